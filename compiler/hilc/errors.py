@@ -1,0 +1,37 @@
+"""The one error root of the project; a message gives the fact, the value and the remedy.
+
+Only :func:`hil.cli.main` turns an error into an exit code, by reading ``exit_code``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HilError(Exception):
+    """Root of every error that the project raises on purpose.
+
+    ``fact`` is one sentence with the offending value in it; ``hint`` says what to do about it.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, fact: str, hint: str = "") -> None:
+        super().__init__(fact)
+        self.fact = fact
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.fact}\n\nhint: {self.hint}" if self.hint else self.fact
+
+
+class InputError(HilError):
+    """What the user handed over is wrong: an option, a file, an array, a board description."""
+
+
+class ModelError(InputError):
+    """A model cannot be read or is not valid."""
+
+
+class UnsupportedError(ModelError):
+    """A valid model uses something that the compiler does not implement."""

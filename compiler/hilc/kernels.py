@@ -1,0 +1,122 @@
+"""The C kernels under ``runtime/include/hil/kernels``, as their own headers describe them.
+
+A kernel states what the compiler must know of it once, in a TOML block beside its code::
+
+    /*@kernel
+    name = "hil_conv2d_s8"     # the function, and its parameter struct's tag
+    requires = []              # features of hilc.cpu.Cpu; the family that needs none is portable
+    inputs = ["int8_t"]        # C element type of each tensor argument; ["int8_t[]"] for any number
+    outputs = ["int8_t"]
+    scratch = "k_h * k_w * in_c"   # bytes, from fields of the parameter struct ("0" for none)
+    order = "none"
+    @*/
+
+The function is ``static inline`` and always inlined, with the signature::
+
+    void NAME(const struct NAME *p, const IN0 *in0, ..., OUT0 *out0, ...[, void *scratch])
+
+where an argument of variable number is ``const int8_t *const *in`` and ``scratch`` is present only
+when the kernel has some. Everything that is constant (sizes, weights, multipliers) is a field of the
+struct, so that a ``static const`` struct specialises the body for one layer and a pointer to it
+shares one body between layers.
+
+``order`` says how the kernel walks its operands:
+
+``elementwise``
+    element i of the output is written after element i of every input of the same size was read, and
+    no earlier element of such an input is read after that: the output may take an operand's place.
+``none``
+    no promise: the output overlaps no input.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hilc._toml import tomllib
+from hilc.ir import Array
+from hilc.resources import data_dir
+
+_BLOCK = re.compile(r"/\*@kernel\n(.*?)@\*/", re.DOTALL)
+_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+
+#: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
+#: numbers inside the struct.
+FieldValue = int | float | Array | tuple[int, ...] | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel as its header describes it; see the module's text for the fields."""
+
+    name: str
+    #: Path below ``runtime/include``, as the generated code includes it.
+    header: str
+    requires: frozenset[str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    scratch: str
+    order: str
+
+    def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:
+        """The scratch for one layer: the kernel's formula over the layer's parameters."""
+        return _evaluate(ast.parse(self.scratch, mode="eval").body, fields)
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A kernel with the parameters of one layer.
+
+    ``inputs`` are the positions of the node's inputs that the kernel takes as tensor arguments, in
+    the kernel's order; all outputs are passed in the node's order. ``macs`` counts the nominal
+    multiply-accumulates of the layer.
+    """
+
+    kernel: Kernel
+    fields: Mapping[str, FieldValue]
+    inputs: tuple[int, ...] = (0,)
+    macs: int = 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.kernel.scratch_bytes(self.fields)
+
+
+def _evaluate(node: ast.expr, fields: Mapping[str, Any]) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return int(fields[name])
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return int(_ARITHMETIC[type(op)](_evaluate(left, fields), _evaluate(right, fields)))
+    raise ValueError(f"not simple arithmetic: {ast.unparse(node)}")
+
+
+@functools.cache
+def kernels() -> Mapping[str, Kernel]:
+    """Every kernel of the run time, by name."""
+    include = data_dir("runtime") / "include"
+    found: dict[str, Kernel] = {}
+    for path in sorted((include / "hil" / "kernels").rglob("*.h")):
+        for block in _BLOCK.findall(path.read_text(encoding="utf-8")):
+            entry = tomllib.loads(block)
+            kernel = Kernel(
+                name=entry["name"],
+                header=path.relative_to(include).as_posix(),
+                requires=frozenset(entry["requires"]),
+                inputs=tuple(entry["inputs"]),
+                outputs=tuple(entry["outputs"]),
+                scratch=entry["scratch"],
+                order=entry["order"],
+            )
+            if kernel.name in found:
+                raise ValueError(f"kernel {kernel.name} is described twice")
+            found[kernel.name] = kernel
+    return found

@@ -1,0 +1,46 @@
+"""What a row of the operator table (:data:`hilc.ops.OPS`) consists of.
+
+A row holds what the rest of the compiler needs to know of an operator:
+
+``infer(node, ins)``
+    Shape and type of each output, from the inputs and the attributes; raises
+    :class:`~hilc.errors.ModelError` when they do not go together (wrong rank, channels that do not
+    match, a missing quantisation, ...). Called by :mod:`hilc.verify`, so ``reference`` and ``emit``
+    may rely on everything that it checked.
+``reference(node, ins, outs, values)``
+    The outputs in numpy, bit-exact with the reference of the project; ``values`` are the inputs'
+    arrays (None for an absent optional input).
+``emit(node, ins, outs, cpu)``
+    The kernel call that computes the node on ``cpu`` (:mod:`hilc.kernels`).
+
+Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
+``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
+tensors, as in the file. Each operator's module lists the attributes that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hilc.cpu import Cpu
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import KernelCall
+
+#: Shape and dtype of one output.
+Signature = tuple[tuple[int, ...], str]
+
+Infer = Callable[[Node, Sequence[Tensor | None]], list[Signature]]
+Reference = Callable[
+    [Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]], list[Array]
+]
+Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], KernelCall]
+
+
+@dataclass(frozen=True)
+class OpDef:
+    infer: Infer
+    reference: Reference
+    emit: Emit
+    #: The output is the input's bytes under another shape (RESHAPE and its kind).
+    view: bool = False

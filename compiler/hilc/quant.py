@@ -1,0 +1,111 @@
+"""Quantised arithmetic, stated once; ``runtime/include/hil/quant.h`` is its twin in C.
+
+The rule is gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a real
+multiplier is ``mantissa * 2**(shift - 31)``; the product is rounded by a doubling high multiply (half
+away from zero for products of one sign, half up for the others) and once more by a right shift that
+rounds half away from zero. Both twins are tested on one vector file, ``tests/vectors/quant.json``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int64Array = npt.NDArray[np.int64]
+Int32Like = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+
+INT32_MIN = -(2**31)
+INT32_MAX = 2**31 - 1
+
+
+class Multiplier(NamedTuple):
+    """A real factor, ``mantissa * 2**(shift - 31)``; a positive shift is to the left."""
+
+    mantissa: int
+    shift: int
+
+
+def quantize_multiplier(real: float) -> Multiplier:
+    """The fixed-point form of a non-negative factor; 0 where it is too small to matter.
+
+    ``real`` must be the double that the reference computes, product and quotient of the tensors'
+    float32 scales taken in double: the mantissa depends on its last bits.
+    """
+    if real == 0.0:
+        return Multiplier(0, 0)
+    fraction, shift = math.frexp(real)
+    # Half away from zero; the builtin round() would go to even.
+    mantissa = math.floor(fraction * 2**31 + 0.5)
+    if mantissa == 2**31:
+        mantissa //= 2
+        shift += 1
+    if shift < -31:
+        return Multiplier(0, 0)
+    if shift > 30:
+        return Multiplier(INT32_MAX, 30)
+    return Multiplier(mantissa, shift)
+
+
+def _wrap_int32(x: Int64Array) -> Int64Array:
+    return x.astype(np.int32).astype(np.int64)
+
+
+def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
+    """``SaturatingRoundingDoublingHighMul``: round(a * b / 2**31), saturated at the one overflow."""
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    total = product + nudge
+    # C's division truncates towards zero; numpy's shift floors.
+    quotient = np.where(total >= 0, total >> 31, -((-total) >> 31))
+    return np.minimum(quotient, INT32_MAX)
+
+
+def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Array:
+    """``RoundingDivideByPOT``: x / 2**exponent, half away from zero; 0 <= exponent <= 31."""
+    value = np.asarray(x, np.int64)
+    shift = np.asarray(exponent, np.int64)
+    mask = (np.int64(1) << shift) - 1
+    remainder = value & mask
+    threshold = (mask >> 1) + (value < 0)
+    return (value >> shift) + (remainder > threshold)
+
+
+def requantize(
+    x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int
+) -> Int64Array:
+    """``MultiplyByQuantizedMultiplier`` with double rounding, for int32 values ``x``.
+
+    ``mantissa`` and ``shift`` broadcast against ``x`` (one a channel, or one for all).
+    """
+    shifts = np.asarray(shift, np.int64)
+    left = np.maximum(shifts, 0)
+    right = np.maximum(-shifts, 0)
+    shifted = _wrap_int32(np.asarray(x, np.int64) << left)
+    return rounding_divide_by_pot(doubling_high_mul(shifted, mantissa), right)
+
+
+def activation_range(
+    activation: str, scale: float, zero_point: int, dtype: str = "int8"
+) -> tuple[int, int]:
+    """Clamp of a fused activation in the output's quantised domain, both ends included."""
+    info = np.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+
+    def quantized(real: float) -> int:
+        # As the reference: float32 division, half away from zero, in int32.
+        q = np.float32(real) / np.float32(scale)
+        return zero_point + int(math.copysign(math.floor(abs(float(q)) + 0.5), float(q)))
+
+    match activation:
+        case "NONE":
+            return low, high
+        case "RELU":
+            return max(low, quantized(0.0)), high
+        case "RELU6":
+            return max(low, quantized(0.0)), min(high, quantized(6.0))
+        case "RELU_N1_TO_1":
+            return max(low, quantized(-1.0)), min(high, quantized(1.0))
+    raise ValueError(f"unknown activation {activation!r}")

@@ -1,0 +1,29 @@
+/* What a port provides: one serial line, one time base, reset. Everything else is shared. */
+#ifndef HIL_PORT_H
+#define HIL_PORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Clocks, serial line, time base. Called once, before anything else of this header. */
+void hil_port_init(void);
+
+/* Takes up to `max` received bytes; returns how many there were, 0 when none. Never waits. */
+size_t hil_uart_read(uint8_t *data, size_t max);
+
+/* Sends all bytes; returns when the last one is in the transmitter. */
+void hil_uart_write(const uint8_t *data, size_t size);
+
+/* Number of bytes that received input may wait in before hil_uart_read takes them. */
+#ifndef HIL_RX_MAX
+#error "hil_config.h sets HIL_RX_MAX"
+#endif
+
+/* The 64-bit time base, and its rate in Hz. Monotonic; safe from interrupts and faults. */
+uint64_t hil_ticks(void);
+uint32_t hil_ticks_hz(void);
+
+/* Restarts the firmware. */
+_Noreturn void hil_port_reset(void);
+
+#endif
