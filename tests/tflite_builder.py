@@ -1,0 +1,376 @@
+"""Builds small TFLite files in memory, for tests of operators, importer and references.
+
+    builder = ModelBuilder()
+    builder.input("x", (1, 8, 8, 3), "int8", scale=0.5, zero_point=3)
+    builder.const("w", weights, scale=(0.1, 0.2), axis=0)
+    builder.output("y", (1, 8, 8, 2), "int8", scale=0.7, zero_point=-4)
+    builder.op("CONV_2D", ("x", "w", ""), ("y",), padding="SAME", stride_h=1, stride_w=1)
+    data = builder.build()
+
+Attributes have the names that the compiler's intermediate representation uses. Nothing is checked:
+a test may build what no converter would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import numpy.typing as npt
+import tflite
+
+Array = npt.NDArray[Any]
+
+_TYPES = {
+    "float32": tflite.TensorType.FLOAT32,
+    "float16": tflite.TensorType.FLOAT16,
+    "float64": tflite.TensorType.FLOAT64,
+    "int32": tflite.TensorType.INT32,
+    "uint8": tflite.TensorType.UINT8,
+    "int64": tflite.TensorType.INT64,
+    "bool": tflite.TensorType.BOOL,
+    "int16": tflite.TensorType.INT16,
+    "int8": tflite.TensorType.INT8,
+}
+_ACTIVATIONS = {
+    "NONE": 0,
+    "RELU": 1,
+    "RELU_N1_TO_1": 2,
+    "RELU6": 3,
+    "TANH": 4,
+    "SIGN_BIT": 5,
+}
+_PADDINGS = {"SAME": 0, "VALID": 1}
+
+_CONV = {
+    "stride_h": "StrideH",
+    "stride_w": "StrideW",
+    "dilation_h": "DilationHFactor",
+    "dilation_w": "DilationWFactor",
+    "padding": "Padding",
+    "activation": "FusedActivationFunction",
+}
+_POOL = {
+    "filter_h": "FilterHeight",
+    "filter_w": "FilterWidth",
+    "stride_h": "StrideH",
+    "stride_w": "StrideW",
+    "padding": "Padding",
+    "activation": "FusedActivationFunction",
+}
+_ACTIVATION = {"activation": "FusedActivationFunction"}
+
+#: Operator -> option table of the schema, and its fields by our attribute names.
+_OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "CONV_2D": ("Conv2DOptions", _CONV),
+    "DEPTHWISE_CONV_2D": (
+        "DepthwiseConv2DOptions",
+        {**_CONV, "depth_multiplier": "DepthMultiplier"},
+    ),
+    "FULLY_CONNECTED": (
+        "FullyConnectedOptions",
+        {**_ACTIVATION, "keep_num_dims": "KeepNumDims", "weights_format": "WeightsFormat"},
+    ),
+    "AVERAGE_POOL_2D": ("Pool2DOptions", _POOL),
+    "MAX_POOL_2D": ("Pool2DOptions", _POOL),
+    "RESHAPE": ("ReshapeOptions", {"new_shape": "NewShape"}),
+    "SQUEEZE": ("SqueezeOptions", {"squeeze_dims": "SqueezeDims"}),
+    "SOFTMAX": ("SoftmaxOptions", {"beta": "Beta"}),
+    "ADD": ("AddOptions", _ACTIVATION),
+    "SUB": ("SubOptions", _ACTIVATION),
+    "MUL": ("MulOptions", _ACTIVATION),
+    "MEAN": ("ReducerOptions", {"keep_dims": "KeepDims"}),
+    "CONCATENATION": ("ConcatenationOptions", {"axis": "Axis", **_ACTIVATION}),
+    "LEAKY_RELU": ("LeakyReluOptions", {"alpha": "Alpha"}),
+    "STRIDED_SLICE": (
+        "StridedSliceOptions",
+        {
+            "begin_mask": "BeginMask",
+            "end_mask": "EndMask",
+            "ellipsis_mask": "EllipsisMask",
+            "new_axis_mask": "NewAxisMask",
+            "shrink_axis_mask": "ShrinkAxisMask",
+            "offset": "Offset",
+        },
+    ),
+    "SPLIT": ("SplitOptions", {"num_splits": "NumSplits"}),
+    "PACK": ("PackOptions", {"values_count": "ValuesCount", "axis": "Axis"}),
+    "SHAPE": ("ShapeOptions", {"out_type": "OutType"}),
+    "EXPAND_DIMS": ("ExpandDimsOptions", {}),
+    "PAD": ("PadOptions", {}),
+    "HARD_SWISH": ("HardSwishOptions", {}),
+    "QUANTIZE": ("QuantizeOptions", {}),
+    "DEQUANTIZE": ("DequantizeOptions", {}),
+    "TRANSPOSE": ("TransposeOptions", {}),
+}
+
+
+@dataclass
+class _Tensor:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int
+    data: Array | None = None
+    signature: tuple[int, ...] | None = None
+
+
+@dataclass
+class _Operator:
+    code: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attrs: dict[str, Any]
+    version: int
+    custom_code: str
+
+
+def _each(value: float | Sequence[float] | Array | None) -> tuple[float, ...]:
+    if value is None:
+        return ()
+    return tuple(np.atleast_1d(np.asarray(value)).tolist())
+
+
+@dataclass
+class ModelBuilder:
+    """Collects tensors and operators of one subgraph; ``build`` returns the file."""
+
+    description: str = "tflite_builder"
+    _tensors: list[_Tensor] = field(default_factory=list)
+    _operators: list[_Operator] = field(default_factory=list)
+    _inputs: list[int] = field(default_factory=list)
+    _outputs: list[int] = field(default_factory=list)
+
+    def tensor(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str = "float32",
+        scale: float | Sequence[float] | Array | None = None,
+        zero_point: int | Sequence[int] | Array = 0,
+        axis: int = 0,
+        *,
+        data: Array | None = None,
+        signature: Sequence[int] | None = None,
+    ) -> str:
+        """Declare a tensor; one zero point serves every scale. Returns ``name``."""
+        scales = _each(scale)
+        zero_points = tuple(int(z) for z in _each(zero_point))
+        if len(zero_points) == 1:
+            zero_points *= len(scales)
+        self._tensors.append(
+            _Tensor(
+                name,
+                tuple(int(d) for d in shape),
+                dtype,
+                scales,
+                zero_points,
+                axis,
+                data,
+                None if signature is None else tuple(signature),
+            )
+        )
+        return name
+
+    def input(self, name: str, *args: Any, **kwargs: Any) -> str:
+        """Declare a tensor (arguments of ``tensor``) that is an input of the model."""
+        self._inputs.append(len(self._tensors))
+        return self.tensor(name, *args, **kwargs)
+
+    def output(self, name: str, *args: Any, **kwargs: Any) -> str:
+        """Make a tensor an output of the model; with more than a name, declare it too."""
+        if args or kwargs:
+            self.tensor(name, *args, **kwargs)
+        self._outputs.append(self._index(name))
+        return name
+
+    def const(
+        self,
+        name: str,
+        array: npt.ArrayLike,
+        scale: float | Sequence[float] | Array | None = None,
+        zero_point: int | Sequence[int] | Array = 0,
+        axis: int = 0,
+    ) -> str:
+        """Declare a constant of the array's shape and type."""
+        data = np.asarray(array)
+        return self.tensor(name, data.shape, data.dtype.name, scale, zero_point, axis, data=data)
+
+    def op(
+        self,
+        code: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        version: int = 1,
+        custom_code: str = "",
+        **attrs: Any,
+    ) -> None:
+        """Append an operator; an absent optional input is the empty string."""
+        self._operators.append(
+            _Operator(
+                code,
+                tuple(self._index(name) if name else -1 for name in inputs),
+                tuple(self._index(name) for name in outputs),
+                attrs,
+                version,
+                custom_code,
+            )
+        )
+
+    def build(self) -> bytes:
+        """The file as a converter writes it: buffer 0 empty, constants aligned to 16 bytes."""
+        fbb = flatbuffers.Builder(1024)
+        codes = list(dict.fromkeys((o.code, o.version, o.custom_code) for o in self._operators))
+        subgraph = self._write_subgraph(fbb, codes)
+        code_vector = _table_vector(fbb, [_write_code(fbb, *code) for code in codes])
+        constants = [t.data for t in self._tensors if t.data is not None]
+        buffers = _table_vector(fbb, [_write_buffer(fbb, data) for data in [None, *constants]])
+        subgraphs = _table_vector(fbb, [subgraph])
+        description = fbb.CreateString(self.description)
+        tflite.ModelStart(fbb)
+        tflite.ModelAddVersion(fbb, 3)
+        tflite.ModelAddOperatorCodes(fbb, code_vector)
+        tflite.ModelAddSubgraphs(fbb, subgraphs)
+        tflite.ModelAddDescription(fbb, description)
+        tflite.ModelAddBuffers(fbb, buffers)
+        fbb.Finish(tflite.ModelEnd(fbb), b"TFL3")
+        return bytes(fbb.Output())
+
+    def _index(self, name: str) -> int:
+        for index, tensor in enumerate(self._tensors):
+            if tensor.name == name:
+                return index
+        raise KeyError(f"no tensor {name!r} was declared")
+
+    def _write_subgraph(self, fbb: flatbuffers.Builder, codes: list[tuple[str, int, str]]) -> int:
+        buffer = 0
+        tensors = []
+        for tensor in self._tensors:
+            buffer += tensor.data is not None
+            tensors.append(_write_tensor(fbb, tensor, 0 if tensor.data is None else buffer))
+        tensor_vector = _table_vector(fbb, tensors)
+        operator_vector = _table_vector(
+            fbb,
+            [
+                _write_operator(fbb, o, codes.index((o.code, o.version, o.custom_code)))
+                for o in self._operators
+            ],
+        )
+        inputs = _int_vector(fbb, self._inputs)
+        outputs = _int_vector(fbb, self._outputs)
+        name = fbb.CreateString("main")
+        tflite.SubGraphStart(fbb)
+        tflite.SubGraphAddTensors(fbb, tensor_vector)
+        tflite.SubGraphAddInputs(fbb, inputs)
+        tflite.SubGraphAddOutputs(fbb, outputs)
+        tflite.SubGraphAddOperators(fbb, operator_vector)
+        tflite.SubGraphAddName(fbb, name)
+        return int(tflite.SubGraphEnd(fbb))
+
+
+def _int_vector(fbb: flatbuffers.Builder, values: Sequence[int], dtype: str = "int32") -> int:
+    return int(fbb.CreateNumpyVector(np.asarray(values, dtype)))
+
+
+def _table_vector(fbb: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    fbb.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        fbb.PrependUOffsetTRelative(offset)
+    return int(fbb.EndVector())
+
+
+def _write_code(fbb: flatbuffers.Builder, code: str, version: int, custom_code: str) -> int:
+    builtin = getattr(tflite.BuiltinOperator, code)
+    custom = fbb.CreateString(custom_code) if custom_code else None
+    tflite.OperatorCodeStart(fbb)
+    # Codes above 127 do not fit the older field, which then holds a placeholder.
+    tflite.OperatorCodeAddDeprecatedBuiltinCode(fbb, min(builtin, 127))
+    if custom is not None:
+        tflite.OperatorCodeAddCustomCode(fbb, custom)
+    tflite.OperatorCodeAddVersion(fbb, version)
+    tflite.OperatorCodeAddBuiltinCode(fbb, builtin)
+    return int(tflite.OperatorCodeEnd(fbb))
+
+
+def _write_buffer(fbb: flatbuffers.Builder, data: Array | None) -> int:
+    vector = None
+    if data is not None:
+        raw = data.astype(data.dtype.newbyteorder("<")).tobytes()
+        fbb.StartVector(1, len(raw), 16)
+        fbb.head -= len(raw)
+        fbb.Bytes[fbb.head : fbb.head + len(raw)] = raw
+        vector = fbb.EndVector()
+    tflite.BufferStart(fbb)
+    if vector is not None:
+        tflite.BufferAddData(fbb, vector)
+    return int(tflite.BufferEnd(fbb))
+
+
+def _write_tensor(fbb: flatbuffers.Builder, tensor: _Tensor, buffer: int) -> int:
+    quantization = None
+    if tensor.scale:
+        scale = fbb.CreateNumpyVector(np.asarray(tensor.scale, np.float32))
+        zero_point = _int_vector(fbb, tensor.zero_point, "int64")
+        tflite.QuantizationParametersStart(fbb)
+        tflite.QuantizationParametersAddScale(fbb, scale)
+        tflite.QuantizationParametersAddZeroPoint(fbb, zero_point)
+        tflite.QuantizationParametersAddQuantizedDimension(fbb, tensor.axis)
+        quantization = tflite.QuantizationParametersEnd(fbb)
+    name = fbb.CreateString(tensor.name)
+    shape = _int_vector(fbb, tensor.shape)
+    signature = None if tensor.signature is None else _int_vector(fbb, tensor.signature)
+    tflite.TensorStart(fbb)
+    tflite.TensorAddShape(fbb, shape)
+    tflite.TensorAddType(fbb, _TYPES[tensor.dtype])
+    tflite.TensorAddBuffer(fbb, buffer)
+    tflite.TensorAddName(fbb, name)
+    if quantization is not None:
+        tflite.TensorAddQuantization(fbb, quantization)
+    if signature is not None:
+        tflite.TensorAddShapeSignature(fbb, signature)
+    return int(tflite.TensorEnd(fbb))
+
+
+def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, int | None]:
+    """Type and offset of the operator's option table; 0 and None for operators without one."""
+    if operator.code not in _OPTIONS:
+        return 0, None
+    table, fields = _OPTIONS[operator.code]
+    values: dict[str, Any] = {}
+    for attr, value in operator.attrs.items():
+        if attr == "activation":
+            value = _ACTIVATIONS[value]
+        elif attr == "padding":
+            value = _PADDINGS[value]
+        elif isinstance(value, Sequence):
+            value = _int_vector(fbb, value)
+        values[fields[attr]] = value
+    for attr in ("stride_h", "stride_w", "depth_multiplier", "beta"):
+        # Zero by the schema's default, which no kernel takes.
+        if attr in fields:
+            values.setdefault(fields[attr], 1)
+    getattr(tflite, f"{table}Start")(fbb)
+    for name, value in values.items():
+        getattr(tflite, f"{table}Add{name}")(fbb, value)
+    offset = getattr(tflite, f"{table}End")(fbb)
+    return getattr(tflite.BuiltinOptions, table), int(offset)
+
+
+def _write_operator(fbb: flatbuffers.Builder, operator: _Operator, code_index: int) -> int:
+    options_type, options = _write_options(fbb, operator)
+    inputs = _int_vector(fbb, operator.inputs)
+    outputs = _int_vector(fbb, operator.outputs)
+    tflite.OperatorStart(fbb)
+    tflite.OperatorAddOpcodeIndex(fbb, code_index)
+    tflite.OperatorAddInputs(fbb, inputs)
+    tflite.OperatorAddOutputs(fbb, outputs)
+    if options is not None:
+        tflite.OperatorAddBuiltinOptionsType(fbb, options_type)
+        tflite.OperatorAddBuiltinOptions(fbb, options)
+    return int(tflite.OperatorEnd(fbb))
