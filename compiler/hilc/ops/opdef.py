@@ -16,6 +16,10 @@ A row holds what the rest of the compiler needs to know of an operator:
 Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
 ``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
 tensors, as in the file. Each operator's module lists the attributes that it reads.
+
+The padding of CONV_2D and DEPTHWISE_CONV_2D may also be a tuple ``(top, bottom, left, right)`` of
+elements, as :mod:`hilc.passes.fold_pad` writes it; what is added around the input is the real value
+zero (int8: the zero point).
 """
 
 from __future__ import annotations
