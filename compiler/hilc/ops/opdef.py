@@ -7,6 +7,9 @@ A row holds what the rest of the compiler needs to know of an operator:
     :class:`~hilc.errors.ModelError` when they do not go together (wrong rank, channels that do not
     match, a missing quantisation, ...). Called by :mod:`hilc.verify`, so ``reference`` and ``emit``
     may rely on everything that it checked.
+``check(node, ins, outs)``
+    What must hold between inputs and outputs beyond shape and type, above all the outputs'
+    quantisation; raises as ``infer`` does. Called by :mod:`hilc.verify` after the signatures agree.
 ``reference(node, ins, outs, values)``
     The outputs in numpy, bit-exact with the reference of the project; ``values`` are the inputs'
     arrays (None for an absent optional input).
@@ -35,10 +38,17 @@ from hilc.kernels import KernelCall
 Signature = tuple[tuple[int, ...], str]
 
 Infer = Callable[[Node, Sequence[Tensor | None]], list[Signature]]
+Check = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], None]
 Reference = Callable[
     [Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]], list[Array]
 ]
 Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], KernelCall]
+
+
+def nothing_to_check(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+) -> None:
+    """The ``check`` of operators whose outputs may carry any quantisation."""
 
 
 @dataclass(frozen=True)
@@ -48,3 +58,4 @@ class OpDef:
     emit: Emit
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
+    check: Check = nothing_to_check
