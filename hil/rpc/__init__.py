@@ -1,0 +1,1 @@
+"""The serial protocol: definitions, frame codec, client. PROTOCOL.md says the bytes."""
