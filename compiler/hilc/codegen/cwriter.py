@@ -1,79 +1,187 @@
-"""Writes constants as C: arrays, numbers, initialisers of parameter structs."""
+"""C text for constants: identifiers, literals, arrays and initialisers of parameter structs.
+
+Numbers are written exactly: floats as hexadecimal literals, so that no compiler rounds them again.
+"""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from hilc.ir import Array
 from hilc.kernels import FieldValue
 
-_C_TYPES = {
+#: C element type of a tensor, by its numpy name. A bool takes a byte and holds 0 or 1.
+C_TYPES: Mapping[str, str] = {
     "int8": "int8_t",
     "uint8": "uint8_t",
     "int16": "int16_t",
     "int32": "int32_t",
     "int64": "int64_t",
     "float32": "float",
-    "bool": "bool",
+    "bool": "uint8_t",
 }
-#: Constant arrays start at a multiple of this many bytes.
-ARRAY_ALIGNMENT = 4
+
+#: Constant arrays start at a multiple of this many bytes; kernels rely on 4.
+CONSTANT_ALIGNMENT = 16
+#: How a constant is declared where nothing says otherwise.
+CONSTANT = f"static const __attribute__((aligned({CONSTANT_ALIGNMENT})))"
+
+_LINE_LENGTH = 100
+_INDENT = "    "
+
+# C11 and C++: the generated header is read by both.
+_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
+    constinit continue decltype default delete do double dynamic_cast else enum explicit export
+    extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
+    nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+    return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
+    volatile wchar_t while xor xor_eq
+    """.split()
+)
+
+# An identifier longer than this is cut and gets a hash of the whole, as TVM does.
+_IDENTIFIER_MAX = 80
 
 
-def c_type(dtype: str) -> str:
-    """The C element type of a tensor type."""
-    return _C_TYPES[dtype]
+def sanitise(name: str) -> str:
+    """``name`` with every character that C does not allow in an identifier replaced by ``_``."""
+    return re.sub(r"[^0-9A-Za-z_]", "_", name)
+
+
+def shorten(identifier: str) -> str:
+    """``identifier``, cut to 80 characters and a hash of the whole when it is longer than that."""
+    if len(identifier) <= _IDENTIFIER_MAX:
+        return identifier
+    digest = hashlib.sha256(identifier.encode()).hexdigest()[:16]
+    return f"{identifier[:_IDENTIFIER_MAX]}_{digest}_"
+
+
+def c_identifier(name: str) -> str:
+    """A C and C++ identifier made from ``name``; different names may give the same one."""
+    identifier = shorten(sanitise(name))
+    if not identifier or identifier[0].isdigit():
+        return f"_{identifier}"
+    return f"{identifier}_" if identifier in _KEYWORDS else identifier
+
+
+def c_comment(text: str) -> str:
+    """``text`` made safe between ``/*`` and ``*/``: printable ASCII, and no end of a comment."""
+    printable = "".join(c if " " <= c <= "~" else "?" for c in text)
+    return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
 def c_int(value: int) -> str:
-    """An integer constant; the most negative ones have no literal in C."""
-    if value == -(2**31):
-        return "INT32_MIN"
-    if value == -(2**63):
-        return "INT64_MIN"
-    return str(value) if -(2**31) < value < 2**31 else f"INT64_C({value})"
+    # The most negative numbers have no literal: C reads a minus sign and a number that is too large.
+    match value:
+        case -2147483648:
+            return "INT32_MIN"
+        case -9223372036854775808:
+            return "INT64_MIN"
+    return str(value)
 
 
 def c_float(value: float) -> str:
-    """The float32 constant nearest to ``value``, in the fewest digits that read back as it."""
-    number = np.float32(value)
-    if not np.isfinite(number):
-        raise ValueError(f"{value} has no float constant in C")
-    return f"{np.format_float_scientific(number, unique=True, trim='0')}f"
+    """A float literal where float32 holds the value exactly, else a double literal."""
+    if math.isnan(value):
+        return '__builtin_nanf("")'
+    if math.isinf(value):
+        return "__builtin_inff()" if value > 0 else "-__builtin_inff()"
+    # A double beyond float32's range is meant to become infinite here, quietly.
+    with np.errstate(over="ignore"):
+        suffix = "f" if float(np.float32(value)) == value else ""
+    return _trim_hex(value.hex()) + suffix
 
 
-def c_array(name: str, array: Array) -> str:
-    """Definition of a constant array of one dimension, wrapped at the project's line length."""
-    flat = np.asarray(array).reshape(-1)
-    number = c_float if flat.dtype == np.float32 else c_int
-    values = ", ".join(number(v) for v in flat.tolist())
-    body = textwrap.fill(
-        values, 100, initial_indent="    ", subsequent_indent="    ", break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
-    return (
-        f"static const {c_type(flat.dtype.name)} {name}[{flat.size}] "
-        f"__attribute__((aligned({ARRAY_ALIGNMENT}))) = {{\n{body},\n}};\n"
-    )
+def _trim_hex(text: str) -> str:
+    """``0x1.8000000000000p+0`` without the zeros that say nothing: ``0x1.8p+0``."""
+    mantissa, exponent = text.split("p")
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}p{exponent}"
 
 
-def c_struct_initialiser(fields: Mapping[str, FieldValue], arrays: Mapping[str, str]) -> str:
-    """Initialiser of a kernel's parameter struct; ``arrays`` names the C array of each array field."""
-    lines = []
-    for name, value in fields.items():
-        match value:
-            case np.ndarray():
-                text = arrays[name]
-            case tuple():
-                text = "{" + ", ".join(_number(v) for v in value) + "}"
-            case _:
-                text = _number(value)
-        lines.append(f"    .{name} = {text},\n")
-    return "{\n" + "".join(lines) + "}"
+def c_number(value: int | float) -> str:
+    """The literal of a Python or numpy number."""
+    if isinstance(value, (bool, np.bool_)):
+        return "1" if value else "0"
+    if isinstance(value, (int, np.integer)):
+        return c_int(int(value))
+    return c_float(float(value))
 
 
-def _number(value: int | float) -> str:
-    return c_float(value) if isinstance(value, float) else c_int(value)
+_INT8_TEXT = [str(v) for v in range(128)] + [str(v - 256) for v in range(128, 256)]
+
+
+def _literals(array: Array) -> list[str]:
+    if array.dtype == np.int8:
+        return [_INT8_TEXT[byte] for byte in array.tobytes()]
+    if array.dtype == np.float32:
+        return [c_float(value) for value in array.ravel().tolist()]
+    if array.dtype == np.bool_:
+        return ["1" if value else "0" for value in array.ravel().tolist()]
+    if array.dtype.itemsize < 4:
+        return [str(value) for value in array.ravel().tolist()]
+    return [c_int(value) for value in array.ravel().tolist()]
+
+
+def _lines(literals: list[str]) -> Iterable[str]:
+    """The literals in columns, as many to a line as fit at their widest."""
+    width = max(map(len, literals))
+    per_line = max(1, (_LINE_LENGTH - len(_INDENT) + 1) // (width + 2))
+    for start in range(0, len(literals), per_line):
+        yield f"{_INDENT}{', '.join(literals[start : start + per_line])},"
+
+
+def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:
+    """The definition of ``array`` as a flat C array called ``name``.
+
+    ``declaration`` is what stands before the element type: storage class, qualifiers, attributes.
+    """
+    if array.size == 0:
+        raise ValueError(f"array {name} is empty, which C cannot express")
+    body = "\n".join(_lines(_literals(array)))
+    element = C_TYPES[array.dtype.name]
+    return f"{declaration} {element} {name}[{array.size}] = {{\n{body}\n}};\n"
+
+
+def c_struct_initialiser(
+    fields: Mapping[str, FieldValue], arrays: Mapping[str, str] | None = None
+) -> str:
+    """``{.field = value, ...}``; ``arrays`` gives the C name of each field that is an array."""
+    names = arrays or {}
+
+    def text(field: str, value: FieldValue) -> str:
+        if isinstance(value, np.ndarray):
+            return names[field]
+        if isinstance(value, tuple):
+            return f"{{{', '.join(map(c_number, value))}}}"
+        return c_number(value)
+
+    entries = [f".{field} = {text(field, value)}," for field, value in fields.items()]
+    return "{\n" + "".join(f"{_INDENT}{entry}\n" for entry in entries) + "}"
+
+
+def c_parameters(
+    struct_tag: str,
+    name: str,
+    fields: Mapping[str, FieldValue],
+    declaration: str = CONSTANT,
+) -> str:
+    """Definitions of a kernel's parameter struct called ``name`` and of the arrays it points to."""
+    arrays = {
+        field: f"{name}_{field}" for field, value in fields.items() if isinstance(value, np.ndarray)
+    }
+    definitions = [
+        c_array(arrays[field], value, declaration)
+        for field, value in fields.items()
+        if isinstance(value, np.ndarray)
+    ]
+    struct = c_struct_initialiser(fields, arrays)
+    return "\n".join([*definitions, f"{declaration} struct {struct_tag} {name} = {struct};\n"])
