@@ -1,0 +1,53 @@
+# Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
+SHELL := bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check prove format clean distclean
+
+BIN := .venv/bin
+# Two workers share a small machine well; more than eight only wait for the emulators.
+JOBS ?= $(shell python3 -c 'import os; print(max(2, min(8, os.cpu_count() or 2)))')
+C_FILES = $(shell find compiler/runtime firmware_template tests/c -name '*.[ch]' -not -path '*/build/*' | sort)
+
+help:
+	@echo 'make demo       classify handwritten digits on an emulated board, compare every answer'
+	@echo 'make test       all tests (ARGS="-k name" narrows them; JOBS=N sets the workers)'
+	@echo 'make check      ruff, mypy --strict, clang-format, cppcheck'
+	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
+	@echo 'make format     format Python and C'
+	@echo 'make setup      install what is missing, make .venv'
+	@echo 'make clean      remove build outputs and caches; distclean removes .venv too'
+
+setup:
+	@bash ci/setup.sh
+
+demo: setup
+	@$(BIN)/python examples/digits/demo.py
+
+test: setup
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs tests
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@command -v cppcheck >/dev/null || { echo 'cppcheck is missing: install the package cppcheck' >&2; exit 1; }
+	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr \
+	    --enable=warning,style,performance,portability \
+	    -I compiler/runtime/include -I firmware_template/include $(C_FILES)
+
+prove: setup
+	$(BIN)/python ci/prove.py $(ARGS)
+
+format: setup
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FILES)
+
+clean:
+	rm -rf build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv examples/*/.venv

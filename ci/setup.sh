@@ -1,0 +1,184 @@
+#!/usr/bin/env bash
+# Makes a checkout ready: system packages where some are missing, and the virtual environment .venv
+# with the project installed editable. Does nothing, quickly, when everything is there.
+#
+#   PYTHON=python3.12 ci/setup.sh    choose the interpreter (3.10 to 3.12)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly VENV=.venv
+readonly STAMP=$VENV/hil-setup.json       # what .venv was made from and holds
+readonly TRIED=$VENV/hil-apt-tried        # optional packages that apt could not bring
+readonly EXTRAS=test,dev
+readonly ATTEMPTS=3
+export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1
+unset PYTHONHOME PYTHONPATH
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+    say "$1"
+    shift
+    [ $# -eq 0 ] || printf '\n%s\n' "hint: $*" >&2
+    exit 1
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# try N COMMAND...: up to N times, with a growing pause: networks fail for moments.
+try() {
+    local attempts=$1 attempt
+    shift
+    for ((attempt = 1; ; attempt++)); do
+        "$@" && return 0
+        [ "$attempt" -lt "$attempts" ] || return 1
+        say "attempt $attempt of $attempts failed, trying again in $((attempt * 5)) s"
+        sleep $((attempt * 5))
+    done
+}
+
+# --- the interpreter --------------------------------------------------------------------------
+
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+
+choose_python() {
+    local candidate version seen=""
+    for candidate in ${PYTHON:-python3 python3.12 python3.11 python3.10}; do
+        version=$(version_of "$candidate") || continue
+        case $version in
+            3.10 | 3.11 | 3.12)
+                python=$candidate python_version=$version
+                return
+                ;;
+        esac
+        seen="$seen $candidate is $version;"
+    done
+    fail "no Python from 3.10 to 3.12 found (${seen:-tried ${PYTHON:-python3};}" \
+        "the reference interpreter, ai-edge-litert 1.2.0, exists for these versions only); install" \
+        "one and say 'make PYTHON=/path/to/python3.12 ...'"
+}
+
+# --- system packages --------------------------------------------------------------------------
+
+has_libc_headers() { echo '#include <stdio.h>' | gcc -E -x c - -o /dev/null 2>/dev/null; }
+has_newlib() { [ -f "$(arm-none-eabi-gcc -print-file-name=libc_nano.a 2>/dev/null)" ]; }
+has_venv() { [ -x "$VENV/bin/python" ] || "$python" -c 'import ensurepip, venv' 2>/dev/null; }
+
+# Sets `needed` and `optional`: Debian's names of the packages that are missing.
+find_missing() {
+    needed=() optional=()
+    has gcc || needed+=(gcc)
+    { has gcc && has_libc_headers; } || needed+=(libc6-dev)
+    has arm-none-eabi-gcc || needed+=(gcc-arm-none-eabi)
+    has_newlib || needed+=(libnewlib-arm-none-eabi)
+    has qemu-system-arm || needed+=(qemu-system-arm)
+    has_venv || needed+=("python$python_version-venv")
+    has clang || optional+=(clang)
+    has cppcheck || optional+=(cppcheck)
+    has gdb-multiarch || optional+=(gdb-multiarch)
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif [ -t 0 ]; then
+        sudo "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+can_use_apt() { has apt-get && { [ "$(id -u)" = 0 ] || { has sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }; }; }
+
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+        -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 install "$@" >&2
+}
+
+# The package lists of a fresh machine are empty or old: bring them only where that matters.
+apt_update_and_install() {
+    as_root apt-get -qq -o Acquire::Retries=3 update >&2
+    apt_install "$@"
+}
+
+install_packages() {
+    local missing=("${needed[@]}" "${optional[@]}")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ ${#needed[@]} -eq 0 ] && [ "$(cat "$TRIED" 2>/dev/null)" = "${optional[*]}" ]; then
+        return 0
+    fi
+    if can_use_apt; then
+        say "installing ${missing[*]}"
+        apt_install "${missing[@]}" 2>/dev/null || try "$ATTEMPTS" apt_update_and_install "${missing[@]}" ||
+            # One package that this distribution lacks must not keep the others away.
+            { [ ${#needed[@]} -gt 0 ] && apt_install "${needed[@]}"; } || true
+    fi
+    find_missing
+    if [ ${#needed[@]} -gt 0 ]; then
+        fail "these system packages are missing and could not be installed: ${needed[*]}" \
+            "the names are Debian's and Ubuntu's ('sudo apt-get install ${needed[*]} ${optional[*]}');" \
+            "elsewhere install what brings gcc with its C library, arm-none-eabi-gcc with newlib," \
+            "qemu-system-arm and Python's venv module, then run this again"
+    fi
+    [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check' or debugging may ask for them"
+}
+
+# --- the virtual environment ------------------------------------------------------------------
+
+# Prints what .venv is made from and holds; equal text means that nothing has to be done.
+venv_state() {
+    "$VENV/bin/python" - "$python_version" <<'PY'
+import hashlib, json, pathlib, sys, sysconfig
+root = pathlib.Path.cwd()
+inputs = b"".join((root / name).read_bytes() for name in ("pyproject.toml", "ci/setup.sh"))
+site = pathlib.Path(sysconfig.get_path("purelib"))
+print(json.dumps({
+    "inputs": hashlib.sha256(inputs).hexdigest(),
+    "root": str(root),
+    "python": [sys.version, sys.base_prefix],
+    "wanted": sys.argv[1],
+    "packages": sorted(path.name for path in site.glob("*.dist-info") if (path / "RECORD").exists()),
+}))
+PY
+}
+
+venv_is_current() {
+    [ -x "$VENV/bin/python" ] && [ -f "$STAMP" ] && [ "$(venv_state 2>/dev/null)" = "$(cat "$STAMP")" ]
+}
+
+venv_is_usable() {
+    [ "$(version_of "$VENV/bin/python")" = "$python_version" ] &&
+        "$VENV/bin/python" -m pip --version >/dev/null 2>&1
+}
+
+make_venv() {
+    say "making $VENV with $python ($python_version)"
+    "$python" -m venv --clear "$VENV" >&2 || "$python" -m virtualenv --clear "$VENV" >&2 || return 1
+    venv_is_usable
+}
+
+pip_install() { "$VENV/bin/python" -m pip install -q --retries 5 --timeout 60 "$@" >&2; }
+
+install_project() {
+    # Editable installs need a pip that is newer than the one some Pythons bring.
+    pip_install 'pip>=22.3' && pip_install -e ".[$EXTRAS]"
+}
+
+update_venv() {
+    rm -f "$STAMP"
+    if ! venv_is_usable; then
+        make_venv || fail "cannot make the virtual environment $VENV with $python" \
+            "remove $VENV if it is not writable, or install python$python_version-venv"
+    fi
+    say "installing the project and its Python packages into $VENV"
+    if ! try "$ATTEMPTS" install_project; then
+        # A damaged environment fails for ever: start once from nothing before giving up.
+        make_venv && install_project || fail "pip could not install the project into $VENV" \
+            "its message is above; without a network, point PIP_INDEX_URL or PIP_FIND_LINKS to a mirror"
+    fi
+    venv_state >"$STAMP.new" && mv "$STAMP.new" "$STAMP"
+}
+
+choose_python
+find_missing
+install_packages
+venv_is_current || update_venv
+[ ${#optional[@]} -eq 0 ] && rm -f "$TRIED" || printf '%s' "${optional[*]}" >"$TRIED"
