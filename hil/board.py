@@ -1,0 +1,440 @@
+"""Board descriptions: ``targets/<board>.toml``, checked strictly.
+
+A description that is not valid is a :class:`~hil.errors.BoardError` whose message names the file
+and the key. The keys are documented in ``targets/README.md``. Which ports exist, what they provide and
+which settings they take is data too: ``firmware_template/ports/<port>/port.toml``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hil.errors import BoardError
+from hilc._toml import tomllib
+from hilc.cpu import Cpu, cpu_names, get_cpu
+from hilc.resources import data_dir
+
+#: What the ports of a board together provide, each exactly once.
+ROLES = ("core", "soc", "timer", "uart")
+#: How a firmware is started; those that have a table of their own in the description.
+RUNNERS = ("native", "qemu")
+
+_ADDRESS_SPACE = 1 << 32
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
+_SIZE = re.compile(r"([0-9]+) ?([KM])\Z")
+_SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
+
+
+@dataclass(frozen=True)
+class MemoryRegion:
+    """A range of addresses. ``flash`` is what the image is loaded into, whatever it is made of."""
+
+    name: str
+    origin: int
+    size: int
+    kind: Literal["flash", "ram"]
+
+    @property
+    def end(self) -> int:
+        return self.origin + self.size
+
+
+@dataclass(frozen=True)
+class Port:
+    """A folder of the firmware template with its role and the settings that a board gives it."""
+
+    name: str
+    roles: tuple[str, ...]
+    settings: Mapping[str, int]
+
+    @property
+    def macros(self) -> dict[str, int]:
+        """The settings as the firmware sees them: ``base`` of a UART is ``HIL_UART_BASE``."""
+        return {f"HIL_{self.roles[0]}_{key}".upper(): value for key, value in self.settings.items()}
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """How QEMU runs the board."""
+
+    machine: str
+    #: An instruction takes 2**icount_shift ns of virtual time.
+    icount_shift: int
+    #: Which of the machine's serial lines the firmware's UART is.
+    serial: int
+    args: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BaseFigures:
+    """What the smallest firmware takes; measured, and lower bounds for every larger one."""
+
+    flash_bytes: int
+    #: Static data without the buffers whose size the board chooses.
+    ram_bytes: int
+    #: Static buffers of the link, in frames of ``frame_max`` bytes.
+    frame_buffers: int
+    stack_bytes: int
+    handler_stack_bytes: int
+
+    def link_ram_bytes(self, frame_max: int, rx_max: int) -> int:
+        """Static RAM of the firmware without models and stacks."""
+        return self.ram_bytes + self.frame_buffers * frame_max + rx_max
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board description, valid in itself."""
+
+    name: str
+    path: Path
+    description: str
+    cpu: Cpu
+    #: Rate of the core and of the time base.
+    clock_hz: int
+    memory: tuple[MemoryRegion, ...]
+    #: Stack of the firmware and its models; interrupts and faults have the handler stack.
+    stack_bytes: int
+    handler_stack_bytes: int
+    #: Longest frame of the serial link, and the room for input that waits to be read.
+    frame_max: int
+    rx_max: int
+    ports: tuple[Port, ...]
+    #: The first is the default.
+    runners: tuple[str, ...]
+    qemu: Qemu | None
+
+    @property
+    def default_runner(self) -> str:
+        return self.runners[0]
+
+    @property
+    def is_host(self) -> bool:
+        """The firmware is a process of this machine, with no memory map of its own."""
+        return self.cpu.arch == "host"
+
+    def regions(self, kind: Literal["flash", "ram"]) -> tuple[MemoryRegion, ...]:
+        return tuple(region for region in self.memory if region.kind == kind)
+
+    @property
+    def macros(self) -> dict[str, int]:
+        """The settings of all ports, by macro name."""
+        return {name: value for port in self.ports for name, value in port.macros.items()}
+
+    @property
+    def base(self) -> BaseFigures:
+        return base_figures(self.cpu.arch)
+
+
+def board_names() -> tuple[str, ...]:
+    """The boards that ship with the project, sorted."""
+    return tuple(sorted(path.stem for path in data_dir("targets").glob("*.toml")))
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """The board ``name`` of those that ship, or the description in the file ``path``.
+
+    What ends in ``.toml`` or has a folder in it is a path.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise BoardError(
+                f"there is no board description {text!r}", "give the path of a .toml file"
+            )
+        return _read_board(path)
+    if text not in board_names():
+        near = _suggestion(text, board_names())
+        raise BoardError(
+            f"unknown board {text!r}{near}",
+            f"choose one of {', '.join(board_names())}, or give the path of a .toml file",
+        )
+    return _read_board(data_dir("targets") / f"{text}.toml")
+
+
+@functools.cache
+def base_figures(arch: str) -> BaseFigures:
+    """The template's measured figures for ``arch``."""
+    path = data_dir("firmware_template") / "base.toml"
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    return BaseFigures(**table[arch])
+
+
+def port_names() -> tuple[str, ...]:
+    """The ports of the firmware template, sorted."""
+    ports = data_dir("firmware_template") / "ports"
+    return tuple(sorted(path.parent.name for path in ports.glob("*/port.toml")))
+
+
+# -- reading a table ---------------------------------------------------------------------------
+
+
+class _Table:
+    """One table of a description, which knows its place and which of its keys were asked for."""
+
+    def __init__(self, path: Path, where: str, values: Mapping[str, Any]) -> None:
+        self._path = path
+        self._where = where
+        self._values = values
+        self._known: list[str] = []
+
+    def error(self, key: str, problem: str, hint: str = "") -> BoardError:
+        return BoardError(f"{self._path}: {self._key(key)}: {problem}", hint)
+
+    def _key(self, key: str) -> str:
+        return f"{self._where}.{key}" if self._where else key
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def _get(
+        self, key: str, kind: type | tuple[type, ...], kind_name: str, default: Any = None
+    ) -> Any:
+        self._known.append(key)
+        if key not in self._values:
+            if default is None:
+                near = difflib.get_close_matches(key, self._unknown())
+                hint = f"is {self._key(near[0])!r} a misspelling of it?" if near else "add it"
+                raise self.error(key, "the key is missing", hint)
+            return default
+        value = self._values[key]
+        # bool is an int to Python, not to the description.
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self.error(key, f"{value!r} is not {kind_name}")
+        return value
+
+    def string(self, key: str, default: str | None = None) -> str:
+        text: str = self._get(key, str, "a string", default)
+        if not text.strip():
+            raise self.error(key, "the string is empty")
+        return text
+
+    def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
+        options = tuple(choices)
+        value = self.string(key, default)
+        if value not in options:
+            near = _suggestion(value, options)
+            raise self.error(
+                key, f"unknown value {value!r}{near}", f"choose one of {', '.join(options)}"
+            )
+        return value
+
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        value: int = self._get(key, int, "an integer", default)
+        if not low <= value <= high:
+            raise self.error(key, f"{value} is not within {low} to {high}")
+        return value
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """Bytes: an integer, or a string such as ``"64K"``."""
+        value: int | str = self._get(key, (int, str), "a number of bytes", default)
+        if isinstance(value, str):
+            match = _SIZE.match(value)
+            if not match:
+                raise self.error(
+                    key, f"{value!r} is not a number of bytes", 'write 65536, "64K" or "4M"'
+                )
+            value = int(match[1]) * _SIZE_UNIT[match[2]]
+        if isinstance(value, bool) or not 0 < value <= _ADDRESS_SPACE:
+            raise self.error(key, f"{value} is not a number of bytes from 1 to {_ADDRESS_SPACE}")
+        return value
+
+    def strings(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        values = self._get(key, (list, tuple), "a list of strings", default)
+        if not all(isinstance(value, str) for value in values):
+            raise self.error(key, f"{values!r} is not a list of strings")
+        return tuple(values)
+
+    def table(self, key: str) -> _Table:
+        return _Table(self._path, self._key(key), self._get(key, dict, "a table"))
+
+    def tables(self, key: str) -> tuple[_Table, ...]:
+        entries = self._get(key, list, "a list of tables", ())
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise self.error(key, f"{entries!r} is not a list of tables")
+        return tuple(
+            _Table(self._path, f"{self._key(key)}[{index}]", entry)
+            for index, entry in enumerate(entries)
+        )
+
+    def _unknown(self) -> list[str]:
+        return [key for key in self._values if key not in self._known]
+
+    def finish(self) -> None:
+        """Raises for the first key that nobody asked for."""
+        for key in self._unknown():
+            near = _suggestion(key, self._known)
+            raise self.error(
+                key, f"unknown key{near}", f"the keys here are {', '.join(sorted(self._known))}"
+            )
+
+
+def _suggestion(word: str, words: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(words), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+# -- the description ---------------------------------------------------------------------------
+
+
+def _read_board(path: Path) -> Board:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BoardError(f"{path}: not valid TOML: {error}") from None
+    top = _Table(path, "", values)
+    cpu = get_cpu(top.choice("cpu", cpu_names()))
+    runners = _runners(top)
+    clock_hz = top.integer("clock_hz", 1, 10**10)
+    rpc = top.table("rpc")
+    frame_max = rpc.integer("frame_max", 128, 16384)
+    rx_max = rpc.integer("rx_max", frame_max, 65536)
+    rpc.finish()
+    host = cpu.arch == "host"
+    board = Board(
+        name=path.stem,
+        path=path,
+        description=top.string("description"),
+        cpu=cpu,
+        clock_hz=clock_hz,
+        memory=() if host else _memory(top),
+        stack_bytes=0 if host else _stack(top, "stack_bytes"),
+        handler_stack_bytes=0 if host else _stack(top, "handler_stack_bytes"),
+        frame_max=frame_max,
+        rx_max=rx_max,
+        ports=_ports(top, "host" if host else "arm"),
+        runners=runners,
+        qemu=_qemu(top.table("qemu"), clock_hz) if "qemu" in runners else None,
+    )
+    top.finish()
+    if not host:
+        _check_room(board, top)
+    return board
+
+
+def _runners(top: _Table) -> tuple[str, ...]:
+    runners = top.strings("runners")
+    if not runners:
+        raise top.error("runners", "the list is empty", f"choose from {', '.join(RUNNERS)}")
+    for runner in runners:
+        if runner not in RUNNERS:
+            near = _suggestion(runner, RUNNERS)
+            raise top.error(
+                "runners", f"unknown runner {runner!r}{near}", f"choose from {', '.join(RUNNERS)}"
+            )
+    return runners
+
+
+def _memory(top: _Table) -> tuple[MemoryRegion, ...]:
+    regions: list[MemoryRegion] = []
+    for table in top.tables("memory"):
+        name = table.string("name")
+        if not _IDENTIFIER.match(name):
+            raise table.error("name", f"{name!r} is not a lower-case identifier")
+        region = MemoryRegion(
+            name=name,
+            origin=table.integer("origin", 0, _ADDRESS_SPACE - 1),
+            size=table.size("size"),
+            kind="flash" if table.choice("kind", ("flash", "ram")) == "flash" else "ram",
+        )
+        table.finish()
+        if region.end > _ADDRESS_SPACE:
+            raise table.error("size", f"the region ends at {region.end:#x}, beyond 32 bits")
+        if region.origin % 8 or region.size % 8:
+            raise table.error("origin", "origin and size must be multiples of 8")
+        for other in regions:
+            if other.name == region.name:
+                raise table.error("name", f"{name!r} is also the name of an earlier region")
+            if region.origin < other.end and other.origin < region.end:
+                raise table.error(
+                    "origin",
+                    f"{name!r} ({region.origin:#x} to {region.end:#x}) overlaps {other.name!r} "
+                    f"({other.origin:#x} to {other.end:#x})",
+                )
+        regions.append(region)
+    for kind in ("flash", "ram"):
+        if not any(region.kind == kind for region in regions):
+            raise top.error("memory", f"there is no region of kind {kind!r}")
+    return tuple(regions)
+
+
+def _stack(top: _Table, key: str) -> int:
+    size = top.size(key)
+    if size % 32:
+        raise top.error(key, f"{size} is not a multiple of 32")
+    return size
+
+
+def _ports(top: _Table, arch: str) -> tuple[Port, ...]:
+    """Each role's port: what one port provides beside its first role needs no table of its own."""
+    provided: dict[str, str] = {}
+    ports: list[Port] = []
+    for role in ROLES:
+        if role in provided:
+            if role in top:
+                raise top.error(role, f"port {provided[role]!r} provides the {role} already")
+            continue
+        table = top.table(role)
+        name = table.choice("port", port_names())
+        path = data_dir("firmware_template") / "ports" / name / "port.toml"
+        about = tomllib.loads(path.read_text(encoding="utf-8"))
+        if role not in about["provides"]:
+            provides = ", ".join(about["provides"])
+            raise table.error("port", f"{name!r} provides {provides}, no {role}")
+        if arch != about["arch"]:
+            raise table.error("port", f"{name!r} is for {about['arch']}, the cpu is {arch}")
+        settings = {
+            key: table.integer(key, low=spec["min"], high=spec["max"], default=spec.get("default"))
+            for key, spec in about.get("settings", {}).items()
+        }
+        table.finish()
+        ports.append(Port(name, tuple(about["provides"]), settings))
+        provided.update(dict.fromkeys(about["provides"], name))
+    return tuple(ports)
+
+
+def _qemu(table: _Table, clock_hz: int) -> Qemu:
+    qemu = Qemu(
+        machine=table.string("machine"),
+        icount_shift=table.integer("icount_shift", 0, 10),
+        serial=table.integer("serial", 0, 7, default=0),
+        args=table.strings("args", default=()),
+    )
+    table.finish()
+    instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
+    if tick_ns > instruction_ns:
+        raise table.error(
+            "icount_shift",
+            f"an instruction of {instruction_ns} ns is shorter than a tick of {tick_ns:g} ns, so "
+            "counts would not be exact",
+            f"raise it to {(int(tick_ns) - 1).bit_length()} or more",
+        )
+    return qemu
+
+
+def _check_room(board: Board, top: _Table) -> None:
+    """The firmware without a model must have room, so that a fit error is always about a model."""
+    base = board.base
+    for key, had, needed in (
+        ("stack_bytes", board.stack_bytes, base.stack_bytes),
+        ("handler_stack_bytes", board.handler_stack_bytes, base.handler_stack_bytes),
+    ):
+        if had < needed:
+            raise top.error(key, f"{had} bytes are too few, the firmware itself needs {needed}")
+    stacks = board.stack_bytes + board.handler_stack_bytes
+    ram_bytes = base.link_ram_bytes(board.frame_max, board.rx_max) + stacks
+    for kind, needed in (("flash", base.flash_bytes), ("ram", ram_bytes)):
+        region = next(region for region in board.memory if region.kind == kind)
+        if region.size < needed:
+            raise top.error(
+                f"memory[{board.memory.index(region)}].size",
+                f"{region.name!r} has {region.size} bytes, the firmware without a model needs "
+                f"{needed}",
+            )
