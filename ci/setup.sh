@@ -23,13 +23,17 @@ fail() {
 }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# try N COMMAND...: up to N times, with a growing pause: networks fail for moments.
+# try N COMMAND...: up to N times with a growing pause, for networks fail for moments; at once no
+# more where the command says by its status that this is not the reason.
+readonly PERMANENT=9
 try() {
-    local attempts=$1 attempt
+    local attempts=$1 attempt status
     shift
     for ((attempt = 1; ; attempt++)); do
-        "$@" && return 0
-        [ "$attempt" -lt "$attempts" ] || return 1
+        status=0
+        "$@" || status=$?
+        [ "$status" -ne 0 ] || return 0
+        [ "$attempt" -lt "$attempts" ] && [ "$status" -ne "$PERMANENT" ] || return 1
         say "attempt $attempt of $attempts failed, trying again in $((attempt * 5)) s"
         sleep $((attempt * 5))
     done
@@ -155,25 +159,32 @@ make_venv() {
     venv_is_usable
 }
 
-pip_install() { "$VENV/bin/python" -m pip install -q --retries 5 --timeout 60 "$@" >&2; }
+pip_install() { "$VENV/bin/python" -m pip install -q --retries 5 --timeout 60 "$@" >"$pip_log" 2>&1; }
 
 install_project() {
     # Editable installs need a pip that is newer than the one some Pythons bring.
-    pip_install 'pip>=22.3' && pip_install -e ".[$EXTRAS]"
+    pip_install 'pip>=22.3' && pip_install -e ".[$EXTRAS]" && return 0
+    # Another attempt helps against a bad network only.
+    grep -qiE 'connection|timed? ?out|resolution|network|incomplete|matching distribution' "$pip_log" ||
+        return "$PERMANENT"
+    return 1
 }
 
 update_venv() {
+    pip_log=$(mktemp)
     rm -f "$STAMP"
     if ! venv_is_usable; then
         make_venv || fail "cannot make the virtual environment $VENV with $python" \
             "remove $VENV if it is not writable, or install python$python_version-venv"
     fi
     say "installing the project and its Python packages into $VENV"
-    if ! try "$ATTEMPTS" install_project; then
-        # A damaged environment fails for ever: start once from nothing before giving up.
-        make_venv && install_project || fail "pip could not install the project into $VENV" \
+    # A damaged environment fails for ever: start once from nothing before giving up.
+    try "$ATTEMPTS" install_project || { make_venv && install_project; } || {
+        tail -n 40 "$pip_log" >&2
+        fail "pip could not install the project into $VENV" \
             "its message is above; without a network, point PIP_INDEX_URL or PIP_FIND_LINKS to a mirror"
-    fi
+    }
+    rm -f "$pip_log"
     venv_state >"$STAMP.new" && mv "$STAMP.new" "$STAMP"
 }
 
