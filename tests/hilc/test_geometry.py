@@ -39,7 +39,9 @@ AXES = [
 ]
 
 
-@pytest.mark.parametrize(("size", "taps", "stride", "dilation", "pad", "out", "before", "end"), AXES)
+@pytest.mark.parametrize(
+    ("size", "taps", "stride", "dilation", "pad", "out", "before", "end"), AXES
+)
 def test_axis(size, taps, stride, dilation, pad, out, before, end):
     explicit = pad if isinstance(pad, str) else (*pad, *pad)
     axis = geometry.window(conv(explicit, stride, dilation), (1, size, size, 2), taps, taps).w

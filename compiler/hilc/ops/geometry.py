@@ -133,8 +133,12 @@ def patches(x: Array, window: Window, fill: float) -> Array:
         x,
         (x.shape[0], h.out_size, w.out_size, h.filter_size, w.filter_size, x.shape[3]),
         (
-            batch, row * h.stride, column * w.stride,
-            row * h.dilation, column * w.dilation, channel,
+            batch,
+            row * h.stride,
+            column * w.stride,
+            row * h.dilation,
+            column * w.dilation,
+            channel,
         ),
         writeable=False,
     )

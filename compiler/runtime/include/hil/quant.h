@@ -4,19 +4,20 @@
 #define HIL_QUANT_H
 
 #include <stdint.h>
+#ifdef __ARM_FEATURE_SAT
+#include <arm_acle.h>
+#endif
 
 #define HIL_INLINE static inline __attribute__((always_inline))
 
-/* round(a * b / 2^31): half away from zero for positive products, half up for negative ones.
- * The one overflow, INT32_MIN squared, saturates; no kernel's mantissa is negative, so callers
- * that pass one never meet it. */
+/* round(a * b / 2^31), half up. (gemmlowp adds a nudge of the product's sign and truncates towards
+ * zero, which is the same number.) The one overflow, INT32_MIN squared, saturates; no kernel's
+ * mantissa is negative, so callers whose mantissa is a constant never pay for the test. */
 HIL_INLINE int32_t hil_doubling_high_mul(int32_t a, int32_t b) {
     if (a == INT32_MIN && b == INT32_MIN) {
         return INT32_MAX;
     }
-    const int64_t product = (int64_t)a * b;
-    const int64_t nudge = product >= 0 ? (INT64_C(1) << 30) : 1 - (INT64_C(1) << 30);
-    return (int32_t)((product + nudge) / (INT64_C(1) << 31));
+    return (int32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31);
 }
 
 /* x / 2^exponent, half away from zero; 0 <= exponent <= 31. */
@@ -27,12 +28,37 @@ HIL_INLINE int32_t hil_rounding_divide_by_pot(int32_t x, int exponent) {
     return (x >> exponent) + (remainder > threshold ? 1 : 0);
 }
 
-/* x * mantissa * 2^(shift - 31), rounded twice. */
+/* x * mantissa * 2^(shift - 31), rounded twice; mantissa >= 0, -31 <= shift <= 30. */
 HIL_INLINE int32_t hil_requantize(int32_t x, int32_t mantissa, int shift) {
     const int left = shift > 0 ? shift : 0;
     const int right = shift > 0 ? 0 : -shift;
     const int32_t shifted = (int32_t)((uint32_t)x << left);
-    return hil_rounding_divide_by_pot(hil_doubling_high_mul(shifted, mantissa), right);
+    const int64_t product = (int64_t)shifted * mantissa;
+    return hil_rounding_divide_by_pot((int32_t)((product + (INT64_C(1) << 30)) >> 31), right);
+}
+
+/* hil_requantize(x, mantissa, shift) + addend where |x| < 2^30 and shift < 0, which holds for
+ * nearly every layer and which the compiler checks for each. Doubling x first puts the rounded
+ * product into the upper word, and a shift that stops one bit short rounds by adding one, so that
+ * no constant depends on the shift: seven instructions on Armv7-M. */
+HIL_INLINE int32_t hil_requantize_narrow(int32_t x, int32_t mantissa, int shift, int32_t addend) {
+    const int64_t product = (int64_t)(x * 2) * mantissa;
+    const int32_t rounded = (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
+    const int32_t away_from_zero = rounded + (rounded >> 31);
+    return ((away_from_zero >> (-1 - shift)) + (1 + 2 * addend)) >> 1;
+}
+
+/* Clamp to a range within int8: the full range, which fused ReLU mostly leaves, is one instruction
+ * where the core saturates. */
+HIL_INLINE int8_t hil_clamp_s8(int32_t x, int32_t low, int32_t high) {
+#ifdef __ARM_FEATURE_SAT
+    x = (int32_t)__ssat(x, 8);
+#else
+    x = x < INT8_MIN ? INT8_MIN : (x > INT8_MAX ? INT8_MAX : x);
+#endif
+    /* Where a bound is a constant and the end of the range, its test goes away. */
+    x = low > INT8_MIN && x < low ? low : x;
+    return (int8_t)(high < INT8_MAX && x > high ? high : x);
 }
 
 HIL_INLINE int32_t hil_clamp(int32_t x, int32_t low, int32_t high) {

@@ -1,0 +1,55 @@
+/* Rows of int8 values times int8 weights: fully connected layers, and 1x1 convolutions, whose
+ * pixels are the rows. */
+#ifndef HIL_KERNELS_GENERIC_MATMUL_S8_H
+#define HIL_KERNELS_GENERIC_MATMUL_S8_H
+
+#include "hil/kernels/generic/columns_s8.h"
+
+/*@kernel
+name = "hil_matmul_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_matmul_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    int32_t per_column; /* these, and the layout of the weights, as in struct hil_columns_s8 */
+    int32_t narrow;
+    const int8_t *weights;
+    const int32_t *bias;
+    const int32_t *multipliers;
+    const int8_t *shifts;
+};
+
+HIL_INLINE void hil_matmul_s8(const struct hil_matmul_s8 *p, const int8_t *in, int8_t *out) {
+    const struct hil_columns_s8 columns = {
+        .depth = p->depth,
+        .count = p->columns,
+        .out_zero_point = p->out_zero_point,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .per_column = p->per_column,
+        .narrow = p->narrow,
+        .weights = p->weights,
+        .bias = p->bias,
+        .multipliers = p->multipliers,
+        .shifts = p->shifts,
+    };
+    for (int32_t pairs = p->rows / 2; pairs > 0; pairs--) {
+        hil_columns_s8_two_rows(&columns, in, out, out + p->columns);
+        in += 2 * p->depth;
+        out += 2 * p->columns;
+    }
+    if (p->rows % 2 != 0) {
+        hil_columns_s8_one_row(&columns, in, out);
+    }
+}
+
+#endif
