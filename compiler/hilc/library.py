@@ -46,9 +46,17 @@ class Layer:
     op: str
     #: C function: ``int32_t function(void *arg, ...)`` returning 0 on success.
     function: str
+    #: The tensors that the layer reads, then those that it writes, then its scratch if it has some.
     arguments: tuple[Argument, ...]
     outputs: tuple[TensorInfo, ...]
     macs: int
+    #: How many of the arguments are tensors that the layer reads.
+    input_count: int
+
+    @property
+    def output_arguments(self) -> tuple[Argument, ...]:
+        """Where each of ``outputs`` is written."""
+        return self.arguments[self.input_count : self.input_count + len(self.outputs)]
 
 
 @dataclass(frozen=True)

@@ -34,19 +34,19 @@ CONSTANT = f"static const __attribute__((aligned({CONSTANT_ALIGNMENT})))"
 _LINE_LENGTH = 100
 _INDENT = "    "
 
-# C11 and C++: the generated header is read by both.
-_KEYWORDS = frozenset(
-    """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
-    constinit continue decltype default delete do double dynamic_cast else enum explicit export
-    extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
-    nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
-    return short signed sizeof static static_assert static_cast struct switch template this
-    thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
-    volatile wchar_t while xor xor_eq
-    """.split()
-)
+# Words of C11 and C++ (both read the generated header), and macros that GNU dialects predefine.
+_RESERVED_WORDS = """
+    _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
+    _Thread_local alignas alignof and and_eq asm auto bitand bitor bool break case catch char
+    char16_t char32_t char8_t class co_await co_return co_yield compl concept const const_cast
+    consteval constexpr constinit continue decltype default delete do double dynamic_cast else enum
+    explicit export extern false float for friend goto if inline int linux long mutable namespace
+    new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast
+    struct switch template this thread_local throw true try typedef typeid typename typeof union
+    unix unsigned using virtual void volatile wchar_t while xor xor_eq
+"""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
 
 # An identifier longer than this is cut and gets a hash of the whole, as TVM does.
 _IDENTIFIER_MAX = 80
@@ -70,7 +70,7 @@ def c_identifier(name: str) -> str:
     identifier = shorten(sanitise(name))
     if not identifier or identifier[0].isdigit():
         return f"_{identifier}"
-    return f"{identifier}_" if identifier in _KEYWORDS else identifier
+    return f"{identifier}_" if identifier in _RESERVED else identifier
 
 
 def c_comment(text: str) -> str:
@@ -80,7 +80,7 @@ def c_comment(text: str) -> str:
 
 
 def c_int(value: int) -> str:
-    # The most negative numbers have no literal: C reads a minus sign and a number that is too large.
+    # The most negative numbers have no literal: C reads a minus and a number that is too large.
     match value:
         case -2147483648:
             return "INT32_MIN"
