@@ -109,6 +109,8 @@ class Board:
     #: The first is the default.
     runners: tuple[str, ...]
     qemu: Qemu | None
+    #: The board to take where the user names none; one of the shipped boards is.
+    is_default: bool
 
     @property
     def default_runner(self) -> str:
@@ -157,6 +159,11 @@ def load_board(name_or_path: str | Path) -> Board:
             f"choose one of {', '.join(board_names())}, or give the path of a .toml file",
         )
     return _read_board(data_dir("targets") / f"{text}.toml")
+
+
+def default_board() -> Board:
+    """The shipped board whose description says ``default = true``."""
+    return next(board for board in map(load_board, board_names()) if board.is_default)
 
 
 @functools.cache
@@ -230,6 +237,10 @@ class _Table:
         value: int = self._get(key, int, "an integer", default)
         if not low <= value <= high:
             raise self.error(key, f"{value} is not within {low} to {high}")
+        return value
+
+    def boolean(self, key: str, default: bool) -> bool:
+        value: bool = self._get(key, bool, "true or false", default)
         return value
 
     def size(self, key: str, default: int | None = None) -> int:
@@ -312,6 +323,7 @@ def _read_board(path: Path) -> Board:
         ports=_ports(top, "host" if host else "arm"),
         runners=runners,
         qemu=_qemu(top.table("qemu"), clock_hz) if "qemu" in runners else None,
+        is_default=top.boolean("default", False),
     )
     top.finish()
     if not host:
