@@ -1,8 +1,8 @@
 """The MLPerf Tiny models and real inputs for them, found once for all tests.
 
-They are not part of this repository: the folder is named by the environment variable ``HIL_MODELS``,
-or is ``models`` in a folder ``shared`` beside the checkout. A test that needs one fails when it is
-absent and says where to get it: a proof that silently did not run is no proof.
+They are not part of this repository: the folder is named by the environment variable
+``HIL_MODELS``, or is ``models`` in a folder ``shared`` beside the checkout. A test that needs one
+fails when it is absent and says where to get it: a proof that silently did not run is no proof.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ FLOAT_MODELS = ("ad_float", "kws_float", "ic_float", "vww_float")
 _AD_WINDOW_FRAMES = 5
 
 _HOW_TO_GET = (
-    "copy the trained models of https://github.com/mlcommons/tiny (benchmark/training/*/trained_models, "
-    "revision 1afd2c9) into one folder, the sample inputs below samples/ in it, and set HIL_MODELS"
+    "copy the trained models of https://github.com/mlcommons/tiny (revision 1afd2c9, "
+    "benchmark/training/*/trained_models) into one folder, the sample inputs into samples/ below "
+    "it, and name the folder in the environment variable HIL_MODELS"
 )
 
 

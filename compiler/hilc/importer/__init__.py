@@ -1,0 +1,87 @@
+"""Reads a model file into a :class:`~hilc.ir.Graph`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.importer import tflite
+from hilc.ir import Graph
+from hilc.passes.fold_constants import fold_constants
+from hilc.verify import verify, verify_flow
+
+#: FlatBuffers' own limit: its offsets are 32 bits, one of them a sign.
+_MAX_FILE_BYTES = 2**31 - 1
+
+#: What a file that is no TFLite model starts with, for the message.
+_FOREIGN = (
+    (b"\x89HDF", "a Keras HDF5 model"),
+    (b"PK\x03\x04", "a ZIP archive (a .keras model or a PyTorch checkpoint is one)"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"\x7fELF", "an ELF program"),
+    (b"\x93NUMPY", "a numpy array"),
+    (b"version https://git-lfs", "a Git LFS pointer: the model itself was not downloaded"),
+    (b"<", "an HTML or XML page"),
+    (b"{", "a JSON text"),
+)
+
+
+def load_model(source: str | Path | bytes, name: str | None = None) -> Graph:
+    """The verified graph of a model file, or of its bytes; the format is told by the content.
+
+    ``name`` is the model's; without it, a file's stem is, and bytes are called ``default``. Raises
+    :class:`~hilc.errors.ModelError` when the file cannot be read or is not valid and
+    :class:`~hilc.errors.UnsupportedError` when it uses what the compiler does not implement.
+    """
+    if isinstance(source, bytes):
+        return _load(source, name or "default")
+    path = Path(source)
+    try:
+        return _load(read_file(path), name or path.stem)
+    except ModelError as error:
+        raise type(error)(f"{path}: {error.fact}", error.hint) from error
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file of sane size; ModelError otherwise."""
+    try:
+        if not path.exists():
+            raise ModelError("there is no such file", "give the path of a .tflite file")
+        if not path.is_file():
+            raise ModelError("this is not a regular file", "give the path of a .tflite file")
+        size = path.stat().st_size
+        if size > _MAX_FILE_BYTES:
+            raise ModelError(
+                f"the file has {size} bytes, more than any TFLite model ({_MAX_FILE_BYTES})"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"the file cannot be read: {error.strerror}") from error
+
+
+def _load(data: bytes, name: str) -> Graph:
+    if not data:
+        raise ModelError("the file is empty", "copy or export the model again")
+    if not tflite.is_tflite(data):
+        raise _foreign(data)
+    graph = tflite.import_graph(data, name)
+    verify_flow(graph)
+    # Converters spell the shapes of RESHAPE as arithmetic on SHAPE, which must be a constant before
+    # the operators can be asked for their shapes.
+    graph = fold_constants(graph)
+    verify(graph)
+    return graph
+
+
+def _foreign(data: bytes) -> ModelError:
+    hint = "convert the model with TensorFlow's TFLiteConverter"
+    for magic, kind in _FOREIGN:
+        if data.startswith(magic):
+            return ModelError(f"not a TFLite model; this looks like {kind}", hint)
+    # ONNX is a bare protocol buffer: field 1, the IR version, then the producer's name.
+    if data[:1] == b"\x08" and data[2:3] == b"\x12":
+        return UnsupportedError("this looks like an ONNX model; only TFLite models are read", hint)
+    return ModelError(
+        f"not a TFLite model: its identifier is {data[4:8]!r} instead of {tflite.IDENTIFIER!r}",
+        hint,
+    )

@@ -1,0 +1,123 @@
+"""Checks the structure of a FlatBuffers file before anything trusts it.
+
+The generated Python readers follow every offset that they find; a damaged file makes them raise
+whatever comes up, or return bytes of somewhere else. :func:`check` walks the file along a schema
+first: every table, vector and string that the reader may touch lies inside the file. What the
+values mean is the reader's business.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hilc.errors import ModelError
+
+#: A scalar's width in bytes.
+Scalar = int
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A vector of scalars of a width, or of tables."""
+
+    item: Scalar | Table
+
+
+#: A string is a vector of bytes.
+STRING = Vector(1)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's fields by slot; a slot that is not listed is not checked and must not be read."""
+
+    name: str
+    fields: Mapping[int, tuple[str, Scalar | Vector | Table]]
+
+
+#: A table of which only the frame is checked, for unions.
+ANY_TABLE = Table("table", {})
+
+
+class _Frame(NamedTuple):
+    """A table's place: its start, size, and the field offsets of its vtable (0: absent)."""
+
+    start: int
+    size: int
+    offsets: tuple[int, ...]
+
+
+def check(data: bytes, root: Table) -> None:
+    """Raise :class:`~hilc.errors.ModelError` unless ``data`` is a FlatBuffers file of ``root``."""
+    checker = _Checker(data)
+    checker.table(checker.follow(0, root.name), root, root.name)
+
+
+class _Checker:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        # Several offsets may name one table, so a small file can spell a long walk. No honest file
+        # has more tables than words.
+        self._tables_left = len(data) // 4
+
+    def table(self, start: int, table: Table, where: str) -> None:
+        frame = self._frame(start, where)
+        for slot, (name, kind) in table.fields.items():
+            offset = frame.offsets[slot] if slot < len(frame.offsets) else 0
+            if offset == 0:
+                continue
+            width = kind if isinstance(kind, Scalar) else 4
+            if offset + width > frame.size:
+                raise ModelError(f"the file is damaged: {where}.{name} lies outside its table")
+            self._field(start + offset, kind, f"{where}.{name}")
+
+    def follow(self, place: int, where: str) -> int:
+        """Where the offset at ``place`` points to."""
+        return place + self._read("<I", place, where)
+
+    def _field(self, place: int, kind: Scalar | Vector | Table, where: str) -> None:
+        if isinstance(kind, Table):
+            self.table(self.follow(place, where), kind, where)
+        elif isinstance(kind, Vector):
+            self._vector(self.follow(place, where), kind.item, where)
+
+    def _vector(self, start: int, item: Scalar | Table, where: str) -> None:
+        count = self._read("<I", start, where)
+        width = item if isinstance(item, Scalar) else 4
+        if start + 4 + count * width > len(self._data):
+            raise ModelError(
+                f"the file is damaged or cut short: {where} has {count} entries from byte {start} "
+                f"on, but the file has only {len(self._data)} bytes"
+            )
+        if isinstance(item, Table):
+            for i in range(count):
+                entry = f"{where}[{i}]"
+                self.table(self.follow(start + 4 + 4 * i, entry), item, entry)
+
+    def _frame(self, start: int, where: str) -> _Frame:
+        self._tables_left -= 1
+        if self._tables_left < 0:
+            raise ModelError(
+                f"the file is damaged: it names more tables than it can hold ({where})"
+            )
+        vtable = start - self._read("<i", start, where)
+        vtable_size = self._read("<H", vtable, where)
+        size = self._read("<H", vtable + 2, where)
+        if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > len(self._data):
+            raise ModelError(f"the file is damaged: {where} has no valid table header")
+        if size < 4 or start + size > len(self._data):
+            raise ModelError(f"the file is damaged or cut short: {where} reaches beyond its end")
+        offsets = struct.unpack_from(f"<{vtable_size // 2 - 2}H", self._data, vtable + 4)
+        return _Frame(start, size, offsets)
+
+    def _read(self, layout: str, place: int, where: str) -> int:
+        if not 0 <= place <= len(self._data) - struct.calcsize(layout):
+            raise ModelError(
+                f"the file is damaged or cut short: {where} points to byte {place} "
+                f"of {len(self._data)}"
+            )
+        value: int = struct.unpack_from(layout, self._data, place)[0]
+        return value

@@ -1,0 +1,53 @@
+"""Runs a graph in numpy, operator by operator: the specification of the generated code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hilc.errors import InputError
+from hilc.ir import Array, Graph
+from hilc.ops import OPS
+
+
+def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The graph's outputs by name, for its ``inputs`` by name."""
+    values = run_all(graph, inputs)
+    return {name: values[name] for name in graph.outputs}
+
+
+def run_all(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Every tensor's value by name: constants, inputs, and what each node computes."""
+    check_inputs(graph, inputs)
+    values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+    values.update({name: np.asarray(inputs[name]) for name in graph.inputs})
+    for node in graph.nodes:
+        operands = [values[name] if name else None for name in node.inputs]
+        outs = graph.outs(node)
+        results = OPS[node.op].reference(node, graph.ins(node), outs, operands)
+        for tensor, result in zip(outs, results, strict=True):
+            if result.shape != tensor.shape or result.dtype != np.dtype(tensor.dtype):
+                raise AssertionError(
+                    f"{node.op} computed {result.dtype}{list(result.shape)} for {tensor.name!r}, "
+                    f"which is {tensor.dtype}{list(tensor.shape)}"
+                )
+            values[tensor.name] = result
+    return values
+
+
+def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
+    """Raise :class:`~hilc.errors.InputError` unless each input has an array, as declared."""
+    hint = f"the model's inputs are {', '.join(map(repr, graph.inputs))}"
+    for name in inputs:
+        if name not in graph.inputs:
+            raise InputError(f"the model has no input {name!r}", hint)
+    for name in graph.inputs:
+        if name not in inputs:
+            raise InputError(f"there is no value for the model's input {name!r}", hint)
+        tensor, array = graph.tensors[name], np.asarray(inputs[name])
+        if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
+            raise InputError(
+                f"the value for input {name!r} is {array.dtype}{list(array.shape)}, "
+                f"not {tensor.dtype}{list(tensor.shape)}"
+            )

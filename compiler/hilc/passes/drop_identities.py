@@ -1,0 +1,46 @@
+"""Removes operators that pass their input on as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hilc.ir import Graph, Node, Tensor
+
+#: Operators that only name other places for the same bytes, or requantise.
+_MOVERS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "QUANTIZE", "PAD", "CONCATENATION")
+
+
+def drop_identities(graph: Graph) -> Graph:
+    """Let the readers of a node that changes nothing read its input.
+
+    Stays: a node that computes an output of the graph, whose name and place belong to the caller.
+    """
+    alias: dict[str, str] = {}
+    kept: list[Node] = []
+    for node in graph.nodes:
+        inputs = tuple(alias.get(name, name) for name in node.inputs)
+        node = replace(node, inputs=inputs)
+        if _is_identity(graph, node) and node.outputs[0] not in graph.outputs:
+            alias[node.outputs[0]] = inputs[0]
+        else:
+            kept.append(node)
+    return graph.with_(nodes=tuple(kept))
+
+
+def _is_identity(graph: Graph, node: Node) -> bool:
+    if node.op not in _MOVERS:
+        return False
+    source, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if not _same_meaning(source, result):
+        return False
+    if node.op == "TRANSPOSE":
+        permutation = graph.tensors[node.inputs[1]].data
+        return permutation is not None and permutation.tolist() == list(range(len(source.shape)))
+    if node.op == "CONCATENATION":
+        return len(node.inputs) == 1 and node.attrs.get("activation", "NONE") == "NONE"
+    # The others keep shape, type and quantisation only when they keep every byte in its place.
+    return True
+
+
+def _same_meaning(a: Tensor, b: Tensor) -> bool:
+    return (a.shape, a.dtype, a.quant) == (b.shape, b.dtype, b.quant)

@@ -1,0 +1,21 @@
+"""Removes what no output of the graph needs."""
+
+from __future__ import annotations
+
+from hilc.ir import Graph
+
+
+def remove_dead(graph: Graph) -> Graph:
+    """Drop nodes whose outputs nobody reads, and tensors that nobody names; inputs stay."""
+    needed = set(graph.outputs)
+    kept = []
+    for node in reversed(graph.nodes):
+        if needed.isdisjoint(node.outputs):
+            continue
+        kept.append(node)
+        needed.update(name for name in node.inputs if name)
+        # An output that nobody reads is still written.
+        needed.update(node.outputs)
+    needed.update(graph.inputs)
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if name in needed}
+    return graph.with_(tensors=tensors, nodes=tuple(reversed(kept)))

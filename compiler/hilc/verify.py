@@ -1,0 +1,151 @@
+"""What must hold for a graph before and after every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.ir import Graph, Node, Tensor
+from hilc.ops import OPS
+from hilc.ops.opdef import Signature
+
+#: The memory map of a Cortex-M has 512 MB for on-chip RAM; a tensor beyond that is a damaged shape.
+MAX_TENSOR_BYTES = 1 << 29
+
+#: Types whose numbers mean nothing without a scale.
+_QUANTIZED = ("int8",)
+
+
+def verify(graph: Graph) -> None:
+    """Raise :class:`~hilc.errors.ModelError` unless ``graph`` is well formed.
+
+    Every tensor is a constant, an input, or written by exactly one earlier node; the shapes and
+    types are those that the operators infer; quantisation is there where it is needed; every output
+    of the graph is computed.
+    """
+    verify_flow(graph)
+    for node in graph.nodes:
+        check_node(graph, node)
+
+
+def verify_flow(graph: Graph) -> None:
+    """The part of :func:`verify` that asks no operator: tensors, and who writes and reads them."""
+    for name, tensor in graph.tensors.items():
+        if name != tensor.name:
+            raise ModelError(f"tensor {tensor.name!r} is listed under the name {name!r}")
+        _check_tensor(tensor)
+    _check_unique(graph.inputs, "input")
+    _check_unique(graph.outputs, "output")
+    for name in graph.inputs:
+        if _tensor(graph, name, "the model's inputs").is_constant:
+            raise ModelError(f"the model's input {name!r} is a constant")
+    written = set(graph.inputs)
+    for node in graph.nodes:
+        where = describe(node)
+        for name in filter(None, node.inputs):
+            if not _tensor(graph, name, where).is_constant and name not in written:
+                raise ModelError(f"{where} reads {name!r} before any operator writes it")
+        for name in node.outputs:
+            if _tensor(graph, name, where).is_constant:
+                raise ModelError(f"{where} writes the constant {name!r}")
+            if name in written:
+                raise ModelError(f"{where} writes {name!r}, which already has a value")
+            written.add(name)
+    computed = written - set(graph.inputs)
+    for name in graph.outputs:
+        if name not in computed:
+            raise ModelError(f"no operator computes the model's output {name!r}")
+    if not graph.outputs:
+        raise ModelError("the model has no output")
+
+
+def describe(node: Node) -> str:
+    """The node as messages call it: position in the file and operator."""
+    return f"operator {node.index} ({node.op})"
+
+
+def check_node(graph: Graph, node: Node) -> None:
+    """Raise unless the node's tensors are what its operator takes and infers."""
+    where = describe(node)
+    if node.op not in OPS:
+        raise UnsupportedError(f"{where} is not supported", f"supported are {', '.join(OPS)}")
+    with _located(where):
+        inferred = OPS[node.op].infer(node, graph.ins(node))
+    declared: list[Signature] = [(t.shape, t.dtype) for t in graph.outs(node)]
+    if len(inferred) != len(declared):
+        raise ModelError(f"{where} has {len(declared)} outputs but computes {len(inferred)}")
+    for name, had, computed in zip(node.outputs, declared, inferred, strict=True):
+        if had != computed:
+            raise ModelError(
+                f"{where} computes {_type(computed)} but {name!r} is declared {_type(had)}",
+                "the file is damaged, or was exported with dynamic shapes: fix the input's shape",
+            )
+    with _located(where):
+        OPS[node.op].check(node, graph.ins(node), graph.outs(node))
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Put ``where`` in front of an operator's complaint."""
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{where}: {error.fact}", error.hint) from error
+
+
+def _type(signature: Signature) -> str:
+    shape, dtype = signature
+    return f"{dtype}{list(shape)}"
+
+
+def _tensor(graph: Graph, name: str, where: str) -> Tensor:
+    try:
+        return graph.tensors[name]
+    except KeyError:
+        raise ModelError(f"{where}: there is no tensor {name!r}") from None
+
+
+def _check_unique(names: Iterable[str], role: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ModelError(f"tensor {name!r} is listed twice as {role} of the model")
+        seen.add(name)
+
+
+def _check_tensor(tensor: Tensor) -> None:
+    if tensor.nbytes > MAX_TENSOR_BYTES:
+        raise ModelError(
+            f"tensor {tensor.name!r} with shape {list(tensor.shape)} takes {tensor.nbytes} bytes, "
+            f"more than the {MAX_TENSOR_BYTES} that a microcontroller can address"
+        )
+    quant = tensor.quant
+    if quant is None:
+        if tensor.dtype in _QUANTIZED:
+            raise ModelError(
+                f"tensor {tensor.name!r} is {tensor.dtype} but has no scale and zero point",
+                "export the model with full integer quantisation",
+            )
+        return
+    if tensor.dtype in ("float32", "bool"):
+        raise ModelError(f"tensor {tensor.name!r} is {tensor.dtype} but has a quantisation")
+    info = np.iinfo(tensor.dtype)
+    for zero_point in quant.zero_point:
+        if not info.min <= zero_point <= info.max:
+            raise ModelError(
+                f"tensor {tensor.name!r} has zero point {zero_point}, which is not a {tensor.dtype}"
+            )
+    if quant.per_tensor:
+        return
+    if not tensor.is_constant:
+        raise UnsupportedError(
+            f"tensor {tensor.name!r} is computed but quantised per channel; only constants can be"
+        )
+    if not 0 <= quant.axis < len(tensor.shape) or tensor.shape[quant.axis] != len(quant.scale):
+        raise ModelError(
+            f"tensor {tensor.name!r} with shape {list(tensor.shape)} has {len(quant.scale)} scales "
+            f"along axis {quant.axis}"
+        )
