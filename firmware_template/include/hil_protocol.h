@@ -1,6 +1,6 @@
 /* Generated from hil/rpc/protocol.py by `python -m hil.rpc.header`; see PROTOCOL.md.
  * Messages are packed and little-endian: a field's constant is its byte offset in the
- * message, _BYTES the size of the message, or of its fixed part when it has an open end. */
+ * message, _BYTES the message's size, or its fixed part's when it has an open end. */
 #ifndef HIL_PROTOCOL_H
 #define HIL_PROTOCOL_H
 

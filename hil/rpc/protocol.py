@@ -116,6 +116,21 @@ class Tensors(IntEnum):
     LAYER_OUTPUT = 2
 
 
+class Fault(IntEnum):
+    """``enum hil_fault_kind`` of the firmware's ``hil_fault.h``."""
+
+    NMI = 2
+    HARD = 3
+    MEMORY = 4
+    BUS = 5
+    USAGE = 6
+    SECURE = 7
+    INTERRUPT = 16
+    STACK_OVERFLOW = 32
+    ASSERT = 33
+    SIGNAL = 64
+
+
 def _message(**fields: Any) -> Any:
     return Struct(*(name / field for name, field in fields.items()))
 

@@ -1,0 +1,531 @@
+/* The server of the serial protocol. Requests are handled one after the other, in the order in
+ * which they arrive; the answer stays in its buffer, so that a request which comes again because
+ * the answer was lost gets the same bytes and is not executed again. */
+#include "hil_config.h"
+
+#include "hil_rpc.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "hil_frame.h"
+#include "hil_model.h"
+#include "hil_port.h"
+#include "hil_stack.h"
+
+_Static_assert(HIL_FRAME_MAX >= HIL_FRAME_MIN, "raise HIL_FRAME_MAX: HELLO must fit");
+_Static_assert(HIL_FRAME_MAX <= HIL_FRAME_LIMIT, "lower HIL_FRAME_MAX: 16 bits hold it");
+_Static_assert(HIL_RX_MAX >= HIL_FRAME_MAX, "raise HIL_RX_MAX: a frame must fit");
+_Static_assert(sizeof HIL_BUILD_ID == HIL_BUILD_ID_BYTES + 1, "HIL_BUILD_ID has another length");
+
+#define PAYLOAD_MAX(frame_max)                                                                     \
+    (HIL_FRAME_BODY_MAX(frame_max) - HIL_HEADER_BYTES - HIL_FRAME_CRC_BYTES)
+#define PAYLOAD_AT(frame_max) (HIL_FRAME_BODY_AT(frame_max) + HIL_HEADER_BYTES)
+
+_Static_assert(HIL_FAULT_EVENT_BYTES <= PAYLOAD_MAX(HIL_FRAME_MIN), "FAULT must fit any frame");
+_Static_assert(HIL_HELLO_REPLY_BYTES <= PAYLOAD_MAX(HIL_FRAME_MIN), "HELLO must fit any frame");
+
+static uint8_t rx[HIL_FRAME_MAX - 2];
+static struct hil_frame_reader reader = {.buffer = rx, .capacity = sizeof rx};
+
+/* The last answer as it went out, for a request that comes again. */
+static uint8_t answer[HIL_FRAME_MAX];
+static size_t answer_size; /* 0: none */
+
+/* Everything that is not the answer to an executed request: it must not replace that answer. */
+static uint8_t notice[HIL_FRAME_MIN];
+
+static uint16_t session;  /* 0: no host said HELLO since the start */
+static uint16_t last_seq; /* of the request that `answer` answers */
+static size_t room;       /* bytes of payload that the host takes in a frame */
+static uint32_t bad_frames;
+static struct hil_fault fault;
+static bool faulted;
+
+static uint16_t get_u16(const uint8_t *from) { return (uint16_t)(from[0] | from[1] << 8); }
+
+static uint32_t get_u32(const uint8_t *from) {
+    return get_u16(from) | (uint32_t)get_u16(from + 2) << 16;
+}
+
+static void put_u16(uint8_t *to, uint16_t value) {
+    to[0] = (uint8_t)value;
+    to[1] = (uint8_t)(value >> 8);
+}
+
+static void put_u32(uint8_t *to, uint32_t value) {
+    put_u16(to, (uint16_t)value);
+    put_u16(to + 2, (uint16_t)(value >> 16));
+}
+
+static void put_u64(uint8_t *to, uint64_t value) {
+    put_u32(to, (uint32_t)value);
+    put_u32(to + 4, (uint32_t)(value >> 32));
+}
+
+/* Writes the header in front of `payload`, which lies in `frame`, and codes the frame. */
+static size_t seal(uint8_t *frame, uint8_t *payload, size_t size, uint16_t to_session, uint16_t seq,
+                   enum hil_kind kind, uint8_t code) {
+    uint8_t *header = payload - HIL_HEADER_BYTES;
+
+    put_u16(header + HIL_HEADER_SESSION, to_session);
+    put_u16(header + HIL_HEADER_SEQ, seq);
+    header[HIL_HEADER_KIND] = (uint8_t)kind;
+    header[HIL_HEADER_CODE] = code;
+    return hil_frame_encode(frame, (size_t)(header - frame), HIL_HEADER_BYTES + size);
+}
+
+static uint8_t *notice_payload(void) { return notice + PAYLOAD_AT(sizeof notice); }
+
+static void send_event(enum hil_event event, uint16_t seq, size_t size) {
+    const size_t coded =
+        seal(notice, notice_payload(), size, session, seq, HIL_KIND_EVENT, (uint8_t)event);
+    hil_uart_write(notice, coded);
+}
+
+static size_t fail(uint8_t *reply, enum hil_status status, uint32_t detail) {
+    reply[HIL_ERROR_STATUS] = (uint8_t)status;
+    put_u32(reply + HIL_ERROR_DETAIL, detail);
+    return HIL_ERROR_BYTES;
+}
+
+/* Answers a request that is not executed. */
+static void refuse(const uint8_t *header, enum hil_status status, uint32_t detail) {
+    const size_t size = fail(notice_payload(), status, detail);
+    const size_t coded =
+        seal(notice, notice_payload(), size, get_u16(header + HIL_HEADER_SESSION),
+             get_u16(header + HIL_HEADER_SEQ), HIL_KIND_REPLY, header[HIL_HEADER_CODE]);
+    hil_uart_write(notice, coded);
+}
+
+static void send_busy(uint32_t done, uint32_t total) {
+    put_u32(notice_payload() + HIL_BUSY_EVENT_DONE, done);
+    put_u32(notice_payload() + HIL_BUSY_EVENT_TOTAL, total);
+    send_event(HIL_EVENT_BUSY, last_seq, HIL_BUSY_EVENT_BYTES);
+}
+
+static void send_fault(void) {
+    uint8_t *event = notice_payload();
+
+    put_u32(event + HIL_FAULT_EVENT_KIND, (uint32_t)fault.kind);
+    put_u64(event + HIL_FAULT_EVENT_PC, fault.pc);
+    put_u64(event + HIL_FAULT_EVENT_LR, fault.lr);
+    put_u64(event + HIL_FAULT_EVENT_SP, fault.sp);
+    put_u64(event + HIL_FAULT_EVENT_MMFAR, fault.mmfar);
+    put_u64(event + HIL_FAULT_EVENT_BFAR, fault.bfar);
+    put_u32(event + HIL_FAULT_EVENT_PSR, fault.psr);
+    put_u32(event + HIL_FAULT_EVENT_CFSR, fault.cfsr);
+    put_u32(event + HIL_FAULT_EVENT_HFSR, fault.hfsr);
+    put_u32(event + HIL_FAULT_EVENT_R0, fault.r0);
+    put_u32(event + HIL_FAULT_EVENT_R1, fault.r1);
+    put_u32(event + HIL_FAULT_EVENT_R2, fault.r2);
+    put_u32(event + HIL_FAULT_EVENT_R3, fault.r3);
+    put_u32(event + HIL_FAULT_EVENT_R12, fault.r12);
+    send_event(HIL_EVENT_FAULT, 0, HIL_FAULT_EVENT_BYTES);
+}
+
+/* Copies what fits of `text` from byte `offset` on to reply + at, and its whole length to
+ * reply + length_at. Returns the size of the reply. */
+static size_t put_name(uint8_t *reply, size_t length_at, size_t at, const char *text,
+                       size_t offset) {
+    const size_t length = strlen(text);
+    const size_t rest = offset < length ? length - offset : 0;
+    const size_t size = rest < room - at ? rest : room - at;
+
+    put_u16(reply + length_at, (uint16_t)length);
+    memcpy(reply + at, text + (length - rest), size);
+    return at + size;
+}
+
+static const struct hil_model *find_model(uint8_t index) {
+    return index < hil_model_count ? hil_models[index] : NULL;
+}
+
+/* The tensor that a request names (the requests that do so begin alike), or NULL with the answer's
+ * size in *failed. */
+static const struct hil_tensor *find_tensor(const uint8_t *request, uint8_t *reply,
+                                            size_t *failed) {
+    const struct hil_model *model = find_model(request[HIL_READ_REQUEST_MODEL]);
+    const uint8_t index = request[HIL_READ_REQUEST_INDEX];
+    const uint16_t layer = get_u16(request + HIL_READ_REQUEST_LAYER);
+    const struct hil_tensor *tensors = NULL;
+    uint8_t count = 0;
+
+    if (model == NULL) {
+        *failed = fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+        return NULL;
+    }
+    switch (request[HIL_READ_REQUEST_LIST]) {
+    case HIL_TENSORS_INPUT:
+        tensors = model->inputs;
+        count = model->input_count;
+        break;
+    case HIL_TENSORS_OUTPUT:
+        tensors = model->outputs;
+        count = model->output_count;
+        break;
+    case HIL_TENSORS_LAYER_OUTPUT:
+        if (layer >= model->layer_count) {
+            *failed = fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
+            return NULL;
+        }
+        tensors = model->layers[layer].outputs;
+        count = model->layers[layer].output_count;
+        break;
+    default:
+        break;
+    }
+    if (index >= count) {
+        *failed = fail(reply, HIL_STATUS_BAD_TENSOR, count);
+        return NULL;
+    }
+    return &tensors[index];
+}
+
+static bool in_tensor(const struct hil_tensor *tensor, uint32_t offset, size_t size) {
+    return offset <= tensor->nbytes && size <= tensor->nbytes - offset;
+}
+
+static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
+    const uint16_t host_max = get_u16(request + HIL_HELLO_REQUEST_FRAME_MAX);
+    const uint16_t frame_max = host_max < HIL_FRAME_MAX ? host_max : HIL_FRAME_MAX;
+
+    (void)size;
+    if (frame_max < HIL_FRAME_MIN) {
+        return fail(reply, HIL_STATUS_TOO_BIG, frame_max);
+    }
+    room = PAYLOAD_MAX(frame_max);
+    if (faulted) {
+        send_fault();
+    }
+    reply[HIL_HELLO_REPLY_VERSION] = HIL_PROTOCOL_VERSION;
+    put_u16(reply + HIL_HELLO_REPLY_FRAME_MAX, frame_max);
+    put_u32(reply + HIL_HELLO_REPLY_WINDOW, HIL_RX_MAX);
+    put_u32(reply + HIL_HELLO_REPLY_TICKS_HZ, hil_ticks_hz());
+    reply[HIL_HELLO_REPLY_MODELS] = hil_model_count;
+    memcpy(reply + HIL_HELLO_REPLY_BUILD_ID, HIL_BUILD_ID, HIL_BUILD_ID_BYTES);
+    const size_t length = sizeof HIL_BOARD_NAME - 1;
+    const size_t copied =
+        length < room - HIL_HELLO_REPLY_BOARD ? length : room - HIL_HELLO_REPLY_BOARD;
+    memcpy(reply + HIL_HELLO_REPLY_BOARD, HIL_BOARD_NAME, copied);
+    return HIL_HELLO_REPLY_BOARD + copied;
+}
+
+static size_t on_reset(const uint8_t *request, size_t size, uint8_t *reply) {
+    (void)request;
+    (void)size;
+    (void)reply;
+    return HIL_RESET_REPLY_BYTES; /* execute() resets when the answer is out */
+}
+
+static size_t on_echo(const uint8_t *request, size_t size, uint8_t *reply) {
+    if (size > room - HIL_ECHO_REPLY_DATA) {
+        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_ECHO_REPLY_DATA));
+    }
+    memcpy(reply + HIL_ECHO_REPLY_DATA, request + HIL_ECHO_REQUEST_DATA, size);
+    return HIL_ECHO_REPLY_DATA + size;
+}
+
+static size_t on_memory(const uint8_t *request, size_t size, uint8_t *reply) {
+    (void)request;
+    (void)size;
+    put_u32(reply + HIL_MEMORY_REPLY_STACK_BYTES, hil_stack_bytes());
+    put_u32(reply + HIL_MEMORY_REPLY_STACK_PEAK_BYTES, hil_stack_peak_bytes());
+    put_u32(reply + HIL_MEMORY_REPLY_RX_BYTES, HIL_RX_MAX);
+    put_u32(reply + HIL_MEMORY_REPLY_BAD_FRAMES, bad_frames);
+    return HIL_MEMORY_REPLY_BYTES;
+}
+
+static size_t on_model_info(const uint8_t *request, size_t size, uint8_t *reply) {
+    const struct hil_model *model = find_model(request[HIL_MODEL_INFO_REQUEST_MODEL]);
+
+    (void)size;
+    if (model == NULL) {
+        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+    }
+    reply[HIL_MODEL_INFO_REPLY_INPUTS] = model->input_count;
+    reply[HIL_MODEL_INFO_REPLY_OUTPUTS] = model->output_count;
+    put_u16(reply + HIL_MODEL_INFO_REPLY_LAYERS, model->layer_count);
+    put_u32(reply + HIL_MODEL_INFO_REPLY_WORKSPACE_BYTES, model->workspace_bytes);
+    return put_name(reply, HIL_MODEL_INFO_REPLY_NAME_LENGTH, HIL_MODEL_INFO_REPLY_NAME, model->name,
+                    get_u16(request + HIL_MODEL_INFO_REQUEST_NAME_OFFSET));
+}
+
+static size_t on_tensor_info(const uint8_t *request, size_t size, uint8_t *reply) {
+    size_t failed;
+    const struct hil_tensor *tensor = find_tensor(request, reply, &failed);
+    size_t at = HIL_TENSOR_INFO_REPLY_SHAPE_AND_NAME;
+
+    (void)size;
+    if (tensor == NULL) {
+        return failed;
+    }
+    if (tensor->ndim > (room - at) / 4) {
+        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - at));
+    }
+    reply[HIL_TENSOR_INFO_REPLY_DTYPE] = tensor->dtype;
+    reply[HIL_TENSOR_INFO_REPLY_NDIM] = tensor->ndim;
+    put_u32(reply + HIL_TENSOR_INFO_REPLY_NBYTES, tensor->nbytes);
+    for (uint8_t i = 0; i < tensor->ndim; ++i, at += 4) {
+        put_u32(reply + at, (uint32_t)tensor->shape[i]);
+    }
+    return put_name(reply, HIL_TENSOR_INFO_REPLY_NAME_LENGTH, at, tensor->name,
+                    get_u16(request + HIL_TENSOR_INFO_REQUEST_NAME_OFFSET));
+}
+
+static size_t on_layer_info(const uint8_t *request, size_t size, uint8_t *reply) {
+    const struct hil_model *model = find_model(request[HIL_LAYER_INFO_REQUEST_MODEL]);
+    const uint16_t index = get_u16(request + HIL_LAYER_INFO_REQUEST_LAYER);
+
+    (void)size;
+    if (model == NULL) {
+        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+    }
+    if (index >= model->layer_count) {
+        return fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
+    }
+    reply[HIL_LAYER_INFO_REPLY_OUTPUTS] = model->layers[index].output_count;
+    return put_name(reply, HIL_LAYER_INFO_REPLY_NAME_LENGTH, HIL_LAYER_INFO_REPLY_NAME,
+                    model->layers[index].name,
+                    get_u16(request + HIL_LAYER_INFO_REQUEST_NAME_OFFSET));
+}
+
+static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {
+    size_t failed;
+    const struct hil_tensor *tensor = find_tensor(request, reply, &failed);
+    const uint32_t offset = get_u32(request + HIL_WRITE_REQUEST_OFFSET);
+    const size_t count = size - HIL_WRITE_REQUEST_DATA;
+
+    if (tensor == NULL) {
+        return failed;
+    }
+    if (request[HIL_WRITE_REQUEST_LIST] != HIL_TENSORS_INPUT) {
+        return fail(reply, HIL_STATUS_BAD_TENSOR, 0); /* no tensor of this list is writable */
+    }
+    if (!in_tensor(tensor, offset, count)) {
+        return fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
+    }
+    memcpy((uint8_t *)tensor->data + offset, request + HIL_WRITE_REQUEST_DATA, count);
+    return HIL_WRITE_REPLY_BYTES;
+}
+
+static size_t on_read(const uint8_t *request, size_t size, uint8_t *reply) {
+    size_t failed;
+    const struct hil_tensor *tensor = find_tensor(request, reply, &failed);
+    const uint32_t offset = get_u32(request + HIL_READ_REQUEST_OFFSET);
+    const uint16_t count = get_u16(request + HIL_READ_REQUEST_LENGTH);
+
+    (void)size;
+    if (tensor == NULL) {
+        return failed;
+    }
+    if (count > room - HIL_READ_REPLY_DATA) {
+        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_READ_REPLY_DATA));
+    }
+    if (!in_tensor(tensor, offset, count)) {
+        return fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
+    }
+    memcpy(reply + HIL_READ_REPLY_DATA, (const uint8_t *)tensor->data + offset, count);
+    return HIL_READ_REPLY_DATA + count;
+}
+
+/* Runs `run`, stores its time in *ticks and returns its result. Says BUSY when a second has passed
+ * since *reported. */
+static int32_t measure(int32_t (*run)(void), uint64_t *ticks, uint64_t *reported, uint32_t done,
+                       uint32_t total) {
+    const uint64_t start = hil_ticks_align();
+    const int32_t result = run();
+    const uint64_t end = hil_ticks();
+
+    *ticks = end - start;
+    if (end - *reported >= hil_ticks_hz()) {
+        send_busy(done, total);
+        *reported = end;
+    }
+    return result;
+}
+
+static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
+    const struct hil_model *model = find_model(request[HIL_RUN_REQUEST_MODEL]);
+    const uint32_t repeat = get_u32(request + HIL_RUN_REQUEST_REPEAT);
+    uint64_t total = 0;
+
+    (void)size;
+    if (model == NULL) {
+        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+    }
+    send_busy(0, repeat);
+    uint64_t reported = hil_ticks();
+    for (uint32_t i = 0; i < repeat; ++i) {
+        uint64_t ticks;
+        const int32_t result = measure(model->run, &ticks, &reported, i + 1, repeat);
+        if (result != 0) {
+            return fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
+        }
+        total += ticks;
+    }
+    put_u64(reply + HIL_RUN_REPLY_TICKS, total);
+    return HIL_RUN_REPLY_BYTES;
+}
+
+static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply) {
+    const struct hil_model *model = find_model(request[HIL_RUN_LAYERS_REQUEST_MODEL]);
+    const uint16_t first = get_u16(request + HIL_RUN_LAYERS_REQUEST_FIRST);
+    const uint16_t count = get_u16(request + HIL_RUN_LAYERS_REQUEST_COUNT);
+
+    (void)size;
+    if (model == NULL) {
+        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+    }
+    if (first > model->layer_count || count > model->layer_count - first) {
+        return fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
+    }
+    if (count > (room - HIL_RUN_LAYERS_REPLY_TICKS) / 8) {
+        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_RUN_LAYERS_REPLY_TICKS));
+    }
+    send_busy(0, count);
+    uint64_t reported = hil_ticks();
+    for (uint32_t i = 0; i < count; ++i) {
+        uint64_t ticks;
+        const int32_t result =
+            measure(model->layers[first + i].run, &ticks, &reported, i + 1, count);
+        if (result != 0) {
+            return fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
+        }
+        put_u64(reply + HIL_RUN_LAYERS_REPLY_TICKS + 8 * i, ticks);
+    }
+    return HIL_RUN_LAYERS_REPLY_TICKS + 8U * count;
+}
+
+struct command {
+    size_t (*handle)(const uint8_t *request, size_t size, uint8_t *reply); /* reply's size */
+    uint8_t size;  /* of the request, or of its fixed part */
+    bool has_data; /* bytes may follow */
+};
+
+static const struct command commands[] = {
+    [HIL_COMMAND_HELLO] = {on_hello, HIL_HELLO_REQUEST_BYTES, false},
+    [HIL_COMMAND_RESET] = {on_reset, HIL_RESET_REQUEST_BYTES, false},
+    [HIL_COMMAND_ECHO] = {on_echo, HIL_ECHO_REQUEST_BYTES, true},
+    [HIL_COMMAND_MEMORY] = {on_memory, HIL_MEMORY_REQUEST_BYTES, false},
+    [HIL_COMMAND_MODEL_INFO] = {on_model_info, HIL_MODEL_INFO_REQUEST_BYTES, false},
+    [HIL_COMMAND_TENSOR_INFO] = {on_tensor_info, HIL_TENSOR_INFO_REQUEST_BYTES, false},
+    [HIL_COMMAND_LAYER_INFO] = {on_layer_info, HIL_LAYER_INFO_REQUEST_BYTES, false},
+    [HIL_COMMAND_WRITE] = {on_write, HIL_WRITE_REQUEST_BYTES, true},
+    [HIL_COMMAND_READ] = {on_read, HIL_READ_REQUEST_BYTES, false},
+    [HIL_COMMAND_RUN] = {on_run, HIL_RUN_REQUEST_BYTES, false},
+    [HIL_COMMAND_RUN_LAYERS] = {on_run_layers, HIL_RUN_LAYERS_REQUEST_BYTES, false},
+};
+
+/* Fills the reply and returns its size. */
+static size_t dispatch(uint8_t code, const uint8_t *request, size_t size, uint8_t *reply) {
+    if (code >= sizeof commands / sizeof commands[0] || commands[code].handle == NULL) {
+        return fail(reply, HIL_STATUS_UNKNOWN_COMMAND, code);
+    }
+    const struct command *command = &commands[code];
+    if (size < command->size || (size > command->size && !command->has_data)) {
+        return fail(reply, HIL_STATUS_BAD_LENGTH, command->size);
+    }
+    if (faulted && code != HIL_COMMAND_HELLO && code != HIL_COMMAND_RESET) {
+        send_fault();
+        return fail(reply, HIL_STATUS_FAULTED, (uint32_t)fault.kind);
+    }
+    reply[HIL_ERROR_STATUS] = HIL_STATUS_OK;
+    return command->handle(request, size, reply);
+}
+
+static void execute(uint16_t seq, uint8_t code, const uint8_t *request, size_t size) {
+    uint8_t *reply = answer + PAYLOAD_AT(sizeof answer);
+
+    answer_size = 0;
+    last_seq = seq;
+    const size_t reply_size = dispatch(code, request, size, reply);
+    answer_size = seal(answer, reply, reply_size, session, seq, HIL_KIND_REPLY, code);
+    hil_uart_write(answer, answer_size);
+    if (code == HIL_COMMAND_RESET && reply_size == HIL_RESET_REPLY_BYTES) {
+        hil_port_reset();
+    }
+}
+
+/* Of this protocol and version: what may take the board over. */
+static bool is_hello(const uint8_t *request, size_t size) {
+    return size > HIL_HELLO_REQUEST_VERSION &&
+           memcmp(request + HIL_HELLO_REQUEST_MAGIC, HIL_PROTOCOL_MAGIC,
+                  HIL_PROTOCOL_MAGIC_BYTES) == 0 &&
+           request[HIL_HELLO_REQUEST_VERSION] == HIL_PROTOCOL_VERSION;
+}
+
+static void on_request(const uint8_t *header, const uint8_t *request, size_t size) {
+    const uint16_t from_session = get_u16(header + HIL_HEADER_SESSION);
+    const uint16_t seq = get_u16(header + HIL_HEADER_SEQ);
+    const uint8_t code = header[HIL_HEADER_CODE];
+
+    if (code == HIL_COMMAND_HELLO && from_session != 0) {
+        if (!is_hello(request, size)) {
+            refuse(header, HIL_STATUS_VERSION, HIL_PROTOCOL_VERSION);
+            return;
+        }
+        if (from_session != session) {
+            session = from_session;
+            answer_size = 0;
+        }
+    } else if (from_session != session || session == 0) {
+        refuse(header, HIL_STATUS_STALE, session);
+        return;
+    }
+    if (answer_size != 0) {
+        const uint16_t ahead = (uint16_t)(seq - last_seq);
+        if (ahead == 0) {
+            hil_uart_write(answer, answer_size);
+            return;
+        }
+        if (ahead > 0x7FFF) {
+            refuse(header, HIL_STATUS_REPEATED, last_seq);
+            return;
+        }
+    }
+    execute(seq, code, request, size);
+}
+
+void hil_rpc_init(void) {
+    notice_payload()[HIL_BOOT_EVENT_VERSION] = HIL_PROTOCOL_VERSION;
+    send_event(HIL_EVENT_BOOT, 0, HIL_BOOT_EVENT_BYTES);
+}
+
+void hil_rpc_poll(void) {
+    uint8_t received[32];
+    const size_t count = hil_uart_read(received, sizeof received);
+
+    for (size_t i = 0; i < count; ++i) {
+        const int32_t size = hil_frame_push(&reader, received[i]);
+        if (size < 0) {
+            ++bad_frames;
+        } else if (size > 0 && rx[HIL_HEADER_KIND] == HIL_KIND_REQUEST) {
+            on_request(rx, rx + HIL_HEADER_BYTES, (size_t)size - HIL_HEADER_BYTES);
+        }
+    }
+}
+
+void hil_rpc_fault(const struct hil_fault *new_fault) {
+    fault = *new_fault;
+    faulted = true;
+    /* The fault may have struck inside of this module: nothing that it was doing is trusted. */
+    reader.size = 0;
+    answer_size = 0;
+    send_fault();
+}
+
+void hil_log(const char *text) {
+    uint8_t *event = notice_payload();
+    const size_t most = PAYLOAD_MAX(sizeof notice) - HIL_LOG_EVENT_TEXT;
+    size_t rest = strlen(text);
+
+    do {
+        const size_t size = rest < most ? rest : most;
+        rest -= size;
+        event[HIL_LOG_EVENT_MORE] = rest != 0;
+        memcpy(event + HIL_LOG_EVENT_TEXT, text, size);
+        text += size;
+        send_event(HIL_EVENT_LOG, 0, HIL_LOG_EVENT_TEXT + size);
+    } while (rest != 0);
+}
