@@ -1,0 +1,188 @@
+"""The references of numerics by name: whose answer a device's answer is compared with.
+
+"What TFLite computes" depends on the release and on the set of kernels (the resolver), so a
+reference is one of each, checked when it is made and stated in its description:
+
+``tflm``
+    gemmlowp's double rounding, as TensorFlow Lite Micro computes: ``ai-edge-litert`` 1.2.0 or
+    ``tflite-runtime`` 2.14.0 with the reference kernels. The default for int8.
+``litert``
+    ``ai-edge-litert`` 1.4 or later with the reference kernels: fully connected layers round once.
+``hilc``
+    this project's own interpreter, the specification of the generated code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from hilc.errors import InputError, ModelError
+from hilc.importer.tflite import tensor_names, with_float_weights
+from hilc.interpreter import check_inputs, run_all
+from hilc.ir import Array, Graph
+
+
+class Reference(Protocol):
+    """Computes every tensor of a model."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str:
+        """Name, version and resolver, for reports."""
+        ...
+
+    def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The value of each input of the graph and of each tensor that it computes, by name."""
+        ...
+
+
+def reference_names() -> tuple[str, ...]:
+    return tuple(_FACTORIES)
+
+
+def get_reference(name: str, graph: Graph, model: bytes | None) -> Reference:
+    """The reference called ``name`` for ``graph``; ``model`` is the file that it was read from.
+
+    Raises :class:`~hilc.errors.InputError` when the reference is unknown, not installed in the
+    right version, or has no file to run.
+    """
+    try:
+        factory = _FACTORIES[name]
+    except KeyError:
+        raise InputError(
+            f"unknown reference {name!r}", f"choose one of {', '.join(_FACTORIES)}"
+        ) from None
+    return factory(graph, model)
+
+
+class _Interpreter:
+    """``hilc``: the interpreter on the graph as it is."""
+
+    name = "hilc"
+    description = f"hilc: this compiler's interpreter, numpy {np.__version__}"
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        values = run_all(self._graph, inputs)
+        return {name: values[name] for name in _variables(self._graph)}
+
+
+class _TfliteRuntime:
+    """A release of TFLite's run time with the reference kernels."""
+
+    def __init__(
+        self, name: str, package: str, version: str, graph: Graph, model: bytes | None
+    ) -> None:
+        if model is None:
+            raise InputError(
+                f"the reference {name} runs the model's file, but there is none",
+                "give the .tflite file, or choose the reference hilc",
+            )
+        float_weights = with_float_weights(model)
+        self.name = name
+        self.description = f"{name}: {package} {version}, BUILTIN_REF"
+        if float_weights is not None:
+            self.description += ", dynamic-range weights as float32"
+        self._graph = graph
+        indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
+        self._indices = {n: indices[n] for n in _variables(graph) if n in indices}
+        self._runtime = _load_runtime(package, float_weights or model)
+
+    def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        check_inputs(self._graph, inputs)
+        for name, array in inputs.items():
+            self._runtime.set_tensor(self._indices[name], np.ascontiguousarray(array))
+        self._runtime.invoke()
+        return {name: self._runtime.get_tensor(index) for name, index in self._indices.items()}
+
+
+def _variables(graph: Graph) -> list[str]:
+    """Names of the tensors that have another value in every run."""
+    return [*graph.inputs, *(name for node in graph.nodes for name in node.outputs)]
+
+
+def _load_runtime(package: str, model: bytes) -> Any:
+    try:
+        module = importlib.import_module(f"{package.replace('-', '_')}.interpreter")
+    except ImportError as error:
+        raise InputError(
+            f"the installed {package} cannot be imported: {error}",
+            "install it again, or choose the reference hilc",
+        ) from error
+    try:
+        runtime = module.Interpreter(
+            model_content=model,
+            num_threads=1,
+            experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF,
+            # Without this, tensors share memory and only the outputs survive a run.
+            experimental_preserve_all_tensors=True,
+        )
+        runtime.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"{package} cannot run this model: {error}", "choose the reference hilc"
+        ) from error
+    return runtime
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _tflm(graph: Graph, model: bytes | None) -> Reference:
+    wanted = {"ai-edge-litert": "1.2.0", "tflite-runtime": "2.14.0"}
+    installed = {package: _installed(package) for package in wanted}
+    for package, version in wanted.items():
+        if installed[package] == version:
+            return _TfliteRuntime("tflm", package, version, graph, model)
+    raise _unavailable("tflm", "ai-edge-litert 1.2.0", installed, "ai-edge-litert==1.2.0")
+
+
+def _litert(graph: Graph, model: bytes | None) -> Reference:
+    version = _installed("ai-edge-litert")
+    if version is None or _release(version) < [1, 4]:
+        raise _unavailable(
+            "litert",
+            "ai-edge-litert 1.4 or later",
+            {"ai-edge-litert": version},
+            "ai-edge-litert>=1.4",
+        )
+    return _TfliteRuntime("litert", "ai-edge-litert", version, graph, model)
+
+
+def _release(version: str) -> list[int]:
+    """Major and minor number of a version."""
+    return [int(part) if part.isdigit() else 0 for part in version.split(".")[:2]]
+
+
+def _unavailable(
+    name: str, needed: str, installed: Mapping[str, str | None], requirement: str
+) -> InputError:
+    found = [f"{package} {version}" for package, version in installed.items() if version]
+    return InputError(
+        f"the reference {name} needs {needed}; installed is {' and '.join(found) or 'none'}",
+        f"pip install '{requirement}', or choose the reference hilc",
+    )
+
+
+def _hilc(graph: Graph, model: bytes | None) -> Reference:
+    return _Interpreter(graph)
+
+
+_FACTORIES: Mapping[str, Callable[[Graph, bytes | None], Reference]] = {
+    "tflm": _tflm,
+    "litert": _litert,
+    "hilc": _hilc,
+}
