@@ -18,8 +18,8 @@ struct hil_columns_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_column; /* 1: a multiplier and a shift a column; 0: one for all */
-    int32_t narrow;     /* 1: every |accumulator| < 2^30 and every shift < 0 */
+    int32_t per_channel; /* 1: a multiplier and a shift a column; 0: one for all */
+    int32_t narrow;      /* 1: every |accumulator| < 2^30 and every shift < 0 */
     const int8_t *weights;
     const int32_t *bias;
     const int32_t *multipliers;
@@ -38,7 +38,7 @@ HIL_INLINE int8_t hil_columns_s8_output(const struct hil_columns_s8 *p, int32_t 
 /* The outputs of a column for two rows. */
 HIL_INLINE void hil_columns_s8_store_two(const struct hil_columns_s8 *p, int32_t column, int32_t a,
                                          int32_t b, int8_t *out_a, int8_t *out_b) {
-    const int32_t entry = p->per_column ? column : 0;
+    const int32_t entry = p->per_channel ? column : 0;
     const int32_t mantissa = p->multipliers[entry];
     const int shift = p->shifts[entry];
     out_a[column] = hil_columns_s8_output(p, a, mantissa, shift);
@@ -48,7 +48,7 @@ HIL_INLINE void hil_columns_s8_store_two(const struct hil_columns_s8 *p, int32_t
 /* The output of a column for one row. */
 HIL_INLINE void hil_columns_s8_store(const struct hil_columns_s8 *p, int32_t column, int32_t a,
                                      int8_t *out) {
-    const int32_t entry = p->per_column ? column : 0;
+    const int32_t entry = p->per_channel ? column : 0;
     out[column] = hil_columns_s8_output(p, a, p->multipliers[entry], p->shifts[entry]);
 }
 

@@ -4,7 +4,7 @@
 #define HIL_KERNELS_GENERIC_CONV2D_S8_H
 
 #include "hil/kernels/generic/columns_s8.h"
-#include "hil/kernels/generic/patch_s8.h"
+#include "hil/kernels/generic/patch.h"
 
 /*@kernel
 name = "hil_conv2d_s8"
@@ -34,7 +34,7 @@ struct hil_conv2d_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_column; /* a column is an output channel: see struct hil_columns_s8 */
+    int32_t per_channel; /* a column is an output channel: see struct hil_columns_s8 */
     int32_t narrow;
     const int8_t *weights;
     const int32_t *bias;
@@ -50,22 +50,22 @@ HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, i
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
         .out_max = p->out_max,
-        .per_column = p->per_column,
+        .per_channel = p->per_channel,
         .narrow = p->narrow,
         .weights = p->weights,
         .bias = p->bias,
         .multipliers = p->multipliers,
         .shifts = p->shifts,
     };
-    const struct hil_patch_s8 window = {
+    const struct hil_patch window = {
         .in_h = p->in_h,
         .in_w = p->in_w,
-        .channels = p->in_c,
+        .pixel_bytes = p->in_c,
         .filter_h = p->filter_h,
         .filter_w = p->filter_w,
         .dilation_h = p->dilation_h,
         .dilation_w = p->dilation_w,
-        .zero_point = p->in_zero_point,
+        .fill = p->in_zero_point,
     };
     int8_t *const rows = scratch;
     int32_t gathered = 0;
@@ -74,7 +74,7 @@ HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, i
         for (int32_t out_y = p->out_h; out_y > 0; out_y--) {
             int32_t x = -p->pad_left;
             for (int32_t out_x = p->out_w; out_x > 0; out_x--) {
-                hil_gather_patch_s8(&window, in, y, x, rows + gathered * columns.depth);
+                hil_gather_patch(&window, in, y, x, rows + gathered * columns.depth);
                 x += p->stride_w;
                 if (gathered == 0) {
                     gathered = 1;

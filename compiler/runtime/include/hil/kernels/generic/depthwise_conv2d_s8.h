@@ -4,7 +4,7 @@
 #ifndef HIL_KERNELS_GENERIC_DEPTHWISE_CONV2D_S8_H
 #define HIL_KERNELS_GENERIC_DEPTHWISE_CONV2D_S8_H
 
-#include "hil/kernels/generic/patch_s8.h"
+#include "hil/kernels/generic/patch.h"
 
 /*@kernel
 name = "hil_depthwise_conv2d_s8"
@@ -74,15 +74,15 @@ HIL_INLINE void hil_depthwise_conv2d_s8_pixel(const struct hil_depthwise_conv2d_
 
 HIL_INLINE void hil_depthwise_conv2d_s8(const struct hil_depthwise_conv2d_s8 *p, const int8_t *in,
                                         int8_t *out, void *scratch) {
-    const struct hil_patch_s8 window = {
+    const struct hil_patch window = {
         .in_h = p->in_h,
         .in_w = p->in_w,
-        .channels = p->in_c,
+        .pixel_bytes = p->in_c,
         .filter_h = p->filter_h,
         .filter_w = p->filter_w,
         .dilation_h = p->dilation_h,
         .dilation_w = p->dilation_w,
-        .zero_point = p->in_zero_point,
+        .fill = p->in_zero_point,
     };
     /* Windows that start within these are inside the image. */
     const int32_t last_y = p->in_h - ((p->filter_h - 1) * p->dilation_h + 1);
@@ -97,7 +97,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8(const struct hil_depthwise_conv2d_s8 *p,
                                                   p->dilation_h * p->in_w * p->in_c,
                                                   p->dilation_w * p->in_c, out);
                 } else {
-                    hil_gather_patch_s8(&window, in, y, x, scratch);
+                    hil_gather_patch(&window, in, y, x, scratch);
                     hil_depthwise_conv2d_s8_pixel(p, scratch, p->filter_w * p->in_c, p->in_c, out);
                 }
                 out += p->in_c * p->depth_multiplier;

@@ -20,7 +20,7 @@ struct hil_matmul_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_column; /* these, and the layout of the weights, as in struct hil_columns_s8 */
+    int32_t per_channel; /* these, and the layout of the weights, as in struct hil_columns_s8 */
     int32_t narrow;
     const int8_t *weights;
     const int32_t *bias;
@@ -35,7 +35,7 @@ HIL_INLINE void hil_matmul_s8(const struct hil_matmul_s8 *p, const int8_t *in, i
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
         .out_max = p->out_max,
-        .per_column = p->per_column,
+        .per_channel = p->per_channel,
         .narrow = p->narrow,
         .weights = p->weights,
         .bias = p->bias,

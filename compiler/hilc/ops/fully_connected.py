@@ -1,0 +1,80 @@
+"""FULLY_CONNECTED: each row of the input times a matrix of weights ``[O, I]``, plus a bias.
+
+Attributes: ``activation``, ``keep_num_dims`` (the output keeps the input's leading dimensions;
+otherwise it has two).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hilc.cpu import Cpu
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import KernelCall, kernels
+from hilc.ops import linear
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import invalid, quantization
+
+
+def _operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
+    return linear.operands(node, ins, rank=2, channel_axis=0)
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    ops = _operands(node, ins)
+    channels, depth = ops.weights.shape
+    if node.attrs.get("keep_num_dims"):
+        if not ops.x.shape or ops.x.shape[-1] != depth:
+            invalid(
+                node, f"has an input of shape {list(ops.x.shape)} for {depth} weights a channel"
+            )
+        return [((*ops.x.shape[:-1], channels), ops.x.dtype)]
+    if ops.x.size % depth != 0:
+        invalid(node, f"has an input of {ops.x.size} elements for {depth} weights a channel")
+    return [((ops.x.size // depth, channels), ops.x.dtype)]
+
+
+def _requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requantization:
+    factors = linear.channel_factors(node, ops)
+    if len(factors) == 1:
+        # With one scale for all weights the reference multiplies it in float32.
+        factors = [float(np.float32(factors[0]))]
+    return linear.requantization(node, factors, out)
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    ops = _operands(node, ins)
+    x = values[0]
+    assert x is not None
+    rows = x.reshape(-1, ops.weights.shape[1])
+    if ops.x.dtype == "float32":
+        result: Array = linear.float_products(node, rows, ops.weight_data, ops.bias_data)
+    else:
+        zero_point = quantization(node, ops.x)[1]
+        sums = linear.int8_products(rows, zero_point, ops.weight_data, ops.bias_data)
+        result = _requantization(node, ops, outs[0]).apply(sums)
+    return [result.reshape(outs[0].shape)]
+
+
+def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
+    ops = _operands(node, ins)
+    channels, depth = ops.weights.shape
+    shape = {"rows": ops.x.size // depth, "depth": depth, "columns": channels}
+    weights = linear.interleave(ops.weight_data)
+    macs = ops.x.size * channels
+    if ops.x.dtype == "float32":
+        fields = {**shape, **linear.float_fields(node, ops), "weights": weights}
+        return KernelCall(kernels()["hil_matmul_f32"], fields, macs=macs)
+    requant = _requantization(node, ops, outs[0])
+    fields = {**shape, **linear.int8_fields(node, ops, requant, 0), "weights": weights}
+    return KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)
+
+
+FULLY_CONNECTED = OpDef(_infer, _reference, _emit)

@@ -1,0 +1,247 @@
+"""What convolutions and fully connected layers share: weights, bias, requantisation, layouts.
+
+All three compute ``bias + sum(weight * (x - zero_point))`` in int32 for each output channel and
+requantise it, or the same in float32. The kernels want the zero point inside the bias and the
+weights in the order in which they read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import FieldValue
+from hilc.ops.operands import (
+    ACTIVATION_RANGES,
+    activation,
+    invalid,
+    multiplier,
+    operand,
+    output_clamp,
+    quantization,
+    require_counts,
+    require_dtype,
+    unsupported,
+)
+from hilc.quant import requantize
+
+#: Output channels that the matrix kernels compute at a time; their weights are interleaved.
+COLUMN_BLOCK = 4
+
+_BIAS_DTYPES = {"int8": "int32", "float32": "float32"}
+# Magnitude below which hil_requantize_narrow is exact, and that of an int32 accumulator.
+_NARROW_LIMIT = 2**30
+_INT32_LIMIT = 2**31
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The input tensors of a layer, weights and bias constant."""
+
+    x: Tensor
+    weights: Tensor
+    weight_data: Array
+    #: One value an output channel; zeros where the model has no bias.
+    bias_data: Array
+
+
+def operands(node: Node, ins: Sequence[Tensor | None], rank: int, channel_axis: int) -> Operands:
+    """The operands, checked for everything but their shapes against each other.
+
+    ``rank`` is that of the weights, whose output channels lie along ``channel_axis``.
+    """
+    require_counts(node, inputs=(2, 3))
+    x, weights = operand(node, ins, 0), operand(node, ins, 1)
+    bias = ins[2] if len(ins) > 2 else None
+    require_dtype(node, x)
+    if weights.dtype != x.dtype:
+        unsupported(
+            node,
+            f"computes {x.dtype} activations with {weights.dtype} weights",
+            "convert the model with full integer quantisation, or leave its weights in float32",
+        )
+    if len(weights.shape) != rank:
+        invalid(node, f"has weights of shape {list(weights.shape)}, not of {rank} dimensions")
+    channels = weights.shape[channel_axis]
+    weight_data = _constant(node, weights)
+    if bias is None:
+        bias_data: Array = np.zeros(channels, _BIAS_DTYPES[x.dtype])
+    else:
+        bias_data = _constant(node, bias)
+        if bias.dtype != _BIAS_DTYPES[x.dtype] or bias.size != channels:
+            invalid(
+                node,
+                f"has the bias {bias.name!r}, {bias.dtype}{list(bias.shape)}, "
+                f"for {channels} channels of {x.dtype}",
+            )
+        bias_data = bias_data.reshape(-1)
+    activation(node)
+    if x.dtype == "int8":
+        _check_int8(node, x, weights, weight_data, bias_data, channel_axis)
+    return Operands(x, weights, weight_data, bias_data)
+
+
+def _constant(node: Node, tensor: Tensor) -> Array:
+    if tensor.data is None:
+        unsupported(
+            node,
+            f"takes {tensor.name!r}, which is only known at run time, for its weights",
+            "weights and bias must be constants of the model",
+        )
+    return tensor.data
+
+
+def _check_int8(
+    node: Node, x: Tensor, weights: Tensor, weight_data: Array, bias_data: Array, channel_axis: int
+) -> None:
+    quantization(node, x)
+    quant = weights.quant
+    if quant is None:
+        invalid(node, f"has the weights {weights.name!r} without quantisation")
+    if any(quant.zero_point):
+        unsupported(
+            node,
+            f"has the weights {weights.name!r} with a zero point other than 0",
+            "quantise weights symmetrically, as the TFLite quantisation scheme asks",
+        )
+    channels = weights.shape[channel_axis]
+    if not quant.per_tensor and (quant.axis != channel_axis or len(quant.scale) != channels):
+        invalid(
+            node,
+            f"has the weights {weights.name!r} with {len(quant.scale)} scales along axis "
+            f"{quant.axis}, not {channels} along axis {channel_axis}",
+        )
+    # Both forms of the sum must fit: with x - zero_point as the reference adds it up, and with
+    # the zero point folded into the bias as the kernels do.
+    zero_point = quantization(node, x)[1]
+    for bias, largest in (
+        (bias_data.astype(np.int64), max(127 - zero_point, zero_point + 128)),
+        (fold_zero_point(weight_data, bias_data, zero_point, channel_axis), 128),
+    ):
+        bound = _accumulator_bound(weight_data, bias, largest, channel_axis)
+        if bound >= _INT32_LIMIT:
+            unsupported(
+                node,
+                f"has sums that reach {bound}, beyond 32 bits",
+                "check its bias: no reference defines the result of an overflow",
+            )
+
+
+def _per_channel_sum(values: npt.NDArray[np.int64], channel_axis: int) -> npt.NDArray[np.int64]:
+    other = tuple(a for a in range(values.ndim) if a != channel_axis % values.ndim)
+    total: npt.NDArray[np.int64] = values.sum(axis=other)
+    return total
+
+
+def fold_zero_point(
+    weight_data: Array, bias_data: Array, zero_point: int, channel_axis: int
+) -> npt.NDArray[np.int64]:
+    """The bias that makes ``bias + sum(weight * x)`` of raw inputs right."""
+    weight_sums = _per_channel_sum(weight_data.astype(np.int64), channel_axis)
+    return bias_data.astype(np.int64) - zero_point * weight_sums
+
+
+def _accumulator_bound(
+    weight_data: Array, bias: npt.NDArray[np.int64], largest_input: int, channel_axis: int
+) -> int:
+    magnitudes = _per_channel_sum(np.abs(weight_data.astype(np.int64)), channel_axis)
+    return int((np.abs(bias) + largest_input * magnitudes).max())
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """From int32 sums to int8 outputs; one entry for all channels or one each."""
+
+    mantissas: npt.NDArray[np.int32]
+    shifts: npt.NDArray[np.int8]
+    zero_point: int
+    low: int
+    high: int
+
+    def apply(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+        """The outputs of ``sums``, channels last."""
+        values = requantize(sums, self.mantissas, self.shifts.astype(np.int32)) + self.zero_point
+        return np.clip(values, self.low, self.high).astype(np.int8)
+
+
+def requantization(node: Node, factors: Sequence[float], out: Tensor) -> Requantization:
+    """``factors`` are input scale times weight scale, in the reference's own precision."""
+    out_scale, zero_point = quantization(node, out)
+    low, high = output_clamp(node, out)
+    parts = [multiplier(node, factor / out_scale) for factor in factors]
+    return Requantization(
+        np.array([part.mantissa for part in parts], np.int32),
+        # Any shift will do for a factor of 0; this one lets hil_requantize_narrow take it.
+        np.array([part.shift if part.mantissa else -1 for part in parts], np.int8),
+        zero_point,
+        low,
+        high,
+    )
+
+
+def channel_factors(node: Node, ops: Operands) -> list[float]:
+    """Input scale times weight scale of each channel, as doubles."""
+    assert ops.weights.quant is not None
+    x_scale = quantization(node, ops.x)[0]
+    return [x_scale * scale for scale in ops.weights.quant.scale]
+
+
+def int8_fields(
+    node: Node, ops: Operands, requant: Requantization, channel_axis: int
+) -> dict[str, FieldValue]:
+    """The fields of the int8 kernels' structs that follow from bias and requantisation."""
+    zero_point = quantization(node, ops.x)[1]
+    bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
+    bound = _accumulator_bound(ops.weight_data, bias, 128, channel_axis)
+    return {
+        "out_zero_point": requant.zero_point,
+        "out_min": requant.low,
+        "out_max": requant.high,
+        "per_channel": int(requant.mantissas.size > 1),
+        "narrow": int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
+        "bias": bias.astype(np.int32),
+        "multipliers": requant.mantissas,
+        "shifts": requant.shifts,
+    }
+
+
+def float_fields(node: Node, ops: Operands) -> dict[str, FieldValue]:
+    """The fields of the float kernels' structs that follow from bias and activation."""
+    low, high = ACTIVATION_RANGES[activation(node)]
+    return {"out_min": low, "out_max": high, "bias": ops.bias_data}
+
+
+def interleave(columns: Array) -> Array:
+    """Weights ``[channels, depth]`` in the order of the matrix kernels (``columns_s8.h``)."""
+    blocked = columns.shape[0] - columns.shape[0] % COLUMN_BLOCK
+    blocks = columns[:blocked].reshape(-1, COLUMN_BLOCK, columns.shape[1]).transpose(0, 2, 1)
+    return np.concatenate([blocks.reshape(-1), columns[blocked:].reshape(-1)])
+
+
+def int8_products(
+    rows: Array, zero_point: int, columns: Array, bias: Array
+) -> npt.NDArray[np.int64]:
+    """``bias + (rows - zero_point) @ columns.T``, exact: all sums are below 2**53."""
+    left = rows.astype(np.float64) - zero_point
+    product = left @ columns.T.astype(np.float64)
+    sums: npt.NDArray[np.int64] = product.astype(np.int64) + bias
+    return sums
+
+
+def float_products(node: Node, rows: Array, columns: Array, bias: Array) -> npt.NDArray[np.float32]:
+    """``rows @ columns.T + bias`` in float32, added up in the order in which the reference does."""
+    sums = np.zeros((rows.shape[0], columns.shape[0]), np.float32)
+    by_depth = np.ascontiguousarray(columns.T)
+    for k in range(columns.shape[1]):
+        sums += rows[:, k, np.newaxis] * by_depth[k]
+    return clamp_float(node, sums + bias)
+
+
+def clamp_float(node: Node, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Apply the fused activation."""
+    low, high = ACTIVATION_RANGES[activation(node)]
+    return np.clip(values, np.float32(low), np.float32(high))

@@ -1,0 +1,85 @@
+/* Convolution of float images: the pixels under each window are gathered into a row, and two rows
+ * at a time are multiplied with the filters. */
+#ifndef HIL_KERNELS_GENERIC_CONV2D_F32_H
+#define HIL_KERNELS_GENERIC_CONV2D_F32_H
+
+#include "hil/kernels/generic/columns_f32.h"
+#include "hil/kernels/generic/patch.h"
+
+/*@kernel
+name = "hil_conv2d_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "8 * filter_h * filter_w * in_c"
+order = "none"
+@*/
+struct hil_conv2d_f32 {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t filter_h;
+    int32_t filter_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t pad_top;
+    int32_t pad_left;
+    float out_min;
+    float out_max;
+    const float *weights; /* a column is an output channel: see struct hil_columns_f32 */
+    const float *bias;
+};
+
+HIL_INLINE void hil_conv2d_f32(const struct hil_conv2d_f32 *p, const float *in, float *out,
+                               void *scratch) {
+    const struct hil_columns_f32 columns = {
+        .depth = p->filter_h * p->filter_w * p->in_c,
+        .count = p->out_c,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .weights = p->weights,
+        .bias = p->bias,
+    };
+    const struct hil_patch window = {
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .pixel_bytes = p->in_c * (int32_t)sizeof(float),
+        .filter_h = p->filter_h,
+        .filter_w = p->filter_w,
+        .dilation_h = p->dilation_h,
+        .dilation_w = p->dilation_w,
+        .fill = 0,
+    };
+    float *const rows = scratch;
+    int32_t gathered = 0;
+    for (int32_t images = p->batch; images > 0; images--) {
+        int32_t y = -p->pad_top;
+        for (int32_t out_y = p->out_h; out_y > 0; out_y--) {
+            int32_t x = -p->pad_left;
+            for (int32_t out_x = p->out_w; out_x > 0; out_x--) {
+                hil_gather_patch(&window, in, y, x, rows + gathered * columns.depth);
+                x += p->stride_w;
+                if (gathered == 0) {
+                    gathered = 1;
+                    continue;
+                }
+                gathered = 0;
+                hil_columns_f32_two_rows(&columns, rows, out, out + p->out_c);
+                out += 2 * p->out_c;
+            }
+            y += p->stride_h;
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+    if (gathered != 0) {
+        hil_columns_f32_one_row(&columns, rows, out);
+    }
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* Rows of floats times float weights: fully connected layers, and 1x1 convolutions, whose
+ * pixels are the rows. */
+#ifndef HIL_KERNELS_GENERIC_MATMUL_F32_H
+#define HIL_KERNELS_GENERIC_MATMUL_F32_H
+
+#include "hil/kernels/generic/columns_f32.h"
+
+/*@kernel
+name = "hil_matmul_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_matmul_f32 {
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    float out_min;
+    float out_max;
+    const float *weights; /* as in struct hil_columns_f32 */
+    const float *bias;
+};
+
+HIL_INLINE void hil_matmul_f32(const struct hil_matmul_f32 *p, const float *in, float *out) {
+    const struct hil_columns_f32 columns = {
+        .depth = p->depth,
+        .count = p->columns,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .weights = p->weights,
+        .bias = p->bias,
+    };
+    for (int32_t pairs = p->rows / 2; pairs > 0; pairs--) {
+        hil_columns_f32_two_rows(&columns, in, out, out + p->columns);
+        in += 2 * p->depth;
+        out += 2 * p->columns;
+    }
+    if (p->rows % 2 != 0) {
+        hil_columns_f32_one_row(&columns, in, out);
+    }
+}
+
+#endif
