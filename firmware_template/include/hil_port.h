@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hil_config.h"
+
 /* Clocks, serial line, time base. Called once, before anything else of this header. */
 void hil_port_init(void);
 
@@ -19,9 +21,14 @@ void hil_uart_write(const uint8_t *data, size_t size);
 #error "hil_config.h sets HIL_RX_MAX"
 #endif
 
-/* The 64-bit time base, and its rate in Hz. Monotonic; safe from interrupts and faults. */
+/* The 64-bit time base, and its rate in Hz. Monotonic; safe from interrupts and faults. With
+ * interrupts off, or in a fault, it must be called at least once in 2^24 ticks. */
 uint64_t hil_ticks(void);
 uint32_t hil_ticks_hz(void);
+
+/* hil_ticks at the start of a measurement: also starts a new period of the hardware's counter, so
+ * that equal work from here meets the same ticks and the same interrupts of it every time. */
+uint64_t hil_ticks_align(void);
 
 /* Restarts the firmware. */
 _Noreturn void hil_port_reset(void);

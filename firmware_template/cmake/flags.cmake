@@ -1,0 +1,37 @@
+# Every compiler and linker flag that does not depend on the board. The board's own are in
+# generated/firmware.cmake.
+
+set(HIL_C_FLAGS
+    -std=c11
+    -g
+    -ffunction-sections
+    -fdata-sections
+    -fno-common
+    -fno-asynchronous-unwind-tables
+    # The same image wherever the project lies.
+    -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+
+set(HIL_WARNING_FLAGS
+    -Wall
+    -Wextra
+    -Wconversion
+    -Wshadow
+    -Wstrict-prototypes
+    -Wdouble-promotion)
+
+# Start-up, drivers, RPC: small. Models: fast.
+set(HIL_CORE_FLAGS -Os)
+set(HIL_MODEL_FLAGS -O2)
+
+set(HIL_LINK_FLAGS -Wl,--gc-sections -Wl,-Map=firmware.map)
+
+if(CMAKE_CROSSCOMPILING)
+  # Thumb-1 assembly in today's syntax; stack use of each function beside its object.
+  list(APPEND HIL_C_FLAGS -masm-syntax-unified -fstack-usage)
+  list(APPEND HIL_LINK_FLAGS
+       -nostartfiles
+       --specs=nano.specs
+       -Wl,--print-memory-usage
+       -Wl,--fatal-warnings
+       -Wl,-T,${CMAKE_SOURCE_DIR}/generated/firmware.ld)
+endif()

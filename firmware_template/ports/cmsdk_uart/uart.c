@@ -1,0 +1,63 @@
+#include "hil_core.h"
+#include "hil_port.h"
+#include "hil_ring.h"
+
+#define DATA HIL_REG(HIL_UART_BASE + 0x00)
+#define STATE HIL_REG(HIL_UART_BASE + 0x04)
+#define CTRL HIL_REG(HIL_UART_BASE + 0x08)
+#define INTCLEAR HIL_REG(HIL_UART_BASE + 0x0C)
+#define BAUDDIV HIL_REG(HIL_UART_BASE + 0x10)
+
+#define STATE_TX_FULL 1UL
+#define STATE_RX_FULL 2UL
+#define CTRL_TX_ENABLE 1UL
+#define CTRL_RX_ENABLE 2UL
+#define CTRL_RX_INTERRUPT 8UL
+#define INT_RX 2UL
+
+_Static_assert(HIL_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast for this UART's clock");
+
+static struct hil_ring received;
+
+static void drain(void) {
+    while ((STATE & STATE_RX_FULL) != 0) {
+        INTCLEAR = INT_RX;
+        hil_ring_put(&received, (uint8_t)DATA);
+    }
+}
+
+void hil_uart_init(void) {
+    BAUDDIV = (HIL_CLOCK_HZ + HIL_UART_BAUD / 2) / HIL_UART_BAUD;
+    CTRL = CTRL_TX_ENABLE | CTRL_RX_ENABLE | CTRL_RX_INTERRUPT;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+void hil_uart_handler(void) {
+    INTCLEAR = INT_RX;
+    drain();
+}
+
+size_t hil_uart_read(uint8_t *data, size_t max) {
+    const uint32_t lock = hil_irq_lock();
+    drain();
+    const size_t size = hil_ring_take(&received, data, max);
+    hil_irq_unlock(lock);
+    return size;
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        while ((STATE & STATE_TX_FULL) != 0) {
+        }
+        DATA = data[i];
+    }
+}
+
+void hil_uart_flush(void) {
+    while ((STATE & STATE_TX_FULL) != 0) {
+    }
+    /* The buffer is empty but the last byte is being shifted out, which nothing shows. */
+    const uint64_t start = hil_ticks();
+    while (hil_ticks() - start < 11ULL * HIL_CLOCK_HZ / HIL_UART_BAUD) {
+    }
+}

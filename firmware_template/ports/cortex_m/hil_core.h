@@ -1,0 +1,90 @@
+/* Between the ports of a Cortex-M board: what each role provides, and the core's registers. */
+#ifndef HIL_CORE_H
+#define HIL_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hil_config.h"
+
+/* Role soc: clocks to full speed, power and pins of the peripherals. Bounded waits only: a board
+ * that does not answer as expected still starts. */
+void hil_soc_init(void);
+
+/* Role timer. The handler serves interrupt HIL_TIMER_IRQ, or SysTick's exception without one. */
+void hil_timer_init(void);
+void hil_timer_handler(void);
+
+/* Role uart. The handler serves interrupt HIL_UART_IRQ. */
+void hil_uart_init(void);
+void hil_uart_handler(void);
+/* Returns when the last bit has left the transmitter. */
+void hil_uart_flush(void);
+
+#define HIL_REG(address) (*(volatile uint32_t *)(uintptr_t)(address))
+
+/* System control space. */
+#define HIL_ICSR HIL_REG(0xE000ED04)
+#define HIL_VTOR HIL_REG(0xE000ED08)
+#define HIL_AIRCR HIL_REG(0xE000ED0C)
+#define HIL_CCR HIL_REG(0xE000ED14)
+#define HIL_SHCSR HIL_REG(0xE000ED24)
+#define HIL_CFSR HIL_REG(0xE000ED28)
+#define HIL_HFSR HIL_REG(0xE000ED2C)
+#define HIL_MMFAR HIL_REG(0xE000ED34)
+#define HIL_BFAR HIL_REG(0xE000ED38)
+#define HIL_CPACR HIL_REG(0xE000ED88)
+#define HIL_DEMCR HIL_REG(0xE000EDFC)
+#define HIL_NVIC_ISER(irq) HIL_REG(0xE000E100 + 4 * ((irq) / 32))
+
+/* Baseline cores (M0, M0+, M23) lack the fault status registers and the cycle counter. */
+#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+#define HIL_BASELINE 1
+#else
+#define HIL_BASELINE 0
+#endif
+
+#if defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)
+#define HIL_HAS_STACK_LIMIT 1
+#else
+#define HIL_HAS_STACK_LIMIT 0
+#endif
+
+/* From the linker script. */
+extern uint32_t hil_stack_bottom[];
+extern uint32_t hil_stack_top[];
+extern uint32_t hil_handler_stack_bottom[];
+extern uint32_t hil_handler_stack_top[];
+
+/* Fills the stack of main, which must not be in use. */
+void hil_stack_paint(void);
+
+/* The vector of all faults. */
+void hil_fault_handler(void);
+
+static inline void hil_irq_enable(uint32_t irq) { HIL_NVIC_ISER(irq) = 1UL << (irq % 32); }
+
+/* Masks interrupts; returns what hil_irq_unlock needs. */
+static inline uint32_t hil_irq_lock(void) {
+    uint32_t primask;
+    __asm volatile("mrs %0, primask\n\tcpsid i" : "=r"(primask)::"memory");
+    return primask;
+}
+
+static inline void hil_irq_unlock(uint32_t primask) {
+    __asm volatile("msr primask, %0" ::"r"(primask) : "memory");
+}
+
+/* Waits until bits of a register have a value, but not for ever: emulators model few of the clock
+ * registers, and a board with a dead crystal must still tell. Returns whether they have. */
+static inline bool hil_wait(volatile const uint32_t *reg, uint32_t mask, uint32_t value) {
+    for (uint32_t i = 0; i < 100000; ++i) {
+        if ((*reg & mask) == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#endif

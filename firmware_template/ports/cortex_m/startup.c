@@ -1,0 +1,91 @@
+/* From reset to main: main runs on the process stack, interrupts and faults on the main stack. So a
+ * stack that overflows can still be reported. */
+#include <string.h>
+
+#include "hil_core.h"
+#include "hil_port.h"
+
+/* From the linker script; sizes in bytes are addresses of symbols. */
+extern uint32_t hil_data_start[];
+extern uint32_t hil_data_end[];
+extern const uint32_t hil_data_load[];
+extern uint32_t hil_bss_start[];
+extern uint32_t hil_bss_end[];
+
+int main(void);
+_Noreturn void hil_reset_handler(void);
+void hil_start(void);
+
+typedef void (*hil_vector)(void);
+
+enum {
+    SYSTEM_VECTORS = 16,
+#ifdef HIL_TIMER_IRQ
+    VECTORS = SYSTEM_VECTORS + 1 + (HIL_TIMER_IRQ > HIL_UART_IRQ ? HIL_TIMER_IRQ : HIL_UART_IRQ),
+#else
+    VECTORS = SYSTEM_VECTORS + 1 + HIL_UART_IRQ,
+#endif
+};
+
+/* Interrupts that no port enables have no vector. VTOR wants the table aligned to its size rounded up
+ * to a power of two; the linker script gives 1 KB, which does for 240 interrupts and costs nothing
+ * at the start of a region. */
+__attribute__((section(".vectors"), used)) static const union {
+    hil_vector handler;
+    uint32_t *stack;
+} vectors[VECTORS] = {
+    [0].stack = hil_handler_stack_top,
+    [1].handler = hil_reset_handler,
+    [2 ... 7].handler = hil_fault_handler,
+#ifdef HIL_TIMER_IRQ
+    [SYSTEM_VECTORS + HIL_TIMER_IRQ].handler = hil_timer_handler,
+#else
+    [15].handler = hil_timer_handler,
+#endif
+    [SYSTEM_VECTORS + HIL_UART_IRQ].handler = hil_uart_handler,
+};
+
+/* Prepares memory and core; runs on the main stack, before any floating-point register exists. */
+__attribute__((used)) void hil_start(void) {
+#if !HIL_BASELINE
+    HIL_VTOR = (uint32_t)(uintptr_t)vectors;
+    HIL_CPACR |= 0xFUL << 20; /* FPU and Helium; reads as zero on cores without */
+    HIL_SHCSR |= 15UL << 16;  /* memory, bus, usage and secure faults by their own names */
+    HIL_CCR |= 1UL << 4;      /* division by zero is a fault, too */
+    __asm volatile("dsb\n\tisb" ::: "memory");
+#endif
+#if HIL_HAS_STACK_LIMIT
+    __asm volatile("msr msplim, %0\n\tmsr psplim, %1" ::"r"(hil_handler_stack_bottom),
+                   "r"(hil_stack_bottom));
+#endif
+    memcpy(hil_data_start, hil_data_load, (size_t)((char *)hil_data_end - (char *)hil_data_start));
+    memset(hil_bss_start, 0, (size_t)((char *)hil_bss_end - (char *)hil_bss_start));
+    hil_stack_paint();
+}
+
+__attribute__((naked)) _Noreturn void hil_reset_handler(void) {
+    __asm volatile("bl hil_start\n\t"
+                   "ldr r0, =hil_stack_top\n\t"
+                   "msr psp, r0\n\t"
+                   "movs r0, #2\n\t"
+                   "msr control, r0\n\t"
+                   "isb\n\t"
+                   "bl main\n\t"
+                   "b .\n\t"
+                   ".ltorg");
+}
+
+void hil_port_init(void) {
+    hil_soc_init();
+    hil_timer_init();
+    hil_uart_init();
+}
+
+_Noreturn void hil_port_reset(void) {
+    hil_uart_flush();
+    __asm volatile("dsb" ::: "memory");
+    HIL_AIRCR = 0x05FAUL << 16 | 1UL << 2;
+    __asm volatile("dsb" ::: "memory");
+    for (;;) {
+    }
+}

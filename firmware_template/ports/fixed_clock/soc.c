@@ -1,0 +1,3 @@
+#include "hil_core.h"
+
+void hil_soc_init(void) {}

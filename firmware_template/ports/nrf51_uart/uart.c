@@ -1,0 +1,78 @@
+#include "hil_core.h"
+#include "hil_port.h"
+#include "hil_ring.h"
+
+#define UART(offset) HIL_REG(HIL_UART_BASE + (offset))
+#define TASKS_STARTRX UART(0x000)
+#define TASKS_STARTTX UART(0x008)
+#define EVENTS_RXDRDY UART(0x108)
+#define EVENTS_TXDRDY UART(0x11C)
+#define INTENSET UART(0x304)
+#define ENABLE UART(0x500)
+#define PSELTXD UART(0x50C)
+#define PSELRXD UART(0x514)
+#define RXD UART(0x518)
+#define TXD UART(0x51C)
+#define BAUDRATE UART(0x524)
+
+#define GPIO_OUTSET HIL_REG(0x50000508)
+#define GPIO_DIRSET HIL_REG(0x50000518)
+#define GPIO_PIN_CNF(pin) HIL_REG(0x50000700 + 4 * (pin))
+#define PIN_INPUT_PULL_UP (3UL << 2)
+
+#define INT_RXDRDY (1UL << 2)
+/* The register is in 2^-32 of 16 MHz, in steps of 2^12. */
+#define BAUD_STEPS (((uint64_t)HIL_UART_BAUD << 32) / 16000000 + 0x800)
+
+static struct hil_ring received;
+static uint8_t is_sending;
+
+static void drain(void) {
+    while (EVENTS_RXDRDY != 0) {
+        EVENTS_RXDRDY = 0;
+        hil_ring_put(&received, (uint8_t)RXD);
+    }
+}
+
+void hil_uart_init(void) {
+    GPIO_OUTSET = 1UL << HIL_UART_TX_PIN;
+    GPIO_DIRSET = 1UL << HIL_UART_TX_PIN;
+    GPIO_PIN_CNF(HIL_UART_RX_PIN) = PIN_INPUT_PULL_UP;
+    PSELTXD = HIL_UART_TX_PIN;
+    PSELRXD = HIL_UART_RX_PIN;
+    BAUDRATE = (uint32_t)BAUD_STEPS & 0xFFFFF000UL;
+    ENABLE = 4;
+    EVENTS_RXDRDY = 0;
+    EVENTS_TXDRDY = 0;
+    INTENSET = INT_RXDRDY;
+    TASKS_STARTTX = 1;
+    TASKS_STARTRX = 1;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+void hil_uart_handler(void) { drain(); }
+
+size_t hil_uart_read(uint8_t *data, size_t max) {
+    const uint32_t lock = hil_irq_lock();
+    drain();
+    const size_t size = hil_ring_take(&received, data, max);
+    hil_irq_unlock(lock);
+    return size;
+}
+
+void hil_uart_flush(void) {
+    if (is_sending != 0) {
+        while (EVENTS_TXDRDY == 0) {
+        }
+        EVENTS_TXDRDY = 0;
+        is_sending = 0;
+    }
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        hil_uart_flush();
+        TXD = data[i];
+        is_sending = 1;
+    }
+}

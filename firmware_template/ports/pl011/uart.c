@@ -1,0 +1,66 @@
+#include "hil_core.h"
+#include "hil_port.h"
+#include "hil_ring.h"
+
+#define DR HIL_REG(HIL_UART_BASE + 0x00)
+#define FR HIL_REG(HIL_UART_BASE + 0x18)
+#define IBRD HIL_REG(HIL_UART_BASE + 0x24)
+#define FBRD HIL_REG(HIL_UART_BASE + 0x28)
+#define LCRH HIL_REG(HIL_UART_BASE + 0x2C)
+#define CR HIL_REG(HIL_UART_BASE + 0x30)
+#define IMSC HIL_REG(HIL_UART_BASE + 0x38)
+#define ICR HIL_REG(HIL_UART_BASE + 0x44)
+
+#define FR_BUSY (1UL << 3)
+#define FR_RX_EMPTY (1UL << 4)
+#define FR_TX_FULL (1UL << 5)
+#define LCRH_FIFO_8N1 (7UL << 4)
+#define CR_UART_TX_RX (1UL << 0 | 1UL << 8 | 1UL << 9)
+#define INT_RX_AND_TIMEOUT (1UL << 4 | 1UL << 6)
+
+/* Divider in 64ths: clock / (16 * baud) * 64, rounded. */
+#define DIVIDER_64 ((HIL_CLOCK_HZ * 8ULL / HIL_UART_BAUD + 1) / 2)
+
+static struct hil_ring received;
+
+static void drain(void) {
+    while ((FR & FR_RX_EMPTY) == 0) {
+        hil_ring_put(&received, (uint8_t)DR);
+    }
+}
+
+void hil_uart_init(void) {
+    CR = 0;
+    IBRD = (uint32_t)(DIVIDER_64 / 64);
+    FBRD = (uint32_t)(DIVIDER_64 % 64);
+    LCRH = LCRH_FIFO_8N1;
+    CR = CR_UART_TX_RX;
+    IMSC = INT_RX_AND_TIMEOUT;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+void hil_uart_handler(void) {
+    ICR = INT_RX_AND_TIMEOUT;
+    drain();
+}
+
+size_t hil_uart_read(uint8_t *data, size_t max) {
+    const uint32_t lock = hil_irq_lock();
+    drain();
+    const size_t size = hil_ring_take(&received, data, max);
+    hil_irq_unlock(lock);
+    return size;
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        while ((FR & FR_TX_FULL) != 0) {
+        }
+        DR = data[i];
+    }
+}
+
+void hil_uart_flush(void) {
+    while ((FR & FR_BUSY) != 0) {
+    }
+}

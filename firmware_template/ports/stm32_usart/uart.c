@@ -1,0 +1,57 @@
+#include "hil_core.h"
+#include "hil_port.h"
+#include "hil_ring.h"
+
+#define SR HIL_REG(HIL_UART_BASE + 0x00)
+#define DR HIL_REG(HIL_UART_BASE + 0x04)
+#define BRR HIL_REG(HIL_UART_BASE + 0x08)
+#define CR1 HIL_REG(HIL_UART_BASE + 0x0C)
+
+#define SR_ORE (1UL << 3)
+#define SR_RXNE (1UL << 5)
+#define SR_TC (1UL << 6)
+#define SR_TXE (1UL << 7)
+#define CR1_RE (1UL << 2)
+#define CR1_TE (1UL << 3)
+#define CR1_RXNEIE (1UL << 5)
+#define CR1_UE (1UL << 13)
+
+_Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast for its bus clock");
+
+static struct hil_ring received;
+
+static void drain(void) {
+    /* Reading DR after SR also clears an overrun, which raises the same interrupt. */
+    while ((SR & (SR_RXNE | SR_ORE)) != 0) {
+        hil_ring_put(&received, (uint8_t)DR);
+    }
+}
+
+void hil_uart_init(void) {
+    BRR = (HIL_UART_CLOCK_HZ + HIL_UART_BAUD / 2) / HIL_UART_BAUD;
+    CR1 = CR1_UE | CR1_TE | CR1_RE | CR1_RXNEIE;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+void hil_uart_handler(void) { drain(); }
+
+size_t hil_uart_read(uint8_t *data, size_t max) {
+    const uint32_t lock = hil_irq_lock();
+    drain();
+    const size_t size = hil_ring_take(&received, data, max);
+    hil_irq_unlock(lock);
+    return size;
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        while ((SR & SR_TXE) == 0) {
+        }
+        DR = data[i];
+    }
+}
+
+void hil_uart_flush(void) {
+    while ((SR & SR_TC) == 0) {
+    }
+}

@@ -1,0 +1,10 @@
+#include "hil_port.h"
+#include "hil_rpc.h"
+
+int main(void) {
+    hil_port_init();
+    hil_rpc_init();
+    for (;;) {
+        hil_rpc_poll();
+    }
+}
