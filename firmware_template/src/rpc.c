@@ -493,7 +493,7 @@ void hil_rpc_init(void) {
 }
 
 void hil_rpc_poll(void) {
-    uint8_t received[32];
+    uint8_t received[HIL_FRAME_MIN];
     const size_t count = hil_uart_read(received, sizeof received);
 
     for (size_t i = 0; i < count; ++i) {

@@ -2,9 +2,9 @@
 
 A request that may be repeated is sent again under a new number when its answer does not come;
 several of them may be under way, as many bytes as the board can buffer. A request that must be
-executed exactly once is alone under way and keeps its number, so that the board answers a repetition
-from its last answer. Answers come in the order of the requests: an answer tells that those of
-earlier requests are lost.
+executed exactly once is alone under way and keeps its number, so that the board answers a
+repetition from its last answer. Answers come in the order of the requests: an answer tells that
+those of earlier requests are lost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from construct import ConstructError
@@ -21,6 +21,7 @@ from construct import ConstructError
 from hil.errors import DeviceError, LinkError
 from hil.rpc import protocol
 from hil.rpc.codec import Frame
+from hil.rpc.fault import fault_error
 from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Event, Kind, Status, Tensors
 
@@ -126,15 +127,6 @@ class _Flight:
     cost: int
 
 
-@dataclass
-class Statistics:
-    """What the link cost beyond the useful."""
-
-    requests: int = 0
-    repeated: int = 0
-    logs: list[str] = field(default_factory=list)
-
-
 class Client:
     """A session with a firmware; construct it through :func:`connect`."""
 
@@ -226,7 +218,9 @@ class Client:
                 f"{fact}: {received} bytes came, none of them a frame of this protocol",
                 "the board runs another program or another baud rate: flash the firmware",
             )
-        return LinkError(fact, "is the firmware flashed, the board powered, the port the right one?")
+        return LinkError(
+            fact, "check the port's name, the board's power, and that the firmware is flashed"
+        )
 
     def reset(self) -> None:
         """Restarts the firmware and opens a new session."""
@@ -504,7 +498,7 @@ class Client:
 
     def _on_event(self, frame: Frame) -> None:
         if frame.code == Event.FAULT:
-            raise _fault_error(frame.payload)
+            raise fault_error(frame.payload)
         self._on_harmless_event(frame)
 
     def _on_harmless_event(self, frame: Frame) -> None:
@@ -557,11 +551,3 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
     except ValueError:
         text = f"status {status} ({detail})"
     return DeviceError(f"the board refused {command.name}: {text}")
-
-
-def _fault_error(payload: bytes) -> DeviceError:
-    try:
-        fault = protocol.EVENTS[Event.FAULT].parse(payload)
-    except ConstructError:
-        return _protocol_error(f"a FAULT event of {len(payload)} bytes")
-    return DeviceError(f"the firmware stopped at a fault (kind {fault.kind})")

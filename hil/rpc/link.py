@@ -121,7 +121,7 @@ def _open_error(url: str, error: Exception) -> LinkError:
     if number in (errno.EACCES, errno.EPERM):
         return LinkError(
             f"no permission to open {url}",
-            "join the group that owns it (often: sudo usermod -aG dialout $USER), then log in again",
+            "join the group that owns it (often: sudo usermod -aG dialout $USER) and log in again",
         )
     if number == errno.ENOENT:
         return LinkError(

@@ -1,0 +1,255 @@
+"""A board that runs our firmware, and the models in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.errors import DeviceError, InputError
+from hil.rpc.client import Client, Hello, Memory, TensorRef
+from hil.rpc.protocol import Tensors
+from hil.runner import Counter, Running
+from hilc.ir import Array
+from hilc.library import Layer, ModelLibrary, Module, TensorInfo
+
+if TYPE_CHECKING:
+    from hil.build import Firmware
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run cost, in ticks of the board's time base; :meth:`Device.count` converts them."""
+
+    ticks: int
+
+
+class Model:
+    """A model of the firmware; :mod:`hilc.host` offers the same for one in this process.
+
+    A run may destroy the inputs, since they can share memory with later tensors: set them again
+    before each run.
+    """
+
+    def __init__(self, client: Client, index: int, module: Module) -> None:
+        self._client = client
+        self._index = index
+        #: What the compiler knows of the model; of an unknown firmware, what the board said.
+        self.module = module
+
+    @property
+    def name(self) -> str:
+        return self.module.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.outputs
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.module.layers
+
+    def set_input(self, name: str | int, array: npt.ArrayLike) -> None:
+        """Writes an input, which is given by name or index; shape and type must be its own."""
+        index = _find(name, self.inputs, f"input of model {self.name!r}")
+        tensor = self.inputs[index]
+        values = np.asarray(array)
+        if values.dtype != np.dtype(tensor.dtype) or values.shape != tensor.shape:
+            raise InputError(
+                f"input {tensor.name!r} of model {self.name!r} is "
+                f"{tensor.dtype}{list(tensor.shape)}, the array is "
+                f"{values.dtype}{list(values.shape)}",
+                "reshape and convert it (quantised inputs: value / scale + zero point, rounded)",
+            )
+        data = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+        self._client.write(TensorRef(self._index, Tensors.INPUT, index), data)
+
+    def run(self, repeat: int = 1) -> RunResult:
+        """Runs the inference ``repeat`` times in a row and measures all of them together.
+
+        With ``repeat`` above 1 the later runs compute on what the earlier ones left of the
+        inputs: good for counting, not for results.
+        """
+        if repeat < 1:
+            raise InputError(f"a model cannot run {repeat} times", "repeat must be at least 1")
+        return RunResult(self._client.run(self._index, repeat))
+
+    def get_output(self, name: str | int) -> Array:
+        """An output by name or index, of the model's shape and type."""
+        index = _find(name, self.outputs, f"output of model {self.name!r}")
+        return self._read(self.outputs[index], TensorRef(self._index, Tensors.OUTPUT, index))
+
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
+        """Runs layer by layer; yields each layer's outputs right after it ran.
+
+        Afterwards the next layer may overwrite them.
+        """
+        for number, layer in enumerate(self.layers):
+            self._client.run_layers(self._index, number, 1)
+            yield (
+                layer,
+                [
+                    self._read(tensor, TensorRef(self._index, Tensors.LAYER_OUTPUT, index, number))
+                    for index, tensor in enumerate(layer.outputs)
+                ],
+            )
+
+    def profile(self) -> list[int]:
+        """Runs layer by layer; returns each layer's ticks."""
+        return self._client.run_layers(self._index, 0, len(self.layers))
+
+    def _read(self, tensor: TensorInfo, ref: TensorRef) -> Array:
+        data = self._client.read(ref, tensor.nbytes)
+        little_endian = np.dtype(tensor.dtype).newbyteorder("<")
+        # A copy: an array over bytes would be read-only.
+        return np.frombuffer(data, little_endian).reshape(tensor.shape).astype(tensor.dtype)
+
+
+class Device:
+    """A connected board; :func:`hil.open` makes one."""
+
+    def __init__(
+        self,
+        client: Client,
+        libraries: Sequence[ModelLibrary],
+        running: Running | None = None,
+        firmware: Firmware | None = None,
+    ) -> None:
+        self._client = client
+        self._running = running
+        #: What was built and started; None for a firmware that ran already.
+        self.firmware = firmware
+        known = {module.name: module for library in libraries for module in library.modules}
+        models = [self._model(index, known) for index in range(client.hello.models)]
+        self.models: Mapping[str, Model] = MappingProxyType({m.name: m for m in models})
+        missing = [name for name in known if name not in self.models]
+        if missing:
+            raise DeviceError(
+                f"the firmware on {self.hello.board!r} has no model {missing[0]!r}, "
+                f"it has {', '.join(self.models) or 'none'}",
+                "flash the firmware that was built from this model",
+            )
+
+    def _model(self, index: int, known: Mapping[str, Module]) -> Model:
+        name = self._client.model_info(index).name
+        return Model(self._client, index, known.get(name) or _ask_module(self._client, index))
+
+    def __getitem__(self, name: str) -> Model:
+        try:
+            return self.models[name]
+        except KeyError:
+            raise InputError(
+                f"the firmware has no model {name!r}", f"it has {', '.join(self.models) or 'none'}"
+            ) from None
+
+    @property
+    def hello(self) -> Hello:
+        """What the board said of itself."""
+        return self._client.hello
+
+    @property
+    def log(self) -> Callable[[str], None]:
+        """Called with each text that the firmware logs; it arrives while an answer is awaited."""
+        return self._client.on_log
+
+    @log.setter
+    def log(self, callback: Callable[[str], None]) -> None:
+        self._client.on_log = callback
+
+    @property
+    def counter(self) -> Counter:
+        """What :meth:`count` counts."""
+        return self._running.counter if self._running else "cycles"
+
+    def count(self, ticks: int) -> int:
+        """Ticks of the board's time base as instructions or cycles."""
+        return self._running.count(ticks, self.hello.ticks_hz) if self._running else ticks
+
+    def echo(self, data: bytes) -> bytes:
+        """``data``, after it went to the board and back."""
+        return self._client.echo(data)
+
+    def memory(self) -> Memory:
+        """How much of its stack the firmware has used, and what its serial link is like."""
+        return self._client.memory()
+
+    def reset(self) -> None:
+        """Restarts the firmware; tensors and statistics start afresh."""
+        self._client.reset()
+
+    def close(self) -> None:
+        """Closes the link. What :func:`hil.open` started, it ends itself."""
+        self._client.close()
+
+
+def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
+    """Index of the tensor that is given by name or index."""
+    if isinstance(name, int):
+        if 0 <= name < len(tensors):
+            return name
+        raise InputError(f"there is no {what} number {name}", f"there are {len(tensors)}")
+    for index, tensor in enumerate(tensors):
+        if tensor.name == name:
+            return index
+    names = ", ".join(tensor.name for tensor in tensors)
+    raise InputError(f"there is no {what} called {name!r}", f"choose one of {names}")
+
+
+# -- what the board says of a model whose library is not at hand ------------------------------
+
+
+def _ask_module(client: Client, index: int) -> Module:
+    info = client.model_info(index)
+    inputs = tuple(
+        _ask_tensor(client, TensorRef(index, Tensors.INPUT, i)) for i in range(info.inputs)
+    )
+    outputs = tuple(
+        _ask_tensor(client, TensorRef(index, Tensors.OUTPUT, i)) for i in range(info.outputs)
+    )
+    return Module(
+        name=info.name,
+        symbol=f"tvmgen_{info.name}",
+        cpu="",
+        inputs=inputs,
+        outputs=outputs,
+        layers=tuple(_ask_layer(client, index, layer) for layer in range(info.layers)),
+        workspace_bytes=info.workspace_bytes,
+        io_bytes=sum(tensor.nbytes for tensor in inputs + outputs),
+        constants_bytes=0,
+        pools="external",
+        io_in_pool=True,
+    )
+
+
+def _ask_layer(client: Client, model: int, layer: int) -> Layer:
+    name, outputs = client.layer_info(model, layer)
+    refs = [TensorRef(model, Tensors.LAYER_OUTPUT, i, layer) for i in range(outputs)]
+    tensors = tuple(_ask_tensor(client, ref) for ref in refs)
+    return Layer(
+        name=name, op="", function="", arguments=(), outputs=tensors, macs=0, input_count=0
+    )
+
+
+def _ask_tensor(client: Client, ref: TensorRef) -> TensorInfo:
+    tensor = client.tensor_info(ref)
+    return TensorInfo(
+        name=tensor.name,
+        c_name=re.sub(r"\W", "_", tensor.name),
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        scale=None,
+        zero_point=None,
+        nbytes=tensor.nbytes,
+        offset=None,
+    )

@@ -1,0 +1,117 @@
+"""A child process that never outlives this one, and whose end can be told."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from hil.errors import DeviceError
+
+_TERM_TIMEOUT_S = 2.0
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+# The kernel kills the child when the thread that started it ends, not the process: so one thread,
+# which lives as long as the process, starts them all.
+_STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-starter")
+
+
+class ChildProcess:
+    """``command`` in a process group of its own, its stderr kept for messages."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        install_hint: str,
+        pass_fds: Sequence[int] = (),
+        stdin: int | None = subprocess.DEVNULL,
+        stdout: int | None = subprocess.DEVNULL,
+    ) -> None:
+        self.name = name
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
+        parent = os.getpid()
+
+        def die_with_parent() -> None:
+            if _LIBC is not None:
+                _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() != parent:  # it ended before the call
+                    os._exit(1)
+
+        def spawn() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=self._stderr,
+                bufsize=0,
+                pass_fds=pass_fds,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+
+        try:
+            self.process = _STARTER.submit(spawn).result()
+        except FileNotFoundError:
+            self._stderr.close()
+            raise DeviceError(f"{command[0]} is not installed", install_hint) from None
+        except OSError as error:
+            self._stderr.close()
+            raise DeviceError(f"cannot start {command[0]}: {error}", install_hint) from None
+
+    def alive(self) -> None:
+        """Raises :class:`DeviceError` when the process has ended."""
+        if self.process.poll() is not None:
+            raise self.end()
+
+    def end(self) -> DeviceError:
+        """The error that tells how the process ended, which it has done or is about to do."""
+        try:
+            how = _describe(self.process.wait(_TERM_TIMEOUT_S))
+        except subprocess.TimeoutExpired:
+            how = "it closed its output but still runs"
+        return DeviceError(
+            f"{self.name} ended: {how}{self._last_words()}",
+            "run it again; if it ends again, its last message tells why",
+        )
+
+    def _last_words(self) -> str:
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - 4096))
+        lines = self._stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return f", saying {lines[-1].strip()!r}" if lines else ""
+
+    def stop(self) -> None:
+        """Ends the process group, at the latest by force, and collects it."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._stderr.close)
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe is not None:
+                    stack.callback(pipe.close)
+            if self.process.poll() is not None:
+                return
+            self._kill(signal.SIGTERM)
+            try:
+                self.process.wait(_TERM_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._kill(signal.SIGKILL)
+                self.process.wait()
+
+    def _kill(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+
+def _describe(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"signal {-code}"

@@ -1,0 +1,93 @@
+"""Runs a firmware in QEMU: deterministic instruction counts, no shared ports, no orphans."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from hil.errors import InputError
+from hil.runner.process import ChildProcess
+
+if TYPE_CHECKING:
+    from hil.board import Board
+    from hil.build import Firmware
+
+_PROGRAM = "qemu-system-arm"
+_INSTALL_HINT = "install it: apt install qemu-system-arm"
+_NANOSECONDS = 1_000_000_000
+
+
+class QemuBoard:
+    """A firmware in QEMU."""
+
+    counter: Final = "instructions"
+
+    def __init__(
+        self, process: ChildProcess, url: str, qmp: socket.socket, icount_shift: int
+    ) -> None:
+        self.url = url
+        self._process = process
+        self._qmp = qmp
+        self._icount_shift = icount_shift
+        self._say(b'{"execute": "qmp_capabilities"}')
+
+    def alive(self) -> None:
+        """Raises when QEMU has ended; else makes its main loop look at the serial line again.
+
+        Input can stall: a character device that was full is sometimes not polled again until
+        something else wakes the main loop. A command over QMP does.
+        """
+        self._process.alive()
+        self._say(b'{"execute": "query-status"}')
+
+    def count(self, ticks: int, ticks_hz: int) -> int:
+        """Instructions: each takes ``2**icount_shift`` ns of the time that ``ticks`` measure."""
+        per_second = ticks_hz << self._icount_shift
+        return (ticks * _NANOSECONDS + per_second // 2) // per_second
+
+    def _say(self, command: bytes) -> None:
+        # The answers are not needed, but unread ones would fill the socket. When QEMU takes
+        # nothing (it is starting, or ending), there is nothing to wake up.
+        with contextlib.suppress(OSError):
+            self._qmp.send(command)
+        with contextlib.suppress(OSError):
+            self._qmp.recv(1 << 16)
+
+
+@contextlib.contextmanager
+def start(board: Board, firmware: Firmware) -> Iterator[QemuBoard]:
+    """Starts the firmware in QEMU, which waits for the first connection to its serial line."""
+    if board.qemu is None:
+        raise InputError(f"board {board.name!r} says nothing about QEMU", "add a [qemu] table")
+    with contextlib.ExitStack() as stack:
+        # Sockets that exist before QEMU starts: no port can be taken by somebody else in between.
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        qmp, qemu_qmp = socket.socketpair()
+        stack.enter_context(qmp)
+        stack.enter_context(qemu_qmp)
+        qmp.setblocking(False)
+        command = [
+            *(_PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
+            *("-kernel", str(firmware.elf)),
+            *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=off"),
+            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on"),
+            *("-serial", "null") * board.qemu.serial,
+            *("-serial", "chardev:uart"),
+            *("-chardev", f"socket,id=qmp,fd={qemu_qmp.fileno()}"),
+            *("-mon", "chardev=qmp,mode=control"),
+            *board.qemu.args,
+        ]
+        process = ChildProcess(
+            "QEMU",
+            command,
+            install_hint=_INSTALL_HINT,
+            pass_fds=(listener.fileno(), qemu_qmp.fileno()),
+        )
+        stack.callback(process.stop)
+        url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
+        # QEMU has its own copies: when it ends, connections and QMP must end with it.
+        listener.close()
+        qemu_qmp.close()
+        yield QemuBoard(process, url, qmp, board.qemu.icount_shift)
