@@ -1,15 +1,47 @@
 """A compiled model: C sources plus what the harness must know of them.
 
-Saved and loaded as a Model Library Format archive. ``metadata.json`` is TVM's; what TVM's format has
-no place for (layers, quantisation, places in the pool) is ``hil/<module>.json`` beside it, the JSON of
-:class:`Module`.
+Saved and loaded as a Model Library Format archive. ``metadata.json`` is TVM's; what TVM's format
+has no place for (layers, quantisation, places in the pool) is ``hil/<module>.json`` beside it, the
+JSON of :class:`Module`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from hilc.cpu import get_cpu
+from hilc.errors import InputError
+from hilc.ir import DTYPES
+
+METADATA = "metadata.json"
+
+#: Version of Model Library Format that is written.
+FORMAT_VERSION = 7
+
+# An archive may come from anywhere: what one may hold is bounded, far above what any model needs.
+_MAX_FILES = 10_000
+_MAX_BYTES = 512 << 20
+_MAX_MODULES = 64
+_MAX_TENSOR_BYTES = 1 << 31
+
+# 1980-01-01, the earliest date that every archive format can hold.
+_EPOCH_S = 315532800
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -75,10 +107,20 @@ class Module:
     #: Bytes of inputs and outputs, wherever they are.
     io_bytes: int
     constants_bytes: int
-    #: ``internal``: the pool is a static array of the library; ``external``: the caller provides it.
+    #: ``internal``: the pool is a static array of the library; ``external``: the caller's.
     pools: Literal["internal", "external"]
     #: Inputs and outputs lie in the pool (the caller finds them with the map functions).
     io_in_pool: bool
+
+    def to_json(self) -> bytes:
+        return json_bytes(asdict(self))
+
+    @staticmethod
+    def from_json(text: bytes, where: str) -> Module:
+        """The module that ``text`` describes, checked; ``where`` names it in messages."""
+        module = _decode_dataclass(Module, _parse_json(text, where), where)
+        _check_module(module, where)
+        return module
 
 
 @dataclass(frozen=True)
@@ -87,3 +129,332 @@ class ModelLibrary:
 
     modules: tuple[Module, ...]
     files: Mapping[str, bytes]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the library as an archive when ``path`` ends in ``.tar``, else as a folder.
+
+        A folder may hold an earlier library, which is replaced, but nothing else.
+        """
+        path = Path(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".tar":
+                self._save_tar(path)
+            else:
+                self._save_folder(path)
+        except OSError as error:
+            raise InputError(
+                f"cannot write {path}: {error.strerror}", "choose a place that can be written to"
+            ) from None
+        return path
+
+    def _save_tar(self, path: Path) -> None:
+        time_s = export_time_s()
+        # Whoever reads the archive meets the old one or the whole new one.
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as tar:
+                for name, data in sorted(self.files.items()):
+                    member = tarfile.TarInfo(f"./{name}")
+                    member.size = len(data)
+                    member.mtime = time_s
+                    member.mode = 0o644
+                    member.uname = member.gname = "root"
+                    tar.addfile(member, io.BytesIO(data))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _save_folder(self, path: Path) -> None:
+        if path.is_dir() and any(path.iterdir()):
+            if not (path / METADATA).is_file():
+                raise InputError(
+                    f"{path} is a folder with files that are not a library's",
+                    "choose a folder that is empty or does not exist",
+                )
+            for name in ModelLibrary.load(path).files.keys() - self.files.keys():
+                (path / name).unlink()
+        for name, data in self.files.items():
+            target = path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+
+    @staticmethod
+    def load(path: str | Path) -> ModelLibrary:
+        """Read an archive or a folder. Both are untrusted; what is wrong is an ``InputError``."""
+        path = Path(path)
+        files = dict(_read_folder(path) if path.is_dir() else _read_tar(path))
+        return _library(files, str(path))
+
+
+def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
+    """One library with the modules of all; their names must differ."""
+    modules: dict[str, Module] = {}
+    files: dict[str, bytes] = {}
+    entries: dict[str, Any] = {}
+    for library in libraries:
+        for module in library.modules:
+            if (other := modules.setdefault(module.symbol, module)) is not module:
+                raise InputError(
+                    f"the modules {other.name!r} and {module.name!r} have the same symbols: "
+                    "Multiple modules should have unique names.",
+                    "give one of the models another name",
+                )
+        for name, data in library.files.items():
+            if name != METADATA and files.setdefault(name, data) != data:
+                raise InputError(
+                    f"the libraries differ in their file {name}", "compile them with one version"
+                )
+        entries.update(_parse_json(library.files[METADATA], METADATA)["modules"])
+    files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
+    return ModelLibrary(tuple(modules.values()), files)
+
+
+def module_path(name: str) -> str:
+    """The file in a library that describes the module ``name``."""
+    return f"hil/{name}.json"
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON as TVM formats it, which is the same every time."""
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
+
+
+def export_time_s() -> int:
+    """The time that is written into archives: ``SOURCE_DATE_EPOCH``, else a fixed one.
+
+    The true time would make two archives of the same model differ.
+    """
+    text = os.environ.get("SOURCE_DATE_EPOCH", str(_EPOCH_S))
+    if not re.fullmatch(r"[0-9]{1,11}", text):
+        raise InputError(
+            f"SOURCE_DATE_EPOCH is {text!r}",
+            "set it to a number of seconds since 1970, or unset it",
+        )
+    return int(text)
+
+
+# Reading --------------------------------------------------------------------------------------
+
+
+def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
+    try:
+        with tarfile.open(path, "r:") as tar:
+            budget = _Budget(str(path))
+            for member in tar:
+                name = budget.admit(member.name, member.size)
+                if member.isdir():
+                    continue
+                if not member.isreg() or member.issparse():
+                    raise InputError(f"{path} has the member {name!r}, which is not a plain file")
+                file = tar.extractfile(member)
+                data = file.read() if file else b""
+                if len(data) != member.size:
+                    raise InputError(f"{path} is cut off in the member {name!r}")
+                yield name, data
+    except FileNotFoundError:
+        raise InputError(f"there is no library {path}", "compile the model first") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    # Besides its own errors tarfile lets those of the number and text decoding through.
+    except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
+        raise InputError(
+            f"{path} is not a Model Library Format archive: {error}",
+            "pass a .tar that hil compile made",
+        ) from None
+
+
+def _read_folder(path: Path) -> Iterator[tuple[str, bytes]]:
+    budget = _Budget(str(path))
+    try:
+        for folder, _, names in os.walk(path, onerror=_raise):
+            for name in sorted(names):
+                file = Path(folder, name)
+                relative = file.relative_to(path).as_posix()
+                status = file.lstat()
+                if not stat.S_ISREG(status.st_mode):
+                    raise InputError(f"{path} has {relative!r}, which is not a plain file")
+                yield budget.admit(relative, status.st_size), file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename or path}: {error.strerror}") from None
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+class _Budget:
+    """Checks the members of an archive as they are met, before their bytes are read."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._names: set[str] = set()
+        self._files = 0
+        self._bytes = 0
+
+    def admit(self, name: str, nbytes: int) -> str:
+        """The member's path inside the archive, without ``.``; InputError when it is not safe."""
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        if name.startswith("/") or ".." in parts or re.search(r"[\\:\x00-\x1f]", name):
+            raise InputError(f"{self._where} has a member that leaves its folder: {name!r}")
+        self._files += 1
+        self._bytes += nbytes
+        if self._files > _MAX_FILES:
+            raise InputError(f"{self._where} has more than {_MAX_FILES} members")
+        if nbytes < 0 or self._bytes > _MAX_BYTES:
+            raise InputError(f"{self._where} holds more than {_MAX_BYTES} bytes")
+        path = "/".join(parts)
+        if path in self._names and path:
+            raise InputError(f"{self._where} has two members {path!r}")
+        self._names.add(path)
+        return path
+
+
+def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
+    for path in files:
+        parents = path.split("/")[:-1]
+        for depth in range(1, len(parents) + 1):
+            if "/".join(parents[:depth]) in files:
+                raise InputError(f"{where} has {path!r} below a file")
+    metadata = _parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
+    version = metadata.get("version") if isinstance(metadata, dict) else None
+    if not isinstance(version, int) or not isinstance(metadata.get("modules", {}), dict):
+        raise InputError(f"{where}: {METADATA} is not that of Model Library Format")
+    names = sorted(metadata.get("modules", {}))
+    described = [name for name in names if module_path(name) in files]
+    if not described:
+        raise InputError(
+            f"{where} has no hil/<module>.json with the model's layers and places in memory; "
+            f"TVM's own archives (this one has version {version}) have none and are not "
+            "supported yet",
+            "compile the model with hil compile",
+        )
+    if version != FORMAT_VERSION or described != names or len(names) > _MAX_MODULES:
+        raise InputError(
+            f"{where} has version {version} and describes {len(described)} of {len(names)} "
+            f"modules; expected is version {FORMAT_VERSION} with all of at most {_MAX_MODULES}",
+            "compile the model again with this version",
+        )
+    modules = []
+    for name in names:
+        module = Module.from_json(files[module_path(name)], f"{where}: {module_path(name)}")
+        if module.name != name:
+            raise InputError(f"{where}: {module_path(name)} describes {module.name!r}")
+        for file in (
+            f"codegen/host/include/{module.symbol}.h",
+            f"codegen/host/src/{name}_lib0.c",
+            f"codegen/host/src/{name}_lib1.c",
+        ):
+            _file(files, file, where)
+        modules.append(module)
+    return ModelLibrary(tuple(modules), files)
+
+
+def _file(files: Mapping[str, bytes], name: str, where: str) -> bytes:
+    try:
+        return files[name]
+    except KeyError:
+        raise InputError(f"{where} has no {name}", "pass a library that hil compile made") from None
+
+
+def _parse_json(text: bytes, where: str) -> Any:
+    try:
+        return json.loads(text)
+    # A RecursionError is what thousands of opening brackets give.
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not JSON: {error}") from None
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    """``value`` from JSON as the type ``kind``: a dataclass, tuple, literal, union or scalar."""
+    origin = typing.get_origin(kind)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _decode_dataclass(kind, value, where)
+    if origin is tuple and isinstance(value, list):
+        element = typing.get_args(kind)[0]
+        return tuple(_decode(element, v, f"{where}[{i}]") for i, v in enumerate(value))
+    if origin is types.UnionType:
+        inner, none = typing.get_args(kind)
+        assert none is type(None)
+        return None if value is None else _decode(inner, value, where)
+    if origin is Literal and isinstance(value, str) and value in typing.get_args(kind):
+        return value
+    if kind is float and type(value) is int and abs(value) < 1 << 53:
+        return float(value)
+    if isinstance(kind, type) and type(value) is kind:
+        return value
+    wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+    raise InputError(f"{where} is {json.dumps(value)[:60]}; expected is {wanted}")
+
+
+def _decode_dataclass(kind: type[_T], value: Any, where: str) -> _T:
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    if not isinstance(value, dict) or sorted(value) != sorted(names):
+        found = sorted(value) if isinstance(value, dict) else type(value).__name__
+        raise InputError(f"{where} has {found}; expected are the keys {sorted(names)}")
+    return kind(**{name: _decode(hints[name], value[name], f"{where}: {name}") for name in names})
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+
+
+def _check_module(module: Module, where: str) -> None:
+    """What the types do not say: these numbers and names end up in C and in memory accesses."""
+
+    def require(holds: bool, what: str) -> None:
+        if not holds:
+            raise InputError(f"{where}: {what}", "compile the model again")
+
+    get_cpu(module.cpu)
+    require(re.fullmatch(r"\w{1,100}", module.name, re.ASCII) is not None, "name is not a C name")
+    require(module.symbol == f"tvmgen_{module.name.lower()}", f"symbol is {module.symbol!r}")
+    for field in ("workspace_bytes", "io_bytes", "constants_bytes"):
+        require(0 <= getattr(module, field) < _MAX_TENSOR_BYTES, f"{field} is out of range")
+    for border, infos in (("input", module.inputs), ("output", module.outputs)):
+        for info in infos:
+            _check_tensor(info, module.workspace_bytes, require)
+            require((info.offset is not None) == module.io_in_pool, f"{border} lies elsewhere")
+    buffers = {"input": module.inputs, "output": module.outputs}
+    for layer in module.layers:
+        at = f"layer {layer.name!r}"
+        require(_IDENTIFIER.fullmatch(layer.function) is not None, f"{at}: {layer.function!r}")
+        require(layer.input_count >= 0, f"{at}: input_count is negative")
+        require(len(layer.output_arguments) == len(layer.outputs) > 0, f"{at}: lacks arguments")
+        require(layer.macs >= 0, f"{at}: macs is negative")
+        for argument in layer.arguments:
+            size = module.workspace_bytes
+            if argument.kind != "pool":
+                size = 0 if module.io_in_pool else len(buffers[argument.kind])
+            require(0 <= argument.value < max(size, 0), f"{at}: argument {argument} is outside")
+        for info, argument in zip(layer.outputs, layer.output_arguments, strict=True):
+            _check_tensor(info, module.workspace_bytes, require)
+            if argument.kind == "pool":
+                require(info.offset == argument.value, f"{at}: an output lies elsewhere")
+            else:
+                require(
+                    info.offset is None
+                    and info.nbytes <= buffers[argument.kind][argument.value].nbytes,
+                    f"{at}: an output does not fit the caller's buffer",
+                )
+
+
+def _check_tensor(
+    info: TensorInfo, workspace_bytes: int, require: Callable[[bool, str], None]
+) -> None:
+    at = f"tensor {info.name!r}"
+    require(_IDENTIFIER.fullmatch(info.c_name) is not None, f"{at}: c_name {info.c_name!r}")
+    require(info.dtype in DTYPES, f"{at}: dtype {info.dtype!r}")
+    require(
+        len(info.shape) <= 16 and all(0 < side < 1 << 31 for side in info.shape),
+        f"{at}: shape {info.shape}",
+    )
+    nbytes = prod(info.shape) * np.dtype(info.dtype).itemsize
+    require(info.nbytes == nbytes < _MAX_TENSOR_BYTES, f"{at}: nbytes is {info.nbytes}")
+    require((info.scale is None) == (info.zero_point is None), f"{at}: half a quantisation")
+    require(info.scale is None or (np.isfinite(info.scale) and info.scale > 0), f"{at}: scale")
+    require(abs(info.zero_point or 0) < 1 << 31, f"{at}: zero_point")
+    if info.offset is not None:
+        require(
+            0 <= info.offset <= workspace_bytes - info.nbytes, f"{at}: lies outside the workspace"
+        )

@@ -1,0 +1,56 @@
+"""``metadata.json`` of Model Library Format, version 7, in TVM's own layout."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from hilc.codegen.names import Names
+from hilc.codegen.operators import Source
+from hilc.cpu import Cpu
+from hilc.ir import Tensor
+from hilc.library import FORMAT_VERSION, export_time_s, json_bytes
+from hilc.plan import Program
+
+# DLPack's kDLCPU: TVM lists memory by device.
+_CPU_DEVICE = 1
+
+
+def write_metadata(program: Program, names: Names, source: Source, io_bytes: int) -> bytes:
+    """The file for a library of one module."""
+    tensors = program.graph.tensors
+    main = {
+        "device": _CPU_DEVICE,
+        "workspace_size_bytes": program.workspace_bytes,
+        "constants_size_bytes": source.constants_bytes,
+        "io_size_bytes": io_bytes,
+        "inputs": {name: _size(tensors[name]) for name in program.graph.inputs},
+        "outputs": {
+            name: _size(tensors[tensor])
+            for name, tensor in zip(program.output_names, program.graph.outputs, strict=True)
+        },
+    }
+    operators = [
+        {
+            "function_name": operator.function,
+            "workspace": [{"device": _CPU_DEVICE, "workspace_size_bytes": step.call.scratch_bytes}],
+        }
+        for step, operator in zip(program.steps, source.operators, strict=True)
+    ]
+    module = {
+        "model_name": names.module,
+        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(export_time_s())),
+        "memory": {"functions": {"main": [main], "operator_functions": operators}},
+        "target": [_target(program.cpu)],
+        "executors": ["aot"],
+        "style": "full-model",
+    }
+    return json_bytes({"version": FORMAT_VERSION, "modules": {names.module: module}})
+
+
+def _size(tensor: Tensor) -> dict[str, Any]:
+    return {"size": tensor.nbytes, "dtype": tensor.dtype}
+
+
+def _target(cpu: Cpu) -> str:
+    return "c -keys=cpu" if cpu.arch == "host" else f"c -keys=arm_cpu,cpu -mcpu={cpu.name}"
