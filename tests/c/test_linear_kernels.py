@@ -1,0 +1,103 @@
+"""The C kernels of convolutions and fully connected layers against their numpy references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernel_runner
+from hilc.cpu import get_cpu
+from hilc.ops import OPS
+from linear_layers import Layer, make_layer, random_layer
+
+OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+def check(layers: list[Layer], **options: Any) -> None:
+    cases = []
+    for layer in layers:
+        call = OPS[layer.node.op].emit(layer.node, layer.ins, (layer.out,), get_cpu("host"))
+        shape = (layer.out.shape, layer.out.dtype)
+        cases.append(kernel_runner.Case(call, [layer.x], [shape], **options))
+    for layer, case, (result,) in zip(layers, cases, kernel_runner.run(cases), strict=True):
+        # Floats, too, are equal to the last bit: the order of the additions is the same.
+        np.testing.assert_array_equal(
+            result,
+            layer.reference(),
+            err_msg=f"{case.call.kernel.name}: {layer.ins} {dict(layer.node.attrs)}",
+        )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("op", OPERATORS)
+def test_random_layers(op, dtype):
+    rng = np.random.default_rng([3, OPERATORS.index(op), dtype == "int8"])
+    check([random_layer(rng, op, dtype, explicit_padding=True) for _ in range(150)])
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_layers_compiled_on_their_own(op):
+    rng = np.random.default_rng([4, OPERATORS.index(op)])
+    layers = [random_layer(rng, op, dtype, True) for dtype in ("int8",) * 8 + ("float32",) * 4]
+    check(layers, specialise=True)
+
+
+def conv(padding: Any, stride: int = 1, dilation: int = 1, **attrs: Any) -> dict[str, Any]:
+    return {
+        "stride_h": stride,
+        "stride_w": stride,
+        "dilation_h": dilation,
+        "dilation_w": dilation,
+        "padding": padding,
+        "activation": "NONE",
+        **attrs,
+    }
+
+
+CORNERS = {
+    "padding larger than the image": ("CONV_2D", (1, 1, 2, 3), (5, 7, 7, 3), conv("SAME")),
+    "windows wholly in the padding": ("CONV_2D", (1, 2, 2, 3), (5, 2, 2, 3), conv((4, 4, 4, 4))),
+    "stride beyond the filter": ("CONV_2D", (1, 9, 9, 2), (6, 2, 2, 2), conv("VALID", stride=4)),
+    "dilation over the border": ("CONV_2D", (1, 5, 5, 4), (4, 3, 3, 4), conv("SAME", dilation=3)),
+    "whole image": ("CONV_2D", (3, 4, 5, 2), (7, 4, 5, 2), conv("VALID")),
+    "pixels": ("CONV_2D", (1, 3, 5, 8), (9, 1, 1, 8), conv("SAME")),
+    "every other pixel": ("CONV_2D", (1, 4, 6, 8), (9, 1, 1, 8), conv("SAME", stride=2)),
+    "one channel to many": (
+        "DEPTHWISE_CONV_2D", (1, 9, 7, 1), (1, 5, 4, 8), conv("SAME", 2, depth_multiplier=8),
+    ),
+    "depthwise, padding larger than the image": (
+        "DEPTHWISE_CONV_2D", (1, 2, 1, 3), (1, 7, 7, 3), conv("SAME", depth_multiplier=1),
+    ),
+    "depthwise, wholly in the padding": (
+        "DEPTHWISE_CONV_2D", (2, 2, 2, 2), (1, 2, 2, 4), conv((3, 3, 3, 3), depth_multiplier=2),
+    ),
+    "one of everything": ("CONV_2D", (1, 1, 1, 1), (1, 1, 1, 1), conv("VALID")),
+}  # fmt: skip
+
+
+def test_corner_cases():
+    rng = np.random.default_rng(5)
+    check([make_layer(rng, op, "int8", *rest) for op, *rest in CORNERS.values()])
+
+
+@pytest.mark.parametrize("corner", ["whole image", "pixels", "one of everything"])
+def test_convolutions_that_are_matrix_products_need_no_scratch(corner):
+    op, *rest = CORNERS[corner]
+    layer = make_layer(np.random.default_rng(6), op, "int8", *rest)
+    call = OPS[op].emit(layer.node, layer.ins, (layer.out,), get_cpu("cortex-m3"))
+    assert call.kernel.name == "hil_matmul_s8"
+    assert call.scratch_bytes == 0
+
+
+def test_macs_are_counted():
+    rng = np.random.default_rng(7)
+    for op, x, w, attrs, macs in (
+        ("CONV_2D", (1, 8, 8, 3), (5, 3, 3, 3), conv("SAME", 2), 4 * 4 * 5 * 27),
+        ("DEPTHWISE_CONV_2D", (1, 8, 8, 3), (1, 3, 3, 6), conv("SAME", depth_multiplier=2), 3456),
+        ("FULLY_CONNECTED", (2, 10), (4, 10), {"activation": "NONE"}, 80),
+    ):
+        layer = make_layer(rng, op, "int8", x, w, attrs)
+        call = OPS[op].emit(layer.node, layer.ins, (layer.out,), get_cpu("host"))
+        assert call.macs == macs

@@ -1,0 +1,169 @@
+"""Random convolutions, depthwise convolutions and fully connected layers, corner cases included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ops import OPS
+from tflite_builder import ModelBuilder
+
+ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+_CHANNEL_AXIS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operator with its tensors and an input."""
+
+    node: Node
+    ins: tuple[Tensor | None, ...]
+    out: Tensor
+    x: Array
+
+    def reference(self) -> Array:
+        """What the operator's numpy reference computes."""
+        values = [self.x, *(t.data if t is not None else None for t in self.ins[1:])]
+        (result,) = OPS[self.node.op].reference(self.node, self.ins, (self.out,), values)
+        return result
+
+    def tflite(self) -> bytes:
+        """The layer as a model."""
+        builder = ModelBuilder()
+        for tensor in (*self.ins, self.out):
+            if tensor is None:
+                continue
+            scale, zero_point, axis = None, 0, 0
+            if tensor.quant is not None:
+                scale, zero_point = tensor.quant.scale, tensor.quant.zero_point
+                axis = tensor.quant.axis
+            if tensor.data is not None:
+                builder.const(tensor.name, tensor.data, scale, zero_point, axis)
+            else:
+                add = builder.output if tensor is self.out else builder.input
+                add(tensor.name, tensor.shape, tensor.dtype, scale, zero_point, axis)
+        builder.op(self.node.op, self.node.inputs, self.node.outputs, **self.node.attrs)
+        return builder.build()
+
+
+def random_layer(rng: np.random.Generator, op: str, dtype: str, explicit_padding: bool) -> Layer:
+    """A layer of ``op``; padding may be explicit, which TFLite cannot state, where that is wanted."""
+    x_shape, w_shape, attrs = _shapes(rng, op, explicit_padding)
+    attrs["activation"] = str(rng.choice(ACTIVATIONS))
+    return make_layer(rng, op, dtype, x_shape, w_shape, attrs)
+
+
+def make_layer(
+    rng: np.random.Generator,
+    op: str,
+    dtype: str,
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    attrs: dict[str, Any],
+) -> Layer:
+    """A layer of the given shapes with random values and quantisation."""
+    channels = w_shape[_CHANNEL_AXIS[op]]
+    with_bias = rng.random() < 0.8
+    node = Node(op, ("x", "w", "b" if with_bias else ""), ("y",), attrs)
+    if dtype == "float32":
+        x = rng.standard_normal(x_shape).astype(np.float32)
+        tensors = _float_tensors(rng, x_shape, w_shape, channels)
+    else:
+        x = rng.integers(-128, 128, x_shape).astype(np.int8)
+        if rng.random() < 0.1:
+            x[...] = rng.choice([-128, 127])
+        tensors = _int8_tensors(rng, x_shape, w_shape, channels, _CHANNEL_AXIS[op])
+    ins = (*tensors[:2], tensors[2] if with_bias else None)
+    ((shape, _),) = OPS[op].infer(node, ins)
+    return Layer(node, ins, Tensor("y", shape, dtype, tensors[3]), x)
+
+
+def _shapes(
+    rng: np.random.Generator, op: str, explicit_padding: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]:
+    def pick(*options: int) -> int:
+        return int(rng.choice(options))
+
+    batch = pick(1, 1, 2, 3)
+    channels = pick(1, 2, 3, 4, 5, 8, 17)
+    if op == "FULLY_CONNECTED":
+        if rng.random() < 0.5:
+            return (batch, channels), (int(rng.integers(1, 20)), channels), {"keep_num_dims": False}
+        shape = (batch, pick(1, 2, 3), channels)
+        return shape, (int(rng.integers(1, 20)), channels), {"keep_num_dims": True}
+    dilation = (pick(1, 1, 1, 2, 3), pick(1, 1, 1, 2, 3))
+    filters = (pick(1, 1, 2, 3, 3, 5), pick(1, 1, 2, 3, 3, 4))
+    spans = [(f - 1) * d + 1 for f, d in zip(filters, dilation, strict=True)]
+    padding: Any = str(rng.choice(["SAME", "VALID"]))
+    sides = [int(rng.integers(1, 10)), int(rng.integers(1, 10))]
+    if explicit_padding and rng.random() < 0.4:
+        padding = tuple(int(p) for p in rng.integers(0, 5, 4))
+    if padding != "SAME":
+        sides = [max(side, span) for side, span in zip(sides, spans, strict=True)]
+    attrs = {
+        "stride_h": pick(1, 1, 2, 4),
+        "stride_w": pick(1, 1, 2, 3),
+        "dilation_h": dilation[0],
+        "dilation_w": dilation[1],
+        "padding": padding,
+    }
+    if op == "DEPTHWISE_CONV_2D":
+        attrs["depth_multiplier"] = pick(1, 1, 1, 2, 3, 5)
+        w_shape = (1, *filters, channels * attrs["depth_multiplier"])
+    else:
+        w_shape = (int(rng.integers(1, 14)), *filters, channels)
+    return (batch, *sides, channels), w_shape, attrs
+
+
+def _float_tensors(
+    rng: np.random.Generator, x_shape: Sequence[int], w_shape: Sequence[int], channels: int
+) -> tuple[Tensor, Tensor, Tensor, None]:
+    weights = rng.standard_normal(w_shape).astype(np.float32)
+    bias = rng.standard_normal(channels).astype(np.float32)
+    return (
+        Tensor("x", tuple(x_shape), "float32"),
+        Tensor("w", tuple(w_shape), "float32", data=weights),
+        Tensor("b", (channels,), "float32", data=bias),
+        None,
+    )
+
+
+def _int8_tensors(
+    rng: np.random.Generator,
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    channels: int,
+    channel_axis: int,
+) -> tuple[Tensor, Tensor, Tensor, Quant]:
+    weights = rng.integers(-128, 128, w_shape).astype(np.int8)
+    depth = prod(w_shape) // channels
+    scales = channels if rng.random() < 0.7 else 1
+    x_scale = np.float32(rng.uniform(0.004, 0.1))
+    lively = rng.uniform(0.001, 0.02, scales)
+    # A few channels are nearly dead, with multipliers down to nothing.
+    w_scale = (lively * rng.choice([1.0, 1.0, 1.0, 1e-4, 1e-10], scales)).astype(np.float32)
+    # Outputs spread over about the whole of int8; now and then nearly all of them saturate,
+    # which takes multipliers above one.
+    spread = float(x_scale) * lively.max() * 74 * 74 * depth**0.5 / 40
+    out_scale = np.float32(spread * rng.choice([1.0, 1.0, 1.0, 1.0, 1e-3, 1e-5]))
+    largest = 1000 * depth if rng.random() < 0.9 else 2**29
+    bias = rng.integers(-largest, largest, channels).astype(np.int32)
+
+    def zero_point() -> int:
+        return int(rng.choice([-128, 127, 0, rng.integers(-128, 128)]))
+
+    def per_tensor(scale: np.float32) -> Quant:
+        return Quant((float(scale),), (zero_point(),))
+
+    w_quant = Quant(tuple(map(float, w_scale)), (0,) * scales, channel_axis if scales > 1 else 0)
+    return (
+        Tensor("x", tuple(x_shape), "int8", per_tensor(x_scale)),
+        Tensor("w", tuple(w_shape), "int8", w_quant, weights),
+        Tensor("b", (channels,), "int32", data=bias),
+        per_tensor(out_scale),
+    )

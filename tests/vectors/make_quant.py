@@ -1,0 +1,126 @@
+"""Writes quant.json, which the Python and the C arithmetic are tested on: ``make_quant.py --update``.
+
+The expected values come from gemmlowp's definitions in whole numbers of any size, written down here
+apart from the code under test: C's division truncates, a mask tells the remainder, and so on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+from fractions import Fraction
+from pathlib import Path
+
+FILE = Path(__file__).with_name("quant.json")
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+_MANTISSAS = (2**30, 2**30 + 1, 1518500250, 2**31 - 2, INT32_MAX)
+_VALUES = (
+    INT32_MIN, INT32_MIN + 1, -(2**30), -65537, -129, -128, -3, -2, -1,
+    0, 1, 2, 3, 127, 128, 65535, 2**30 - 1, 2**30, INT32_MAX - 1, INT32_MAX,
+)  # fmt: skip
+_FACTORS = (
+    0.0, 1.0, 0.5, 0.25, 1.0 - 2.0**-53, 1.0 - 2.0**-32, 1.0 - 2.0**-33, 0.75, 1.5, 3.0,
+    2.0**-31, 2.0**-32, 2.0**-33, 1.99 * 2.0**-33, 1e-30, 2.0**29, 2.0**30, 2.0**31, 1e30,
+)  # fmt: skip
+
+
+def _truncating_divide(a: int, b: int) -> int:
+    return abs(a) // b if a >= 0 else -(abs(a) // b)
+
+
+def _int32(x: int) -> int:
+    return (x + 2**31) % 2**32 - 2**31
+
+
+def _doubling_high_mul(a: int, b: int) -> int:
+    if a == b == INT32_MIN:
+        return INT32_MAX
+    product = a * b
+    nudge = 2**30 if product >= 0 else 1 - 2**30
+    return _truncating_divide(product + nudge, 2**31)
+
+
+def _rounding_divide_by_pot(x: int, exponent: int) -> int:
+    exact = Fraction(x, 2**exponent)
+    magnitude = math.floor(abs(exact) + Fraction(1, 2))
+    return magnitude if x >= 0 else -magnitude
+
+
+def _requantize(x: int, mantissa: int, shift: int) -> int:
+    high = _doubling_high_mul(_int32(x << max(shift, 0)), mantissa)
+    return _rounding_divide_by_pot(high, max(-shift, 0))
+
+
+def _quantize_multiplier(real: float) -> list[int]:
+    if real == 0:
+        return [0, 0]
+    exact = Fraction(real)
+    shift = 0
+    while exact / Fraction(2) ** shift >= 1:
+        shift += 1
+    while exact / Fraction(2) ** shift < Fraction(1, 2):
+        shift -= 1
+    mantissa = math.floor(exact / Fraction(2) ** shift * 2**31 + Fraction(1, 2))
+    if mantissa == 2**31:
+        mantissa, shift = 2**30, shift + 1
+    if shift < -31:
+        return [0, 0]
+    return [INT32_MAX, 30] if shift > 30 else [mantissa, shift]
+
+
+def vectors() -> dict[str, list[list[int | str]]]:
+    """Rows of arguments and result for each function."""
+    rng = random.Random(20)
+
+    def value() -> int:
+        return rng.choice(_VALUES) if rng.random() < 0.3 else rng.getrandbits(32) - 2**31
+
+    def near_tie(mantissa: int, exponent: int) -> int:
+        tie = Fraction((2 * rng.randrange(-200, 200) + 1) * 2 ** (exponent + 30), mantissa)
+        return max(-(2**30) + 1, min(2**30 - 1, round(tie) + rng.randrange(-2, 3)))
+
+    high_mul = [(a, b) for a in _VALUES for b in (INT32_MIN, -3, 2**30, INT32_MAX)]
+    high_mul += [(value(), value()) for _ in range(200)]
+    by_pot = [(x, e) for x in _VALUES for e in (0, 1, 2, 8, 30, 31)]
+    by_pot += [(value(), rng.randrange(32)) for _ in range(200)]
+    requantize = [(x, m, s) for x in _VALUES for m in _MANTISSAS for s in (-31, -9, -1, 0, 1, 30)]
+    requantize += [
+        (value(), rng.randrange(2**30, 2**31), rng.randrange(-31, 31)) for _ in range(300)
+    ]
+    narrow = [
+        (x, m, s, z)
+        for x in _VALUES
+        if abs(x) < 2**30
+        for m in (0, *_MANTISSAS)
+        for s, z in ((-31, 0), (-9, -128), (-1, 127))
+    ]
+    for _ in range(400):
+        mantissa, exponent = rng.randrange(2**30, 2**31), rng.randrange(1, 20)
+        narrow.append((near_tie(mantissa, exponent), mantissa, -exponent, rng.randrange(-128, 128)))
+    factors = [*_FACTORS, *(math.ldexp(rng.random(), rng.randrange(-40, 35)) for _ in range(200))]
+    return {
+        "quantize_multiplier": [[f.hex(), *_quantize_multiplier(f)] for f in factors],
+        "doubling_high_mul": [[a, b, _doubling_high_mul(a, b)] for a, b in high_mul],
+        "rounding_divide_by_pot": [[x, e, _rounding_divide_by_pot(x, e)] for x, e in by_pot],
+        "requantize": [[*row, _requantize(*row)] for row in requantize],
+        "requantize_narrow": [[*row, _requantize(*row[:3]) + row[3]] for row in narrow],
+    }
+
+
+def text() -> str:
+    """The file: a row a line."""
+    functions = [
+        f'"{name}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n]"
+        for name, rows in vectors().items()
+    ]
+    return "{\n" + ",\n".join(functions) + "\n}\n"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update", action="store_true", required=True, help="rewrite quant.json")
+    parser.parse_args()
+    FILE.write_text(text(), encoding="utf-8")
