@@ -1,0 +1,350 @@
+"""Builds firmware: project, CMake, cache, sizes.
+
+A build is kept under a key made of everything that goes into it, so the same input is never built
+twice. Builds of the same key wait for each other; a marker file, written last, tells a complete
+build from one that was interrupted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hil import fit
+from hil.board import Board, MemoryRegion
+from hil.errors import BuildError, InputError
+from hil.linkmap import LinkMap, Piece, read_map
+from hil.project import model_key, modules_of, project_files, with_build_id
+from hilc.library import ModelLibrary, Module
+
+#: Written last: what the build found out. Its presence says that the build is complete.
+_RESULT = "firmware.json"
+_LOG = "build.log"
+_ELF = "build/firmware.elf"
+#: Part of every key: raise it when this module builds the same project differently.
+_KEY_VERSION = b"1"
+#: What a build makes in its folder; anything else there is the user's. The project's own mark comes
+#: last, so that a removal that was interrupted can go on.
+_ENTRIES = (
+    _RESULT,
+    _LOG,
+    "build",
+    "cmake",
+    "include",
+    "models",
+    "ports",
+    "src",
+    "CMakeLists.txt",
+    "CMakePresets.json",
+    "generated",
+)
+_FIRST_ERRORS = 5
+_ERROR_LINE = re.compile(
+    r"error:|CMake Error|undefined reference|multiple definition|cannot find|FAILED"
+)
+_STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
+
+_FLASH_SECTIONS = (".text", ".rodata", ".data", ".data.rel.ro")
+_RAM_SECTIONS = (".data", ".bss", ".workspace")
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    """What one model adds to an image, and the most stack that one of its functions takes."""
+
+    #: Code, constants and glue, and what of the C library only this model uses.
+    flash_bytes: int
+    constants_bytes: int
+    #: Its pool, and its input and output buffers where they are not in the pool.
+    workspace_bytes: int
+    stack_frame_bytes: int
+
+
+@dataclass(frozen=True)
+class RegionUse:
+    """How full a memory region is; stacks included."""
+
+    name: str
+    used: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What an image takes, from the linker's map."""
+
+    flash_bytes: int
+    #: Static data: the firmware's and the models', without the stacks.
+    ram_bytes: int
+    stack_bytes: int
+    handler_stack_bytes: int
+    regions: tuple[RegionUse, ...]
+    models: Mapping[str, ModelSizes]
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """A built firmware project."""
+
+    folder: Path
+    elf: Path
+    #: 32 hexadecimal digits that the firmware also reports itself.
+    build_id: str
+    board: Board
+    libraries: tuple[ModelLibrary, ...]
+    sizes: Sizes
+
+
+def build(
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    output: Path | None = None,
+    *,
+    warnings_as_errors: bool = False,
+) -> Firmware:
+    """The firmware for ``board`` with all models of ``libraries``.
+
+    Without ``output`` it lies in the cache; an ``output`` folder that this function made before is
+    brought up to date. Raises :class:`~hil.fit.FitError` where the board is too small,
+    :class:`~hil.errors.BuildError` where a tool is missing or fails.
+    """
+    modules = modules_of(libraries)
+    regions: list[MemoryRegion | None] = [None]
+    if not board.is_host:
+        fit.check_estimate(modules, board)
+        regions = [*fit.workspace_regions(modules, board)]
+    definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
+    files = project_files(libraries, board, regions[0])
+    build_id = _key(files, (_compiler_version(board), *definitions))
+    folder = cache_folder() / "builds" / build_id if output is None else output
+    with _locked(folder):
+        sizes = _read_result(folder, build_id)
+        if sizes is None:
+            _clear(folder)
+            for region in regions:
+                # The estimate allows each of them, the linker may not.
+                project = with_build_id(project_files(libraries, board, region), build_id)
+                _write_project(folder, project)
+                demands = _run_cmake(folder, board, definitions)
+                if not demands:
+                    break
+            else:
+                raise fit.fit_error(modules, board, demands)
+            sizes = _measure(folder, board, modules)
+            _check_stack(sizes, board, modules)
+            _write_result(folder, build_id, sizes)
+    return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: ``HIL_CACHE``, or ``hil`` in the user's cache folder."""
+    if chosen := os.environ.get("HIL_CACHE"):
+        return Path(chosen).resolve()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hil"
+
+
+# -- key and cache -----------------------------------------------------------------------------
+
+
+def _key(files: Mapping[str, bytes], settings: Sequence[str]) -> str:
+    digest = hashlib.sha256(_KEY_VERSION)
+    for part in settings:
+        digest.update(f"{len(part)}:{part}".encode())
+    for path in sorted(files):
+        digest.update(f"{path}:{len(files[path])}:".encode())
+        digest.update(files[path])
+    return digest.hexdigest()[:32]
+
+
+def _compiler_version(board: Board) -> str:
+    """First line of the compiler's own description."""
+    compiler = "cc" if board.is_host else "arm-none-eabi-gcc"
+    path = shutil.which(compiler)
+    if path is None:
+        package = "gcc" if board.is_host else "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+        raise BuildError(
+            f"the compiler {compiler} is not in PATH", f"install it: apt install {package}"
+        )
+    result = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    if result.returncode != 0 or not result.stdout:
+        raise BuildError(
+            f"{path} --version failed: {result.stderr.strip()}", "install the compiler again"
+        )
+    return result.stdout.splitlines()[0]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock, which stands beside it since the folder may be cleared."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _clear(folder: Path) -> None:
+    """Removes an interrupted or different build; a folder that is not ours is refused."""
+    is_ours = (folder / "generated" / "hil_config.h").is_file()
+    if folder.exists() and not is_ours and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            f"{folder} exists and holds no firmware project", "choose a new or empty folder"
+        )
+    for name in _ENTRIES:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _write_project(folder: Path, files: Mapping[str, bytes]) -> None:
+    for path, data in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Unchanged files keep their time, so that a second attempt compiles nothing again.
+        if not target.is_file() or target.read_bytes() != data:
+            target.write_bytes(data)
+
+
+def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:
+    temporary = folder / f"{_RESULT}.new"
+    text = json.dumps({"build_id": build_id, "sizes": asdict(sizes)}, indent=2)
+    temporary.write_text(text + "\n", encoding="utf-8")
+    temporary.replace(folder / _RESULT)
+
+
+def _read_result(folder: Path, build_id: str) -> Sizes | None:
+    """The sizes of a complete build of this key, if the folder holds one."""
+    path = folder / _RESULT
+    if not path.is_file() or not (folder / _ELF).is_file():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if found["build_id"] != build_id:
+        return None
+    sizes = found["sizes"]
+    return Sizes(
+        **{
+            **sizes,
+            "regions": tuple(RegionUse(**use) for use in sizes["regions"]),
+            "models": {name: ModelSizes(**model) for name, model in sizes["models"].items()},
+        }
+    )
+
+
+# -- CMake -------------------------------------------------------------------------------------
+
+
+def _run_cmake(folder: Path, board: Board, definitions: Sequence[str]) -> tuple[fit.Demand, ...]:
+    """Configures and builds. Returns what does not fit: empty when the image is there."""
+    environment = {**os.environ, "PATH": os.pathsep.join([*_tool_folders(), os.environ["PATH"]])}
+    cmake = shutil.which("cmake", path=environment["PATH"])
+    if cmake is None or shutil.which("ninja", path=environment["PATH"]) is None:
+        raise BuildError(
+            f"{'ninja' if cmake else 'cmake'} is not in PATH", "pip install cmake ninja"
+        )
+    log = folder / _LOG
+    commands = (
+        [cmake, "--preset", "firmware", *definitions],
+        [cmake, "--build", "--preset", "firmware"],
+    )
+    with log.open("w", encoding="utf-8") as stream:
+        for command in commands:
+            result = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            if result.returncode != 0:
+                break
+    if result.returncode == 0:
+        return ()
+    text = log.read_text(encoding="utf-8", errors="replace")
+    if demands := fit.linker_demands(text, board):
+        return demands
+    lines = [line for line in text.splitlines() if _ERROR_LINE.search(line)] or text.splitlines()
+    shown = "\n".join(f"  {line}" for line in lines[:_FIRST_ERRORS])
+    raise BuildError(f"the firmware for {board.name} does not build:\n{shown}", f"see {log}")
+
+
+def _tool_folders() -> list[str]:
+    """Folders of the CMake and Ninja that came with the Python environment, where they did."""
+    folders = []
+    for package, attribute in (("cmake", "CMAKE_BIN_DIR"), ("ninja", "BIN_DIR")):
+        with suppress(ImportError):
+            folders.append(str(getattr(import_module(package), attribute)))
+    return folders
+
+
+# -- sizes -------------------------------------------------------------------------------------
+
+
+def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
+    link = read_map((folder / "build" / "firmware.map").read_text(encoding="utf-8"))
+    flash, ram = link.size(_FLASH_SECTIONS), link.size(_RAM_SECTIONS)
+    stack, handler_stack = link.size([".stack"]), link.size([".handler_stack"])
+    regions: tuple[RegionUse, ...] = ()
+    if not board.is_host:
+        script = (folder / "generated" / "firmware.ld").read_text(encoding="utf-8")
+        match = re.search(r'REGION_ALIAS\("WORKSPACE", (\w+)\)', script)
+        assert match, "the linker script names the region of the models' pools"
+        data = board.regions("ram")[0].name
+        used = {region.name: 0 for region in board.memory}
+        used[board.regions("flash")[0].name] += flash
+        used[data] += link.size((".data", ".bss")) + stack + handler_stack
+        used[match[1]] += link.size([".workspace"])
+        regions = tuple(RegionUse(r.name, used[r.name], r.size) for r in board.memory)
+    models = {module.name: _measure_model(folder, link, module) for module in modules}
+    return Sizes(flash, ram, stack, handler_stack, regions, models)
+
+
+def _measure_model(folder: Path, link: LinkMap, module: Module) -> ModelSizes:
+    objects = f"CMakeFiles/model_{model_key(module)}.dir/"
+
+    def size(pieces: Iterator[Piece]) -> int:
+        return sum(piece.size for piece in pieces)
+
+    own = [piece for piece in link.pieces if objects in link.origin(piece.file)]
+    frames = [0]
+    for path in (folder / "build" / objects).rglob("*.su"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if match := _STACK_USE.search(line):
+                frames.append(int(match[1]))
+    return ModelSizes(
+        flash_bytes=size(piece for piece in own if piece.output in _FLASH_SECTIONS),
+        constants_bytes=size(piece for piece in own if piece.section.startswith(".rodata")),
+        workspace_bytes=size(piece for piece in own if piece.section.startswith(".bss.noinit.tvm")),
+        stack_frame_bytes=max(frames),
+    )
+
+
+def _check_stack(sizes: Sizes, board: Board, modules: Sequence[Module]) -> None:
+    """The firmware's own depth and the largest frame of a model must fit the stack."""
+    if board.is_host:
+        return
+    frame = max((model.stack_frame_bytes for model in sizes.models.values()), default=0)
+    needed = board.base.stack_bytes + frame
+    if needed > board.stack_bytes:
+        note = f"{frame} for the largest function of a model"
+        code = board.regions("flash")[0]
+        demands = (
+            fit.Demand("flash", sizes.flash_bytes, code.size, f"region {code.name!r}"),
+            fit.Demand("stack", needed, board.stack_bytes, note),
+        )
+        raise fit.fit_error(modules, board, demands)
