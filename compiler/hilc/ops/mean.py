@@ -1,0 +1,135 @@
+"""MEAN over any axes.
+
+Attributes: ``keep_dims``. Inputs: the tensor and the constant axes.
+
+int8 divides by the count within the multiplier: the mantissa, raised by as many bits as leave it
+and its shift in range, is divided by the count and truncated; the sum is then rescaled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from hilc.cpu import Cpu
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    attribute,
+    constant_ints,
+    multiplier,
+    operand,
+    quantization,
+    require_counts,
+    require_dtype,
+    resolve_axis,
+    unsupported,
+)
+from hilc.ops.strides import contiguous_strides, nest, walk_fields
+from hilc.quant import Multiplier, requantize
+
+#: int8 values whose sum, less their zero points, is sure to fit 31 bits.
+_MAX_COUNT = 1 << 23
+
+
+def _axes(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
+    """The reduced axes, in order and once each."""
+    rank = len(operand(node, ins, 0).shape)
+    given = constant_ints(node, operand(node, ins, 1))
+    return tuple(sorted({resolve_axis(node, axis, rank) for axis in given}))
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=2)
+    x = operand(node, ins, 0)
+    require_dtype(node, x)
+    if x.dtype == "int8":
+        quantization(node, x)
+    axes = _axes(node, ins)
+    count = prod(x.shape[axis] for axis in axes)
+    if count > _MAX_COUNT:
+        unsupported(node, f"averages {count} values, more than {_MAX_COUNT}")
+    if attribute(node, "keep_dims", (bool, int)):
+        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    else:
+        shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    return [(shape, x.dtype)]
+
+
+def _scale(node: Node, x: Tensor, out: Tensor, count: int) -> Multiplier:
+    mantissa, shift = multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
+    raised = min(count.bit_length() - 1, 32, 31 + shift)
+    return Multiplier((mantissa << raised) // count, shift - raised)
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    if outs[0].dtype == "int8":
+        x = operand(node, ins, 0)
+        count = x.size // outs[0].size
+        # The sum is below 2^9 times the count, and its mean times 2^22 stays within 31 bits.
+        if _scale(node, x, outs[0], count).shift > 22 - count.bit_length():
+            unsupported(
+                node,
+                f"has scale {quantization(node, x)[0]} in and {quantization(node, outs[0])[0]} out",
+                "no reference defines this; check the quantisation of the model",
+            )
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    source, x, out = operand(node, ins, 0), values[0], outs[0]
+    assert x is not None
+    count = source.size // out.size
+    axes = _axes(node, ins)
+    if source.dtype == "float32":
+        # One value after another in memory order, as the reference adds.
+        moved = np.moveaxis(x, axes, range(len(axes))).reshape(count, -1)
+        total = np.cumsum(moved, axis=0, dtype=np.float32)[-1]
+        return [(total / np.float32(count)).reshape(out.shape)]
+    total_q = x.sum(axes, dtype=np.int64) - quantization(node, source)[1] * count
+    mean = requantize(total_q, *_scale(node, source, out, count)) + quantization(node, out)[1]
+    return [np.clip(mean, -128, 127).astype(np.int8).reshape(out.shape)]
+
+
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> KernelCall:
+    x, out = operand(node, ins, 0), outs[0]
+    axes = _axes(node, ins)
+    strides = contiguous_strides(x.shape)
+    kept = [i for i in range(len(x.shape)) if i not in axes]
+    outer = nest([x.shape[i] for i in kept], [strides[i] for i in kept])
+    *inner, last = nest([x.shape[i] for i in axes], [strides[i] for i in axes])
+    count = x.size // out.size
+    over = walk_fields(node, outer, ("in",))
+    within = walk_fields(node, inner, ("in",))
+    fields: dict[str, FieldValue] = {
+        "size": out.size,
+        "counts": over["counts"],
+        "jumps": over["in_jumps"],
+        "rows": within["rows"],
+        "row_counts": within["counts"],
+        "row_jumps": within["in_jumps"],
+        "length": last.count,
+        "step": last.steps[0],
+    }
+    if x.dtype == "float32":
+        return KernelCall(kernels()["hil_mean_f32"], {**fields, "count": float(count)})
+    mantissa, shift = _scale(node, x, out, count)
+    fields |= {
+        "offset": -quantization(node, x)[1] * count,
+        "mantissa": mantissa,
+        "shift": shift,
+        "out_zero_point": quantization(node, out)[1],
+    }
+    return KernelCall(kernels()["hil_mean_s8"], fields)
+
+
+MEAN = OpDef(_infer, _reference, _emit, check=_check)

@@ -1,0 +1,169 @@
+"""What operators ask of their operands, each question raising the error that names the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.ir import Node, Tensor
+from hilc.quant import Multiplier, activation_range, quantize_multiplier
+
+#: The types that arithmetic operators compute in.
+ARITHMETIC = ("int8", "float32")
+
+_INDEX_TYPES = ("int32", "int64")
+
+
+def invalid(node: Node, what: str) -> NoReturn:
+    """Reject ``node``; ``what`` continues a sentence whose subject is the layer."""
+    raise ModelError(f"{_layer(node)} {what}")
+
+
+def unsupported(node: Node, what: str, hint: str = "") -> NoReturn:
+    """Refuse ``node``, valid though it may be, as :func:`invalid` does."""
+    raise UnsupportedError(f"{_layer(node)} {what}", hint)
+
+
+def _layer(node: Node) -> str:
+    return repr(node.outputs[0]) if node.outputs else node.op
+
+
+def require_counts(node: Node, inputs: int | tuple[int, int], outputs: int = 1) -> None:
+    """Check how many inputs (a number, or the least and the most) and outputs ``node`` has."""
+    least, most = (inputs, inputs) if isinstance(inputs, int) else inputs
+    if not least <= len(node.inputs) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        invalid(node, f"has {len(node.inputs)} inputs, not {wanted}")
+    if len(node.outputs) != outputs:
+        invalid(node, f"has {len(node.outputs)} outputs, not {outputs}")
+
+
+def operand(node: Node, ins: Sequence[Tensor | None], index: int) -> Tensor:
+    """Input ``index``, which must be there."""
+    tensor = ins[index] if index < len(ins) else None
+    if tensor is None:
+        invalid(node, f"lacks its input {index}")
+    return tensor
+
+
+def require_dtype(node: Node, tensor: Tensor, allowed: Sequence[str] = ARITHMETIC) -> None:
+    """Refuse a tensor of a type outside ``allowed``."""
+    if tensor.dtype not in allowed:
+        unsupported(
+            node,
+            f"works on {tensor.name!r} of type {tensor.dtype}",
+            f"{node.op} is implemented for {', '.join(allowed)}",
+        )
+
+
+def attribute(node: Node, name: str, kinds: type | tuple[type, ...]) -> Any:
+    """An attribute that must be there and of one of the types ``kinds``."""
+    value = node.attrs.get(name)
+    if not isinstance(value, kinds):
+        invalid(node, f"has the attribute {name} = {value!r}")
+    return value
+
+
+def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
+    """Scale and zero point of a tensor that is quantised as a whole."""
+    quant = tensor.quant
+    if quant is None:
+        invalid(node, f"works on {tensor.name!r}, an {tensor.dtype} tensor without quantisation")
+    if not quant.per_tensor:
+        unsupported(
+            node,
+            f"works on {tensor.name!r}, which has {len(quant.scale)} scales",
+            "only weights may be quantised per channel; quantise activations per tensor",
+        )
+    info = np.iinfo(tensor.dtype)
+    if not info.min <= quant.zero_point[0] <= info.max:
+        invalid(
+            node,
+            f"works on {tensor.name!r} with zero point {quant.zero_point[0]}, "
+            f"outside of {tensor.dtype}",
+        )
+    return quant.scale[0], quant.zero_point[0]
+
+
+def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None:
+    """Refuse two tensors whose values mean different things, for operators that only move them."""
+    if tensor.quant is None and other.quant is None:
+        return
+    if quantization(node, tensor) != quantization(node, other):
+        unsupported(
+            node,
+            f"would have to requantise between {tensor.name!r} and {other.name!r}",
+            "give both the same scale and zero point, as the converter does",
+        )
+
+
+def constant_ints(node: Node, tensor: Tensor) -> tuple[int, ...]:
+    """The values of a constant index operand: a scalar or a vector of integers."""
+    if tensor.dtype not in _INDEX_TYPES or len(tensor.shape) > 1:
+        invalid(
+            node,
+            f"takes {tensor.name!r}, {tensor.dtype}{list(tensor.shape)}, for a list of integers",
+        )
+    if tensor.data is None:
+        unsupported(
+            node,
+            f"takes {tensor.name!r}, which is only known at run time",
+            "shapes are fixed at compile time: export the model with constant axes and shapes",
+        )
+    return tuple(int(value) for value in np.atleast_1d(tensor.data))
+
+
+def constant_int(node: Node, tensor: Tensor) -> int:
+    """The value of a constant index operand with one element."""
+    values = constant_ints(node, tensor)
+    if len(values) != 1:
+        invalid(node, f"takes {tensor.name!r} with {len(values)} values for one integer")
+    return values[0]
+
+
+def resolve_axis(node: Node, axis: int, rank: int) -> int:
+    """``axis`` counted from the front."""
+    if not -rank <= axis < rank:
+        invalid(node, f"has axis {axis} for {rank} dimensions")
+    return axis % rank
+
+
+def activation(node: Node) -> str:
+    """The fused activation, "NONE" where the operator states none."""
+    value = node.attrs.get("activation", "NONE")
+    if value not in ACTIVATION_RANGES:
+        unsupported(
+            node, f"has the fused activation {value!r}", f"known are {', '.join(ACTIVATION_RANGES)}"
+        )
+    return str(value)
+
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+#: Clamp of each fused activation on real numbers. The reference, too, ends at the largest number.
+ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
+    "NONE": (-_FLOAT32_MAX, _FLOAT32_MAX),
+    "RELU": (0.0, _FLOAT32_MAX),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+}
+
+
+def multiplier(node: Node, real: float) -> Multiplier:
+    """The fixed-point form of a factor between scales."""
+    if not np.isfinite(real):
+        invalid(node, f"has scales whose ratio is {real}")
+    return quantize_multiplier(real)
+
+
+def output_clamp(node: Node, output: Tensor) -> tuple[int, int]:
+    """The fused activation's range in the quantised domain of ``output``."""
+    scale, zero_point = quantization(node, output)
+    with np.errstate(over="ignore"):
+        largest = float(np.float32(6.0) / np.float32(scale))
+    if largest >= 2**31:
+        invalid(node, f"has output {output.name!r} with the scale {scale}, too small to be meant")
+    return activation_range(activation(node), scale, zero_point, output.dtype)

@@ -1,0 +1,119 @@
+"""AVERAGE_POOL_2D and MAX_POOL_2D over NHWC images.
+
+Attributes: ``filter_h``, ``filter_w``, ``stride_h``, ``stride_w``, ``padding``, ``activation``.
+
+The window never counts what lies outside the image. int8 keeps its quantisation: the average of the
+stored values, rounded half away from zero, is the stored average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hilc.cpu import Cpu
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.ops.geometry import Window, patches, window
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    ACTIVATION_RANGES,
+    activation,
+    attribute,
+    invalid,
+    operand,
+    output_clamp,
+    require_counts,
+    require_dtype,
+    require_same_quantization,
+)
+
+_SHORT = {"AVERAGE_POOL_2D": "average", "MAX_POOL_2D": "max"}
+
+
+def _window(node: Node, x: Tensor) -> Window:
+    return window(node, x.shape, node.attrs["filter_h"], node.attrs["filter_w"])
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=1)
+    x = operand(node, ins, 0)
+    require_dtype(node, x)
+    if len(x.shape) != 4:
+        invalid(node, f"works on the shape {list(x.shape)}; it needs NHWC")
+    for name in ("filter_h", "filter_w", "stride_h", "stride_w"):
+        attribute(node, name, int)
+    if attribute(node, "padding", str) not in ("SAME", "VALID"):
+        invalid(node, f"has padding {node.attrs['padding']!r}")
+    activation(node)
+    place = _window(node, x)
+    return [((x.shape[0], place.h.out_size, place.w.out_size, x.shape[3]), x.dtype)]
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    if outs[0].dtype == "int8":
+        require_same_quantization(node, operand(node, ins, 0), outs[0])
+        output_clamp(node, outs[0])
+
+
+def _clamp(node: Node, out: Tensor) -> tuple[float, float]:
+    if out.dtype == "int8":
+        return output_clamp(node, out)
+    return ACTIVATION_RANGES[activation(node)]
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    source, x = operand(node, ins, 0), values[0]
+    assert x is not None
+    place = _window(node, source)
+    out = outs[0]
+    dtype = np.dtype(out.dtype)
+    if node.op == "MAX_POOL_2D":
+        lowest = -128.0 if out.dtype == "int8" else -np.inf
+        pooled = patches(x, place, lowest).max((3, 4))
+    else:
+        inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), place, 0).sum((3, 4))
+        wide = x.astype(np.int64 if out.dtype == "int8" else np.float32)
+        total = patches(wide, place, 0).sum((3, 4))
+        if out.dtype == "int8":
+            # Half away from zero.
+            pooled = np.sign(total) * ((np.abs(total) + inside // 2) // inside)
+        else:
+            pooled = total / inside.astype(np.float32)
+    low, high = _clamp(node, out)
+    return [np.clip(pooled, low, high).astype(dtype)]
+
+
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> KernelCall:
+    x, out = operand(node, ins, 0), outs[0]
+    place = _window(node, x)
+    low, high = _clamp(node, out)
+    fields: dict[str, FieldValue] = {
+        "batches": x.shape[0],
+        "in_h": x.shape[1],
+        "in_w": x.shape[2],
+        "channels": x.shape[3],
+        "out_h": place.h.out_size,
+        "out_w": place.w.out_size,
+        "filter_h": place.h.filter_size,
+        "filter_w": place.w.filter_size,
+        "stride_h": place.h.stride,
+        "stride_w": place.w.stride,
+        "pad_top": place.h.pad_before,
+        "pad_left": place.w.pad_before,
+        "low": low,
+        "high": high,
+    }
+    suffix = "s8" if out.dtype == "int8" else "f32"
+    return KernelCall(kernels()[f"hil_{_SHORT[node.op]}_pool_{suffix}"], fields)
+
+
+POOL = OpDef(_infer, _reference, _emit, check=_check)

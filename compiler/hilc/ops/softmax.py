@@ -1,0 +1,188 @@
+"""SOFTMAX along the last axis.
+
+Attributes: ``beta``.
+
+int8 follows gemmlowp: the difference to the row's maximum in Q5.26, its exponential in Q0.31, the
+sum with 12 integer bits, and a reciprocal by three Newton steps. A row has at most 256 differences,
+so their exponentials are a table made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.cpu import Cpu
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import KernelCall, kernels
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    attribute,
+    invalid,
+    operand,
+    quantization,
+    require_counts,
+    require_dtype,
+    unsupported,
+)
+from hilc.quant import (
+    INT32_MAX,
+    INT32_MIN,
+    doubling_high_mul,
+    quantize_multiplier,
+    rounding_divide_by_pot,
+)
+
+Int64Array = npt.NDArray[np.int64]
+
+#: Integer bits of the scaled difference and of the sum of exponentials.
+_DIFFERENCE_BITS = 5
+_SUM_BITS = 12
+#: What 12 integer bits hold when every exponential is one.
+_MAX_DEPTH = (1 << _SUM_BITS) - 1
+
+#: exp(-2^e) in Q0.31, for e from -2 on: the factors of a difference's binary digits.
+_EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+_EXP_OF_MINUS_EIGHTH = 1895147668
+_ONE_THIRD = 715827883
+#: 48/17 and 32/17 in Q2.29: the line that starts the Newton iteration for a reciprocal.
+_RECIPROCAL_OFFSET = 1515870810
+_RECIPROCAL_SLOPE = -1010580540
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=1)
+    x = operand(node, ins, 0)
+    require_dtype(node, x)
+    beta = attribute(node, "beta", (int, float))
+    if not (np.isfinite(beta) and beta > 0):
+        invalid(node, f"has beta {beta}; it must be a positive number")
+    if not x.shape:
+        invalid(node, "works on a scalar; it needs an axis")
+    if x.dtype == "int8":
+        quantization(node, x)
+        if x.shape[-1] > _MAX_DEPTH:
+            unsupported(
+                node,
+                f"normalises {x.shape[-1]} classes, more than the {_MAX_DEPTH} that int8 defines",
+            )
+        _exponentials(node, x)
+    return [(x.shape, x.dtype)]
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    if outs[0].dtype != "int8":
+        return
+    scale, zero_point = quantization(node, outs[0])
+    if zero_point != -128 or abs(scale - 1 / 256) > 0.001 / 256:
+        unsupported(
+            node,
+            f"has output scale {scale} and zero point {zero_point}",
+            "int8 probabilities have scale 1/256 and zero point -128",
+        )
+
+
+def _saturating_left(x: Int64Array, bits: int) -> Int64Array:
+    raised: Int64Array = np.clip(x << bits, INT32_MIN, INT32_MAX)
+    return raised
+
+
+def _exp_of_last_quarter(a: Int64Array) -> Int64Array:
+    """exp(a) for -1/4 <= a < 0, in Q0.31: four terms of the series around -1/8."""
+    x = a + (1 << 28)
+    x2 = doubling_high_mul(x, x)
+    x3 = doubling_high_mul(x2, x)
+    x4 = doubling_high_mul(x2, x2)
+    cubic = doubling_high_mul(rounding_divide_by_pot(x4, 2) + x3, _ONE_THIRD)
+    series = x + rounding_divide_by_pot(cubic + x2, 1)
+    return _EXP_OF_MINUS_EIGHTH + doubling_high_mul(series, _EXP_OF_MINUS_EIGHTH)
+
+
+def _exp_of_negative(a: Int64Array) -> Int64Array:
+    """exp(a) for a <= 0 in Q5.26; the result is Q0.31."""
+    quarter = 1 << 24
+    last = (a & (quarter - 1)) - quarter
+    result = _exp_of_last_quarter(_saturating_left(last, _DIFFERENCE_BITS))
+    digits = last - a
+    for digit, factor in enumerate(_EXP_OF_POWERS):
+        taken = digits & (quarter << digit) != 0
+        result = np.where(taken, doubling_high_mul(result, factor), result)
+    return np.where(a == 0, INT32_MAX, result)
+
+
+def _exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
+    """exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it vanishes."""
+    scale = quantization(node, x)[0]
+    real = float(np.float32(node.attrs["beta"])) * scale * (1 << (31 - _DIFFERENCE_BITS))
+    if real <= 1:
+        unsupported(
+            node,
+            f"scales its input {x.name!r} by {real / (1 << 26):g}: no two values differ",
+            "check the quantisation of the model",
+        )
+    mantissa, shift = quantize_multiplier(min(real, 2.0**31 - 1))
+    largest = ((1 << _DIFFERENCE_BITS) - 1) * 2.0 ** (31 - _DIFFERENCE_BITS) / 2.0**shift
+    distance = np.arange(256, dtype=np.int64)
+    counted = distance <= int(largest)
+    raised = np.where(counted, -distance, 0) << shift
+    exponentials = _exp_of_negative(doubling_high_mul(raised, mantissa))
+    return np.where(counted, exponentials, 0).astype(np.int32)
+
+
+def _leading_zeros(x: Int64Array) -> Int64Array:
+    """Of 32-bit numbers above 0."""
+    return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+def _reciprocal(x: Int64Array) -> Int64Array:
+    """1 / (1 + x) in Q0.31, x from 0 to 1 in Q0.31."""
+    half_denominator = (x + INT32_MAX + 1) >> 1
+    y = _RECIPROCAL_OFFSET + doubling_high_mul(half_denominator, _RECIPROCAL_SLOPE)
+    for _ in range(3):
+        error = (1 << 29) - doubling_high_mul(half_denominator, y)
+        y = y + _saturating_left(doubling_high_mul(y, error), 2)
+    return _saturating_left(y, 1)
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    source, x = operand(node, ins, 0), values[0]
+    assert x is not None
+    if source.dtype == "float32":
+        with np.errstate(under="ignore", over="ignore"):
+            distance = (x - x.max(-1, keepdims=True)) * np.float32(node.attrs["beta"])
+            powers = np.exp(distance)
+        return [powers / powers.sum(-1, keepdims=True, dtype=np.float32)]
+    widened = x.astype(np.int64)
+    powers = _exponentials(node, source)[widened.max(-1, keepdims=True) - widened].astype(np.int64)
+    total = rounding_divide_by_pot(powers, _SUM_BITS).sum(-1, keepdims=True)
+    zeros = _leading_zeros(total)
+    scale = _reciprocal((total << zeros) - (1 << 31))
+    # Beyond 31 nothing is left; the reference stops the process there.
+    shift = 31 - 8 + _SUM_BITS - zeros
+    shares = rounding_divide_by_pot(doubling_high_mul(powers, scale), np.minimum(shift, 31))
+    shares = np.where(shift > 31, 0, shares)
+    return [np.minimum(shares - 128, 127).astype(np.int8)]
+
+
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> KernelCall:
+    x = operand(node, ins, 0)
+    depth = x.shape[-1]
+    fields = {"rows": x.size // depth, "depth": depth}
+    if x.dtype == "float32":
+        beta = float(np.float32(node.attrs["beta"]))
+        return KernelCall(kernels()["hil_softmax_f32"], {**fields, "beta": beta})
+    return KernelCall(
+        kernels()["hil_softmax_s8"], {**fields, "exponentials": _exponentials(node, x)}
+    )
+
+
+SOFTMAX = OpDef(_infer, _reference, _emit, check=_check)

@@ -1,0 +1,86 @@
+"""Loop nests over strided memory, in as few loops as the shapes allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hilc.ir import Node
+from hilc.ops.operands import unsupported
+
+#: ``HIL_WALK_LOOPS`` of ``hil/kernels/generic/walk.h``: loops around a kernel's innermost one.
+OUTER_LOOPS = 5
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of a nest: how often it runs and what one turn adds to each operand's position."""
+
+    count: int
+    steps: tuple[int, ...]
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Elements between neighbours along each axis of an array in row-major order."""
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def broadcast_strides(shape: Sequence[int], to: Sequence[int]) -> tuple[int, ...]:
+    """Strides that walk an array of ``shape`` as if it had the shape ``to``: 0 where it repeats."""
+    strides = (0,) * (len(to) - len(shape)) + contiguous_strides(shape)
+    padded = (1,) * (len(to) - len(shape)) + tuple(shape)
+    return tuple(
+        0 if own == 1 and size != 1 else stride
+        for own, size, stride in zip(padded, to, strides, strict=True)
+    )
+
+
+def nest(shape: Sequence[int], *strides: Sequence[int]) -> list[Loop]:
+    """The walk over ``shape`` by each operand's ``strides``, in as few loops as possible.
+
+    Outermost first; at least one loop.
+    """
+    merged: list[Loop] = []
+    for count, *steps in zip(shape, *strides, strict=True):
+        if count == 1:
+            continue
+        if merged and merged[-1].steps == tuple(step * count for step in steps):
+            count *= merged.pop().count
+        merged.append(Loop(count, tuple(steps)))
+    return merged or [Loop(1, (0,) * len(strides))]
+
+
+def walk_fields(
+    node: Node, loops: Sequence[Loop], operands: Sequence[str]
+) -> dict[str, int | tuple[int, ...]]:
+    """Nested loops as the fields of a kernel that turns them with ``hil_walk_next``.
+
+    ``rows`` is how often the innermost of ``loops`` turns in all, ``counts`` how often each does
+    (those not needed stand in front and run once) and, for each operand's name, ``<name>_jumps``
+    what its position gains when a loop advances while all loops inside of it start again.
+    """
+    unused = OUTER_LOOPS - len(loops)
+    if unused < 0:
+        unsupported(
+            node,
+            f"needs {len(loops)} nested loops, more than {OUTER_LOOPS}",
+            "reshape its operands to fewer dimensions",
+        )
+    fields: dict[str, int | tuple[int, ...]] = {
+        "rows": prod(loop.count for loop in loops),
+        "counts": (1,) * unused + tuple(loop.count for loop in loops),
+    }
+    for position, name in enumerate(operands):
+        jumps = []
+        rewind = 0
+        for loop in reversed(loops):
+            jumps.append(loop.steps[position] - rewind)
+            rewind += loop.steps[position] * (loop.count - 1)
+        fields[f"{name}_jumps"] = (0,) * unused + tuple(reversed(jumps))
+    return fields

@@ -1,0 +1,283 @@
+"""Operators on single elements: RELU, RELU6, LOGISTIC, TANH, HARD_SWISH and LEAKY_RELU.
+
+Attributes: ``alpha`` (LEAKY_RELU).
+
+An int8 operator is a table of its 256 values, made here and exact by construction. LOGISTIC and
+TANH follow TFLite, whose reference kernels make such a table from single-precision functions; TFLM
+computes both in fixed point, which differs by one for some values. The exponential and the
+hyperbolic tangent are rounded correctly here; where the C library below TFLite does not, an entry
+that lies within its error of a rounding boundary may differ by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.cpu import Cpu
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    ACTIVATION_RANGES,
+    attribute,
+    invalid,
+    multiplier,
+    operand,
+    quantization,
+    require_counts,
+    require_dtype,
+    unsupported,
+)
+from hilc.quant import Multiplier, activation_range, requantize
+
+Float32Array = npt.NDArray[np.float32]
+Int64Array = npt.NDArray[np.int64]
+
+#: Where the reference's logistic leaves the formula: above, it is 1; below, exp(x).
+_LOGISTIC_ONE_ABOVE = np.float32(16.619047164916992)
+_LOGISTIC_EXP_BELOW = np.float32(-9.0)
+
+_ALL_INT8 = np.arange(-128, 128, dtype=np.int64)
+
+
+def table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int8]:
+    """The operator's value for each int8, in the order of the bytes 0x00 to 0xff."""
+    values = _INT8[node.op](node, source, target)
+    low, high = -128, 127
+    return np.roll(np.clip(values, low, high).astype(np.int8), 128)
+
+
+def table_call(values: Array, size: int) -> KernelCall:
+    """The kernel that maps ``size`` bytes through a table."""
+    return KernelCall(kernels()["hil_lut_s8"], {"size": size, "table": values})
+
+
+def look_up(values: Array, x: Array) -> Array:
+    """Map every byte of ``x`` through a table."""
+    return values[x.view(np.uint8)]
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=1)
+    x = operand(node, ins, 0)
+    require_dtype(node, x)
+    if x.dtype == "int8":
+        quantization(node, x)
+    if node.op == "LEAKY_RELU" and not np.isfinite(attribute(node, "alpha", (int, float))):
+        invalid(node, f"has the slope {node.attrs['alpha']}")
+    return [(x.shape, x.dtype)]
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    x, y = operand(node, ins, 0), outs[0]
+    if y.dtype == "int8":
+        quantization(node, y)
+        table(node, x, y)
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    source, x = operand(node, ins, 0), values[0]
+    assert x is not None
+    if source.dtype == "int8":
+        return [look_up(table(node, source, outs[0]), x)]
+    return [_FLOAT32[node.op](node, x)]
+
+
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> KernelCall:
+    x = operand(node, ins, 0)
+    if x.dtype == "int8":
+        return table_call(table(node, x, outs[0]), x.size)
+    fields: dict[str, FieldValue] = {"size": x.size}
+    if node.op in ACTIVATION_RANGES:
+        low, high = ACTIVATION_RANGES[node.op]
+        return KernelCall(kernels()["hil_clamp_f32_each"], {**fields, "low": low, "high": high})
+    if node.op == "LEAKY_RELU":
+        fields["alpha"] = float(np.float32(node.attrs["alpha"]))
+    return KernelCall(kernels()[f"hil_{node.op.lower()}_f32"], fields)
+
+
+# int8: the unclamped values for -128 to 127 -----------------------------------------------------
+
+
+def _scales(node: Node, source: Tensor, target: Tensor) -> tuple[np.float32, np.float32]:
+    return np.float32(quantization(node, source)[0]), np.float32(quantization(node, target)[0])
+
+
+def _ratio(node: Node, real: float | np.float32) -> Multiplier:
+    result = multiplier(node, float(real))
+    # 256 steps times 2^22 and the rounding stay within 31 bits.
+    if result.shift > 22:
+        unsupported(node, f"has an input scale {real} times its output scale")
+    return result
+
+
+def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+    in_scale, out_scale = _scales(node, source, target)
+    with np.errstate(all="ignore"):
+        ratio = _ratio(node, in_scale / out_scale)
+    zero_point = quantization(node, target)[1]
+    low, high = activation_range(node.op, float(out_scale), zero_point)
+    scaled = requantize(_ALL_INT8 - quantization(node, source)[1], *ratio)
+    return np.clip(scaled + zero_point, low, high)
+
+
+def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+    in_scale, out_scale = _scales(node, source, target)
+    with np.errstate(all="ignore"):
+        identity = _ratio(node, in_scale / out_scale)
+        slope = in_scale * np.float32(node.attrs["alpha"]) / out_scale
+    if slope < 0:
+        unsupported(
+            node, f"has the slope {node.attrs['alpha']}", "int8 is defined for slopes from 0"
+        )
+    offset = _ALL_INT8 - quantization(node, source)[1]
+    scaled = np.where(
+        offset >= 0, requantize(offset, *identity), requantize(offset, *_ratio(node, slope))
+    )
+    return scaled + quantization(node, target)[1]
+
+
+def _rounded_function(
+    function: Callable[[Float32Array], Float32Array],
+) -> Callable[[Node, Tensor, Tensor], Int64Array]:
+    """A table made in single precision, rounded half away from zero."""
+
+    def values(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+        in_scale, out_scale = _scales(node, source, target)
+        if node.op == "LOGISTIC" and out_scale != np.float32(1 / 256):
+            unsupported(node, f"has output scale {out_scale}, not 1/256")
+        with np.errstate(all="ignore"):
+            x = in_scale * (_ALL_INT8 - quantization(node, source)[1]).astype(np.float32)
+            y = function(x) * (np.float32(1) / out_scale)
+        rounded = np.copysign(np.floor(np.abs(y.astype(np.float64)) + 0.5), y)
+        return np.clip(rounded + quantization(node, target)[1], -128, 127).astype(np.int64)
+
+    return values
+
+
+def _exp(x: Float32Array) -> Float32Array:
+    """exp, correctly rounded but for rare ties of the double's last bit."""
+    with np.errstate(all="ignore"):
+        return np.exp(x.astype(np.float64)).astype(np.float32)
+
+
+def _tanh(x: Float32Array) -> Float32Array:
+    return np.tanh(x.astype(np.float64)).astype(np.float32)
+
+
+def _sigmoid(x: Float32Array) -> Float32Array:
+    return np.float32(1) / (np.float32(1) + _exp(-x))
+
+
+def _int16(x: Int64Array) -> Int64Array:
+    return x.astype(np.int16).astype(np.int64)
+
+
+def _saturated_int16(x: Int64Array) -> Int64Array:
+    return np.clip(x, -32768, 32767)
+
+
+def _high_mul_int16(a: Int64Array, b: int) -> Int64Array:
+    """Rounding doubling high multiply of 16-bit numbers, as its 32-bit sibling rounds."""
+    product = a * b
+    total = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return _saturated_int16(np.where(total >= 0, total >> 15, -((-total) >> 15)))
+
+
+def _divide_by_pot_int16(x: Int64Array, exponent: int) -> Int64Array:
+    """The rounding shift on 16-bit numbers, whose mask is cut to 16 bits when it is longer."""
+    mask = int(np.int64((1 << exponent) - 1).astype(np.int16))
+    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
+
+
+def _hard_swish_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+    """x * relu6(x + 3) / 6 in 16-bit fixed point, input raised by 7 bits."""
+    in_scale, out_scale = _scales(node, source, target)
+    raised_scale = np.float32(1 / 128) * in_scale
+    with np.errstate(all="ignore"):
+        out_ratio = multiplier(node, float(raised_scale / out_scale))
+        # The ramp from -3 to 3 fills the range of 16 bits.
+        ramp_ratio = multiplier(node, float(raised_scale / np.float32(3 / 32768)))
+    if out_ratio.shift > 0:
+        unsupported(
+            node,
+            f"has output scale {out_scale}, more than 128 times finer than its input's",
+            "no reference defines this; check the quantisation of the model",
+        )
+    raised = (_ALL_INT8 - quantization(node, source)[1]) << 7
+    on_out_scale = _high_mul_int16(raised, _narrow(out_ratio.mantissa))
+    ramp = raised
+    if ramp_ratio.shift > 0:
+        ramp = _saturated_int16(ramp << (ramp_ratio.shift - 1))
+    ramp = _high_mul_int16(ramp, _narrow(ramp_ratio.mantissa))
+    if ramp_ratio.shift > 0:
+        ramp = _saturated_int16(ramp << 1)
+    elif ramp_ratio.shift < 0:
+        ramp = _divide_by_pot_int16(ramp, -ramp_ratio.shift)
+    ramp = (ramp + (1 << 15)) >> 1
+    product = ramp * on_out_scale
+    # This one high multiply truncates, which cancels the bias of the others.
+    product = np.where(product >= 0, product >> 15, -((-product) >> 15))
+    return _int16(_divide_by_pot_int16(product, -out_ratio.shift) + quantization(node, target)[1])
+
+
+def _narrow(mantissa: int) -> int:
+    """A 31-bit mantissa as a 15-bit one."""
+    return min((mantissa + (1 << 15)) >> 16, 32767)
+
+
+_INT8: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
+    "RELU": _clamped_int8,
+    "RELU6": _clamped_int8,
+    "LEAKY_RELU": _leaky_relu_int8,
+    "LOGISTIC": _rounded_function(_sigmoid),
+    "TANH": _rounded_function(_tanh),
+    "HARD_SWISH": _hard_swish_int8,
+}
+
+# float32 ----------------------------------------------------------------------------------------
+
+
+def _clamped_float32(node: Node, x: Array) -> Array:
+    low, high = map(np.float32, ACTIVATION_RANGES[node.op])
+    return np.minimum(np.maximum(x, low), high)
+
+
+def _logistic_float32(node: Node, x: Array) -> Array:
+    y = np.where(x < _LOGISTIC_EXP_BELOW, _exp(x), _sigmoid(x))
+    return np.where(x > _LOGISTIC_ONE_ABOVE, np.float32(1), y)
+
+
+def _tanh_float32(node: Node, x: Array) -> Array:
+    return _tanh(x)
+
+
+def _hard_swish_float32(node: Node, x: Array) -> Array:
+    ramp = np.minimum(np.float32(6), np.maximum(np.float32(0), x + np.float32(3)))
+    return x * ramp / np.float32(6)
+
+
+def _leaky_relu_float32(node: Node, x: Array) -> Array:
+    return np.where(x > 0, x, x * np.float32(node.attrs["alpha"]))
+
+
+_FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
+    "RELU": _clamped_float32,
+    "RELU6": _clamped_float32,
+    "LEAKY_RELU": _leaky_relu_float32,
+    "LOGISTIC": _logistic_float32,
+    "TANH": _tanh_float32,
+    "HARD_SWISH": _hard_swish_float32,
+}
+
+UNARY = OpDef(_infer, _reference, _emit, check=_check)

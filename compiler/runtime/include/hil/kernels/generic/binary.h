@@ -1,0 +1,209 @@
+/* Sums, differences and products of two tensors, element by element, with broadcasting. */
+#ifndef HIL_KERNELS_GENERIC_BINARY_H
+#define HIL_KERNELS_GENERIC_BINARY_H
+
+#include <stdint.h>
+
+#include "hil/kernels/generic/clamp_f32.h"
+#include "hil/kernels/generic/walk.h"
+#include "hil/quant.h"
+
+/* The walk: rows of `length` outputs; an operand's step is 0 where one element serves the row. */
+#define HIL_BINARY_FIELDS                                                                          \
+    int32_t rows;                                                                                  \
+    int32_t counts[HIL_WALK_LOOPS];                                                                \
+    int32_t a_jumps[HIL_WALK_LOOPS];                                                               \
+    int32_t b_jumps[HIL_WALK_LOOPS];                                                               \
+    int32_t length;                                                                                \
+    int32_t a_step;                                                                                \
+    int32_t b_step
+
+/* Writes out[] = element(p, a[], b[]) along the walk of p. */
+#define HIL_BINARY_WALK(p, a, b, out, element)                                                     \
+    do {                                                                                           \
+        int32_t index[HIL_WALK_LOOPS] = {0};                                                       \
+        int32_t a_row = 0;                                                                         \
+        int32_t b_row = 0;                                                                         \
+        int32_t o = 0;                                                                             \
+        for (int32_t row = 0; row < (p)->rows; row++) {                                            \
+            int32_t i = a_row;                                                                     \
+            int32_t j = b_row;                                                                     \
+            for (int32_t n = 0; n < (p)->length; n++) {                                            \
+                (out)[o++] = element((p), (a)[i], (b)[j]);                                         \
+                i += (p)->a_step;                                                                  \
+                j += (p)->b_step;                                                                  \
+            }                                                                                      \
+            const int loop = hil_walk_next(index, (p)->counts);                                    \
+            a_row += (p)->a_jumps[loop];                                                           \
+            b_row += (p)->b_jumps[loop];                                                           \
+        }                                                                                          \
+    } while (0)
+
+#define HIL_SUM_S8_FIELDS                                                                          \
+    HIL_BINARY_FIELDS;                                                                             \
+    int32_t a_zero_point;                                                                          \
+    int32_t a_mantissa;                                                                            \
+    int32_t a_shift;                                                                               \
+    int32_t b_zero_point;                                                                          \
+    int32_t b_mantissa;                                                                            \
+    int32_t b_shift;                                                                               \
+    int32_t out_zero_point;                                                                        \
+    int32_t out_mantissa;                                                                          \
+    int32_t out_shift;                                                                             \
+    int32_t low;                                                                                   \
+    int32_t high
+
+/* Operands are raised by 20 bits before they are brought to their common scale. */
+#define HIL_SUM_S8_RAISE (INT32_C(1) << 20)
+
+/*@kernel
+name = "hil_add_s8"
+requires = []
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_add_s8 {
+    HIL_SUM_S8_FIELDS;
+};
+
+HIL_INLINE int8_t hil_add_s8_element(const struct hil_add_s8 *p, int8_t a, int8_t b) {
+    const int32_t x =
+        hil_requantize((a - p->a_zero_point) * HIL_SUM_S8_RAISE, p->a_mantissa, p->a_shift);
+    const int32_t y =
+        hil_requantize((b - p->b_zero_point) * HIL_SUM_S8_RAISE, p->b_mantissa, p->b_shift);
+    const int32_t sum = hil_requantize(x + y, p->out_mantissa, p->out_shift);
+    return (int8_t)hil_clamp(sum + p->out_zero_point, p->low, p->high);
+}
+
+HIL_INLINE void hil_add_s8(const struct hil_add_s8 *p, const int8_t *a, const int8_t *b,
+                           int8_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_add_s8_element);
+}
+
+/*@kernel
+name = "hil_sub_s8"
+requires = []
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_sub_s8 {
+    HIL_SUM_S8_FIELDS;
+};
+
+HIL_INLINE int8_t hil_sub_s8_element(const struct hil_sub_s8 *p, int8_t a, int8_t b) {
+    const int32_t x =
+        hil_requantize((a - p->a_zero_point) * HIL_SUM_S8_RAISE, p->a_mantissa, p->a_shift);
+    const int32_t y =
+        hil_requantize((b - p->b_zero_point) * HIL_SUM_S8_RAISE, p->b_mantissa, p->b_shift);
+    const int32_t difference = hil_requantize(x - y, p->out_mantissa, p->out_shift);
+    return (int8_t)hil_clamp(difference + p->out_zero_point, p->low, p->high);
+}
+
+HIL_INLINE void hil_sub_s8(const struct hil_sub_s8 *p, const int8_t *a, const int8_t *b,
+                           int8_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_sub_s8_element);
+}
+
+/*@kernel
+name = "hil_mul_s8"
+requires = []
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_mul_s8 {
+    HIL_BINARY_FIELDS;
+    int32_t a_zero_point;
+    int32_t b_zero_point;
+    int32_t out_zero_point;
+    int32_t mantissa;
+    int32_t shift;
+    int32_t low;
+    int32_t high;
+};
+
+HIL_INLINE int8_t hil_mul_s8_element(const struct hil_mul_s8 *p, int8_t a, int8_t b) {
+    const int32_t product = (a - p->a_zero_point) * (b - p->b_zero_point);
+    const int32_t scaled = hil_requantize(product, p->mantissa, p->shift);
+    return (int8_t)hil_clamp(scaled + p->out_zero_point, p->low, p->high);
+}
+
+HIL_INLINE void hil_mul_s8(const struct hil_mul_s8 *p, const int8_t *a, const int8_t *b,
+                           int8_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_mul_s8_element);
+}
+
+#define HIL_BINARY_F32_FIELDS                                                                      \
+    HIL_BINARY_FIELDS;                                                                             \
+    float low;                                                                                     \
+    float high
+
+/*@kernel
+name = "hil_add_f32"
+requires = []
+inputs = ["float", "float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_add_f32 {
+    HIL_BINARY_F32_FIELDS;
+};
+
+HIL_INLINE float hil_add_f32_element(const struct hil_add_f32 *p, float a, float b) {
+    return hil_clamp_f32(a + b, p->low, p->high);
+}
+
+HIL_INLINE void hil_add_f32(const struct hil_add_f32 *p, const float *a, const float *b,
+                            float *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_add_f32_element);
+}
+
+/*@kernel
+name = "hil_sub_f32"
+requires = []
+inputs = ["float", "float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_sub_f32 {
+    HIL_BINARY_F32_FIELDS;
+};
+
+HIL_INLINE float hil_sub_f32_element(const struct hil_sub_f32 *p, float a, float b) {
+    return hil_clamp_f32(a - b, p->low, p->high);
+}
+
+HIL_INLINE void hil_sub_f32(const struct hil_sub_f32 *p, const float *a, const float *b,
+                            float *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_sub_f32_element);
+}
+
+/*@kernel
+name = "hil_mul_f32"
+requires = []
+inputs = ["float", "float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_mul_f32 {
+    HIL_BINARY_F32_FIELDS;
+};
+
+HIL_INLINE float hil_mul_f32_element(const struct hil_mul_f32 *p, float a, float b) {
+    return hil_clamp_f32(a * b, p->low, p->high);
+}
+
+HIL_INLINE void hil_mul_f32(const struct hil_mul_f32 *p, const float *a, const float *b,
+                            float *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_mul_f32_element);
+}
+
+#endif

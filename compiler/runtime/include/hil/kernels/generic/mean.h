@@ -1,0 +1,88 @@
+/* Means over any axes: a walk over the outputs, and for each a walk over what it averages. */
+#ifndef HIL_KERNELS_GENERIC_MEAN_H
+#define HIL_KERNELS_GENERIC_MEAN_H
+
+#include <stdint.h>
+
+#include "hil/kernels/generic/walk.h"
+#include "hil/quant.h"
+
+#define HIL_MEAN_FIELDS                                                                            \
+    int32_t size; /* of the output */                                                              \
+    int32_t counts[HIL_WALK_LOOPS];                                                                \
+    int32_t jumps[HIL_WALK_LOOPS];                                                                 \
+    int32_t rows; /* of `length` values, averaged into one output */                               \
+    int32_t row_counts[HIL_WALK_LOOPS];                                                            \
+    int32_t row_jumps[HIL_WALK_LOOPS];                                                             \
+    int32_t length;                                                                                \
+    int32_t step
+
+/* Writes out[] = finish(p, total), where total starts at `initial` and adds up the values. */
+#define HIL_MEAN_WALK(p, in, out, accumulator, initial, finish)                                    \
+    do {                                                                                           \
+        int32_t index[HIL_WALK_LOOPS] = {0};                                                       \
+        int32_t first = 0;                                                                         \
+        for (int32_t o = 0; o < (p)->size; o++) {                                                  \
+            int32_t row_index[HIL_WALK_LOOPS] = {0};                                               \
+            int32_t start = first;                                                                 \
+            accumulator total = initial;                                                           \
+            for (int32_t row = 0; row < (p)->rows; row++) {                                        \
+                int32_t i = start;                                                                 \
+                for (int32_t n = 0; n < (p)->length; n++) {                                        \
+                    total += (in)[i];                                                              \
+                    i += (p)->step;                                                                \
+                }                                                                                  \
+                start += (p)->row_jumps[hil_walk_next(row_index, (p)->row_counts)];                \
+            }                                                                                      \
+            (out)[o] = finish((p), total);                                                         \
+            first += (p)->jumps[hil_walk_next(index, (p)->counts)];                                \
+        }                                                                                          \
+    } while (0)
+
+/*@kernel
+name = "hil_mean_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_mean_s8 {
+    HIL_MEAN_FIELDS;
+    int32_t offset; /* minus the zero point of all values of one output */
+    int32_t mantissa;
+    int32_t shift;
+    int32_t out_zero_point;
+};
+
+HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_mean_s8 *p, int32_t total) {
+    const int32_t mean = hil_requantize(total, p->mantissa, p->shift);
+    return (int8_t)hil_clamp(mean + p->out_zero_point, INT8_MIN, INT8_MAX);
+}
+
+HIL_INLINE void hil_mean_s8(const struct hil_mean_s8 *p, const int8_t *in, int8_t *out) {
+    HIL_MEAN_WALK(p, in, out, int32_t, p->offset, hil_mean_s8_finish);
+}
+
+/*@kernel
+name = "hil_mean_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_mean_f32 {
+    HIL_MEAN_FIELDS;
+    float count;
+};
+
+HIL_INLINE float hil_mean_f32_finish(const struct hil_mean_f32 *p, float total) {
+    return total / p->count;
+}
+
+HIL_INLINE void hil_mean_f32(const struct hil_mean_f32 *p, const float *in, float *out) {
+    HIL_MEAN_WALK(p, in, out, float, 0.0f, hil_mean_f32_finish);
+}
+
+#endif

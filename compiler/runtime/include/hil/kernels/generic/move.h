@@ -1,0 +1,145 @@
+/* Elements of any type in other places. All sizes and positions are in bytes. */
+#ifndef HIL_KERNELS_GENERIC_MOVE_H
+#define HIL_KERNELS_GENERIC_MOVE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "hil/kernels/generic/walk.h"
+#include "hil/quant.h"
+
+/*@kernel
+name = "hil_copy"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_copy {
+    int32_t bytes;
+};
+
+HIL_INLINE void hil_copy(const struct hil_copy *p, const void *in, void *out) {
+    memcpy(out, in, (size_t)p->bytes);
+}
+
+/*@kernel
+name = "hil_gather"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_gather {
+    int32_t rows;
+    int32_t counts[HIL_WALK_LOOPS];
+    int32_t in_jumps[HIL_WALK_LOOPS];
+    int32_t start;  /* of the first run in the input */
+    int32_t length; /* runs in a row */
+    int32_t step;   /* from one run of a row to the next in the input */
+    int32_t run;    /* bytes that lie together in input and output */
+};
+
+HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out) {
+    const uint8_t *source = in;
+    uint8_t *target = out;
+    int32_t index[HIL_WALK_LOOPS] = {0};
+    int32_t start = p->start;
+    for (int32_t row = 0; row < p->rows; row++) {
+        int32_t i = start;
+        for (int32_t n = 0; n < p->length; n++) {
+            if (p->run == 1) {
+                *target = source[i];
+            } else {
+                memcpy(target, source + i, (size_t)p->run);
+            }
+            target += p->run;
+            i += p->step;
+        }
+        start += p->in_jumps[hil_walk_next(index, p->counts)];
+    }
+}
+
+/*@kernel
+name = "hil_pad"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_pad {
+    int32_t rows;
+    int32_t counts[HIL_WALK_LOOPS];
+    int32_t out_jumps[HIL_WALK_LOOPS];
+    int32_t start; /* of the first row in the output */
+    int32_t row;   /* bytes that lie together in input and output */
+    int32_t size;  /* of the output */
+    int32_t fill;  /* the byte around the input */
+};
+
+HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
+    const uint8_t *source = in;
+    uint8_t *target = out;
+    int32_t index[HIL_WALK_LOOPS] = {0};
+    int32_t start = p->start;
+    memset(target, (int)p->fill, (size_t)p->size);
+    for (int32_t row = 0; row < p->rows; row++) {
+        memcpy(target + start, source, (size_t)p->row);
+        source += p->row;
+        start += p->out_jumps[hil_walk_next(index, p->counts)];
+    }
+}
+
+/*@kernel
+name = "hil_join"
+requires = []
+inputs = ["void[]"]
+outputs = ["void"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_join {
+    int32_t rows;
+    int32_t parts;
+    const int32_t *blocks; /* what a row takes from each part */
+};
+
+HIL_INLINE void hil_join(const struct hil_join *p, const void *const *in, void *out) {
+    uint8_t *target = out;
+    for (int32_t row = 0; row < p->rows; row++) {
+        for (int32_t part = 0; part < p->parts; part++) {
+            const int32_t block = p->blocks[part];
+            memcpy(target, (const uint8_t *)in[part] + row * block, (size_t)block);
+            target += block;
+        }
+    }
+}
+
+/*@kernel
+name = "hil_split"
+requires = []
+inputs = ["void"]
+outputs = ["void[]"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_split {
+    int32_t rows;
+    int32_t parts;
+    int32_t block; /* what a row gives to each part */
+};
+
+HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const *out) {
+    const uint8_t *source = in;
+    for (int32_t row = 0; row < p->rows; row++) {
+        for (int32_t part = 0; part < p->parts; part++) {
+            memcpy((uint8_t *)out[part] + row * p->block, source, (size_t)p->block);
+            source += p->block;
+        }
+    }
+}
+
+#endif

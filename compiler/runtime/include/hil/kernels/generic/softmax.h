@@ -1,0 +1,103 @@
+/* Softmax of rows. */
+#ifndef HIL_KERNELS_GENERIC_SOFTMAX_H
+#define HIL_KERNELS_GENERIC_SOFTMAX_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "hil/quant.h"
+
+HIL_INLINE int32_t hil_saturating_left(int32_t x, int bits) {
+    const int64_t raised = (int64_t)x * (INT64_C(1) << bits);
+    return raised > INT32_MAX ? INT32_MAX : (raised < INT32_MIN ? INT32_MIN : (int32_t)raised);
+}
+
+/* 1 / (1 + x) for 0 <= x < 1, both in Q0.31: three Newton steps on a number in Q2.29. */
+HIL_INLINE int32_t hil_reciprocal(int32_t x) {
+    const int32_t half_denominator = (int32_t)(((int64_t)x + INT32_MAX + 1) / 2);
+    /* 48/17 - 32/17 * half_denominator */
+    int32_t y = 1515870810 + hil_doubling_high_mul(half_denominator, -1010580540);
+    for (int step = 0; step < 3; step++) {
+        const int32_t error = (INT32_C(1) << 29) - hil_doubling_high_mul(half_denominator, y);
+        y += hil_saturating_left(hil_doubling_high_mul(y, error), 2);
+    }
+    return hil_saturating_left(y, 1);
+}
+
+/*@kernel
+name = "hil_softmax_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_softmax_s8 {
+    int32_t rows;
+    int32_t depth;
+    const int32_t *exponentials; /* of minus the distance to the row's maximum, in Q0.31 */
+};
+
+HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in, int8_t *out) {
+    for (int32_t row = 0; row < p->rows; row++) {
+        int8_t max = INT8_MIN;
+        for (int32_t i = 0; i < p->depth; i++) {
+            max = in[i] > max ? in[i] : max;
+        }
+        /* With 12 integer bits; the maximum's own exponential alone makes it 2^19. */
+        uint32_t sum = 0;
+        for (int32_t i = 0; i < p->depth; i++) {
+            sum += (uint32_t)hil_rounding_divide_by_pot(p->exponentials[max - in[i]], 12);
+        }
+        int shift = 31 - 8 + 12;
+        while (sum < UINT32_C(1) << 31) {
+            sum *= 2;
+            shift--;
+        }
+        const int32_t scale = hil_reciprocal((int32_t)(sum - (UINT32_C(1) << 31)));
+        for (int32_t i = 0; i < p->depth; i++) {
+            const int32_t share = hil_doubling_high_mul(p->exponentials[max - in[i]], scale);
+            /* A shift beyond 31 leaves nothing of a 31-bit number. */
+            const int32_t steps = shift > 31 ? 0 : hil_rounding_divide_by_pot(share, shift);
+            out[i] = (int8_t)hil_clamp(steps + INT8_MIN, INT8_MIN, INT8_MAX);
+        }
+        in += p->depth;
+        out += p->depth;
+    }
+}
+
+/*@kernel
+name = "hil_softmax_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_softmax_f32 {
+    int32_t rows;
+    int32_t depth;
+    float beta;
+};
+
+HIL_INLINE void hil_softmax_f32(const struct hil_softmax_f32 *p, const float *in, float *out) {
+    for (int32_t row = 0; row < p->rows; row++) {
+        float max = in[0];
+        for (int32_t i = 1; i < p->depth; i++) {
+            max = in[i] > max ? in[i] : max;
+        }
+        float sum = 0.0f;
+        for (int32_t i = 0; i < p->depth; i++) {
+            const float power = expf((in[i] - max) * p->beta);
+            sum += power;
+            out[i] = power;
+        }
+        for (int32_t i = 0; i < p->depth; i++) {
+            out[i] /= sum;
+        }
+        in += p->depth;
+        out += p->depth;
+    }
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* Functions of single elements. For int8 each is a table, whatever the function. */
+#ifndef HIL_KERNELS_GENERIC_UNARY_H
+#define HIL_KERNELS_GENERIC_UNARY_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "hil/kernels/generic/clamp_f32.h"
+#include "hil/quant.h"
+
+/*@kernel
+name = "hil_lut_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_lut_s8 {
+    int32_t size;
+    const int8_t *table; /* the values for the bytes 0x00 to 0xff */
+};
+
+HIL_INLINE void hil_lut_s8(const struct hil_lut_s8 *p, const int8_t *in, int8_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = p->table[(uint8_t)in[i]];
+    }
+}
+
+/*@kernel
+name = "hil_clamp_f32_each"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_clamp_f32_each {
+    int32_t size;
+    float low;
+    float high;
+};
+
+HIL_INLINE void hil_clamp_f32_each(const struct hil_clamp_f32_each *p, const float *in,
+                                   float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = hil_clamp_f32(in[i], p->low, p->high);
+    }
+}
+
+/*@kernel
+name = "hil_leaky_relu_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_leaky_relu_f32 {
+    int32_t size;
+    float alpha;
+};
+
+HIL_INLINE void hil_leaky_relu_f32(const struct hil_leaky_relu_f32 *p, const float *in,
+                                   float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = in[i] > 0.0f ? in[i] : in[i] * p->alpha;
+    }
+}
+
+/*@kernel
+name = "hil_logistic_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_logistic_f32 {
+    int32_t size;
+};
+
+HIL_INLINE void hil_logistic_f32(const struct hil_logistic_f32 *p, const float *in, float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        /* The reference's borders: what it computes beyond them differs by more than rounding. */
+        if (in[i] > 16.619047164916992f) {
+            out[i] = 1.0f;
+        } else if (in[i] < -9.0f) {
+            out[i] = expf(in[i]);
+        } else {
+            out[i] = 1.0f / (1.0f + expf(-in[i]));
+        }
+    }
+}
+
+/*@kernel
+name = "hil_tanh_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_tanh_f32 {
+    int32_t size;
+};
+
+HIL_INLINE void hil_tanh_f32(const struct hil_tanh_f32 *p, const float *in, float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = tanhf(in[i]);
+    }
+}
+
+/*@kernel
+name = "hil_hard_swish_f32"
+requires = []
+inputs = ["float"]
+outputs = ["float"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_hard_swish_f32 {
+    int32_t size;
+};
+
+HIL_INLINE void hil_hard_swish_f32(const struct hil_hard_swish_f32 *p, const float *in,
+                                   float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = in[i] * hil_clamp_f32(in[i] + 3.0f, 0.0f, 6.0f) / 6.0f;
+    }
+}
+
+#endif

@@ -1,0 +1,396 @@
+"""Random single operators of every kind but the linear layers, corner cases included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ops import OPS
+from tflite_builder import ModelBuilder
+
+ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+#: Types that operators which only move data take.
+MOVABLE = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
+
+Random = np.random.Generator
+
+
+@dataclass(frozen=True)
+class SingleOp:
+    """One operator with its tensors; ``values`` has an array for each input."""
+
+    node: Node
+    ins: tuple[Tensor, ...]
+    outs: tuple[Tensor, ...]
+    values: tuple[Array, ...]
+
+    def reference(self) -> list[Array]:
+        """What the operator's numpy reference computes."""
+        return OPS[self.node.op].reference(self.node, self.ins, self.outs, self.values)
+
+    def tflite(self) -> bytes:
+        """The operator as a model."""
+        builder = ModelBuilder()
+        for tensor in {t.name: t for t in (*self.ins, *self.outs)}.values():
+            quant = tensor.quant
+            scale, zero_point = (quant.scale, quant.zero_point) if quant else (None, 0)
+            if tensor.data is not None:
+                builder.const(tensor.name, tensor.data, scale, zero_point)
+            else:
+                add = builder.output if tensor in self.outs else builder.input
+                add(tensor.name, tensor.shape, tensor.dtype, scale, zero_point)
+        attrs = {k: v for k, v in self.node.attrs.items() if k != "dtype"}
+        builder.op(self.node.op, self.node.inputs, self.node.outputs, **attrs)
+        return builder.build()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An operator before its outputs are inferred: inputs, the quantisation of the outputs."""
+
+    ins: Sequence[Tensor]
+    quant: Quant | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: int = 1
+
+
+def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = None) -> SingleOp:
+    """The operator with outputs of the inferred shapes, and random values for its inputs."""
+    names = tuple(f"y{i}" for i in range(draft.outputs))
+    node = Node(op, tuple(t.name for t in draft.ins), names, draft.attrs)
+    signatures = OPS[op].infer(node, draft.ins)
+    outs = tuple(
+        Tensor(name, shape, dtype, draft.quant)
+        for name, (shape, dtype) in zip(names, signatures, strict=True)
+    )
+    OPS[op].check(node, draft.ins, outs)
+    if values is None:
+        by_name = {t.name: t.data if t.data is not None else content(rng, t) for t in draft.ins}
+        values = [by_name[t.name] for t in draft.ins]
+    return SingleOp(node, tuple(draft.ins), outs, tuple(values))
+
+
+def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
+    """A random instance of ``op`` on tensors of ``dtype``."""
+    return finish(rng, op, _DRAFTS[op](rng, dtype))
+
+
+# Building blocks --------------------------------------------------------------------------------
+
+
+def content(rng: Random, tensor: Tensor) -> Array:
+    """Random values; those of quantised tensors now and then all lie at one end of the range."""
+    dtype = np.dtype(tensor.dtype)
+    if dtype == np.float32:
+        return (rng.standard_normal(tensor.shape) * 4).astype(np.float32)
+    if dtype == np.bool_:
+        return rng.integers(0, 2, tensor.shape).astype(np.bool_)
+    info = np.iinfo(dtype)
+    if rng.random() < 0.1:
+        return np.full(tensor.shape, rng.choice([info.min, info.max]), dtype)
+    return rng.integers(info.min, info.max, tensor.shape, dtype, endpoint=True)
+
+
+def pick(rng: Random, *options: Any) -> Any:
+    """One of ``options``."""
+    return options[int(rng.integers(len(options)))]
+
+
+def shape_of(rng: Random, rank: int, largest: int = 6) -> tuple[int, ...]:
+    """A random shape; single elements along an axis are frequent."""
+    return tuple(1 if rng.random() < 0.2 else int(n) for n in rng.integers(1, largest + 1, rank))
+
+
+def scale_near(rng: Random, centre: float) -> float:
+    """A scale as a file holds it, mostly near ``centre``, sometimes far away."""
+    factor = np.exp(rng.normal(0, 0.7)) * pick(rng, 1, 1, 1, 1, 1, 0.01, 100)
+    return float(np.float32(centre * factor))
+
+
+def quantized(rng: Random, dtype: str = "int8", centre: float = 0.05) -> Quant | None:
+    """A quantisation with frequent extreme zero points; None for types that need none."""
+    if dtype not in ("int8", "uint8"):
+        return None
+    info = np.iinfo(dtype)
+    zero_point = pick(rng, info.min, info.max, 0, int(rng.integers(info.min, info.max + 1)))
+    return Quant((scale_near(rng, centre),), (int(zero_point),))
+
+
+def activation_tensor(rng: Random, dtype: str, shape: Sequence[int], name: str = "x") -> Tensor:
+    """A tensor that is computed at run time."""
+    return Tensor(name, tuple(shape), dtype, quantized(rng, dtype))
+
+
+def index_tensor(values: Sequence[Any] | int, name: str) -> Tensor:
+    """A constant operand of integers."""
+    data = np.array(values, np.int32)
+    return Tensor(name, data.shape, "int32", data=data)
+
+
+# One draft an operator --------------------------------------------------------------------------
+
+
+def _pool(rng: Random, dtype: str) -> Draft:
+    filter_h, filter_w = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+    padding = pick(rng, "SAME", "VALID")
+    h, w = (int(n) for n in rng.integers(1, 9, 2))
+    if padding == "VALID":
+        h, w = max(h, filter_h), max(w, filter_w)
+    x = activation_tensor(rng, dtype, (pick(rng, 1, 1, 2), h, w, int(rng.integers(1, 11))))
+    attrs = {
+        "filter_h": filter_h,
+        "filter_w": filter_w,
+        "stride_h": int(rng.integers(1, 4)),
+        "stride_w": int(rng.integers(1, 4)),
+        "padding": padding,
+        "activation": pick(rng, *ACTIVATIONS),
+    }
+    return Draft([x], x.quant, attrs)
+
+
+def _unary(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))
+    return Draft([x], quantized(rng, dtype))
+
+
+def _hard_swish(rng: Random, dtype: str) -> Draft:
+    draft = _unary(rng, dtype)
+    if dtype == "int8":
+        in_scale = draft.ins[0].quant.scale[0]
+        out_scale = float(np.float32(in_scale * rng.uniform(0.01, 4)))
+        return Draft(draft.ins, Quant((out_scale,), quantized(rng).zero_point))
+    return draft
+
+
+def _leaky_relu(rng: Random, dtype: str) -> Draft:
+    draft = _unary(rng, dtype)
+    alpha = float(np.float32(pick(rng, 0.0, 0.01, 0.3, 1.0, 2.5, rng.uniform(0, 1))))
+    return Draft(draft.ins, draft.quant, {"alpha": alpha})
+
+
+def _logistic(rng: Random, dtype: str) -> Draft:
+    draft = _unary(rng, dtype)
+    if dtype == "int8":
+        zero_point = pick(rng, -128, -128, 0, 17)
+        return Draft(draft.ins, Quant((1 / 256,), (zero_point,)))
+    return draft
+
+
+def _tanh(rng: Random, dtype: str) -> Draft:
+    draft = _unary(rng, dtype)
+    if dtype == "int8":
+        return Draft(draft.ins, pick(rng, Quant((1 / 128,), (0,)), draft.quant))
+    return draft
+
+
+def _softmax(rng: Random, dtype: str) -> Draft:
+    shape = (*shape_of(rng, int(rng.integers(0, 4)), 4), pick(rng, 1, 2, 3, 10, 40, 300))
+    x = activation_tensor(rng, dtype, shape)
+    attrs = {"beta": float(np.float32(pick(rng, 1.0, 1.0, 0.5, 2.0, 10.0)))}
+    return Draft([x], Quant((1 / 256,), (-128,)) if dtype == "int8" else None, attrs)
+
+
+def _binary(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 7)), 5)
+    a_shape, b_shape = shape, shape
+    match int(rng.integers(5)):
+        case 0:
+            b_shape = (1,) * int(rng.integers(0, len(shape) + 1))
+        case 1:
+            b_shape = shape[int(rng.integers(len(shape))) :]
+        case 2:
+            a_shape = tuple(1 if rng.random() < 0.5 else n for n in shape)
+            b_shape = tuple(1 if rng.random() < 0.5 else n for n in shape)
+    if rng.random() < 0.3:
+        a_shape, b_shape = b_shape, a_shape
+    a = activation_tensor(rng, dtype, a_shape, "a")
+    b = activation_tensor(rng, dtype, b_shape, "b")
+    if rng.random() < 0.2:
+        b = Tensor("b", b.shape, dtype, b.quant, content(rng, b))
+    quant = quantized(rng, dtype, 0.1)
+    return Draft([a, b], quant, {"activation": pick(rng, *ACTIVATIONS)})
+
+
+def _mul(rng: Random, dtype: str) -> Draft:
+    draft = _binary(rng, dtype)
+    if dtype == "int8":
+        a, b = draft.ins
+        centre = a.quant.scale[0] * b.quant.scale[0] * 100
+        return Draft(draft.ins, quantized(rng, dtype, centre), draft.attrs)
+    return draft
+
+
+def _mean(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6)), 7))
+    rank = len(x.shape)
+    if rank == 4 and rng.random() < 0.5:
+        axes: Any = pick(rng, [1, 2], [2, 1], [-3, -2])
+    elif rng.random() < 0.2:
+        axes = int(rng.integers(-rank, rank))
+    else:
+        axes = [int(a) for a in rng.permutation(rank)[: int(rng.integers(1, rank + 1))]]
+        if rng.random() < 0.2:
+            axes.append(axes[0] - rank)
+    attrs = {"keep_dims": bool(rng.integers(2))}
+    return Draft([x, index_tensor(axes, "axes")], quantized(rng, dtype), attrs)
+
+
+def _quantize(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))
+    target = "int8" if dtype == "float32" else pick(rng, "int8", "uint8")
+    return Draft([x], quantized(rng, target, 0.05), {"dtype": target})
+
+
+def _dequantize(rng: Random, dtype: str) -> Draft:
+    return Draft([activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))])
+
+
+def _reshape(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))
+    shape = [int(n) for n in rng.permutation(x.shape)]
+    if rng.random() < 0.5:
+        shape[int(rng.integers(len(shape)))] = -1
+    if rng.random() < 0.5:
+        return Draft([x, index_tensor(shape, "shape")], x.quant)
+    return Draft([x], x.quant, {"new_shape": tuple(shape)})
+
+
+def _squeeze(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(2, 6)))
+    shape = tuple(1 if rng.random() < 0.5 else n for n in shape)
+    x = activation_tensor(rng, dtype, shape)
+    ones = [i - len(shape) * int(rng.integers(2)) for i, n in enumerate(shape) if n == 1]
+    dims = tuple(ones[: int(rng.integers(len(ones) + 1))])
+    return Draft([x], x.quant, {"squeeze_dims": dims})
+
+
+def _expand_dims(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 5))))
+    axis = int(rng.integers(-len(x.shape) - 1, len(x.shape) + 1))
+    return Draft([x, index_tensor(pick(rng, axis, [axis]), "axis")], x.quant)
+
+
+def _transpose(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 7)), 4))
+    perm = [int(a) for a in rng.permutation(len(x.shape))]
+    return Draft([x, index_tensor(perm, "perm")], x.quant)
+
+
+def _pad(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6)), 4))
+    amounts = rng.integers(0, 4, (len(x.shape), 2)) * (rng.random((len(x.shape), 1)) < 0.5)
+    return Draft([x, index_tensor(amounts, "paddings")], x.quant)
+
+
+def _strided_slice(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 6)))
+    x = activation_tensor(rng, dtype, shape)
+    rank = len(shape)
+    masks = {name: 0 for name in ("begin_mask", "end_mask", "shrink_axis_mask")}
+    begin, end, strides = [], [], []
+    for axis, size in enumerate(shape):
+        step = pick(rng, 1, 1, 1, 2, 3, -1, -2)
+        first = int(rng.integers(size))
+        count = int(rng.integers(1, size + 1))
+        last = first + count * step
+        if rng.random() < 0.2:
+            masks["shrink_axis_mask"] |= 1 << axis
+            step = 1
+        if rng.random() < 0.2:
+            masks["begin_mask"] |= 1 << axis
+            last = int(np.sign(step)) * 2 * size if not masks["shrink_axis_mask"] >> axis & 1 else 0
+        if rng.random() < 0.2:
+            masks["end_mask"] |= 1 << axis
+        # Below -size, a negative end says "beyond the first element".
+        last = -size - 1 if last < 0 else last
+        begin.append(first - size * int(rng.integers(2)))
+        end.append(last)
+        strides.append(step)
+    attrs = {**masks, "ellipsis_mask": 0, "new_axis_mask": 0}
+    ins = [x, *(index_tensor(v, n) for v, n in ((begin, "b"), (end, "e"), (strides, "s")))]
+    assert rank == len(begin)
+    return Draft(ins, x.quant, attrs)
+
+
+def _parts(rng: Random, dtype: str, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    quant = quantized(rng, dtype)
+    return [Tensor(f"x{i}", shape, dtype, quant) for i, shape in enumerate(shapes)]
+
+
+def _concatenation(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 6)), 4)
+    axis = int(rng.integers(len(shape)))
+    sizes = rng.integers(1, 5, int(rng.integers(1, 5)))
+    parts = _parts(
+        rng, dtype, [(*shape[:axis], int(size), *shape[axis + 1 :]) for size in sizes]
+    )
+    if rng.random() < 0.3:
+        parts[-1] = Tensor("c", parts[-1].shape, dtype, parts[-1].quant, content(rng, parts[-1]))
+    attrs = {"axis": axis - len(shape) * int(rng.integers(2)), "activation": "NONE"}
+    return Draft(parts, parts[0].quant, attrs)
+
+
+def _pack(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 5)), 4)
+    parts = _parts(rng, dtype, [shape] * int(rng.integers(1, 5)))
+    axis = int(rng.integers(-len(shape) - 1, len(shape) + 1))
+    return Draft(parts, parts[0].quant, {"axis": axis, "values_count": len(parts)})
+
+
+def _split(rng: Random, dtype: str) -> Draft:
+    count = int(rng.integers(1, 5))
+    shape = list(shape_of(rng, int(rng.integers(1, 5)), 4))
+    axis = int(rng.integers(len(shape)))
+    shape[axis] *= count
+    x = activation_tensor(rng, dtype, shape)
+    axis_tensor = index_tensor(axis - len(shape) * int(rng.integers(2)), "axis")
+    return Draft([axis_tensor, x], x.quant, {"num_splits": count}, count)
+
+
+_DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
+    "AVERAGE_POOL_2D": _pool,
+    "MAX_POOL_2D": _pool,
+    "SOFTMAX": _softmax,
+    "ADD": _binary,
+    "SUB": _binary,
+    "MUL": _mul,
+    "MEAN": _mean,
+    "RELU": _unary,
+    "RELU6": _unary,
+    "LOGISTIC": _logistic,
+    "TANH": _tanh,
+    "HARD_SWISH": _hard_swish,
+    "LEAKY_RELU": _leaky_relu,
+    "QUANTIZE": _quantize,
+    "DEQUANTIZE": _dequantize,
+    "RESHAPE": _reshape,
+    "SQUEEZE": _squeeze,
+    "EXPAND_DIMS": _expand_dims,
+    "PAD": _pad,
+    "TRANSPOSE": _transpose,
+    "STRIDED_SLICE": _strided_slice,
+    "CONCATENATION": _concatenation,
+    "PACK": _pack,
+    "SPLIT": _split,
+}
+
+#: Every operator here, with the types that it works on.
+KINDS: Sequence[tuple[str, str]] = [
+    (op, dtype)
+    for op in _DRAFTS
+    for dtype in {
+        "QUANTIZE": ("int8", "uint8", "float32"),
+        "DEQUANTIZE": ("int8",),
+        **{
+            move: MOVABLE
+            for move in (
+                "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PAD", "TRANSPOSE", "STRIDED_SLICE",
+                "CONCATENATION", "PACK", "SPLIT",
+            )
+        },
+    }.get(op, ("int8", "float32"))
+]  # fmt: skip
