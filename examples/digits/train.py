@@ -97,10 +97,10 @@ def convert(model: Any, images: Any) -> bytes:
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-    @tf.function(input_signature=[tf.TensorSpec((1, 8, 8, 1), tf.float32, name="image")])
-    def classify(image: Any) -> Any:
-        return model(image, training=False)
-
+    classify = tf.function(
+        lambda image: model(image, training=False),
+        input_signature=[tf.TensorSpec((1, 8, 8, 1), tf.float32, name="image")],
+    )
     # The converter does not follow Keras's variables into a function; frozen, there are none.
     frozen = convert_variables_to_constants_v2(classify.get_concrete_function())
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
