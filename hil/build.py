@@ -130,7 +130,11 @@ def build(
     folder = cache_folder() / "builds" / build_id if output is None else output
     with _locked(folder):
         sizes = _read_result(folder, build_id)
+        if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
+            sizes = None
         if sizes is None:
+            if output is not None:
+                _check_is_project(folder)
             _clear(folder)
             for region in regions:
                 # The estimate allows each of them, the linker may not.
@@ -194,13 +198,25 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _clear(folder: Path) -> None:
-    """Removes an interrupted or different build; a folder that is not ours is refused."""
-    is_ours = (folder / "generated" / "hil_config.h").is_file()
-    if folder.exists() and not is_ours and (not folder.is_dir() or any(folder.iterdir())):
+def _check_is_project(folder: Path) -> None:
+    is_project = (folder / "generated" / "hil_config.h").is_file()
+    if folder.exists() and not is_project and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
             f"{folder} exists and holds no firmware project", "choose a new or empty folder"
         )
+
+
+def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Whether nobody edited the project; where the pools lie is the result of an attempt."""
+    return all(
+        (folder / path).is_file() and (folder / path).read_bytes() == data
+        for path, data in files.items()
+        if path != "generated/firmware.ld"
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Removes what a build makes, so that an interrupted or different one leaves no trace."""
     for name in _ENTRIES:
         path = folder / name
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""Whether a firmware fits its board: by an estimate before the build, by the linker's word after."""
+"""Whether a firmware fits its board: by an estimate before the build, by the linker after it."""
 
 from __future__ import annotations
 
