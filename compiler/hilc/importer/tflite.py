@@ -297,6 +297,10 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
         raise ModelError(
             f"{name!r} with shape {list(shape)} has {len(scales)} scales along axis {axis}"
         )
+    info = np.iinfo(dtype)
+    for zero_point in zero_points:
+        if not info.min <= zero_point <= info.max:
+            raise ModelError(f"{name!r} has zero point {zero_point}, which is not a {dtype}")
     return Quant(tuple(scales), tuple(zero_points), axis)
 
 

@@ -1,0 +1,278 @@
+"""Damaged model files: each one loads as a valid, runnable graph or raises one ModelError, in time.
+
+The damage is seeded, so a case that fails can be run again by its number. Most of it goes where the
+structure is, not into the weights, which take any byte.
+"""
+
+from __future__ import annotations
+
+import functools
+import resource
+import signal
+import struct
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pytest
+import tflite
+from models import FLOAT_MODELS, INT8_MODELS, model_path
+from tflite_builder import ModelBuilder
+
+from hilc.errors import ModelError
+from hilc.importer import load_model
+from hilc.interpreter import run
+from hilc.ir import Array, Graph
+from hilc.passes import run_passes
+from hilc.verify import verify
+
+_LOAD_LIMIT_S = 5.0
+_RUN_LIMIT_S = 20.0
+#: What loading and running a damaged file may take of memory beyond what the process has.
+_MEMORY_LIMIT_BYTES = 1 << 30
+
+_CASES_PER_REAL_MODEL = 40
+_CASES_PER_BUILT_MODEL = 200
+
+_NASTY_WORDS = (0, 1, 2, 4, 8, 0x7F, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC, 0x40000000)
+
+
+def _convolutions() -> bytes:
+    rng = np.random.default_rng(1)
+    b = ModelBuilder()
+    b.input("x", (1, 8, 8, 3), "int8", 0.5, 3, signature=(-1, 8, 8, 3))
+    b.const("pads", np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
+    b.tensor("padded", (1, 10, 10, 3), "int8", 0.5, 3)
+    b.const("w", rng.integers(-127, 128, (4, 3, 3, 3), np.int8), (0.01, 0.02, 0.03, 0.04))
+    b.const("b", rng.integers(-99, 99, (4,), np.int32), (0.005, 0.01, 0.015, 0.02))
+    b.tensor("c", (1, 4, 4, 4), "int8", 0.7, -4)
+    b.const("dw", rng.integers(-127, 128, (1, 3, 3, 8), np.int8), [0.01] * 8, axis=3)
+    b.tensor("d", (1, 4, 4, 8), "int8", 0.3, 0)
+    b.tensor("r", (1, 4, 4, 8), "int8", 0.3, 0)
+    b.tensor("p", (1, 2, 2, 8), "int8", 0.3, 0)
+    b.const("shape", np.array([1, 32], np.int32))
+    b.tensor("f", (1, 32), "int8", 0.3, 0)
+    b.const("fw", rng.integers(-127, 128, (5, 32), np.int8), 0.02)
+    b.tensor("l", (1, 5), "int8", 0.2, 1)
+    b.output("y", (1, 5), "int8", 1 / 256, -128)
+    b.op("PAD", ("x", "pads"), ("padded",))
+    b.op("CONV_2D", ("padded", "w", "b"), ("c",), padding="VALID", stride_h=2, stride_w=2)
+    b.op("DEPTHWISE_CONV_2D", ("c", "dw", ""), ("d",), padding="SAME", depth_multiplier=2)
+    b.op("RELU", ("d",), ("r",))
+    b.op("MAX_POOL_2D", ("r",), ("p",), filter_h=2, filter_w=2, stride_h=2, stride_w=2)
+    b.op("RESHAPE", ("p", "shape"), ("f",), new_shape=(1, 32))
+    b.op("FULLY_CONNECTED", ("f", "fw", ""), ("l",), activation="RELU6")
+    b.op("SOFTMAX", ("l",), ("y",), beta=1.0)
+    return b.build()
+
+
+def _moves() -> bytes:
+    b = ModelBuilder()
+    b.input("x", (1, 4, 6), "int8", 0.5, 3)
+    b.input("z", (1, 4, 6), "int8", 0.25, 0)
+    b.const("perm", np.array([0, 2, 1], np.int32))
+    b.const("axis", np.array(1, np.int32))
+    b.const("axes", np.array([1], np.int32))
+    for name, values in (("begin", (0, 1, 0)), ("end", (1, 4, 4)), ("strides", (1, 2, 1))):
+        b.const(name, np.array(values, np.int32))
+    b.tensor("s", (1, 4, 6), "int8", 0.6, -1)
+    b.tensor("t", (1, 6, 4), "int8", 0.6, -1)
+    b.tensor("h0", (1, 3, 4), "int8", 0.6, -1)
+    b.tensor("h1", (1, 3, 4), "int8", 0.6, -1)
+    b.tensor("cat", (1, 6, 4), "int8", 0.6, -1)
+    b.tensor("slice", (1, 2, 4), "int8", 0.6, -1)
+    b.tensor("m", (1, 4), "int8", 0.6, -1)
+    b.tensor("e", (1, 1, 4), "int8", 0.6, -1)
+    b.tensor("q", (1, 4), "int8", 0.3, 5)
+    b.tensor("k", (2, 1, 4), "int8", 0.3, 5)
+    b.output("f", (2, 1, 4), "float32")
+    b.output("g", (1, 1, 4), "int8", 0.6, -1)
+    b.op("ADD", ("x", "z"), ("s",), activation="NONE")
+    b.op("TRANSPOSE", ("s", "perm"), ("t",))
+    b.op("SPLIT", ("axis", "t"), ("h0", "h1"), num_splits=2)
+    b.op("CONCATENATION", ("h1", "h0"), ("cat",), axis=1)
+    b.op("STRIDED_SLICE", ("cat", "begin", "end", "strides"), ("slice",))
+    b.op("MEAN", ("slice", "axes"), ("m",), keep_dims=False)
+    b.op("EXPAND_DIMS", ("m", "axis"), ("e",))
+    b.op("LEAKY_RELU", ("e",), ("g",), alpha=0.25)
+    b.op("QUANTIZE", ("m",), ("q",))
+    b.op("PACK", ("q", "q"), ("k",), axis=0, values_count=2)
+    b.op("DEQUANTIZE", ("k",), ("f",))
+    return b.build()
+
+
+def _floats() -> bytes:
+    rng = np.random.default_rng(2)
+    b = ModelBuilder()
+    b.input("x", (1, 6, 6, 2), "float32")
+    b.const("w", rng.integers(-127, 128, (3, 2, 2, 2), np.int8), (0.01, 0.02, 0.03))
+    b.const("half", rng.standard_normal((1, 3)).astype(np.float16))
+    b.tensor("bias", (1, 3), "float32")
+    b.tensor("c", (1, 5, 5, 3), "float32")
+    b.tensor("s", (1, 5, 5, 3), "float32")
+    b.tensor("a", (1, 2, 2, 3), "float32")
+    b.tensor("n", (4,), "int32")
+    b.output("y", (1, 2, 2, 3), "float32")
+    b.op("DEQUANTIZE", ("half",), ("bias",))
+    b.op("CONV_2D", ("x", "w", ""), ("c",), padding="VALID")
+    b.op("SUB", ("c", "bias"), ("s",), activation="RELU")
+    b.op(
+        "AVERAGE_POOL_2D",
+        ("s",),
+        ("a",),
+        filter_h=2,
+        filter_w=2,
+        stride_h=2,
+        stride_w=2,
+        padding="VALID",
+    )
+    b.op("SHAPE", ("a",), ("n",), out_type=2)
+    b.op("RESHAPE", ("a", "n"), ("y",))
+    return b.build()
+
+
+_BUILT = {"convolutions": _convolutions, "moves": _moves, "floats": _floats}
+
+
+@functools.cache
+def _model(name: str) -> bytes:
+    return _BUILT[name]() if name in _BUILT else model_path(name).read_bytes()
+
+
+@functools.cache
+def _structure(name: str) -> Array:
+    """Places of the bytes that are structure: all but the long runs of constant data."""
+    data = _model(name)
+    is_structure = np.ones(len(data), bool)
+    model = tflite.Model.GetRootAs(data, 0)
+    for buffer in map(model.Buffers, range(model.BuffersLength())):
+        if buffer.DataLength() >= 64:
+            start = buffer._tab.Vector(buffer._tab.Offset(4))
+            is_structure[start : start + buffer.DataLength()] = False
+    return np.flatnonzero(is_structure)
+
+
+def damage(data: bytes, places: Array, seed: int) -> bytes:
+    """``data`` with damage number ``seed``, mostly at one of ``places``."""
+    rng = np.random.default_rng(seed)
+    file = bytearray(data)
+    kind = seed % 8
+    if kind in (0, 1):
+        for place in rng.choice(places, rng.integers(1, 4)):
+            file[place] ^= 1 << rng.integers(8)
+    elif kind == 2:
+        for place in rng.choice(places, rng.integers(1, 20)):
+            file[place] = rng.integers(256)
+    elif kind in (3, 4):
+        place = int(rng.choice(places)) // 4 * 4
+        file[place : place + 4] = struct.pack("<I", rng.choice(_NASTY_WORDS))
+    elif kind == 5:
+        del file[int(rng.choice(places)) :]
+    elif kind == 6:
+        start = int(rng.choice(places))
+        length = int(rng.integers(1, 64))
+        file[start : start + length] = bytes([rng.choice([0, 0xFF])]) * length
+    else:
+        source, target = (int(p) for p in rng.choice(places, 2))
+        file[target : target + 16] = file[source : source + 16]
+    return bytes(file)
+
+
+@contextmanager
+def _within(limit_s: float) -> Iterator[None]:
+    def late(signum: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"still busy after {limit_s} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def limited_memory() -> Iterator[None]:
+    """An allocation far beyond what the file can need fails, instead of stalling the machine."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + _MEMORY_LIMIT_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _inputs(graph: Graph) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    tensors = [graph.tensors[name] for name in graph.inputs]
+    return {t.name: rng.integers(0, 2, t.shape).astype(t.dtype) for t in tensors}
+
+
+def _load_and_run(data: bytes) -> bool:
+    """Whether the file was accepted; every failure but a ModelError propagates."""
+    with _within(_LOAD_LIMIT_S):
+        try:
+            graph = load_model(data)
+        except ModelError as error:
+            if not error.fact.strip() or "\n" in error.fact:
+                raise ValueError(f"not one clear line: {error.fact!r}") from error
+            return False
+        verify(graph)
+    # A weight that became infinite overflows where a sane one would not.
+    with _within(_RUN_LIMIT_S), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        optimized = run_passes(graph)
+        inputs = _inputs(graph)
+        outputs, same = run(graph, inputs), run(optimized, inputs)
+        for name, value in outputs.items():
+            np.testing.assert_array_equal(same[name], value)
+    return True
+
+
+def _check(name: str, seeds: range) -> None:
+    data, places = _model(name), _structure(name)
+    accepted = 0
+    for seed in seeds:
+        try:
+            accepted += _load_and_run(damage(data, places, seed))
+        except Exception as error:
+            raise AssertionError(f"damage {seed} of {name}: {error!r}") from error
+    # Damage that nothing notices, or that everything notices, tests nothing.
+    assert 0 < accepted < len(seeds)
+
+
+@pytest.mark.usefixtures("limited_memory")
+@pytest.mark.parametrize("name", [*INT8_MODELS, *FLOAT_MODELS])
+def test_damaged_real_model(name: str) -> None:
+    _check(name, range(_CASES_PER_REAL_MODEL))
+
+
+@pytest.mark.usefixtures("limited_memory")
+@pytest.mark.parametrize("name", _BUILT)
+def test_damaged_built_model(name: str) -> None:
+    _check(name, range(_CASES_PER_BUILT_MODEL))
+
+
+@pytest.mark.usefixtures("limited_memory")
+@pytest.mark.parametrize("name", _BUILT)
+def test_every_truncation_is_refused(name: str) -> None:
+    data = _model(name)
+    # The converter's last bytes are alignment; what is cut before the last table is always missed.
+    for length in range(0, len(data) - 16, 7):
+        with _within(_LOAD_LIMIT_S), pytest.raises(ModelError):
+            load_model(data[:length])
+
+
+@pytest.mark.usefixtures("limited_memory")
+def test_every_word_of_a_small_model_set_to_a_large_number() -> None:
+    data = _model("floats")
+    for place in range(0, len(data) - 4, 4):
+        file = data[:place] + struct.pack("<I", 0x7FFFFFFF) + data[place + 4 :]
+        try:
+            _load_and_run(file)
+        except Exception as error:
+            raise AssertionError(f"word at byte {place}: {error!r}") from error
