@@ -1,0 +1,289 @@
+"""The ``hil`` command: parses, calls, prints, and turns errors into exit codes.
+
+=====  =====================================================================================
+code   meaning
+=====  =====================================================================================
+0      good
+1      outputs differ
+2      bad input or usage
+3      the build failed, or the image does not fit the board
+4      board, emulator, probe or link failed; ``doctor``: something required is missing
+70     a bug in this program: the traceback is on stderr
+130    interrupted; 143 terminated, 141 the reader of stdout went away
+=====  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from types import FrameType
+from typing import Any, NoReturn
+
+from hil.console import Console
+from hilc.errors import HilError, InputError
+
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_TERMINATED = 128 + signal.SIGTERM
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+#: Runs a command: ``(arguments, console) -> exit code``.
+Handler = Callable[[argparse.Namespace, Console], int]
+
+
+class UsageError(InputError):
+    """The command line itself is wrong."""
+
+
+class _Terminated(BaseException):
+    """SIGTERM, as an exception, so that every ``with`` block closes what it opened."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that usage errors look like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    # Needed before parsing has succeeded: a usage error is reported in the form asked for, too.
+    as_json = "--json" in words
+    # Only the main thread may set handlers; a caller elsewhere keeps its own.
+    try:
+        previous = signal.signal(signal.SIGTERM, _raise_terminated)
+    except ValueError:
+        previous = None
+    try:
+        code = _run(words)
+        # What is still buffered must fail here rather than at interpreter exit.
+        sys.stdout.flush()
+        return code
+    except HilError as error:
+        return _report(error, as_json)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except _Terminated:
+        return EXIT_TERMINATED
+    except BrokenPipeError:
+        return _quiet_broken_pipe()
+    except Exception:
+        traceback.print_exc()
+        print(
+            "\nerror: this is a bug in hil; please report it with the text above", file=sys.stderr
+        )
+        return EXIT_BUG
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        args = build_parser().parse_args(words)
+    except SystemExit as stop:  # --help and --version
+        return int(stop.code or 0)
+    module_name, function_name = args.handler
+    handler: Handler = getattr(importlib.import_module(module_name), function_name)
+    return handler(args, Console(args.json))
+
+
+def _report(error: HilError, as_json: bool) -> int:
+    if as_json:
+        message = {"message": error.fact, "hint": error.hint, "exit_code": error.exit_code}
+        try:
+            print(json.dumps({"error": message}, indent=2), flush=True)
+        except BrokenPipeError:
+            _quiet_broken_pipe()
+    print(f"error: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def _quiet_broken_pipe() -> int:
+    # Python flushes stdout once more at exit; give that flush somewhere to go.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_BROKEN_PIPE
+
+
+def _raise_terminated(signum: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(
+        prog="hil",
+        description="Compile trained models for microcontrollers and prove the result on a board.",
+        epilog="Exit: 0 good, 1 outputs differ, 2 bad input or usage, 3 build failed, "
+        "4 board or link failed.",
+    )
+    parser.add_argument("--version", action="version", version=f"hil {_version()}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    def command(name: str, module: str, summary: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        sub.set_defaults(handler=(f"hil.commands.{module}", f"{name}_command"))
+        return sub
+
+    compile_ = command(
+        "compile", "compiling", "Compile models to C in a Model Library Format file."
+    )
+    _add_models(compile_)
+    compile_.add_argument(
+        "-o", "--output", required=True, metavar="OUT[.tar]", help="tar or folder"
+    )
+    target = compile_.add_mutually_exclusive_group()
+    target.add_argument("--board", metavar="B", help="compile for this board's core")
+    _add_cpu(target, "compile for this core (default: host)")
+    _add_compile_options(compile_)
+
+    build = command("build", "compiling", "Build a firmware project and its ELF; report the sizes.")
+    _add_models(build)
+    _add_board(build)
+    build.add_argument("-o", "--output", metavar="DIR", help="folder for the project")
+
+    run = command("run", "running", "Run one inference.")
+    _add_models(run)
+    _add_board(run, device=True)
+    run.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=F.npy",
+        help="an input's values; inputs not given are random, from --seed",
+    )
+    run.add_argument("-o", "--output", metavar="OUT.npz", help="write the outputs here")
+    _add_seed(run)
+
+    verify = command("verify", "running", "Compare a model on a board with a reference.")
+    _add_models(verify)
+    _add_board(verify, device=True)
+    verify.add_argument(
+        "--samples", type=_positive_int, metavar="N", help="samples to run (default: 10, or all)"
+    )
+    _add_seed(verify)
+    verify.add_argument("--inputs", metavar="F.npz", help="samples: arrays named as the inputs")
+    verify.add_argument("--expect", metavar="F.npz", help="outputs to expect, for --inputs")
+    verify.add_argument(
+        "--reference", metavar="NAME", help="tflm, litert or hilc (default: by model)"
+    )
+    verify.add_argument(
+        "--per-layer", action="store_true", help="compare every layer's outputs, too"
+    )
+
+    bench = command("bench", "running", "Count instructions or cycles; report sizes and memory.")
+    _add_models(bench)
+    _add_board(bench, device=True)
+    bench.add_argument(
+        "--runs",
+        type=_positive_int,
+        default=1,
+        metavar="N",
+        help="measured inferences (default: 1)",
+    )
+    bench.add_argument("--per-layer", action="store_true", help="show each layer")
+    _add_seed(bench)
+
+    command("boards", "looking", "List the boards.")
+    command("doctor", "looking", "Check the tools; say what is missing and how to get it.")
+
+    monitor = command("monitor", "looking", "Show a board's logs, faults and console.")
+    monitor.add_argument("models", nargs="*", metavar="MODEL", help="as for build")
+    _add_board(monitor, device=True, required=False)
+    monitor.add_argument(
+        "--seconds", type=_positive_float, metavar="S", help="stop after S seconds"
+    )
+    return parser
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="a .tflite file or a Model Library Format tar or folder; NAME=path names the model; "
+        "several make one image",
+    )
+
+
+def _add_board(
+    parser: argparse.ArgumentParser, device: bool = False, required: bool = True
+) -> None:
+    parser.add_argument(
+        "--board", required=required, metavar="B", help="a board of `hil boards` or a file"
+    )
+    if device:
+        parser.add_argument(
+            "--runner", metavar="NAME", help="how to start it, where a board has several"
+        )
+        parser.add_argument(
+            "--port",
+            metavar="URL",
+            help="use the firmware that runs at this serial port or pyserial URL",
+        )
+    _add_cpu(parser, "compile for this core instead of the board's")
+    _add_compile_options(parser)
+
+
+def _add_cpu(parser: Any, text: str) -> None:
+    parser.add_argument("--cpu", metavar="CPU", help=text)
+
+
+def _add_compile_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", metavar="N", help="the model's name in the C code")
+    parser.add_argument("--codegen", choices=("c", "llvm"))
+    parser.add_argument("--api", choices=("packed", "unpacked"))
+    parser.add_argument("--interface", choices=("packed", "c"))
+    parser.add_argument("--optimize", choices=("balanced", "speed", "size", "ram"))
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seed", type=_natural_int, default=0, metavar="S", help="of random inputs (default: 0)"
+    )
+
+
+def _positive_int(text: str) -> int:
+    value = _natural_int(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+def _natural_int(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _positive_float(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def _version() -> str:
+    try:
+        return version("hil-harness")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""``hil compile`` and ``hil build``: from models to C, and to a firmware."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hil.board import load_board
+from hil.build import build
+from hil.commands.options import compile_options, compiled_for
+from hil.console import Console, several, table, writing
+from hil.render import build_text
+from hil.sources import load_libraries
+from hilc.library import Module, merge
+
+
+def compile_command(args: argparse.Namespace, console: Console) -> int:
+    """Models to one Model Library Format file or folder."""
+    start = time.monotonic()
+    cpu = load_board(args.board).cpu.name if args.board else "host"
+    options = compile_options(args, cpu, for_firmware=False)
+    library = merge(load_libraries(args.models, options, args.name))
+    library.save(args.output)
+    seconds = round(time.monotonic() - start, 3)
+    models = [_module_json(module) for module in library.modules]
+    data = {
+        **several(models),
+        "output": args.output,
+        "files": sorted(library.files),
+        "seconds": seconds,
+    }
+    columns = ["workspace_bytes", "io_bytes", "constants_bytes", "layers", "macs"]
+    text = table(
+        [
+            [model["model"], model["cpu"], *(model[column] for column in columns)]
+            for model in models
+        ],
+        ["model", "core", "workspace", "inputs+outputs", "constants", "layers", "MACs"],
+    )
+    console.result(data, f"{text}\n{args.output}: {len(library.files)} files in {seconds} s")
+    return 0
+
+
+def _module_json(module: Module) -> dict[str, Any]:
+    return {
+        "model": module.name,
+        "cpu": module.cpu,
+        "workspace_bytes": module.workspace_bytes,
+        "io_bytes": module.io_bytes,
+        "constants_bytes": module.constants_bytes,
+        "layers": len(module.layers),
+        "macs": sum(layer.macs for layer in module.layers),
+    }
+
+
+def build_command(args: argparse.Namespace, console: Console) -> int:
+    """A firmware project with its ELF."""
+    start = time.monotonic()
+    board = load_board(args.board)
+    libraries = compiled_for(args, board)
+    with writing(args.output):
+        firmware = build(libraries, board, Path(args.output) if args.output else None)
+    sizes = firmware.sizes
+    data = {
+        "board": board.name,
+        "folder": str(firmware.folder),
+        "elf": str(firmware.elf),
+        "build_id": firmware.build_id,
+        "flash_bytes": sizes.flash_bytes,
+        "ram_bytes": sizes.ram_bytes,
+        "stack_bytes": sizes.stack_bytes,
+        "handler_stack_bytes": sizes.handler_stack_bytes,
+        "regions": [asdict(use) for use in sizes.regions],
+        "models": [{"model": name, **asdict(model)} for name, model in sizes.models.items()],
+        "seconds": round(time.monotonic() - start, 3),
+    }
+    console.result(data, build_text(firmware))
+    return 0

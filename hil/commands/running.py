@@ -1,0 +1,167 @@
+"""``hil run``, ``hil verify``, ``hil bench``: what happens on a device."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hil.bench import bench, check_countable
+from hil.board import load_board
+from hil.commands.options import compiled_for, opened
+from hil.console import Console, several, writing
+from hil.oracle import expected_outputs, reference_of
+from hil.project import modules_of
+from hil.render import bench_text, run_text, verify_text
+from hil.samples import RandomSamples, Sample, load_input, load_samples, random_sample
+from hil.verify import Oracle, verify
+from hilc.errors import InputError
+from hilc.ir import Array
+from hilc.library import ModelLibrary, Module, TensorInfo
+
+DEFAULT_SAMPLES = 10
+
+
+def run_command(args: argparse.Namespace, console: Console) -> int:
+    """One inference of each model of the image."""
+    board = load_board(args.board)
+    libraries = compiled_for(args, board)
+    images = modules_of(libraries)
+    given = _given_inputs(
+        args.input, {_word(images, module, t): t for module in images for t in module.inputs}
+    )
+    outputs: dict[str, Array] = {}
+    counts: dict[str, int] = {}
+    with opened(args, board, libraries, console) as device:
+        for module in images:
+            model = device[module.name]
+            random = random_sample(module.inputs, args.seed, 0)
+            for tensor in module.inputs:
+                word = _word(images, module, tensor)
+                if word not in given:
+                    console.log(f"input {word!r} is random, of seed {args.seed}")
+                model.set_input(tensor.name, given.get(word, random[tensor.name]))
+            counts[module.name] = device.count(model.run().ticks)
+            for tensor in module.outputs:
+                outputs[_word(images, module, tensor)] = model.get_output(tensor.name)
+        # The native board's time base is this machine's clock.
+        counter = "nanoseconds" if board.is_host else device.counter
+    if args.output:
+        with writing(args.output), open(args.output, "wb") as file:
+            np.savez(file, allow_pickle=False, **outputs)
+    data = {
+        "board": board.name,
+        "counter": counter,
+        "counts": counts,
+        "outputs": [
+            {
+                "name": name,
+                "shape": list(array.shape),
+                "dtype": array.dtype.name,
+                "values": _json_values(array),
+            }
+            for name, array in outputs.items()
+        ],
+    }
+    console.result(data, run_text(outputs, counts, counter))
+    return 0
+
+
+def _word(images: Sequence[Module], module: Module, tensor: TensorInfo) -> str:
+    """A tensor's name on the command line: with its model's when there are several."""
+    return tensor.name if len(images) == 1 else f"{module.name}/{tensor.name}"
+
+
+def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> dict[str, Array]:
+    given: dict[str, Array] = {}
+    for word in words:
+        # Both a tensor's name and a path may hold an equals sign: the longest known name wins.
+        name = max((name for name in tensors if word.startswith(f"{name}=")), key=len, default=None)
+        if name is None:
+            raise InputError(
+                f"--input {word!r} does not begin with the name of an input and '='",
+                f"the inputs are {', '.join(tensors)}",
+            )
+        if name in given:
+            raise InputError(f"the input {name!r} is given twice", "give it once")
+        given[name] = load_input(word[len(name) + 1 :], tensors[name])
+    return given
+
+
+def _json_values(array: Array) -> list[Any]:
+    """The values in C order; what JSON cannot say (NaN, infinity) is null."""
+    values: list[Any] = array.ravel().tolist()
+    if array.dtype.kind != "f":
+        return values
+    return [value if np.isfinite(value) else None for value in values]
+
+
+def verify_command(args: argparse.Namespace, console: Console) -> int:
+    """Each model of the image against its reference."""
+    if args.expect and not args.inputs:
+        raise InputError("--expect gives the outputs of inputs", "give those with --inputs F.npz")
+    if args.expect and (args.reference or args.per_layer):
+        option = "--reference" if args.reference else "--per-layer"
+        raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
+    board = load_board(args.board)
+    libraries = compiled_for(args, board)
+    images = modules_of(libraries)
+    if args.inputs and len(images) > 1:
+        raise InputError(
+            f"--inputs is for one model, and the image has {len(images)}", "verify them one by one"
+        )
+    # Whatever the user may have got wrong comes to light before the build.
+    checks = [
+        (module.name, samples, _oracle(args, library, module, len(samples)))
+        for library in libraries
+        for module in library.modules
+        for samples in [_samples(args, module)]
+    ]
+    reports = []
+    with opened(args, board, libraries, console) as device:
+        for name, samples, oracle in checks:
+            bar = console.progress(samples, f"{name} on {board.name}")
+            reports.append(
+                verify(device[name], bar, oracle, board=board.name, per_layer=args.per_layer)
+            )
+    data = several([report.json() for report in reports])
+    console.result(data, "\n\n".join(verify_text(report) for report in reports))
+    return 0 if all(report.match for report in reports) else 1
+
+
+def _samples(args: argparse.Namespace, module: Module) -> Sequence[Sample]:
+    if not args.inputs:
+        return RandomSamples(module.inputs, args.seed, args.samples or DEFAULT_SAMPLES)
+    samples = load_samples(args.inputs, module.inputs, "input")
+    if args.samples and args.samples > len(samples):
+        raise InputError(
+            f"{args.inputs} holds {len(samples)} samples, not {args.samples}", "lower --samples"
+        )
+    return samples[: args.samples]
+
+
+def _oracle(
+    args: argparse.Namespace, library: ModelLibrary, module: Module, samples: int
+) -> Oracle:
+    if args.expect:
+        return expected_outputs(args.expect, module, samples)
+    return reference_of(library, module, args.reference)
+
+
+def bench_command(args: argparse.Namespace, console: Console) -> int:
+    """What an inference of each model costs."""
+    board = load_board(args.board)
+    check_countable(board)
+    libraries = compiled_for(args, board)
+    with opened(args, board, libraries, console) as device:
+        reports = [
+            bench(device, module, runs=args.runs, seed=args.seed)
+            for module in modules_of(libraries)
+        ]
+    data = several([report.json() for report in reports])
+    console.result(
+        data, "\n\n".join(bench_text(report, per_layer=args.per_layer) for report in reports)
+    )
+    return 0

@@ -1,0 +1,88 @@
+"""Where a command's words go: data on stdout, logs and progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hilc.errors import InputError
+
+T = TypeVar("T")
+
+
+class Console:
+    """One command's output; with ``as_json`` stdout carries exactly one JSON object."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def result(self, data: Mapping[str, Any], text: str) -> None:
+        """The command's result, in the form that was asked for. Called once."""
+        if self.as_json:
+            json.dump(data, sys.stdout, indent=2, allow_nan=False)
+            sys.stdout.write("\n")
+        else:
+            sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+
+    def log(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def progress(self, items: Sequence[T], what: str) -> Iterable[T]:
+        """The items, with a progress bar when stderr is a terminal."""
+        if not sys.stderr.isatty():
+            return items
+        from tqdm import tqdm
+
+        bar: Iterable[T] = tqdm(items, desc=what, file=sys.stderr, leave=False)
+        return bar
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turns a failure to write ``path`` into an error for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}", "choose another place with -o"
+        ) from None
+
+
+def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
+    """Columns as wide as needed; a column of numbers is right-aligned."""
+    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    numeric = [
+        bool(rows) and all(isinstance(row[i], int | float | None) for row in rows)
+        for i in range(len(header))
+    ]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return str(value)
+
+
+def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """One JSON object for the results of an image's models: of one model, its result."""
+    return results[0] if len(results) == 1 else {"models": list(results)}

@@ -1,0 +1,218 @@
+"""Which tools there are, what each is for, and how to get the ones that are missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hilc
+from hil.errors import HilError
+from hilc import host, interpreter
+from hilc.ir import Graph, Node, Quant, Tensor
+
+_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
+_TIMEOUT_S = 20
+
+
+class InstallationError(HilError):
+    """This installation does not compute what it should."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something that the harness runs or imports."""
+
+    name: str
+    purpose: str
+    remedy: str
+    #: The emulated path (compile, build, QEMU, verify) does not work without it.
+    required: bool
+    #: Its version; None when it is missing. Raises nothing.
+    find: Callable[[], str | None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the doctor found of a tool."""
+
+    tool: Tool
+    version: str | None
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "name": self.tool.name,
+            "found": self.version is not None,
+            "version": self.version,
+            "required": self.tool.required,
+            "purpose": self.tool.purpose,
+            "remedy": self.tool.remedy,
+        }
+
+
+def diagnose() -> list[Finding]:
+    """Looks for every tool."""
+    return [Finding(tool, tool.find()) for tool in TOOLS]
+
+
+def missing_for_runner(runner: str) -> Tool | None:
+    """The tool that ``runner`` cannot do without, when it is missing."""
+    tool = next(tool for tool in TOOLS if tool.name == _RUNNER_TOOLS[runner])
+    return tool if tool.find() is None else None
+
+
+def self_test() -> str:
+    """Compiles a small model for this machine and compares it with the interpreter.
+
+    Says what it saw; raises :class:`~hilc.errors.HilError` when the results differ or the model
+    cannot be compiled.
+    """
+    if shutil.which("cc") is None:
+        return "not run, since there is no C compiler for this machine"
+    graph = _small_graph()
+    values = np.arange(-32, 32, dtype=np.int8).reshape(1, 64)
+    expected = interpreter.run(graph, {"x": values})["y"]
+    with host.load(hilc.compile(graph)) as model:
+        model.set_input("x", values)
+        model.run()
+        got = model.get_output("y")
+    if not np.array_equal(got, expected):
+        raise InstallationError(
+            f"a compiled model gives {got.tolist()}, the interpreter {expected.tolist()}",
+            "install this program again; is the host's C compiler sound?",
+        )
+    return "a model compiled for this machine equals the interpreter"
+
+
+def _small_graph() -> Graph:
+    """One fully connected layer, 64 to 8."""
+    weights = (np.arange(8 * 64) * 37 % 255 - 127).astype(np.int8).reshape(8, 64)
+    tensors = (
+        Tensor("x", (1, 64), "int8", Quant((0.05,), (-3,))),
+        Tensor("w", (8, 64), "int8", Quant((0.01,), (0,)), weights),
+        Tensor("b", (8,), "int32", Quant((0.0005,), (0,)), np.arange(8, dtype=np.int32) * 100),
+        Tensor("y", (1, 8), "int8", Quant((0.4,), (5,))),
+    )
+    node = Node(
+        "FULLY_CONNECTED",
+        ("x", "w", "b"),
+        ("y",),
+        {"activation": "NONE", "keep_num_dims": False},
+    )
+    return Graph("self_test", {t.name: t for t in tensors}, (node,), ("x",), ("y",))
+
+
+def _program(name: str) -> Callable[[], str | None]:
+    def find() -> str | None:
+        path = shutil.which(name)
+        return None if path is None else _first_version([path, "--version"])
+
+    return find
+
+
+def _package(name: str) -> Callable[[], str | None]:
+    def find() -> str | None:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+
+    return find
+
+
+def _program_or_package(name: str) -> Callable[[], str | None]:
+    """The program that a Python package brings, or the one on the path."""
+    return lambda: _package(name)() or _program(name)()
+
+
+def _newlib() -> str | None:
+    gcc = shutil.which("arm-none-eabi-gcc")
+    if gcc is None:
+        return None
+    # gcc prints the bare name of a file that it does not find.
+    library = Path(_output([gcc, "-mthumb", "-mcpu=cortex-m4", "-print-file-name=libc_nano.a"]))
+    return "installed" if library.is_absolute() and library.is_file() else None
+
+
+def _first_version(command: list[str]) -> str | None:
+    text = _output(command)
+    match = _VERSION.search(text)
+    return match[0] if match else None
+
+
+def _output(command: list[str]) -> str:
+    """What a program prints; nothing when it cannot run, which counts as missing."""
+    try:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return result.stdout.strip()
+
+
+#: The tool without which a runner cannot start a board.
+_RUNNER_TOOLS = {"native": "cc", "qemu": "qemu-system-arm"}
+
+TOOLS = (
+    Tool(
+        "arm-none-eabi-gcc",
+        "compiles models and firmware for Cortex-M",
+        "apt install gcc-arm-none-eabi, or Arm's GNU toolchain on PATH",
+        True,
+        _program("arm-none-eabi-gcc"),
+    ),
+    Tool(
+        "newlib-nano",
+        "the C library of the firmware",
+        "apt install libnewlib-arm-none-eabi",
+        True,
+        _newlib,
+    ),
+    Tool(
+        "qemu-system-arm",
+        "emulates the boards",
+        "apt install qemu-system-arm",
+        True,
+        _program("qemu-system-arm"),
+    ),
+    Tool("cmake", "builds firmware", "pip install cmake", True, _program_or_package("cmake")),
+    Tool("ninja", "builds firmware", "pip install ninja", True, _program_or_package("ninja")),
+    Tool(
+        "cc",
+        "the board `native`, and models in this process",
+        "apt install gcc",
+        False,
+        _program("cc"),
+    ),
+    Tool(
+        "ai-edge-litert",
+        "the reference `tflm`; without it `hilc` is compared with",
+        "pip install ai-edge-litert==1.2.0",
+        False,
+        _package("ai-edge-litert"),
+    ),
+    Tool(
+        "gdb-multiarch",
+        "debugging firmware by hand",
+        "apt install gdb-multiarch",
+        False,
+        _program("gdb-multiarch"),
+    ),
+)

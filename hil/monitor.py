@@ -1,0 +1,143 @@
+"""A console for a board's serial line: its logs and faults, and whatever else it prints.
+
+Only listens; so it can watch a board that nobody talks to, and it never disturbs one.
+"""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import serial
+from construct import ConstructError
+
+from hil.errors import LinkError
+from hil.rpc import codec, protocol
+from hil.rpc.codec import Frame
+from hil.rpc.protocol import Event, Kind
+
+#: That of every port of the firmware template.
+_BAUDRATE = 115200
+_WAIT_S = 0.1
+#: Text without a newline is shown when nothing follows it for this long.
+_IDLE_S = 0.3
+_TEXT = frozenset(string.printable.encode())
+
+
+@dataclass(frozen=True)
+class Line:
+    """Something that the board said."""
+
+    #: ``boot``, ``log``, ``fault``, ``text`` (not of our protocol) or ``noise``.
+    kind: str
+    text: str
+
+
+class Splitter:
+    """Bytes in, lines out: tells frames from text that another program prints."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._log = ""
+
+    def feed(self, data: bytes) -> list[Line]:
+        """What ``data`` completes."""
+        lines: list[Line] = []
+        self._pending += data
+        *segments, rest = bytes(self._pending).split(b"\0")
+        for segment in segments:
+            lines += self._segment(segment)
+        # A frame always holds bytes that are no text, so complete lines of text are no frame.
+        end = rest.rfind(b"\n") + 1
+        if end and _is_text(rest):
+            lines += _text_lines(rest[:end])
+            rest = rest[end:]
+        self._pending = bytearray(rest)
+        return lines
+
+    def flush(self) -> list[Line]:
+        """Text that waits for its newline; a frame that is still arriving stays."""
+        if not self._pending or not _is_text(self._pending):
+            return []
+        lines = _text_lines(bytes(self._pending))
+        self._pending.clear()
+        return lines
+
+    def _segment(self, segment: bytes) -> list[Line]:
+        if not segment:
+            return []
+        frame = codec.decode(segment)
+        if isinstance(frame, Frame):
+            return self._event(frame) if frame.kind == Kind.EVENT else []
+        if _is_text(segment):
+            return _text_lines(segment)
+        return [Line("noise", f"{len(segment)} bytes that are neither text nor a frame")]
+
+    def _event(self, frame: Frame) -> list[Line]:
+        try:
+            event = protocol.EVENTS[Event(frame.code)].parse(frame.payload)
+        except (ValueError, ConstructError):
+            return [Line("noise", f"an event {frame.code} that this version does not know")]
+        match frame.code:
+            case Event.LOG:
+                self._log += event.text.decode("utf-8", "replace")
+                if event.more:
+                    return []
+                text, self._log = self._log, ""
+                return [Line("log", line) for line in text.splitlines()]
+            case Event.BOOT:
+                return [Line("boot", f"the firmware started (protocol {event.version})")]
+            case Event.FAULT:
+                fields = ((name, value) for name, value in event.items() if name[0] != "_")
+                return [Line("fault", " ".join(f"{name}={value:#x}" for name, value in fields))]
+        return []
+
+
+def listen(
+    url: str, seconds: float | None, alive: Callable[[], None] = lambda: None
+) -> Iterator[tuple[float, Line]]:
+    """What the board at ``url`` says, with the seconds since the start.
+
+    Ends after ``seconds``, or never.
+    """
+    start = time.monotonic()
+    splitter = Splitter()
+    try:
+        with serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S) as port:
+            heard_s = start
+            while seconds is None or time.monotonic() - start < seconds:
+                # One byte at least, then all that is there: a line appears as soon as it came.
+                data = port.read(1)
+                data += port.read(port.in_waiting) if data else b""
+                now = time.monotonic()
+                if data:
+                    heard_s = now
+                lines = splitter.feed(data)
+                if now - heard_s > _IDLE_S:
+                    lines += splitter.flush()
+                yield from ((now - start, line) for line in lines)
+                if not data:
+                    alive()
+    except (serial.SerialException, OSError, ValueError) as error:
+        raise LinkError(
+            f"the link to {url} failed: {error}",
+            "check the cable, the address and that no other program uses the port",
+        ) from None
+
+
+def _is_text(data: bytes | bytearray) -> bool:
+    return all(byte in _TEXT or byte >= 0x80 for byte in data) and _decodes(data)
+
+
+def _decodes(data: bytes | bytearray) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text_lines(data: bytes) -> list[Line]:
+    return [Line("text", line) for line in data.decode("utf-8").splitlines() if line]

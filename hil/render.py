@@ -1,0 +1,162 @@
+"""Results as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hil.bench import BenchReport
+from hil.build import Firmware
+from hil.console import table
+from hil.verify import Difference, LayerReport, Report, TensorReport
+from hilc.ir import Array
+
+#: What must stand beside a count, so that nobody takes it for something else.
+COUNTER_NOTES = {
+    "instructions": "instructions (QEMU), not cycles",
+    "cycles": "cycles",
+    "nanoseconds": "ns of this machine's time",
+}
+_SHOWN_VALUES = 8
+_NAME_WIDTH = 60
+
+
+def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: str) -> str:
+    """The outputs in short, and what each model's inference took."""
+    rows = [
+        [name, array.dtype.name, _shape(array.shape), _values(array)]
+        for name, array in outputs.items()
+    ]
+    lines = [table(rows, ["output", "type", "shape", "values"])]
+    lines += [f"{name}: {count:,} {COUNTER_NOTES[counter]}" for name, count in counts.items()]
+    return "\n".join(lines)
+
+
+def verify_text(report: Report) -> str:
+    """The verdict, each output, and the first layer that differs."""
+    verdict = "match" if report.match else "DIFFER"
+    lines = [
+        f"{report.model} on {report.board}: {verdict} over {_plural(report.samples, 'sample')} "
+        f"in {report.seconds:.1f} s",
+        f"reference {report.reference_description}",
+        table(
+            [_tensor_row(output) for output in report.outputs],
+            ["output", "shape", "type", "mismatches", "max diff"],
+        ),
+    ]
+    lines += [
+        f"first difference in output {output.name}: {_difference(output.first)}"
+        for output in report.outputs
+        if output.first
+    ]
+    if report.layers is not None:
+        lines.append(_layers_line(report.layers))
+        layer = report.first_different_layer
+        if layer is not None:
+            lines.append(f"first layer that differs: {layer.index} {layer.op} {layer.name}")
+            lines += [f"  {t.name}: {_difference(t.first)}" for t in layer.outputs if t.first]
+    return "\n".join(lines)
+
+
+def bench_text(report: BenchReport, per_layer: bool) -> str:
+    """The figures, with a table of the layers when asked for."""
+    note = COUNTER_NOTES[report.counter]
+    lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, an inference"]
+    if len(set(report.counts)) > 1:
+        lines.append(
+            f"median of {len(report.counts)} runs, {min(report.counts):,} to {max(report.counts):,}"
+        )
+    lines.append(
+        table(
+            [
+                ["flash of the model (code, constants, glue)", report.model_flash_bytes],
+                ["flash of the firmware", report.firmware_flash_bytes],
+                ["workspace", report.workspace_bytes],
+                ["inputs and outputs", report.io_bytes],
+                ["static RAM of the firmware", report.ram_bytes],
+                ["stack, at its peak", report.stack_peak_bytes],
+            ],
+            ["memory", "bytes"],
+        )
+    )
+    if per_layer:
+        lines.append(
+            table(
+                [
+                    [index, layer.op, layer.macs, layer.count, layer.per_mac, _short(layer.name)]
+                    for index, layer in enumerate(report.layers)
+                ],
+                ["layer", "operator", "MACs", report.counter, "a MAC", "name"],
+            )
+        )
+    return "\n\n".join(lines)
+
+
+def build_text(firmware: Firmware) -> str:
+    """Where the firmware is and what it takes."""
+    sizes = firmware.sizes
+    lines = [f"{firmware.elf} (build {firmware.build_id})"]
+    if sizes.regions:
+        lines.append(
+            table(
+                [
+                    [use.name, use.used, use.size, f"{use.used / use.size:.1%}"]
+                    for use in sizes.regions
+                ],
+                ["memory", "used", "size", "full"],
+            )
+        )
+    rows: list[list[object]] = [["firmware", sizes.flash_bytes, sizes.ram_bytes, None]]
+    rows += [
+        [f"of it {name}", model.flash_bytes, model.workspace_bytes, model.constants_bytes]
+        for name, model in sizes.models.items()
+    ]
+    lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
+    lines.append(f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts")
+    return "\n\n".join(lines)
+
+
+def _layers_line(layers: tuple[LayerReport, ...]) -> str:
+    compared = [layer for layer in layers if layer.outputs]
+    matching = sum(layer.match for layer in compared)
+    line = f"{matching} of {_plural(len(compared), 'layer')} match"
+    rest = len(layers) - len(compared)
+    # A pass may make a layer whose result the model's own file does not have.
+    return f"{line}; {rest} exist in the compiled model only" if rest else line
+
+
+def _tensor_row(tensor: TensorReport) -> list[object]:
+    difference: object = tensor.max_abs_diff
+    if isinstance(difference, float):
+        difference = f"{difference:.3g}"
+    return [tensor.name, _shape(tensor.shape), tensor.dtype, tensor.mismatches, difference]
+
+
+def _difference(difference: Difference | None) -> str:
+    if difference is None:
+        return "none"
+    return (
+        f"sample {difference.sample}, element {list(difference.position)}: "
+        f"expected {difference.expected}, got {difference.got}"
+    )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _values(array: Array) -> str:
+    flat = array.ravel()
+    shown = " ".join(f"{value:.6g}" for value in flat[:_SHOWN_VALUES].astype(float))
+    if flat.size <= _SHOWN_VALUES:
+        return shown
+    return f"{shown} ... (largest {flat.max():.6g} at {int(flat.argmax())})"
+
+
+def _short(name: str) -> str:
+    """A layer's name in a table: a converter joins the names of all that it fused with ``;``."""
+    first = name.partition(";")[0]
+    return first if len(first) <= _NAME_WIDTH else f"...{first[-_NAME_WIDTH:]}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

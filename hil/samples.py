@@ -1,0 +1,183 @@
+"""Inputs for a model: random ones from a seed, or arrays from NPZ and NPY files.
+
+Everything from a file is checked against the model's tensors before a device sees it; what does not
+fit is an :class:`~hil.errors.InputError` that names file, array and remedy.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from hilc.errors import InputError
+from hilc.ir import Array
+from hilc.library import TensorInfo
+
+Sample = Mapping[str, Array]
+
+# int32 and int64 inputs are counts and indices as a rule, so they stay small; the narrow types are
+# quantised values and take their whole range.
+_INTEGER_RANGES = {
+    "int8": (-128, 127),
+    "uint8": (0, 255),
+    "int16": (-32768, 32767),
+    "int32": (-1000, 1000),
+    "int64": (-1000, 1000),
+}
+
+
+def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[str, Array]:
+    """Sample number ``index`` of the series ``seed``; it does not depend on the series' length.
+
+    Quantised types are uniform over all their values, floats are standard normal.
+    """
+    rng = np.random.default_rng([seed, index])
+    return {tensor.name: _random_array(rng, tensor) for tensor in tensors}
+
+
+class RandomSamples(Sequence[Sample]):
+    """The first ``count`` samples of the series ``seed``, made when asked for."""
+
+    def __init__(self, tensors: Sequence[TensorInfo], seed: int, count: int) -> None:
+        self._tensors = tensors
+        self._seed = seed
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        return random_sample(self._tensors, self._seed, index)
+
+
+def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
+    if tensor.dtype == "float32":
+        return rng.standard_normal(tensor.shape, dtype=np.float32)
+    if tensor.dtype == "bool":
+        return rng.integers(0, 1, tensor.shape, endpoint=True).astype(np.bool_)
+    low, high = _INTEGER_RANGES[tensor.dtype]
+    return rng.integers(low, high, tensor.shape, dtype=np.dtype(tensor.dtype), endpoint=True)
+
+
+def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> list[Sample]:
+    """The samples of an NPZ file: one array for each tensor, by its name.
+
+    An array has the tensor's shape behind a leading sample axis, or the tensor's own shape with the
+    samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages.
+    """
+    arrays = _load_npz(Path(path))
+    known = {tensor.name: tensor for tensor in tensors}
+    for name in arrays:
+        if name not in known:
+            raise InputError(
+                f"{path} holds an array {name!r}, which is no {role} of the model",
+                f"name the arrays {', '.join(known)}",
+            )
+    samples_by_name: dict[str, Array] = {}
+    for name, tensor in known.items():
+        if name not in arrays:
+            raise InputError(
+                f"{path} lacks an array for the model's {role} {name!r}",
+                f"it holds {', '.join(arrays) or 'nothing'}; name arrays as the model does",
+            )
+        samples_by_name[name] = _split_samples(arrays[name], tensor, f"{path}: array {name!r}")
+    counts = {name: len(array) for name, array in samples_by_name.items()}
+    if len(set(counts.values())) > 1:
+        raise InputError(
+            f"{path} holds different numbers of samples: "
+            + ", ".join(f"{name} {count}" for name, count in counts.items()),
+            "give every array the same length along its first axis",
+        )
+    count = next(iter(counts.values()), 0)
+    if count == 0:
+        raise InputError(f"{path} holds no sample", "give at least one")
+    return [{name: array[i] for name, array in samples_by_name.items()} for i in range(count)]
+
+
+def load_input(path: str | Path, tensor: TensorInfo) -> Array:
+    """One array of an NPY file, in the tensor's exact shape and type."""
+    samples = _split_samples(_load_npy(Path(path)), tensor, str(path))
+    if len(samples) != 1:
+        raise InputError(
+            f"{path} holds {len(samples)} samples for {tensor.name!r} but one inference takes one",
+            "use `hil verify --inputs F.npz` for several",
+        )
+    array: Array = samples[0]
+    return array
+
+
+def _split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
+    """The array as (samples, *tensor.shape)."""
+    if array.dtype != np.dtype(tensor.dtype):
+        raise InputError(
+            f"{where} is {array.dtype} but the model's {tensor.name!r} is {tensor.dtype}",
+            _dtype_hint(array, tensor),
+        )
+    shape = tensor.shape
+    if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
+        return array
+    if array.shape == shape:
+        return array[np.newaxis]
+    if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
+        return array[:, np.newaxis]
+    raise InputError(
+        f"{where} has shape {list(array.shape)} but the model's {tensor.name!r} has {list(shape)}",
+        f"give one sample as {list(shape)} or several as {['N', *shape]}".replace("'", ""),
+    )
+
+
+def _dtype_hint(array: Array, tensor: TensorInfo) -> str:
+    if tensor.scale is not None and np.issubdtype(array.dtype, np.floating):
+        return (
+            f"quantise it: numpy.round(x / {tensor.scale!r}) + {tensor.zero_point}, "
+            f"clipped, as {tensor.dtype}"
+        )
+    return f"convert it: array.astype(numpy.{tensor.dtype})"
+
+
+def _load_npz(path: Path) -> dict[str, Array]:
+    loaded = _load(path, "an NPZ file (numpy.savez)")
+    if isinstance(loaded, np.ndarray):
+        raise InputError(f"{path} is an NPY file with one array", "numpy.savez writes an NPZ")
+    with loaded:
+        arrays: dict[str, Array] = {}
+        for name in loaded.files:
+            try:
+                arrays[name] = loaded[name]
+            except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+                raise InputError(
+                    f"{path}: array {name!r} cannot be read: {error}",
+                    "arrays of Python objects are not read; save plain numbers",
+                ) from None
+        return arrays
+
+
+def _load_npy(path: Path) -> Array:
+    loaded = _load(path, "an NPY file (numpy.save)")
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise InputError(f"{path} is an NPZ file with several arrays", "numpy.save writes an NPY")
+    return loaded
+
+
+def _load(path: Path, what: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist", f"give {what}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder", f"give {what}") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} cannot be read: {error}", f"give {what}") from None

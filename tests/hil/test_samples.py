@@ -1,0 +1,164 @@
+"""Inputs: random series, NPZ and NPY files, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hil.errors import InputError
+from hil.samples import RandomSamples, load_input, load_samples, random_sample
+from hilc.library import TensorInfo
+
+
+def tensor(name: str, shape: tuple[int, ...], dtype: str = "int8") -> TensorInfo:
+    quantised = dtype in ("int8", "uint8")
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return TensorInfo(name, name, shape, dtype, 0.5 if quantised else None, 3, size, None)
+
+
+X = tensor("x", (1, 2, 3))
+Y = tensor("y", (4,), "float32")
+
+
+def test_random_int8_takes_every_value() -> None:
+    values = random_sample([tensor("x", (1, 20000))], seed=1, index=0)["x"]
+    assert values.dtype == np.int8
+    counts = np.bincount(values.ravel().astype(int) + 128, minlength=256)
+    assert counts.min() > 30
+    assert counts.max() < 160
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "float32", "bool"])
+def test_random_has_shape_and_type(dtype: str) -> None:
+    values = random_sample([tensor("x", (2, 50), dtype)], seed=0, index=0)["x"]
+    assert values.shape == (2, 50)
+    assert values.dtype == np.dtype(dtype)
+    assert len(np.unique(values)) > 1
+
+
+def test_random_floats_are_standard_normal() -> None:
+    values = random_sample([tensor("x", (10000,), "float32")], seed=0, index=0)["x"]
+    assert abs(values.mean()) < 0.05
+    assert abs(values.std() - 1) < 0.05
+
+
+def test_series_depend_on_seed_and_index_only() -> None:
+    few, many = RandomSamples([X], 7, 2), RandomSamples([X], 7, 5)
+    assert len(many) == 5
+    assert (few[1]["x"] == many[1]["x"]).all()
+    assert (many[0]["x"] != many[1]["x"]).any()
+    assert (RandomSamples([X], 8, 1)[0]["x"] != few[0]["x"]).any()
+    assert [s["x"].tolist() for s in many][1:3] == [s["x"].tolist() for s in many[1:3]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    [((1, 2, 3), 1), ((5, 2, 3), 5), ((4, 1, 2, 3), 4), ((1, 1, 2, 3), 1)],
+)
+def test_forms_of_samples(tmp_path: Path, shape: tuple[int, ...], count: int) -> None:
+    array = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
+    np.savez(tmp_path / "a.npz", x=array)
+    samples = load_samples(tmp_path / "a.npz", [X], "input")
+    assert len(samples) == count
+    assert all(sample["x"].shape == X.shape for sample in samples)
+    assert np.concatenate([s["x"].ravel() for s in samples]).tolist() == array.ravel().tolist()
+
+
+def test_several_inputs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.ones((3, 2, 3), np.int8), y=np.ones((3, 4), np.float32))
+    samples = load_samples(tmp_path / "a.npz", [X, Y], "input")
+    assert [sorted(sample) for sample in samples] == [["x", "y"]] * 3
+
+
+def _x(**arrays: np.ndarray) -> dict[str, np.ndarray]:
+    return {"x": np.zeros((1, 2, 3), np.int8), **arrays}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "fact"),
+    [
+        ({}, "lacks an array for the model's input 'x'"),
+        (_x(z=np.zeros(1)), "holds an array 'z', which is no input"),
+        ({"x": np.zeros((2, 3), np.int8)}, "has shape [2, 3] but the model's 'x' has [1, 2, 3]"),
+        ({"x": np.zeros((3, 2, 2), np.int8)}, "has shape [3, 2, 2]"),
+        ({"x": np.zeros((2, 2, 2, 3), np.int8)}, "has shape [2, 2, 2, 3]"),
+        ({"x": np.zeros((1, 2, 3), np.float32)}, "is float32 but the model's 'x' is int8"),
+        ({"x": np.zeros((1, 2, 3), np.uint8)}, "is uint8 but the model's 'x' is int8"),
+        ({"x": np.zeros((0, 2, 3), np.int8)}, "holds no sample"),
+        ({"x": np.array([{}], dtype=object)}, "array 'x' cannot be read"),
+    ],
+)
+def test_wrong_arrays(tmp_path: Path, arrays: dict[str, np.ndarray], fact: str) -> None:
+    path = tmp_path / "bad.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(InputError) as caught:
+        load_samples(path, [X], "input")
+    assert str(path) in caught.value.fact
+    assert fact in caught.value.fact
+    assert caught.value.hint
+
+
+def test_numbers_of_samples_differ(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.ones((3, 2, 3), np.int8), y=np.ones((2, 4), np.float32))
+    with pytest.raises(InputError, match="different numbers of samples: x 3, y 2"):
+        load_samples(tmp_path / "a.npz", [X, Y], "input")
+
+
+def _truncated(path: Path) -> None:
+    np.savez(path, x=np.zeros((1, 2, 3), np.int8))
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def _corrupted(path: Path) -> None:
+    np.savez(path, x=np.arange(6, dtype=np.int8).reshape(1, 2, 3))
+    data = bytearray(path.read_bytes())
+    data[data.index(bytes(range(6)))] ^= 0xFF
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "fact"),
+    [
+        (lambda path: None, "does not exist"),
+        (lambda path: path.mkdir(), "is a folder"),
+        (lambda path: path.write_bytes(b""), "cannot be read"),
+        (lambda path: path.write_text("hello"), "cannot be read"),
+        (_truncated, "cannot be read"),
+        (_corrupted, "array 'x' cannot be read"),
+        (lambda path: np.save(path.open("wb"), np.zeros(3)), "is an NPY file"),
+    ],
+    ids=["missing", "folder", "empty", "text", "truncated", "corrupted", "npy"],
+)
+def test_files_that_are_no_npz(tmp_path: Path, make: object, fact: str) -> None:
+    path = tmp_path / "f.npz"
+    make(path)  # type: ignore[operator]
+    with pytest.raises(InputError, match=fact):
+        load_samples(path, [X], "input")
+
+
+def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "f.npy"
+    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_input(path, X)
+
+
+def test_load_input(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(6, dtype=np.int8).reshape(1, 2, 3))
+    assert load_input(path, X).tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    np.save(path, np.zeros((2, 2, 3), np.int8))
+    with pytest.raises(InputError, match="holds 2 samples"):
+        load_input(path, X)
+    np.savez(tmp_path / "x.npz", x=np.zeros(3))
+    with pytest.raises(InputError, match="is an NPZ file"):
+        load_input(tmp_path / "x.npz", X)
+
+
+def test_a_float_for_a_quantised_input_says_how_to_quantise(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 2, 3)))
+    with pytest.raises(InputError) as caught:
+        load_input(tmp_path / "x.npy", X)
+    assert "/ 0.5) + 3" in caught.value.hint

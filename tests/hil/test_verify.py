@@ -1,0 +1,183 @@
+"""The comparison, on models made of given numbers: what counts as equal and what is reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from hil.errors import InputError
+from hil.render import verify_text
+from hil.verify import FLOAT_RTOL, Oracle, Report, verify
+from hilc.library import Layer, TensorInfo
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def info(name: str, array: np.ndarray) -> TensorInfo:
+    return TensorInfo(name, name, array.shape, array.dtype.name, None, None, array.nbytes, None)
+
+
+@dataclass
+class GivenModel:
+    """Answers with given tensors: output ``y``, layers ``a`` and ``y``; inputs vanish in a run."""
+
+    tensors: Arrays
+    name: str = "given"
+    x: np.ndarray | None = None
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        return (info("x", np.zeros(2, np.int8)),)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        return (info("y", self.tensors["y"]),)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return tuple(
+            Layer(f"layer_{name}", "ADD", "f", (), (info(name, array),), macs=0)
+            for name, array in self.tensors.items()
+        )
+
+    def set_input(self, name: str | int, array: np.ndarray) -> None:
+        assert name == "x"
+        self.x = array
+
+    def _consume_inputs(self) -> None:
+        assert self.x is not None, "the inputs were not set again"
+        self.x = None
+
+    def run(self) -> None:
+        self._consume_inputs()
+
+    def get_output(self, name: str | int) -> np.ndarray:
+        return self.tensors[str(name)]
+
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[np.ndarray]]]:
+        self._consume_inputs()
+        for layer, array in zip(self.layers, self.tensors.values(), strict=True):
+            yield layer, [array]
+
+
+SAMPLE = {"x": np.zeros(2, np.int8)}
+
+
+def compare(got: Arrays, expected: Arrays, samples: int = 1, per_layer: bool = True) -> Report:
+    return verify(
+        GivenModel(got),
+        [SAMPLE] * samples,
+        Oracle("given", "given numbers", lambda index, sample: expected),
+        board="none",
+        per_layer=per_layer,
+    )
+
+
+def i8(*values: int) -> np.ndarray:
+    return np.array(values, np.int8)
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+BIG = 2.0**20
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "mismatches", "max_abs_diff"),
+    [
+        (i8(1, 2, 3), i8(1, 2, 3), 0, 0),
+        (i8(1, 2, 3), i8(1, 2, 4), 1, 1),
+        (i8(-128, 0), i8(127, 1), 2, 255),
+        (np.array([2**62], np.int64), np.array([2**62 + 1], np.int64), 1, 0),
+        (np.array([True, False]), np.array([True, True]), 1, 1),
+        (f32(1, -2), f32(1, -2), 0, 0),
+        # The tolerance is relative to the tensor's largest magnitude, so 0 may become 1e-5 * BIG.
+        (f32(BIG, 0), f32(BIG, FLOAT_RTOL * BIG * 0.99), 0, FLOAT_RTOL * BIG * 0.99),
+        (f32(BIG, 0), f32(BIG, FLOAT_RTOL * BIG * 1.01), 1, FLOAT_RTOL * BIG * 1.01),
+        (f32(0, 0), f32(0, 1e-30), 1, 1e-30),
+        (f32(np.nan, 1), f32(np.nan, 1), 0, 0),
+        (f32(np.inf, -np.inf), f32(np.inf, -np.inf), 0, 0),
+        (f32(np.nan, 1), f32(0, 1), 1, None),
+        (f32(1, 1), f32(np.nan, 1), 1, None),
+        (f32(np.inf, 1), f32(-np.inf, 1), 1, None),
+        (f32(3, 1), f32(np.inf, 1), 1, None),
+    ],
+)
+def test_what_counts_as_different(
+    expected: np.ndarray, got: np.ndarray, mismatches: int, max_abs_diff: float | None
+) -> None:
+    report = compare({"y": got}, {"y": expected}, per_layer=False)
+    output = json.loads(json.dumps(report.json(), allow_nan=False))["outputs"][0]
+    assert output["mismatches"] == mismatches
+    assert report.match == (mismatches == 0)
+    if max_abs_diff is None:
+        assert output["max_abs_diff"] is None
+    else:
+        assert output["max_abs_diff"] == pytest.approx(max_abs_diff, rel=1e-6)
+
+
+def test_json_is_the_contract() -> None:
+    report = compare({"y": i8(1, 5, 3)}, {"y": i8(1, 2, 3)}, samples=3, per_layer=False).json()
+    assert report.pop("seconds") >= 0
+    assert report == {
+        "model": "given",
+        "board": "none",
+        "samples": 3,
+        "reference": "given",
+        "reference_description": "given numbers",
+        "match": False,
+        "outputs": [
+            {"name": "y", "shape": [3], "dtype": "int8", "mismatches": 3, "max_abs_diff": 3}
+        ],
+        "first_difference": {
+            "tensor": "y",
+            "sample": 0,
+            "position": [1],
+            "expected": 2,
+            "got": 5,
+        },
+    }
+
+
+def test_the_first_layer_that_differs_is_named() -> None:
+    got = {"a": np.array([[1, 2], [3, 9]], np.int8), "y": i8(4)}
+    expected = {"a": np.array([[1, 2], [3, 4]], np.int8), "y": i8(7)}
+    report = compare(got, expected)
+    assert report.json()["first_different_layer"] == {
+        "index": 0,
+        "name": "layer_a",
+        "op": "ADD",
+        "tensor": "a",
+        "sample": 0,
+        "position": [1, 1],
+        "expected": 4,
+        "got": 9,
+    }
+    assert "first layer that differs: 0 ADD layer_a" in verify_text(report)
+    assert "0 of 2 layers match" in verify_text(report)
+
+
+def test_a_layer_alone_makes_a_mismatch() -> None:
+    """A saturated output hides a wrong layer; that is what comparing layers is for."""
+    report = compare({"a": i8(1), "y": i8(127)}, {"a": i8(2), "y": i8(127)})
+    assert report.outputs[0].mismatches == 0
+    assert not report.match
+
+
+def test_what_the_reference_does_not_have_is_said() -> None:
+    report = compare({"made_by_a_pass": i8(1), "y": i8(1)}, {"y": i8(1)})
+    assert report.match
+    layers = report.json()["layers"]
+    assert [layer["uncompared"] for layer in layers] == [["made_by_a_pass"], []]
+    assert "1 of 1 layer match; 1 exist in the compiled model only" in verify_text(report)
+
+
+def test_a_reference_of_another_model() -> None:
+    with pytest.raises(InputError, match="is int8\\[2\\] but the compiled model's is int8\\[3\\]"):
+        compare({"y": i8(1, 2, 3)}, {"y": i8(1, 2)})
