@@ -44,8 +44,9 @@ try() {
 version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 
 choose_python() {
-    local candidate version seen=""
-    for candidate in ${PYTHON:-python3 python3.12 python3.11 python3.10}; do
+    local candidate version seen="" candidates=(python3 python3.12 python3.11 python3.10)
+    [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+    for candidate in "${candidates[@]}"; do
         version=$(version_of "$candidate") || continue
         case $version in
             3.10 | 3.11 | 3.12)
@@ -55,7 +56,7 @@ choose_python() {
         esac
         seen="$seen $candidate is $version;"
     done
-    fail "no Python from 3.10 to 3.12 found (${seen:-tried ${PYTHON:-python3};}" \
+    fail "no Python from 3.10 to 3.12 found:${seen:-tried ${PYTHON:-python3};}" \
         "the reference interpreter, ai-edge-litert 1.2.0, exists for these versions only); install" \
         "one and say 'make PYTHON=/path/to/python3.12 ...'"
 }
