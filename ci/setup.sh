@@ -54,10 +54,10 @@ choose_python() {
                 return
                 ;;
         esac
-        seen="$seen $candidate is $version;"
+        seen="${seen:+$seen,} $candidate is $version"
     done
-    fail "no Python from 3.10 to 3.12 found:${seen:-tried ${PYTHON:-python3};}" \
-        "the reference interpreter, ai-edge-litert 1.2.0, exists for these versions only); install" \
+    fail "no Python from 3.10 to 3.12 found:${seen:- tried ${candidates[*]}}" \
+        "the reference interpreter, ai-edge-litert 1.2.0, exists for these versions only; install" \
         "one and say 'make PYTHON=/path/to/python3.12 ...'"
 }
 
