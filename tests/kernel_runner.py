@@ -1,6 +1,6 @@
 """Runs C kernels on the host, many cases in one program, under the address and UB sanitizers.
 
-A :class:`Case` is a kernel call as an operator's ``emit`` returns it, with the arrays to call it on::
+A :class:`Case` is a kernel call as an operator's ``emit`` returns it, with arrays to call it on::
 
     (out,), (other,) = run([Case(call, [x], [((1, 4, 4, 8), "int8")]), Case(...)])
 
@@ -88,7 +88,7 @@ def run(cases: Sequence[Case], *, flags: Sequence[str] = ("-O1", *SANITIZERS)) -
         (folder / "inputs").write_bytes(b"".join(x.tobytes() for c in cases for x in c.inputs))
         include = data_dir("runtime") / "include"
         command = [
-            _compiler(), *WARNINGS, *flags, f"-I{include}", "cases.c", "-lm", "-o", "cases",
+            compiler(), *WARNINGS, *flags, f"-I{include}", "cases.c", "-lm", "-o", "cases",
         ]  # fmt: skip
         _checked(command, folder)
         _checked(["./cases", "inputs", "outputs"], folder)
@@ -96,7 +96,8 @@ def run(cases: Sequence[Case], *, flags: Sequence[str] = ("-O1", *SANITIZERS)) -
 
 
 @functools.cache
-def _compiler() -> str:
+def compiler() -> str:
+    """The host C compiler."""
     for name in ("gcc", "clang", "cc"):
         if path := shutil.which(name):
             return path
@@ -147,7 +148,10 @@ def _parameters(case: Case) -> list[tuple[str, str]]:
         ("const " + t[:-2] + " *const *" if t.endswith("[]") else f"const {t} *", f"in{i}")
         for i, t in enumerate(kernel.inputs)
     ]
-    found += [(f"{t} *", f"out{i}") for i, t in enumerate(kernel.outputs)]
+    found += [
+        (t[:-2] + " *const *" if t.endswith("[]") else f"{t} *", f"out{i}")
+        for i, t in enumerate(kernel.outputs)
+    ]
     if kernel.scratch != "0":
         found.append(("void *", "scratch"))
     return found
@@ -185,7 +189,11 @@ def _case(index: int, case: Case) -> str:
     if kernel.inputs and kernel.inputs[0].endswith("[]"):
         lines.append(f"    const {kernel.inputs[0][:-2]} *const xs[] = {{{', '.join(arguments)}}};")
         arguments = ["xs"]
-    arguments += [f"y{i}" for i in range(len(case.outputs))]
+    results = [f"y{i}" for i in range(len(case.outputs))]
+    if kernel.outputs[0].endswith("[]"):
+        lines.append(f"    {kernel.outputs[0][:-2]} *const ys[] = {{{', '.join(results)}}};")
+        results = ["ys"]
+    arguments += results
     if kernel.scratch != "0":
         lines.append(f"    void *scratch = block(0, {case.call.scratch_bytes});")
         arguments.append("scratch")

@@ -1,7 +1,7 @@
 """CONCATENATION, PACK and SPLIT: tensors of any type joined and cut along an axis.
 
 Attributes: ``axis`` (CONCATENATION, PACK), ``activation`` (CONCATENATION: only "NONE"),
-``values_count`` (PACK), ``num_splits`` (SPLIT). SPLIT's inputs are the constant axis and the tensor.
+``values_count`` (PACK), ``num_splits`` (SPLIT). SPLIT takes the constant axis, then the tensor.
 """
 
 from __future__ import annotations

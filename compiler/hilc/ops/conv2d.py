@@ -39,6 +39,12 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     return [(shape, ops.x.dtype)]
 
 
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    ops, _ = _operands(node, ins)
+    if ops.x.dtype == "int8":
+        linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+
+
 def _reference(
     node: Node,
     ins: Sequence[Tensor | None],
@@ -135,4 +141,4 @@ def window_fields(x: Tensor, window: geometry.Window) -> dict[str, FieldValue]:
     }
 
 
-CONV_2D = OpDef(_infer, _reference, _emit)
+CONV_2D = OpDef(_infer, _reference, _emit, check=_check)

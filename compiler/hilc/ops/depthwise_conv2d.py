@@ -45,6 +45,12 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     return [(shape, ops.x.dtype)]
 
 
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    ops, _, _ = _operands(node, ins)
+    if ops.x.dtype == "int8":
+        linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+
+
 def _reference(
     node: Node,
     ins: Sequence[Tensor | None],
@@ -101,4 +107,4 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     return KernelCall(kernels()[f"hil_depthwise_conv2d_{suffix}"], fields, macs=macs)
 
 
-DEPTHWISE_CONV_2D = OpDef(_infer, _reference, _emit)
+DEPTHWISE_CONV_2D = OpDef(_infer, _reference, _emit, check=_check)

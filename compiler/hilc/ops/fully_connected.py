@@ -44,6 +44,12 @@ def _requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Req
     return linear.requantization(node, factors, out)
 
 
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    ops = _operands(node, ins)
+    if ops.x.dtype == "int8":
+        _requantization(node, ops, outs[0])
+
+
 def _reference(
     node: Node,
     ins: Sequence[Tensor | None],
@@ -77,4 +83,4 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     return KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)
 
 
-FULLY_CONNECTED = OpDef(_infer, _reference, _emit)
+FULLY_CONNECTED = OpDef(_infer, _reference, _emit, check=_check)

@@ -15,6 +15,11 @@ from hilc.errors import ModelError
 from hilc.ir import Array, Node
 
 
+#: Windows may reach far beyond a small image (dilated filters do), but not without bound: the
+#: reference makes the padding real.
+MAX_PADDED_SIZE = 1 << 20
+
+
 @dataclass(frozen=True)
 class Axis:
     """One spatial axis of a sliding window."""
@@ -45,6 +50,12 @@ class Window:
 
     h: Axis
     w: Axis
+
+    @property
+    def padded_size(self) -> int:
+        """Positions of the image with all its padding."""
+        h, w = self.h, self.w
+        return (h.in_size + h.pad_before + h.pad_after) * (w.in_size + w.pad_before + w.pad_after)
 
     @property
     def padded(self) -> bool:
@@ -116,7 +127,13 @@ def window(node: Node, in_shape: tuple[int, ...], filter_h: int, filter_w: int) 
             )
         before = pad_before(in_size, filter_size, stride, dilation, pad)
         axes.append(Axis(in_size, filter_size, stride, dilation, out_size, before))
-    return Window(*axes)
+    result = Window(*axes)
+    if result.padded_size > max(MAX_PADDED_SIZE, in_shape[1] * in_shape[2]):
+        raise ModelError(
+            f"{node.op} {node.name!r} pads an image of {in_shape[1]} x {in_shape[2]} to "
+            f"{result.padded_size} positions; its filter or dilation cannot be meant"
+        )
+    return result
 
 
 def patches(x: Array, window: Window, fill: float) -> Array:

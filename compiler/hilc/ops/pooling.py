@@ -79,12 +79,14 @@ def _reference(
         pooled = patches(x, place, lowest).max((3, 4))
     else:
         inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), place, 0).sum((3, 4))
-        wide = x.astype(np.int64 if out.dtype == "int8" else np.float32)
-        total = patches(wide, place, 0).sum((3, 4))
         if out.dtype == "int8":
+            total = patches(x.astype(np.int64), place, 0).sum((3, 4))
             # Half away from zero.
             pooled = np.sign(total) * ((np.abs(total) + inside // 2) // inside)
         else:
+            # One value after another, as the reference adds.
+            taps = patches(x, place, 0).transpose(3, 4, 0, 1, 2, 5)
+            total = sum(taps.reshape(-1, *taps.shape[2:]), np.float32(0))
             pooled = total / inside.astype(np.float32)
     low, high = _clamp(node, out)
     return [np.clip(pooled, low, high).astype(dtype)]

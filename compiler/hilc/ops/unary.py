@@ -160,7 +160,10 @@ def _rounded_function(
             x = in_scale * (_ALL_INT8 - quantization(node, source)[1]).astype(np.float32)
             y = function(x) * (np.float32(1) / out_scale)
         rounded = np.copysign(np.floor(np.abs(y.astype(np.float64)) + 0.5), y)
-        return np.clip(rounded + quantization(node, target)[1], -128, 127).astype(np.int64)
+        shifted: Int64Array = np.clip(
+            rounded + quantization(node, target)[1], -128, 127
+        ).astype(np.int64)
+        return shifted
 
     return values
 
