@@ -8,12 +8,14 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from tflite_builder import ModelBuilder
 
 from hilc.ir import Array, Node, Quant, Tensor
 from hilc.ops import OPS
-from tflite_builder import ModelBuilder
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+# How an operator states that it has no bias; the reference's CONV_2D always has one.
+_WITHOUT_BIAS = {"DEPTHWISE_CONV_2D": ("x", "w"), "FULLY_CONNECTED": ("x", "w", "")}
 _CHANNEL_AXIS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 
 
@@ -52,7 +54,7 @@ class Layer:
 
 
 def random_layer(rng: np.random.Generator, op: str, dtype: str, explicit_padding: bool) -> Layer:
-    """A layer of ``op``; padding may be explicit, which TFLite cannot state, where that is wanted."""
+    """A layer of ``op``, where wanted with explicit padding, which TFLite cannot state."""
     x_shape, w_shape, attrs = _shapes(rng, op, explicit_padding)
     attrs["activation"] = str(rng.choice(ACTIVATIONS))
     return make_layer(rng, op, dtype, x_shape, w_shape, attrs)
@@ -68,8 +70,8 @@ def make_layer(
 ) -> Layer:
     """A layer of the given shapes with random values and quantisation."""
     channels = w_shape[_CHANNEL_AXIS[op]]
-    with_bias = rng.random() < 0.8
-    node = Node(op, ("x", "w", "b" if with_bias else ""), ("y",), attrs)
+    inputs = ("x", "w", "b") if rng.random() < 0.8 else _WITHOUT_BIAS.get(op, ("x", "w", "b"))
+    node = Node(op, inputs, ("y",), attrs)
     if dtype == "float32":
         x = rng.standard_normal(x_shape).astype(np.float32)
         tensors = _float_tensors(rng, x_shape, w_shape, channels)
@@ -78,7 +80,8 @@ def make_layer(
         if rng.random() < 0.1:
             x[...] = rng.choice([-128, 127])
         tensors = _int8_tensors(rng, x_shape, w_shape, channels, _CHANNEL_AXIS[op])
-    ins = (*tensors[:2], tensors[2] if with_bias else None)
+    by_name = {tensor.name: tensor for tensor in tensors[:3]}
+    ins = tuple(by_name.get(name) for name in node.inputs)
     ((shape, _),) = OPS[op].infer(node, ins)
     return Layer(node, ins, Tensor("y", shape, dtype, tensors[3]), x)
 
@@ -160,10 +163,12 @@ def _int8_tensors(
     def per_tensor(scale: np.float32) -> Quant:
         return Quant((float(scale),), (zero_point(),))
 
+    b_scale = (x_scale * w_scale).astype(np.float32)
+    b_quant = Quant(tuple(map(float, b_scale)), (0,) * scales)
     w_quant = Quant(tuple(map(float, w_scale)), (0,) * scales, channel_axis if scales > 1 else 0)
     return (
         Tensor("x", tuple(x_shape), "int8", per_tensor(x_scale)),
         Tensor("w", tuple(w_shape), "int8", w_quant, weights),
-        Tensor("b", (channels,), "int32", data=bias),
+        Tensor("b", (channels,), "int32", b_quant, bias),
         per_tensor(out_scale),
     )

@@ -1,4 +1,4 @@
-"""Quantised arithmetic in Python against the shared vectors (its twin in C: tests/c/test_quant.py)."""
+"""Quantised arithmetic in Python against the shared vectors; tests/c/test_quant.py is its twin."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import runpy
 
 import numpy as np
 import pytest
+from vector_files import vector_file
 
 from hilc import quant
-from vector_files import vector_file
 
 VECTORS = json.loads(vector_file("quant.json").read_text(encoding="utf-8"))
 

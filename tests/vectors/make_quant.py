@@ -1,4 +1,4 @@
-"""Writes quant.json, which the Python and the C arithmetic are tested on: ``make_quant.py --update``.
+"""Writes quant.json, the vectors that the arithmetic in Python and C is tested on (``--update``).
 
 The expected values come from gemmlowp's definitions in whole numbers of any size, written down here
 apart from the code under test: C's division truncates, a mask tells the remainder, and so on.

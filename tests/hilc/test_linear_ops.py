@@ -1,0 +1,173 @@
+"""Convolutions and fully connected layers: numpy against the reference run time, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from linear_layers import Layer, make_layer, random_layer
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.importer import load_model
+from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ops import OPS
+
+OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+def litert(layer: Layer) -> Array:
+    interpreter = Interpreter(
+        model_content=layer.tflite(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], layer.x)
+    interpreter.invoke()
+    result: Array = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return result
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("op", OPERATORS)
+def test_reference_equals_litert(op, dtype):
+    rng = np.random.default_rng([1, OPERATORS.index(op), dtype == "int8"])
+    for _ in range(60):
+        layer = random_layer(rng, op, dtype, explicit_padding=False)
+        # Floats, too, are equal to the last bit: the order of the additions is the same.
+        np.testing.assert_array_equal(
+            layer.reference(), litert(layer), err_msg=f"{layer.ins} {dict(layer.node.attrs)}"
+        )
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_layers_import_as_they_were_written(op):
+    rng = np.random.default_rng([2, OPERATORS.index(op)])
+    layer = random_layer(rng, op, "int8", explicit_padding=False)
+    graph = load_model(layer.tflite(), name="layer")
+    (node,) = graph.nodes
+    assert node.op == op
+    assert graph.ins(node) == layer.ins
+    assert graph.outs(node) == (layer.out,)
+    assert layer.node.attrs.items() <= node.attrs.items()
+
+
+@pytest.mark.parametrize("op", ["FULLY_CONNECTED", "CONV_2D"])
+def test_product_of_per_tensor_scales_has_the_precision_of_the_reference(op):
+    """Fully connected layers multiply the scales in float32, convolutions in double.
+
+    With an output scale that makes the multiplier nearly 1/64, sums lie so close to ties that the
+    last bits of the mantissa show.
+    """
+    rng = np.random.default_rng(8)
+    attrs: dict[str, Any] = {"activation": "NONE"}
+    x_shape, w_shape = (64, 16), (32, 16)
+    if op == "CONV_2D":
+        attrs |= dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
+        attrs |= {"padding": "VALID"}
+        x_shape, w_shape = (64, 1, 1, 16), (32, 1, 1, 16)
+    precisions_differ = 0
+    for _ in range(10):
+        layer = make_layer(rng, op, "int8", x_shape, w_shape, attrs)
+        x_scale = np.float32(rng.uniform(0.01, 0.1))
+        w_scale = np.float32(rng.uniform(0.001, 0.01))
+        product = x_scale * w_scale
+        scales = {"x": x_scale, "w": w_scale, "b": product, "y": product * 64}
+        quants = {name: Quant((float(scale),), (0,)) for name, scale in scales.items()}
+        ins = [replace(t, quant=quants[t.name]) for t in layer.ins if t is not None]
+        ins[2:] = [replace(b, data=np.zeros_like(b.data)) for b in ins[2:]]
+        layer = replace(
+            layer,
+            node=replace(layer.node, inputs=layer.node.inputs[: len(ins)]),
+            ins=tuple(ins),
+            out=replace(layer.out, quant=quants["y"]),
+        )
+        np.testing.assert_array_equal(layer.reference(), litert(layer))
+        precisions_differ += float(x_scale) * float(w_scale) != float(product)
+    assert precisions_differ >= 5
+
+
+def conv(**changes: Any) -> tuple[Node, list[Tensor | None]]:
+    """A valid convolution with some of ``x``, ``w``, ``b`` and the attributes replaced."""
+    x = Tensor("x", (1, 5, 5, 2), "int8", Quant((0.5,), (3,)))
+    weights = np.ones((3, 2, 2, 2), np.int8)
+    w = Tensor("w", weights.shape, "int8", Quant((0.1, 0.2, 0.3), (0, 0, 0), 0), weights)
+    b = Tensor("b", (3,), "int32", data=np.zeros(3, np.int32))
+    attrs = {
+        "stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1,
+        "padding": "VALID", "activation": "NONE",
+    }  # fmt: skip
+    ins = [replace(t, **changes.pop(t.name, {})) for t in (x, w, b)]
+    return Node("CONV_2D", ("x", "w", "b"), ("y",), attrs | changes), ins
+
+
+def array(shape: tuple[int, ...], dtype: str, value: int = 1) -> dict[str, Any]:
+    return {"shape": shape, "dtype": dtype, "data": np.full(shape, value, dtype)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"x": {"shape": (5, 5, 2)}}, ModelError, "not of 4 dimensions"),
+        ({"x": {"shape": (1, 5, 5, 3)}}, ModelError, "3 input channels for filters of 2"),
+        ({"x": {"shape": (1, 5, 5, 4)}}, UnsupportedError, "grouped convolution"),
+        ({"x": {"shape": (1, 1, 5, 2)}}, ModelError, "does not fit"),
+        ({"x": {"dtype": "int16"}}, UnsupportedError, "int16"),
+        ({"x": {"dtype": "float32", "quant": None}}, UnsupportedError, "float32 activations with"),
+        ({"x": {"quant": None}}, ModelError, "without quantisation"),
+        ({"w": {"quant": None}}, ModelError, "'w' without quantisation"),
+        ({"w": {"data": None}}, UnsupportedError, "only known at run time"),
+        ({"w": {"quant": Quant((0.1,), (4,))}}, UnsupportedError, "zero point other than 0"),
+        ({"w": {"quant": Quant((0.1, 0.2), (0, 0))}}, ModelError, "2 scales along axis 0, not 3"),
+        ({"w": {"quant": Quant((1.0,) * 3, (0,) * 3, 3)}}, ModelError, "along axis 3"),
+        ({"w": array((3, 4), "int8")}, ModelError, "not of 4 dimensions"),
+        ({"b": array((2,), "int32")}, ModelError, r"int32\[2\], for 3 channels"),
+        ({"b": array((3,), "int64")}, ModelError, r"int64\[3\], for 3 channels"),
+        ({"b": array((3,), "int32", 2**31 - 1)}, UnsupportedError, "beyond 32 bits"),
+        ({"b": array((3,), "int32", -(2**31))}, UnsupportedError, "beyond 32 bits"),
+        ({"activation": "TANH"}, UnsupportedError, "TANH"),
+        ({"stride_h": 0}, ModelError, "stride 0"),
+    ],
+)
+def test_convolutions_are_checked(changes, error, message):
+    node, ins = conv(**changes)
+    with pytest.raises(error, match=message):
+        OPS["CONV_2D"].infer(node, ins)
+
+
+def test_the_checked_convolution_is_valid_but_for_the_change():
+    node, ins = conv()
+    assert OPS["CONV_2D"].infer(node, ins) == [((1, 4, 4, 3), "int8")]
+
+
+def test_depth_multiplier_must_agree_with_the_weights():
+    rng = np.random.default_rng(9)
+    layer = random_layer(rng, "DEPTHWISE_CONV_2D", "int8", explicit_padding=False)
+    wrong = layer.node.attrs["depth_multiplier"] + 1
+    node = replace(layer.node, attrs={**layer.node.attrs, "depth_multiplier": wrong})
+    with pytest.raises(ModelError, match=f"depth multiplier {wrong}"):
+        OPS["DEPTHWISE_CONV_2D"].infer(node, layer.ins)
+
+
+@pytest.mark.parametrize(
+    ("x_shape", "keep", "expected"),
+    [
+        ((6,), False, (2, 4)),
+        ((2, 2, 3), False, (4, 4)),
+        ((2, 2, 3), True, (2, 2, 4)),
+        ((2, 4), False, "8 elements for 3 weights"),
+        ((3, 2), True, r"\[3, 2\] for 3 weights"),
+    ],
+)
+def test_fully_connected_shapes(x_shape, keep, expected):
+    x = Tensor("x", x_shape, "float32")
+    w = Tensor("w", (4, 3), "float32", data=np.ones((4, 3), np.float32))
+    attrs = {"activation": "NONE", "keep_num_dims": keep}
+    node = Node("FULLY_CONNECTED", ("x", "w", ""), ("y",), attrs)
+    infer = OPS["FULLY_CONNECTED"].infer
+    if isinstance(expected, str):
+        with pytest.raises(ModelError, match=expected):
+            infer(node, (x, w, None))
+    else:
+        assert infer(node, (x, w, None)) == [(expected, "float32")]
