@@ -4,9 +4,6 @@
 #define HIL_QUANT_H
 
 #include <stdint.h>
-#ifdef __ARM_FEATURE_SAT
-#include <arm_acle.h>
-#endif
 
 #define HIL_INLINE static inline __attribute__((always_inline))
 
@@ -52,7 +49,8 @@ HIL_INLINE int32_t hil_requantize_narrow(int32_t x, int32_t mantissa, int shift,
  * where the core saturates. */
 HIL_INLINE int8_t hil_clamp_s8(int32_t x, int32_t low, int32_t high) {
 #ifdef __ARM_FEATURE_SAT
-    x = (int32_t)__ssat(x, 8);
+    /* What arm_acle.h calls __ssat, whose macro hides a conversion that -Wconversion reports. */
+    x = (int32_t)__builtin_arm_ssat(x, 8);
 #else
     x = x < INT8_MIN ? INT8_MIN : (x > INT8_MAX ? INT8_MAX : x);
 #endif
