@@ -50,9 +50,7 @@ _ENTRIES = (
     "generated",
 )
 _FIRST_ERRORS = 5
-_ERROR_LINE = re.compile(
-    r"error:|CMake Error|undefined reference|multiple definition|cannot find|FAILED"
-)
+_ERROR_LINE = re.compile(r"error:|CMake Error|undefined reference|multiple definition|cannot find")
 _STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
 
 _FLASH_SECTIONS = (".text", ".rodata", ".data", ".data.rel.ro")
