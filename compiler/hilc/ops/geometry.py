@@ -14,7 +14,6 @@ import numpy as np
 from hilc.errors import ModelError
 from hilc.ir import Array, Node
 
-
 #: Windows may reach far beyond a small image (dilated filters do), but not without bound: the
 #: reference makes the padding real.
 MAX_PADDED_SIZE = 1 << 20
