@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -73,10 +74,33 @@ def c_identifier(name: str) -> str:
     return f"{identifier}_" if identifier in _RESERVED else identifier
 
 
-def c_comment(text: str) -> str:
+def c_quoted(text: str) -> str:
     """``text`` made safe between ``/*`` and ``*/``: printable ASCII, and no end of a comment."""
     printable = "".join(c if " " <= c <= "~" else "?" for c in text)
     return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+def c_comment(*paragraphs: str) -> str:
+    """A comment of its own; the paragraphs are made safe and wrapped at the line length."""
+    lines = [
+        line
+        for paragraph in paragraphs
+        for line in textwrap.wrap(c_quoted(paragraph), _LINE_LENGTH - 6, break_on_hyphens=False)
+    ]
+    return "/* " + "\n * ".join(lines) + " */\n"
+
+
+def c_wrapped(head: str, items: Sequence[str], tail: str) -> str:
+    """``head``, the items separated by commas, ``tail``; continued below the first item."""
+    lines = [head]
+    for index, item in enumerate(items):
+        text = f"{item}," if index < len(items) - 1 else f"{item}{tail}"
+        gap = " " if index else ""
+        if index and len(lines[-1]) + len(gap) + len(text) > _LINE_LENGTH:
+            lines.append(" " * len(head) + text)
+        else:
+            lines[-1] += gap + text
+    return "\n".join(lines) if items else f"{head}{tail}"
 
 
 def c_int(value: int) -> str:

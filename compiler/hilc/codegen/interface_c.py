@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hilc.allocate import ALIGNMENT
-from hilc.codegen.cwriter import c_comment
+from hilc.codegen.cwriter import c_comment, c_quoted, c_wrapped
 from hilc.codegen.names import POOL, Names
 from hilc.codegen.operators import main_prototype
 from hilc.ir import Tensor
@@ -17,11 +17,10 @@ _POOL_POINTER = f"(uint8_t *)workspace_pools->{POOL}"
 def write_header(program: Program, names: Names, pools: str) -> str:
     """``tvmgen_<name>.h``."""
     guard = f"{names.macro('H')}_"
-    model = c_comment(program.graph.name)
+    title = c_comment(f'The model "{program.graph.name}" through TVM\'s C interface.')
     io = _io(program, names)
     sections = [
-        f'/* The model "{model}" through TVM\'s C interface. */\n'
-        f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
+        f"{title}#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
         '#ifdef __cplusplus\nextern "C" {\n#endif\n',
         *_size_macros(names, io),
         _struct(names, "inputs", "The input tensors", names.inputs),
@@ -52,8 +51,8 @@ def write_header(program: Program, names: Names, pools: str) -> str:
 def write_entry(program: Program, names: Names, pools: str) -> str:
     """``<name>_lib0.c``: the workspace where it is the library's own, and the entry point."""
     sections = [
-        f'/* Entry point of the model "{c_comment(program.graph.name)}". */\n'
-        f'#include <stddef.h>\n\n#include "{names.header}"\n',
+        c_comment(f'Entry point of the model "{program.graph.name}".')
+        + f'#include <stddef.h>\n\n#include "{names.header}"\n',
         f"{main_prototype(program, names)};\n",
     ]
     if pools == "external":
@@ -61,8 +60,8 @@ def write_entry(program: Program, names: Names, pools: str) -> str:
     elif program.workspace_bytes:
         pool = POOL
         sections.append(
-            f'static __attribute__((section(".bss.noinit.tvm"), aligned({ALIGNMENT}))) uint8_t\n'
-            f"    {POOL}[{program.workspace_bytes}];\n"
+            f'__attribute__((section(".bss.noinit.tvm"), aligned({ALIGNMENT})))\n'
+            f"static uint8_t {POOL}[{program.workspace_bytes}];\n"
         )
     else:
         pool = "NULL"
@@ -74,7 +73,7 @@ def write_entry(program: Program, names: Names, pools: str) -> str:
         arguments += [f"outputs->{field}" for field in names.outputs]
         arguments.append(pool)
     unused = "" if names.inputs or program.io_in_pool else "    (void)inputs;\n"
-    call = f"    return {names.main}({', '.join(arguments)});\n"
+    call = c_wrapped(f"    return {names.main}(", arguments, ");\n")
     sections.append(f"{_run_prototype(program, names, pools)} {{\n{unused}{call}}}\n")
     return "\n".join(sections)
 
@@ -110,9 +109,13 @@ def _size_macros(names: Names, io: Sequence[tuple[str, str, str, Tensor]]) -> It
         if tensor.quant and tensor.quant.per_tensor:
             # repr() writes the shortest text that reads back as the same number.
             scale, zero_point = tensor.quant.scale[0], tensor.quant.zero_point[0]
-            quant = f"; real = {scale!r} * (value - {zero_point})"
-        brief = f'{what} "{c_comment(name)}" size (in bytes): {tensor.dtype}[{shape}]{quant}'
-        yield f"/*! \\brief {brief} */\n#define {macro} {tensor.nbytes}\n"
+            sign = "-" if zero_point >= 0 else "+"
+            quant = f"; real = {scale!r} * (value {sign} {abs(zero_point)})"
+        yield (
+            f'/*! \\brief {what} "{c_quoted(name)}" size (in bytes)\n'
+            f" * {tensor.dtype}[{shape}]{quant} */\n"
+            f"#define {macro} {tensor.nbytes}\n"
+        )
 
 
 def _struct(names: Names, suffix: str, brief: str, fields: Sequence[str]) -> str:
@@ -139,23 +142,13 @@ def _run_prototype(program: Program, names: Names, pools: str) -> str:
     structs = [] if program.io_in_pool else list(_IO)
     structs += ["workspace_pools"] if pools == "external" else []
     parameters = [f"struct {names.symbol}_{struct} *{struct}" for struct in structs]
-    return f"int32_t {names.run}({_wrapped(names.run, parameters)})"
-
-
-def _wrapped(function: str, parameters: Sequence[str]) -> str:
-    one_line = ", ".join(parameters) or "void"
-    if len(f"int32_t {function}({one_line}) {{") <= 100:
-        return one_line
-    indent = " " * len(f"int32_t {function}(")
-    return f",\n{indent}".join(parameters)
+    return c_wrapped(f"int32_t {names.run}(", parameters or ["void"], ")")
 
 
 def _map_prototype(names: Names, kind: str, pools: str) -> str:
     parameter = f"struct {names.symbol}_workspace_pools *workspace_pools"
-    return (
-        f"struct {names.symbol}_{kind} {names.symbol}_map_{kind}"
-        f"({parameter if pools == 'external' else 'void'})"
-    )
+    head = f"struct {names.symbol}_{kind} {names.symbol}_map_{kind}("
+    return c_wrapped(head, [parameter if pools == "external" else "void"], ")")
 
 
 def _map_function(program: Program, names: Names, kind: str, pools: str) -> str:

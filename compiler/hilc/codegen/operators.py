@@ -18,14 +18,19 @@ from hilc.codegen.cwriter import (
     c_array,
     c_comment,
     c_struct_initialiser,
+    c_wrapped,
 )
 from hilc.codegen.names import POOL, Names
 from hilc.ir import Array, Tensor
 from hilc.kernels import Kernel
 from hilc.plan import Place, Program, Step
 
-# Linker scripts place this section; those written for TVM's code do already.
-_CONSTANT = f'static const __attribute__((section(".rodata.tvm"), aligned({CONSTANT_ALIGNMENT})))'
+# Linker scripts place the section; those written for TVM's code do already.
+_CONSTANT = "HILC_CONSTANT"
+_DEFINE_CONSTANT = f"""\
+#define {_CONSTANT} \\
+    static const __attribute__((section(".rodata.tvm"), aligned({CONSTANT_ALIGNMENT})))
+"""
 
 #: The main's parameter that points to the workspace.
 POOL_PARAMETER = f"{POOL}_0_var"
@@ -78,10 +83,11 @@ def write_operators(program: Program, names: Names, optimize: str) -> Source:
         operators.append(operator)
     includes = sorted({step.call.kernel.header for step in program.steps})
     parts = [
-        f'/* The operators of "{c_comment(program.graph.name)}", and the main that calls them. */\n'
+        c_comment(f'The operators of "{program.graph.name}", and the main that calls them.')
         + "".join(f"#include <{header}>\n" for header in ("stddef.h", "stdint.h"))
         + "\n"
-        + "".join(f'#include "{header}"\n' for header in includes),
+        + "".join(f'#include "{header}"\n' for header in includes)
+        + f"\n{_DEFINE_CONSTANT}",
         *(_shared_body(step.call.kernel) for step in shared.values()),
         *layers,
         _main(program, names, operators),
@@ -147,20 +153,17 @@ def _comment(program: Program, step: Step) -> str:
     tensors = program.graph.tensors
     reads = " x ".join(_describe(tensors[name]) for name in step.node.inputs if name)
     writes = ", ".join(_describe(tensors[name]) for name in step.outputs)
-    macs = f", {step.call.macs} multiply-accumulates" if step.call.macs else ""
-    name = c_comment(display_name(program, step.node.name))
-    return (
-        f"/* {step.node.op} {name}\n * operator {step.node.index}: {reads} -> {writes}{macs} */\n"
+    macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
+    # A fused layer's name is a list without spaces, which could not be wrapped.
+    name = display_name(program, step.node.name).replace(";", "; ")
+    return c_comment(
+        f"{step.node.op} {name}", f"operator {step.node.index}: {reads} -> {writes}{macs}"
     )
 
 
 def display_name(program: Program, name: str) -> str:
     """The model's name of a tensor, where the planner had to add a copy of it."""
     return dict(zip(program.graph.outputs, program.output_names, strict=True)).get(name, name)
-
-
-def _parameter(names: list[str]) -> str:
-    return ", ".join(f"void *{name}" for name in names) or "void"
 
 
 def _function(
@@ -195,9 +198,10 @@ def _function(
                 passed.append(values[position])
     if kernel.scratch != "0":
         passed.append("scratch" if step.scratch else "NULL")
+    head = f"int32_t {operator.function}("
     return (
-        f"int32_t {operator.function}({_parameter(declared)}) {{\n"
-        f"{''.join(body)}    {callee}({', '.join(passed)});\n    return 0;\n}}\n"
+        f"{c_wrapped(head, [f'void *{name}' for name in declared], ') {')}\n{''.join(body)}"
+        f"{c_wrapped(f'    {callee}(', passed, ');')}\n    return 0;\n}}\n"
     )
 
 
@@ -209,9 +213,10 @@ def _shared_body(kernel: Kernel) -> str:
             parameters.append(f"{qualifier}{pointer}{local}{position}")
     parameters += ["void *scratch"] if kernel.scratch != "0" else []
     passed = ", ".join(parameter.rpartition(" ")[2].lstrip("*") for parameter in parameters)
+    head = f"static void shared_{kernel.name}("
     return (
-        f"static __attribute__((noinline)) void shared_{kernel.name}({', '.join(parameters)}) {{\n"
-        f"    {kernel.name}({passed});\n}}\n"
+        "/* One body for several layers. */\n__attribute__((noinline))\n"
+        f"{c_wrapped(head, parameters, ') {')}\n    {kernel.name}({passed});\n}}\n"
     )
 
 
@@ -227,14 +232,14 @@ def main_parameters(program: Program) -> list[str]:
 def main_prototype(program: Program, names: Names) -> str:
     """The main's declaration, without the semicolon."""
     *buffers, pool = main_parameters(program)
-    return (
-        f"int32_t {names.main}({', '.join([*(f'void *{b}' for b in buffers), f'uint8_t *{pool}'])})"
-    )
+    parameters = [*(f"void *{buffer}" for buffer in buffers), f"uint8_t *{pool}"]
+    return c_wrapped(f"int32_t {names.main}(", parameters, ")")
 
 
 def _main(program: Program, names: Names, operators: list[Operator]) -> str:
-    used = {_argument(place) for operator in operators for place in operator.places}
-    unused = [p for p in main_parameters(program) if not any(u.split("[")[0] == p for u in used)]
+    arguments = [_argument(place) for operator in operators for place in operator.places]
+    used = {argument.lstrip("&").partition("[")[0] for argument in arguments}
+    unused = [parameter for parameter in main_parameters(program) if parameter not in used]
     return (
         "/* Runs the layers in order; -1 as soon as one fails. */\n"
         f"{main_prototype(program, names)} {{\n"
@@ -245,8 +250,9 @@ def _main(program: Program, names: Names, operators: list[Operator]) -> str:
 
 def _calls(operators: Iterable[Operator]) -> Iterable[str]:
     for operator in operators:
-        arguments = ", ".join(map(_argument, operator.places))
-        yield f"    if ({operator.function}({arguments}) != 0) {{\n        return -1;\n    }}\n"
+        head = f"    if ({operator.function}("
+        call = c_wrapped(head, list(map(_argument, operator.places)), ") != 0) {")
+        yield f"{call}\n        return -1;\n    }}\n"
 
 
 def _argument(place: Place) -> str:

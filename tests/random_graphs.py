@@ -1,0 +1,140 @@
+"""Random int8 graphs with what makes memory planning hard: branches, views, joins and splits.
+
+Outputs are drawn from all tensors, so that some are inputs, constants, views of one another, read
+again later, or named twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.ops import OPS
+
+QUANT = Quant((0.125,), (3,))
+
+
+class GraphBuilder:
+    """Builds a graph of int8 tensors node by node; names are given in order."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[Node] = []
+        self.inputs: list[str] = []
+
+    def input(self, *shape: int) -> str:
+        name = self._add(shape, "int8", QUANT)
+        self.inputs.append(name)
+        return name
+
+    def constant(self, *shape: int) -> str:
+        data = self.rng.integers(-100, 100, shape).astype(np.int8)
+        return self._add(shape, "int8", QUANT, data)
+
+    def op(self, op: str, *inputs: str, outputs: int = 1, **attrs: object) -> str:
+        """A node; its first output's name, the next ones follow."""
+        names = tuple(f"t{len(self.tensors) + i}" for i in range(outputs))
+        node = Node(op, inputs, names, attrs, index=len(self.nodes))
+        ins = [self.tensors[name] if name else None for name in inputs]
+        for shape, dtype in OPS[op].infer(node, ins):
+            # The reference fixes the softmax's output scale.
+            self._add(shape, dtype, Quant((1 / 256,), (-128,)) if op == "SOFTMAX" else QUANT)
+        self.nodes.append(node)
+        return names[0]
+
+    def add(self, a: str, b: str) -> str:
+        return self.op("ADD", a, b, activation="NONE")
+
+    def relu(self, a: str) -> str:
+        return self.op("RELU", a)
+
+    def reshape(self, a: str, *shape: int) -> str:
+        return self.op("RESHAPE", a, new_shape=shape)
+
+    def concat(self, *parts: str) -> str:
+        return self.op("CONCATENATION", *parts, axis=-1, activation="NONE")
+
+    def split(self, a: str, count: int) -> str:
+        axis = np.array(len(self.tensors[a].shape) - 1, np.int32)
+        name = self._add((), "int32", None, axis)
+        return self.op("SPLIT", name, a, outputs=count, num_splits=count)
+
+    def conv(self, a: str, out_c: int) -> str:
+        in_c = self.tensors[a].shape[-1]
+        weights = self.rng.integers(-127, 128, (out_c, 3, 3, in_c)).astype(np.int8)
+        scale = Quant(tuple(self.rng.uniform(0.001, 0.02, out_c).tolist()), (0,) * out_c)
+        w = self._add(weights.shape, "int8", scale, weights)
+        attrs = {"stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1}
+        return self.op("CONV_2D", a, w, "", padding="SAME", activation="NONE", **attrs)
+
+    def graph(self, *outputs: str, name: str = "net") -> Graph:
+        return Graph(name, self.tensors, tuple(self.nodes), tuple(self.inputs), outputs)
+
+    def _add(
+        self, shape: tuple[int, ...], dtype: str, quant: Quant | None, data: Array | None = None
+    ) -> str:
+        name = f"t{len(self.tensors)}"
+        self.tensors[name] = Tensor(name, tuple(shape), dtype, quant, data)
+        return name
+
+
+def random_graph(seed: int, *, ordinary_outputs: bool = False) -> Graph:
+    """A graph of 3 to 14 nodes.
+
+    With ``ordinary_outputs`` each output is computed by a node and named once, as the verifier of
+    model files demands.
+    """
+    builder = GraphBuilder(seed)
+    rng = builder.rng
+    side = int(rng.integers(1, 5))
+    live = [
+        builder.input(1, side, side, int(rng.choice([1, 2, 4, 6])))
+        for _ in range(rng.integers(1, 4))
+    ]
+    constants = []
+    for _ in range(rng.integers(3, 15)):
+        first = len(builder.tensors)
+        _add_random_node(builder, live, constants)
+        live += [f"t{i}" for i in range(first, len(builder.tensors)) if _is_value(builder, i)]
+    computed = [name for node in builder.nodes for name in node.outputs]
+    if ordinary_outputs:
+        count = int(rng.integers(1, min(4, len(computed)) + 1))
+        return builder.graph(*rng.choice(computed, count, replace=False).tolist())
+    pool = live + constants + computed[-1:] * 3
+    return builder.graph(*rng.choice(pool, rng.integers(1, 5)).tolist())
+
+
+def _is_value(builder: GraphBuilder, index: int) -> bool:
+    return not builder.tensors[f"t{index}"].is_constant
+
+
+def _add_random_node(builder: GraphBuilder, live: list[str], constants: list[str]) -> None:
+    rng = builder.rng
+    # Recent tensors more often: chains and short skips, but also reads from far back.
+    position = len(live) - 1 - int(rng.exponential(2.0)) % len(live)
+    a = live[position]
+    shape = builder.tensors[a].shape
+    same = [n for n in live if builder.tensors[n].shape == shape]
+    stackable = [n for n in live if builder.tensors[n].shape[:-1] == shape[:-1]]
+    match rng.choice(["add", "add", "bias", "relu", "view", "concat", "split", "conv", "softmax"]):
+        case "add":
+            builder.add(a, str(rng.choice(same)))
+        case "bias":
+            constants.append(builder.constant(*shape))
+            builder.add(a, constants[-1])
+        case "view":
+            flat = int(np.prod(shape))
+            target = (1, flat) if len(shape) == 4 else (1, 1, 1, flat)
+            builder.reshape(a, *target)
+        case "concat" if shape[-1] < 32:
+            builder.concat(a, *(str(rng.choice(stackable)) for _ in range(rng.integers(1, 3))))
+        case "split" if shape[-1] % 2 == 0:
+            builder.split(a, 2)
+        case "conv" if len(shape) == 4 and shape[-1] < 32:
+            builder.conv(a, int(rng.choice([1, 2, 4, 5])))
+        case "softmax":
+            # Its output's scale is fixed: bring it back to that of all others.
+            builder.op("QUANTIZE", builder.op("SOFTMAX", a, beta=1.0))
+        case _:
+            builder.relu(a)
