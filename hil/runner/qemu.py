@@ -72,7 +72,9 @@ def start(board: Board, firmware: Firmware) -> Iterator[QemuBoard]:
             *(_PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
             *("-kernel", str(firmware.elf)),
             *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=off"),
-            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on"),
+            # The UART's bytes come one by one; with Nagle's algorithm each answer would wait 40 ms
+            # for the acknowledgement of its first byte.
+            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on,nodelay=on"),
             *("-serial", "null") * board.qemu.serial,
             *("-serial", "chardev:uart"),
             *("-chardev", f"socket,id=qmp,fd={qemu_qmp.fileno()}"),
