@@ -71,19 +71,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except HilError as error:
         return _report(error, as_json)
+    except BrokenPipeError:
+        return _quiet_broken_pipe()
+    except OSError as error:
+        # A file or folder that the system refuses is the user's to mend; anything else is ours.
+        if error.filename is None:
+            return _bug()
+        return _report(InputError(f"cannot use {error.filename}: {error.strerror}"), as_json)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except _Terminated:
         return EXIT_TERMINATED
-    except BrokenPipeError:
-        return _quiet_broken_pipe()
     except Exception:
-        traceback.print_exc()
-        print(
-            "\nerror: this is a bug in hil; please report it with the text above", file=sys.stderr
-        )
-        return EXIT_BUG
+        return _bug()
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
@@ -108,6 +109,13 @@ def _report(error: HilError, as_json: bool) -> int:
             _quiet_broken_pipe()
     print(f"error: {error}", file=sys.stderr)
     return error.exit_code
+
+
+def _bug() -> int:
+    """Reports the exception that is being handled."""
+    traceback.print_exc()
+    print("\nerror: this is a bug in hil; please report it with the text above", file=sys.stderr)
+    return EXIT_BUG
 
 
 def _quiet_broken_pipe() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import serial
@@ -95,31 +96,41 @@ class Splitter:
         return []
 
 
+def open_line(url: str) -> serial.SerialBase:
+    """The serial line at ``url``, open; a context manager."""
+    with _link_errors(url):
+        return serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S)
+
+
 def listen(
-    url: str, seconds: float | None, alive: Callable[[], None] = lambda: None
+    line: serial.SerialBase, seconds: float | None, alive: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[float, Line]]:
-    """What the board at ``url`` says, with the seconds since the start.
+    """What is said on ``line``, with the seconds since the start.
 
     Ends after ``seconds``, or never.
     """
-    start = time.monotonic()
+    start = heard_s = time.monotonic()
     splitter = Splitter()
+    while seconds is None or time.monotonic() - start < seconds:
+        with _link_errors(line.port):
+            # One byte at least, then all that is there: a line appears as soon as it came.
+            data = line.read(1)
+            data += line.read(line.in_waiting) if data else b""
+        now = time.monotonic()
+        if data:
+            heard_s = now
+        lines = splitter.feed(data)
+        if now - heard_s > _IDLE_S:
+            lines += splitter.flush()
+        yield from ((now - start, line) for line in lines)
+        if not data:
+            alive()
+
+
+@contextmanager
+def _link_errors(url: str) -> Iterator[None]:
     try:
-        with serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S) as port:
-            heard_s = start
-            while seconds is None or time.monotonic() - start < seconds:
-                # One byte at least, then all that is there: a line appears as soon as it came.
-                data = port.read(1)
-                data += port.read(port.in_waiting) if data else b""
-                now = time.monotonic()
-                if data:
-                    heard_s = now
-                lines = splitter.feed(data)
-                if now - heard_s > _IDLE_S:
-                    lines += splitter.flush()
-                yield from ((now - start, line) for line in lines)
-                if not data:
-                    alive()
+        yield
     except (serial.SerialException, OSError, ValueError) as error:
         raise LinkError(
             f"the link to {url} failed: {error}",

@@ -11,7 +11,7 @@ from typing import Any
 from hil.board import load_board
 from hil.build import build
 from hil.commands.options import compile_options, compiled_for
-from hil.console import Console, several, table, writing
+from hil.console import Console, several, table
 from hil.render import build_text
 from hil.sources import load_libraries
 from hilc.library import Module, merge
@@ -61,8 +61,7 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     start = time.monotonic()
     board = load_board(args.board)
     libraries = compiled_for(args, board)
-    with writing(args.output):
-        firmware = build(libraries, board, Path(args.output) if args.output else None)
+    firmware = build(libraries, board, Path(args.output) if args.output else None)
     sizes = firmware.sizes
     data = {
         "board": board.name,

@@ -15,7 +15,7 @@ from hil.commands.options import compiled_for
 from hil.console import Console, table
 from hil.doctor import diagnose, self_test
 from hil.errors import DeviceError, HilError, InputError
-from hil.monitor import listen
+from hil.monitor import listen, open_line
 from hil.runner import start
 
 
@@ -110,10 +110,10 @@ def _line(args: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None]]]:
 def monitor_command(args: argparse.Namespace, console: Console) -> int:
     """What the board says, until Ctrl-C or --seconds."""
     heard: list[dict[str, Any]] = []
-    with _line(args) as (url, alive):
+    with _line(args) as (url, alive), open_line(url) as port:
         console.log(f"listening to {url}; Ctrl-C ends it")
         try:
-            for seconds, line in listen(url, args.seconds, alive):
+            for seconds, line in listen(port, args.seconds, alive):
                 heard.append({"seconds": round(seconds, 3), "kind": line.kind, "text": line.text})
                 if not console.as_json:
                     print(f"{seconds:9.3f} {line.kind:5} {line.text}", flush=True)

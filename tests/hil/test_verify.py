@@ -40,7 +40,7 @@ class GivenModel:
     @property
     def layers(self) -> tuple[Layer, ...]:
         return tuple(
-            Layer(f"layer_{name}", "ADD", "f", (), (info(name, array),), macs=0)
+            Layer(f"layer_{name}", "ADD", "f", (), (info(name, array),), macs=0, input_count=0)
             for name, array in self.tensors.items()
         )
 

@@ -1,0 +1,297 @@
+"""The command line: every bad usage has its exit code and one clear message; JSON is one object."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tflite_builder import ModelBuilder
+
+import hilc
+from hil.cli import EXIT_BUG, main
+from hil.commands import looking
+
+
+def dense_model(inputs: int, outputs: int) -> bytes:
+    """One int8 fully connected layer, ``x`` to ``y``."""
+    rng = np.random.default_rng(0)
+    builder = ModelBuilder()
+    builder.input("x", (1, inputs), "int8", scale=0.05, zero_point=-3)
+    weights = rng.integers(-127, 128, (outputs, inputs)).astype(np.int8)
+    builder.const("w", weights, scale=0.01, zero_point=0)
+    builder.output("y", (1, outputs), "int8", scale=0.4, zero_point=5)
+    builder.op("FULLY_CONNECTED", ("x", "w", ""), ("y",))
+    return builder.build()
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with good and bad files, the working directory of the tests."""
+    folder = tmp_path_factory.mktemp("cli")
+    tiny = dense_model(8, 4)
+    (folder / "tiny.tflite").write_bytes(tiny)
+    (folder / "huge.tflite").write_bytes(dense_model(1024, 512))
+    (folder / "cut.tflite").write_bytes(tiny[: len(tiny) // 2])
+    (folder / "empty.tflite").touch()
+    (folder / "text.tflite").write_text("this is no model\n")
+    (folder / "folder").mkdir()
+    (folder / "bad.tar").write_bytes(b"\0" * 10240)
+    hilc.compile(folder / "tiny.tflite").save(folder / "tiny.tar")
+    np.savez(folder / "x.npz", x=np.zeros((3, 8), np.int8))
+    np.savez(folder / "y2.npz", y=np.zeros((2, 4), np.int8))
+    np.savez(folder / "other.npz", z=np.zeros((3, 8), np.int8))
+    np.savez(folder / "float.npz", x=np.zeros((3, 8), np.float32))
+    np.save(folder / "x.npy", np.zeros((1, 8), np.int8))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_files(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files)
+
+
+VERIFY = "verify tiny.tflite --board mps2-an386"
+RUN = "run tiny.tflite --board mps2-an386"
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A command line, its exit code and a part of its message."""
+
+    line: str
+    code: int
+    message: str
+
+
+BAD = [
+    # The command line itself.
+    Bad("", 2, "required: COMMAND"),
+    Bad("frobnicate", 2, "invalid choice: 'frobnicate'"),
+    Bad("verify", 2, "required: MODEL, --board"),
+    Bad("verify tiny.tflite", 2, "required: --board"),
+    Bad("compile tiny.tflite", 2, "required: -o/--output"),
+    Bad("verify tiny.tflite --boa mps2-an386", 2, "required: --board"),
+    Bad("boards --frob", 2, "unrecognized arguments: --frob"),
+    Bad("compile tiny.tflite -o x.tar --board native --cpu host", 2, "not allowed with"),
+    Bad(f"{VERIFY} --samples 0", 2, "'0' is not a whole number above 0"),
+    Bad(f"{VERIFY} --samples -1", 2, "--samples"),
+    Bad(f"{VERIFY} --samples many", 2, "'many' is not a whole number"),
+    Bad(f"{VERIFY} --seed 1.5", 2, "'1.5' is not a whole number"),
+    Bad("monitor --port loop:// --seconds never", 2, "'never' is not a number above 0"),
+    Bad("monitor", 2, "nothing to listen to"),
+    Bad("monitor tiny.tflite --port loop://", 2, "it takes no MODEL"),
+    # Models.
+    Bad("compile missing.tflite -o x.tar", 2, "'missing.tflite' does not exist"),
+    Bad("compile folder -o x.tar", 2, "folder has no metadata.json"),
+    Bad("compile empty.tflite -o x.tar", 2, "empty.tflite: the file is empty"),
+    Bad("compile text.tflite -o x.tar", 2, "text.tflite: not a TFLite model"),
+    Bad("compile cut.tflite -o x.tar", 2, "cut.tflite: "),
+    Bad("compile bad.tar -o x.tar", 2, "bad.tar"),
+    Bad("compile 9lives=tiny.tflite -o x.tar", 2, "'9lives' cannot name a model"),
+    Bad("compile =tiny.tflite -o x.tar", 2, "'' cannot name a model"),
+    Bad("compile a= -o x.tar", 2, "a model's path is empty"),
+    Bad("compile tiny.tflite --name a-b -o x.tar", 2, "'a-b' cannot name a model"),
+    Bad("compile tiny.tflite huge.tflite --name a -o x.tar", 2, "there are 2"),
+    Bad("compile tiny.tflite tiny.tflite -o x.tar", 2, "unique names"),
+    Bad("build tiny.tflite tiny.tflite --board mps2-an386", 2, "'tiny'"),
+    Bad("compile tiny.tar --optimize size -o x.tar", 2, "--optimize cannot change it"),
+    Bad("compile other=tiny.tar -o x.tar", 2, "cannot be renamed to 'other'"),
+    # Options of the compiler.
+    Bad("compile tiny.tflite -o x.tar --cpu cortex-m99", 2, "unknown CPU 'cortex-m99'"),
+    Bad("compile tiny.tflite -o x.tar --optimize best", 2, "invalid choice: 'best'"),
+    Bad("compile tiny.tflite -o x.tar --codegen llvm", 2, "llvm"),
+    Bad("compile tiny.tflite -o x.tar --api packed", 2, "packed"),
+    Bad("compile tiny.tflite -o x.tar --interface packed", 2, "packed"),
+    Bad("compile tiny.tflite -o tiny.tflite/x.tar", 2, "cannot write tiny.tflite/x.tar"),
+    Bad("compile tiny.tflite -o .", 2, "files that are not a library's"),
+    # Boards.
+    Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
+    Bad("verify tiny.tflite --board mps2-an368", 2, "did you mean 'mps2-an386'?"),
+    Bad("verify tiny.tflite --board frob.toml", 2, "no board description 'frob.toml'"),
+    Bad("verify tiny.tflite --board ./text.tflite", 2, "not valid TOML"),
+    Bad(f"{VERIFY} --runner renode", 2, "has no runner 'renode'"),
+    Bad("build huge.tflite --board lm3s6965evb", 3, "flash"),
+    Bad("build tiny.tflite --board mps2-an386 -o .", 2, "holds no firmware project"),
+    Bad("build tiny.tflite --board mps2-an386 -o tiny.tflite/x", 2, "cannot use tiny.tflite"),
+    Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
+    Bad(f"{VERIFY} --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
+    Bad("monitor --port /dev/does-not-exist", 4, "/dev/does-not-exist"),
+    # Inputs and references.
+    Bad(f"{VERIFY} --reference frob", 2, "unknown reference 'frob'"),
+    Bad(f"{VERIFY} --inputs missing.npz", 2, "missing.npz does not exist"),
+    Bad(f"{VERIFY} --inputs text.tflite", 2, "text.tflite cannot be read"),
+    Bad(f"{VERIFY} --inputs other.npz", 2, "holds an array 'z', which is no input"),
+    Bad(f"{VERIFY} --inputs float.npz", 2, "is float32 but the model's 'x' is int8"),
+    Bad(f"{VERIFY} --inputs x.npz --samples 4", 2, "holds 3 samples, not 4"),
+    Bad(f"{VERIFY} --inputs x.npz --expect y2.npz", 2, "outputs of 2 samples, the inputs have 3"),
+    Bad(f"{VERIFY} --expect y2.npz", 2, "--expect gives the outputs of inputs"),
+    Bad(f"{VERIFY} --inputs x.npz --expect y2.npz --reference hilc", 2, "--reference needs"),
+    Bad(f"{VERIFY} --inputs x.npz --expect y2.npz --per-layer", 2, "--per-layer needs"),
+    Bad("verify tiny.tflite b=tiny.tflite --board native --inputs x.npz", 2, "for one model"),
+    Bad(f"{RUN} --input x", 2, "'x' does not begin with the name of an input"),
+    Bad(f"{RUN} --input z=x.npy", 2, "the inputs are x"),
+    Bad(f"{RUN} --input x=missing.npy", 2, "missing.npy does not exist"),
+    Bad(f"{RUN} --input x=x.npz", 2, "is an NPZ file"),
+    Bad(f"{RUN} --input x=x.npy --input x=x.npy", 2, "is given twice"),
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.line or "nothing")
+def test_bad_usage(bad: Bad, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(bad.line.split()) == bad.code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert bad.message in err
+    assert err.startswith("error: ")
+    assert err.count("error:") == 1
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("bad", BAD[::6], ids=lambda bad: bad.line or "nothing")
+def test_bad_usage_in_json(bad: Bad, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*bad.line.split(), "--json"]) == bad.code
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == bad.code
+    assert bad.message in f"{error['message']} {error['hint']}"
+    assert error["message"] in err
+
+
+def test_compile_to_tar_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target in (tmp_path / "out.tar", tmp_path / "out"):
+        assert main(["compile", "net=tiny.tflite", "-o", str(target), "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        library = hilc.ModelLibrary.load(target)
+        module = library.modules[0]
+        assert report["model"] == module.name == "net"
+        assert report["files"] == sorted(library.files)
+        assert report["workspace_bytes"] == module.workspace_bytes
+        assert report["io_bytes"] == module.io_bytes == 12
+        assert report["layers"] == 1
+        assert report["macs"] == 32
+        assert report["constants_bytes"] >= 32
+
+
+def test_compile_for_a_board_takes_its_core(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["compile", "tiny.tflite", "-o", str(tmp_path / "x.tar"), "--board", "mps3-an547"]
+    assert main([*line, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cpu"] == "cortex-m55"
+
+
+def test_compile_several_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "both.tar"
+    assert main(["compile", "a=tiny.tflite", "b=tiny.tflite", "-o", str(target), "--json"]) == 0
+    assert [m["model"] for m in json.loads(capsys.readouterr().out)["models"]] == ["a", "b"]
+    assert [m.name for m in hilc.ModelLibrary.load(target).modules] == ["a", "b"]
+
+
+def test_boards_lists_every_board(capsys: pytest.CaptureFixture[str]) -> None:
+    from hil.board import board_names
+
+    assert main(["boards", "--json"]) == 0
+    boards = json.loads(capsys.readouterr().out)["boards"]
+    assert [board["name"] for board in boards] == list(board_names())
+    assert [board["name"] for board in boards if board["default"]] == ["mps2-an386"]
+    assert main(["boards"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in board_names())
+
+
+def test_help_and_version_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "Exit: 0 good" in capsys.readouterr().out
+    assert main(["verify", "--help"]) == 0
+    assert "--per-layer" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("hil ")
+
+
+def test_later_commands_are_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert not any(f"    {word} " in out for word in ("flash", "report", "debug", "lab"))
+
+
+def test_a_bug_shows_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(args: object, console: object) -> int:
+        raise ZeroDivisionError("the bug")
+
+    monkeypatch.setattr(looking, "boards_command", broken)
+    assert main(["boards"]) == EXIT_BUG == 70
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: the bug" in err
+    assert "this is a bug in hil" in err
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(args: object, console: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(looking, "boards_command", interrupted)
+    assert main(["boards"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_terminated_closes_what_is_open(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = []
+
+    def terminated(args: object, console: object) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        finally:
+            closed.append(True)
+        return 0
+
+    monkeypatch.setattr(looking, "boards_command", terminated)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["boards"]) == 143
+    assert closed == [True]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sys; from hil.cli import main; sys.exit(main(['boards']))"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr as stderr:
+        assert stderr.read() == b""
+    assert process.wait(30) == 141
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"]
+    assert report["self_test"]["ok"]
+    tools = {tool["name"]: tool for tool in report["tools"]}
+    assert tools["qemu-system-arm"]["required"]
+    assert all(tool["found"] for tool in tools.values() if tool["required"])
+
+
+def test_doctor_without_an_emulator(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["doctor"]) == 4
+    out = capsys.readouterr().out
+    assert "qemu-system-arm is missing: apt install qemu-system-arm" in out
+    assert "emulated boards do NOT work" in out
