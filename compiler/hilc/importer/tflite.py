@@ -170,6 +170,9 @@ class _Importer:
         if code in _HYBRID_OPS:
             input_names += [""] * (most - len(input_names))
         attrs = row.read_attrs(operator)
+        if code == "QUANTIZE":
+            # The file states it through the output alone, which inference must not look at.
+            attrs["dtype"] = self.tensor(outputs[0]).dtype
         if attrs.get("depth_multiplier") == 0 and named[0] and named[1]:
             # Converters may leave it to the shapes.
             attrs["depth_multiplier"] = named[1].shape[-1] // named[0].shape[-1]
