@@ -1,0 +1,77 @@
+"""Builds the firmware's protocol sources for this machine, under sanitizers, for the link's tests."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pty
+import subprocess
+import tempfile
+import tty
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hilc.resources import data_dir
+
+SOURCES = Path(__file__).parent / "hil" / "rpc_board"
+
+_FLAGS = (
+    "-std=gnu11", "-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+    "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Werror",
+)  # fmt: skip
+
+
+def compile_program(
+    *names: str, output: Path | str, defines: Mapping[str, object] | None = None
+) -> Path:
+    """The program ``output`` of sources of the firmware template or of ``tests/hil/rpc_board``."""
+    template = data_dir("firmware_template")
+    paths = [p if (p := SOURCES / name).is_file() else template / "src" / name for name in names]
+    macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
+    subprocess.run(
+        ["gcc", *_FLAGS, *macros, f"-I{SOURCES}", f"-I{template / 'include'}", *paths]
+        + ["-o", output],
+        check=True,
+    )
+    return Path(output)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="rpc-board-")
+
+
+@functools.cache
+def board_program(frame_max: int = 512, rx_max: int = 1024) -> Path:
+    """The test board, compiled once for each size."""
+    return compile_program(
+        *("board.c", "rpc.c", "frame.c"),
+        output=Path(_folder().name) / f"board-{frame_max}-{rx_max}",
+        defines={"HIL_FRAME_MAX": frame_max, "HIL_RX_MAX": rx_max},
+    )
+
+
+class BoardProcess:
+    """The test board on a pseudo-terminal."""
+
+    def __init__(self, program: Path) -> None:
+        self.master, self._slave = pty.openpty()
+        tty.setraw(self._slave)
+        self.url = os.ttyname(self._slave)
+        self.process = subprocess.Popen([program], stdin=self.master)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self._slave)
+
+
+@contextmanager
+def running_board(frame_max: int = 512, rx_max: int = 1024) -> Iterator[BoardProcess]:
+    board = BoardProcess(board_program(frame_max, rx_max))
+    try:
+        yield board
+    finally:
+        board.close()
