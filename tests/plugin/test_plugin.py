@@ -1,0 +1,230 @@
+"""The pytest plugin, as test suites use it: pytest in pytest, firmware on the native board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from tflite_builder import ModelBuilder
+
+MODEL_TEST = """
+    import numpy as np
+    import pytest
+
+    @pytest.mark.hil(model="models/tiny.tflite")
+    def test_it(hil_device, hil_board, hil_library):
+        model = hil_device["tiny"]
+        model.set_input("x", np.zeros((1, 8), np.int8))
+        model.run()
+        assert model.get_output("y").shape == (1, 4)
+        assert hil_library.modules[0].cpu == hil_board.cpu.name
+        print("ran on", hil_board.name)
+"""
+
+
+def dense_model() -> bytes:
+    rng = np.random.default_rng(0)
+    builder = ModelBuilder()
+    builder.input("x", (1, 8), "int8", scale=0.05, zero_point=-3)
+    builder.const("w", rng.integers(-127, 128, (4, 8)).astype(np.int8), scale=0.01)
+    builder.output("y", (1, 4), "int8", scale=0.4, zero_point=5)
+    builder.op("FULLY_CONNECTED", ("x", "w", ""), ("y",))
+    return builder.build()
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A test suite's folder with a model in it; its own cache of compiled Python is not written."""
+    (pytester.path / "models").mkdir()
+    (pytester.path / "models" / "tiny.tflite").write_bytes(dense_model())
+    return pytester
+
+
+def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return suite.runpytest_inprocess(
+        "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "hil.pytest_plugin", "-rs", "-s", *options
+    )
+
+
+def test_options_and_marker_are_shown(suite: pytest.Pytester) -> None:
+    run(suite, "--help").stdout.fnmatch_lines(
+        ["*--hil-board=BOARD*", "*--hil-port=URL*", "*--hil-probe=UID*"]
+    )
+    run(suite, "--markers").stdout.fnmatch_lines(["@pytest.mark.hil(model=PATH, boards=*"])
+
+
+def test_runs_on_the_selected_board(suite: pytest.Pytester) -> None:
+    suite.makepyfile(MODEL_TEST)
+    result = run(suite, "--hil-board", "native", "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*test_it?native?*ran on native*"])
+
+
+def test_runs_on_several_boards(suite: pytest.Pytester) -> None:
+    suite.makepyfile(MODEL_TEST)
+    result = run(suite, "--hil-board=native", "--hil-board=mps2-an385", "--hil-board=native")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*ran on native*", "*ran on mps2-an385*"])
+
+
+def test_no_board_means_the_default_one(suite: pytest.Pytester) -> None:
+    suite.makepyfile(MODEL_TEST)
+    result = run(suite)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*ran on mps2-an386*"])
+
+
+def test_no_emulator_means_skip_with_the_reason(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    suite.makepyfile(MODEL_TEST)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = run(suite)
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*mps2-an386 needs qemu-system-arm: apt install*"])
+
+
+BOARDS_TEST = """
+    import pytest
+
+    @pytest.mark.hil(boards=["native", "mps2-an386"])
+    def test_it(hil_board):
+        print("board", hil_board.name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("selected", "outcomes", "lines"),
+    [
+        ([], {"passed": 2}, ["*board native*", "*board mps2-an386*"]),
+        (["--hil-board=native"], {"passed": 1}, ["*board native*"]),
+        (
+            ["--hil-board=mps3-an547"],
+            {"skipped": 1},
+            ["*the test is for native, mps2-an386; selected: mps3-an547*"],
+        ),
+    ],
+    ids=["none", "one", "another"],
+)
+def test_boards_of_the_marker(
+    suite: pytest.Pytester, selected: list[str], outcomes: dict[str, int], lines: list[str]
+) -> None:
+    suite.makepyfile(BOARDS_TEST)
+    result = run(suite, *selected)
+    result.assert_outcomes(**outcomes)
+    result.stdout.fnmatch_lines(lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--hil-board=mps2-an368"], "*--hil-board: unknown board 'mps2-an368' (did you mean*"),
+        (["--hil-port=loop://"], "*--hil-port belongs to one board: give --hil-board once*"),
+        (
+            ["--hil-board=native", "--hil-board=mps2-an386", "--hil-probe=x"],
+            "*--hil-probe belongs to one board*",
+        ),
+    ],
+)
+def test_wrong_options(suite: pytest.Pytester, options: list[str], message: str) -> None:
+    suite.makepyfile(BOARDS_TEST)
+    result = run(suite, *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        ('hil(modle="x")', "*the marker is hil(model=PATH, boards=*"),
+        ('hil("x.tflite")', "*the marker is hil(model=PATH, boards=*"),
+        ("hil()", "*hil_library needs @pytest.mark.hil(model=PATH)*"),
+        ('hil(model="missing.tflite")', "*missing.tflite*"),
+    ],
+)
+def test_wrong_markers(suite: pytest.Pytester, marker: str, message: str) -> None:
+    suite.makepyfile(
+        f"import pytest\n\n@pytest.mark.{marker}\ndef test_it(hil_device):\n    pass\n"
+    )
+    result = run(suite, "--hil-board=native")
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines([message])
+
+
+def test_a_library_of_the_suites_own(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import hilc
+        import pytest
+
+        @pytest.fixture
+        def hil_library(hil_board):
+            return hilc.compile(
+                "models/tiny.tflite", name="own", cpu=hil_board.cpu.name, optimize="balanced"
+            )
+
+        def test_it(hil_device):
+            assert list(hil_device.models) == ["own"]
+        """
+    )
+    run(suite, "--hil-board=native").assert_outcomes(passed=1)
+
+
+def test_tests_share_a_device_until_it_breaks(suite: pytest.Pytester) -> None:
+    """The third test's device is a new one, since the second killed its firmware."""
+    suite.makepyfile(
+        """
+        import psutil
+        import pytest
+
+        pytestmark = pytest.mark.hil(model="models/tiny.tflite")
+        devices = []
+
+        def test_first(hil_device):
+            devices.append(hil_device)
+
+        def test_second(hil_device):
+            assert hil_device is devices[0]
+            firmware = str(hil_device.firmware.elf)
+            processes = psutil.Process().children(recursive=True)
+            (process,) = [p for p in processes if firmware in p.cmdline()]
+            process.kill()
+            process.wait()
+
+        def test_third(hil_device):
+            assert hil_device is not devices[0]
+            assert hil_device.echo(b"alive") == b"alive"
+        """
+    )
+    run(suite, "--hil-board=native").assert_outcomes(passed=3)
+
+
+def test_nothing_is_left_running(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        MODEL_TEST
+        + """
+    @pytest.mark.hil(model="models/tiny.tflite")
+    def test_fails(hil_device):
+        raise RuntimeError("a failing test must not leave its board running")
+"""
+    )
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    run(suite, "--hil-board=native", "--hil-board=mps2-an386").assert_outcomes(passed=2, failed=2)
+    left = [p for p in psutil.Process().children(recursive=True) if p.pid not in before]
+    assert left == []
+
+
+def test_a_suite_without_hil_tests_does_not_load_the_harness(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            assert not [name for name in sys.modules if name.startswith(("hilc", "hil.rpc"))]
+        """
+    )
+    pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "-p", "hil.pytest_plugin"
+    ).assert_outcomes(passed=1)
