@@ -116,9 +116,16 @@ def test_every_pair_of_int8(op, a, b, out):
     check([single], [as_case(single)])
 
 
+def test_softmax_of_many_rows():
+    """The last Newton step of the reciprocal shows in one of some thousand outputs."""
+    draft = Draft([int8((20000, 3), 0.03, 0)], Quant((1 / 256,), (-128,)), {"beta": 1.0})
+    single = finish(generator("rows"), "SOFTMAX", draft)
+    check([single], [as_case(single)])
+
+
 @pytest.mark.parametrize("depth", [1, 2, 511, 512, 513, 1024, 4095])
 def test_softmax_of_rows_without_a_maximum(depth):
-    """Equal classes, from where the reference stops for want of bits (513) to where int8 ends."""
+    """Equal classes, from where the reference stops for want of bits (512) to where int8 ends."""
     draft = Draft([int8((1, depth), 0.1, 0)], Quant((1 / 256,), (-128,)), {"beta": 1.0})
     values = [np.full((1, depth), 3, np.int8)]
     single = finish(generator(), "SOFTMAX", draft, values)

@@ -1,0 +1,152 @@
+"""Operators in numpy against the reference run time: every operator but the linear layers."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
+
+from hilc.importer import load_model
+from hilc.ir import Array, Quant, Tensor
+from hilc.verify import verify
+
+#: What the reference does not take, though nothing speaks against it.
+NOT_IN_REFERENCE = {("PAD", "bool"), ("PACK", "bool"), ("SPLIT", "bool")}
+#: float32: functions of the C library are not all rounded correctly.
+RELATIVE = 2e-6
+
+
+def generator(*seed: str) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(" ".join(seed).encode()))
+
+
+def litert(single: SingleOp) -> list[Array]:
+    interpreter = Interpreter(
+        model_content=single.tflite(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    interpreter.allocate_tensors()
+    places = {d["name"]: d["index"] for d in interpreter.get_tensor_details()}
+    for tensor, value in zip(single.ins, single.values, strict=True):
+        if tensor.data is None:
+            interpreter.set_tensor(places[tensor.name], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(places[tensor.name]) for tensor in single.outs]
+
+
+def check(single: SingleOp) -> None:
+    what = f"{single.node.op} {single.ins} {dict(single.node.attrs)} {single.outs}"
+    for tensor, ours, theirs in zip(single.outs, single.reference(), litert(single), strict=True):
+        assert (ours.shape, ours.dtype) == (tensor.shape, np.dtype(tensor.dtype)), what
+        if ours.dtype == np.float32:
+            assert theirs.shape == ours.shape, what
+            np.testing.assert_allclose(ours, theirs, RELATIVE, 1e-30, err_msg=what)
+        else:
+            np.testing.assert_array_equal(ours, theirs, err_msg=what, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"), [kind for kind in KINDS if kind not in NOT_IN_REFERENCE]
+)
+def test_reference_equals_litert(op, dtype):
+    rng = generator("litert", op, dtype)
+    for _ in range(100 if dtype == "int8" else 25):
+        check(random_op(rng, op, dtype))
+
+
+@pytest.mark.parametrize(("op", "dtype"), [kind for kind in KINDS if kind[1] == "int8"])
+def test_operators_import_as_they_were_written(op, dtype):
+    rng = generator("import", op)
+    for _ in range(10):
+        single = random_op(rng, op, dtype)
+        if not any(tensor.data is None for tensor in single.ins):
+            continue
+        graph = load_model(single.tflite(), name="one")
+        verify(graph)
+        (node,) = graph.nodes
+        assert node.op == op
+        assert graph.ins(node) == single.ins
+        assert graph.outs(node) == single.outs
+        assert single.node.attrs.items() <= node.attrs.items()
+
+
+def every_int8(scale: float, zero_point: int, name: str = "x", repeat: int = 1) -> Tensor:
+    quant = Quant((float(np.float32(scale)),), (zero_point,))
+    return Tensor(name, (256 * repeat,), "int8", quant)
+
+
+ALL = np.arange(-128, 128, dtype=np.int8)
+
+
+@pytest.mark.parametrize("op", ["RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"])
+def test_every_int8_of_unary_operators(op):
+    """Tables for many scales; a wrong rounding shows in a few entries of a few of them."""
+    rng = generator("tables", op)
+    for _ in range(150):
+        in_scale = float(np.exp(rng.uniform(-8, 2)))
+        out_scale = 1 / 256 if op == "LOGISTIC" else in_scale * float(np.exp(rng.uniform(-4, 3)))
+        zero_points = [int(z) for z in rng.integers(-128, 128, 2)]
+        draft = Draft(
+            [every_int8(in_scale, zero_points[0])],
+            Quant((float(np.float32(out_scale)),), (zero_points[1],)),
+            {"alpha": float(np.float32(rng.uniform(0, 1.5)))} if op == "LEAKY_RELU" else {},
+        )
+        check(finish(rng, op, draft, [ALL]))
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
+def test_every_pair_of_int8(op):
+    rng = generator("pairs", op)
+    x, y = np.repeat(ALL, 256), np.tile(ALL, 256)
+    for _ in range(12):
+        a, b, out = (float(s) for s in np.exp(rng.uniform(-5, 1, 3)))
+        zero_points = [int(z) for z in rng.integers(-128, 128, 3)]
+        out *= a * b if op == "MUL" else max(a, b)
+        draft = Draft(
+            [every_int8(a, zero_points[0], "a", 256), every_int8(b, zero_points[1], "b", 256)],
+            Quant((float(np.float32(out)),), (zero_points[2],)),
+            {"activation": "NONE"},
+        )
+        check(finish(rng, op, draft, [x, y]))
+
+
+def test_softmax_of_many_rows():
+    rng = generator("softmax")
+    for scale, beta in ((0.03, 1.0), (0.1, 0.7), (1e-6, 1.0), (30.0, 1.0)):
+        x = Tensor("x", (4000, 5), "int8", Quant((float(np.float32(scale)),), (0,)))
+        draft = Draft([x], Quant((1 / 256,), (-128,)), {"beta": float(np.float32(beta))})
+        check(finish(rng, "SOFTMAX", draft))
+
+
+def test_mean_of_many_values():
+    """Counts whose inverse takes all 32 bits of the mantissa, and sums of one sign."""
+    rng = generator("mean")
+    for shape, axes in (((1, 100, 90, 3), [1, 2]), ((7, 2000), [1]), ((3, 65537), -1)):
+        for scale in (0.02, 0.5, 1.7):
+            x = Tensor("x", shape, "int8", Quant((float(np.float32(scale)),), (-128,)))
+            draft = Draft(
+                [x, index_tensor(axes, "axes")], Quant((0.5,), (-128,)), {"keep_dims": False}
+            )
+            check(finish(rng, "MEAN", draft))
+
+
+@pytest.mark.parametrize(
+    "operands",
+    [
+        ((0, -2, 1), (3, 5, 5), (1, 2, 2)),
+        ((-1, -1, -1), (-9, -9, -9), (-1, -2, -3)),
+        ((-100, 100, 1), (100, -100, 2), (1, -1, 1)),
+        ((2, 3), (3, -1), (1, 1)),
+    ],
+)
+@pytest.mark.parametrize("masks", [{}, {"begin_mask": 5}, {"end_mask": 3}, {"begin_mask": 7}])
+def test_slices_beyond_the_ends(operands, masks):
+    begin, end, strides = operands
+    x = Tensor("x", (4, 5, 6), "int32")
+    ins = [x, *(index_tensor(v, n) for v, n in ((begin, "b"), (end, "e"), (strides, "s")))]
+    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    attrs: dict[str, Any] = {**dict.fromkeys(names, 0), **masks}
+    check(finish(generator(), "STRIDED_SLICE", Draft(ins, attrs=attrs)))
