@@ -24,7 +24,7 @@ struct hil_patch {
 #define HIL_COPY_INLINE_BYTES 64
 
 /* Copy words where both ends allow it: the library's memcpy may be one that copies bytes. */
-HIL_INLINE void hil_copy(uint8_t *to, const uint8_t *from, int32_t bytes) {
+HIL_INLINE void hil_patch_copy(uint8_t *to, const uint8_t *from, int32_t bytes) {
     if (__builtin_constant_p(bytes) && bytes <= HIL_COPY_INLINE_BYTES) {
         memcpy(to, from, (size_t)bytes);
         return;
@@ -56,7 +56,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
         }
         const uint8_t *row = (const uint8_t *)image + y * p->in_w * p->pixel_bytes;
         if (p->dilation_w == 1 && x >= 0 && x + span <= p->in_w) {
-            hil_copy(to, row + x * p->pixel_bytes, row_bytes);
+            hil_patch_copy(to, row + x * p->pixel_bytes, row_bytes);
             to += row_bytes;
             continue;
         }
@@ -65,7 +65,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
             if (column < 0 || column >= p->in_w) {
                 memset(to, p->fill, (size_t)p->pixel_bytes);
             } else {
-                hil_copy(to, row + column * p->pixel_bytes, p->pixel_bytes);
+                hil_patch_copy(to, row + column * p->pixel_bytes, p->pixel_bytes);
             }
             to += p->pixel_bytes;
         }
