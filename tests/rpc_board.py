@@ -1,4 +1,4 @@
-"""Builds the firmware's protocol sources for this machine, under sanitizers, for the link's tests."""
+"""The protocol's C sources, built for this machine under sanitizers: a board to test with."""
 
 from __future__ import annotations
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 import select
+import socket
 import time
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import serial
 
@@ -17,8 +18,65 @@ from hil.rpc.codec import BadFrame, Decoder, Frame, encode
 #: character device that was full is sometimes polled again only when the main loop wakes up.
 _LOOK_S = 0.01
 _READ_BYTES = 65536
+_WRITE_TIMEOUT_S = 5.0
 #: A process that closes the line ends a moment later; its end explains more than the closed line.
 _END_GRACE_S = 1.0
+
+
+class _Port:
+    """A line that pyserial opens."""
+
+    def __init__(self, url: str, baudrate: int) -> None:
+        self._serial = serial.serial_for_url(
+            url,
+            baudrate=baudrate,
+            timeout=_LOOK_S,
+            write_timeout=_WRITE_TIMEOUT_S,
+            do_not_open=True,
+        )
+        # Two programs on one line would each take half of the other's answers.
+        self._serial.exclusive = True
+        self._serial.open()
+
+    def read(self) -> bytes:
+        """What is there, or what comes first within ``_LOOK_S``."""
+        first: bytes = self._serial.read(1)
+        waiting = self._serial.in_waiting if first else 0
+        return first + (self._serial.read(waiting) if waiting else b"")
+
+    def write(self, data: bytes) -> None:
+        self._serial.write(data)
+
+    def close(self) -> None:
+        self._serial.close()
+
+
+class _Socket:
+    """``socket://host:port``, without pyserial: its handler cannot say how much has arrived, leaves
+    Nagle's delay on, and sleeps 0.3 s when it is closed."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.port is None:
+            raise ValueError("write socket://HOST:PORT")
+        self._socket = socket.create_connection((parts.hostname, parts.port), _WRITE_TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def read(self) -> bytes:
+        """What is there, or what comes first within ``_LOOK_S``."""
+        ready, _, _ = select.select([self._socket], [], [], _LOOK_S)
+        if not ready:
+            return b""
+        data = self._socket.recv(_READ_BYTES)
+        if not data:
+            raise ConnectionResetError("the other side closed the connection")
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class Link:
@@ -39,23 +97,15 @@ class Link:
         self.skipped_bytes = 0
         self.bad_frames = 0
         try:
-            self._serial = serial.serial_for_url(
-                url, baudrate=baudrate, timeout=_LOOK_S, write_timeout=5.0, do_not_open=True
-            )
-            # Two programs on one line would each take half of the other's answers.
-            self._serial.exclusive = True
-            self._serial.open()
+            self._line = _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
         except (serial.SerialException, OSError, ValueError) as error:
             raise _open_error(url, error) from None
-        # A socket cannot say how much is waiting, but unlike the other lines it has a
-        # plain file descriptor on every system.
-        self._socket_fd = self._serial.fileno() if url.startswith("socket://") else None
 
     def send(self, frame: Frame) -> int:
         """Writes the frame; returns its bytes on the line."""
         data = encode(frame)
         try:
-            self._serial.write(data)
+            self._line.write(data)
         except (serial.SerialException, OSError) as error:
             raise self._lost(error) from None
         return len(data)
@@ -65,7 +115,7 @@ class Link:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                data = self._read()
+                data = self._line.read()
             except (serial.SerialException, OSError) as error:
                 raise self._lost(error) from None
             if data:
@@ -74,20 +124,6 @@ class Link:
             self._alive()
             if time.monotonic() >= deadline:
                 return []
-
-    def _read(self) -> bytes:
-        """What is there, or what comes first within ``_LOOK_S``."""
-        if self._socket_fd is not None:
-            ready, _, _ = select.select([self._socket_fd], [], [], _LOOK_S)
-            if not ready:
-                return b""
-            data = os.read(self._socket_fd, _READ_BYTES)
-            if not data:
-                raise OSError(errno.ECONNRESET, "the other side closed the connection")
-            return data
-        first: bytes = self._serial.read(1)
-        waiting = self._serial.in_waiting if first else 0
-        return first + (self._serial.read(waiting) if waiting else b"")
 
     def _good(self, found: list[Frame | BadFrame]) -> list[Frame]:
         frames = []
@@ -111,7 +147,7 @@ class Link:
         )
 
     def close(self) -> None:
-        self._serial.close()
+        self._line.close()
 
 
 def _open_error(url: str, error: Exception) -> LinkError:
@@ -123,6 +159,8 @@ def _open_error(url: str, error: Exception) -> LinkError:
             f"no permission to open {url}",
             "join the group that owns it (often: sudo usermod -aG dialout $USER) and log in again",
         )
+    if number == errno.ECONNREFUSED:
+        return LinkError(f"nothing listens at {url}", "start the program that serves the port")
     if number == errno.ENOENT:
         return LinkError(
             f"there is no port {url}",

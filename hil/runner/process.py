@@ -84,8 +84,9 @@ class ChildProcess:
 
     def _last_words(self) -> str:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - 4096))
-        lines = self._stderr.read().decode("utf-8", "replace").strip().splitlines()
-        return f", saying {lines[-1].strip()!r}" if lines else ""
+        text = self._stderr.read().decode("utf-8", "replace")
+        lines = [line.strip() for line in text.splitlines() if ": warning: " not in line]
+        return f", saying {lines[-1]!r}" if lines else ""
 
     def stop(self) -> None:
         """Ends the process group, at the latest by force, and collects it."""
