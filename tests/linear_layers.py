@@ -40,7 +40,9 @@ class Layer:
         for tensor in (*self.ins, self.out):
             if tensor is None:
                 continue
-            scale, zero_point, axis = None, 0, 0
+            scale: tuple[float, ...] | None = None
+            zero_point: tuple[int, ...] = (0,)
+            axis = 0
             if tensor.quant is not None:
                 scale, zero_point = tensor.quant.scale, tensor.quant.zero_point
                 axis = tensor.quant.axis
@@ -72,6 +74,7 @@ def make_layer(
     channels = w_shape[_CHANNEL_AXIS[op]]
     inputs = ("x", "w", "b") if rng.random() < 0.8 else _WITHOUT_BIAS.get(op, ("x", "w", "b"))
     node = Node(op, inputs, ("y",), attrs)
+    out_quant: Quant | None = None
     if dtype == "float32":
         x = rng.standard_normal(x_shape).astype(np.float32)
         tensors = _float_tensors(rng, x_shape, w_shape, channels)
@@ -79,11 +82,11 @@ def make_layer(
         x = rng.integers(-128, 128, x_shape).astype(np.int8)
         if rng.random() < 0.1:
             x[...] = rng.choice([-128, 127])
-        tensors = _int8_tensors(rng, x_shape, w_shape, channels, _CHANNEL_AXIS[op])
-    by_name = {tensor.name: tensor for tensor in tensors[:3]}
+        tensors, out_quant = _int8_tensors(rng, x_shape, w_shape, channels, _CHANNEL_AXIS[op])
+    by_name = {tensor.name: tensor for tensor in tensors}
     ins = tuple(by_name.get(name) for name in node.inputs)
     ((shape, _),) = OPS[op].infer(node, ins)
-    return Layer(node, ins, Tensor("y", shape, dtype, tensors[3]), x)
+    return Layer(node, ins, Tensor("y", shape, dtype, out_quant), x)
 
 
 def _shapes(
@@ -125,15 +128,14 @@ def _shapes(
 
 def _float_tensors(
     rng: np.random.Generator, x_shape: Sequence[int], w_shape: Sequence[int], channels: int
-) -> tuple[Tensor, Tensor, Tensor, None]:
+) -> list[Tensor]:
     weights = rng.standard_normal(w_shape).astype(np.float32)
     bias = rng.standard_normal(channels).astype(np.float32)
-    return (
+    return [
         Tensor("x", tuple(x_shape), "float32"),
         Tensor("w", tuple(w_shape), "float32", data=weights),
         Tensor("b", (channels,), "float32", data=bias),
-        None,
-    )
+    ]
 
 
 def _int8_tensors(
@@ -142,7 +144,7 @@ def _int8_tensors(
     w_shape: Sequence[int],
     channels: int,
     channel_axis: int,
-) -> tuple[Tensor, Tensor, Tensor, Quant]:
+) -> tuple[list[Tensor], Quant]:
     weights = rng.integers(-128, 128, w_shape).astype(np.int8)
     depth = prod(w_shape) // channels
     scales = channels if rng.random() < 0.7 else 1
@@ -158,7 +160,7 @@ def _int8_tensors(
     bias = rng.integers(-largest, largest, channels).astype(np.int32)
 
     def zero_point() -> int:
-        return int(rng.choice([-128, 127, 0, rng.integers(-128, 128)]))
+        return int(rng.choice([-128, 127, 0, int(rng.integers(-128, 128))]))
 
     def per_tensor(scale: np.float32) -> Quant:
         return Quant((float(scale),), (zero_point(),))
@@ -166,9 +168,9 @@ def _int8_tensors(
     b_scale = (x_scale * w_scale).astype(np.float32)
     b_quant = Quant(tuple(map(float, b_scale)), (0,) * scales)
     w_quant = Quant(tuple(map(float, w_scale)), (0,) * scales, channel_axis if scales > 1 else 0)
-    return (
+    tensors = [
         Tensor("x", tuple(x_shape), "int8", per_tensor(x_scale)),
         Tensor("w", tuple(w_shape), "int8", w_quant, weights),
         Tensor("b", (channels,), "int32", b_quant, bias),
-        per_tensor(out_scale),
-    )
+    ]
+    return tensors, per_tensor(out_scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,29 +11,19 @@ from kernel_runner import Case, run
 from linear_layers import make_layer
 
 from hilc.cpu import get_cpu
-from hilc.kernels import Kernel, KernelCall
 from hilc.ops import OPS
 
 
 @pytest.fixture
 def case() -> Case:
     """A convolution that reads its whole input, writes its whole output and uses its scratch."""
-    attrs = {"stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1}
+    attrs: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1}
     attrs |= {"padding": "SAME", "activation": "NONE"}
     layer = make_layer(
         np.random.default_rng(0), "CONV_2D", "int8", (1, 4, 4, 8), (4, 3, 3, 8), attrs
     )
     call = OPS["CONV_2D"].emit(layer.node, layer.ins, (layer.out,), get_cpu("host"))
     return Case(call, [layer.x], [(layer.out.shape, "int8")])
-
-
-def with_fields(case: Case, **fields: int) -> Case:
-    return replace(case, call=replace(case.call, fields={**case.call.fields, **fields}))
-
-
-def with_kernel(call: KernelCall, **changes: str) -> KernelCall:
-    kernel: Kernel = replace(call.kernel, **changes)
-    return replace(call, kernel=kernel)
 
 
 def test_a_good_case_runs(case):
@@ -51,8 +42,10 @@ def test_reading_past_the_input_is_noticed(case):
 
 
 def test_scratch_larger_than_asked_for_is_noticed(case):
+    kernel = replace(case.call.kernel, scratch="filter_h * filter_w * in_c")
+    call = replace(case.call, kernel=kernel)
     with pytest.raises(AssertionError, match="heap-buffer-overflow"):
-        run([replace(case, call=with_kernel(case.call, scratch="filter_h * filter_w * in_c"))])
+        run([replace(case, call=call)])
 
 
 def test_undefined_arithmetic_is_noticed(case):

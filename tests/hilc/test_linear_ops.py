@@ -62,7 +62,8 @@ def test_product_of_per_tensor_scales_has_the_precision_of_the_reference(op):
     """
     rng = np.random.default_rng(8)
     attrs: dict[str, Any] = {"activation": "NONE"}
-    x_shape, w_shape = (64, 16), (32, 16)
+    x_shape: tuple[int, ...] = (64, 16)
+    w_shape: tuple[int, ...] = (32, 16)
     if op == "CONV_2D":
         attrs |= dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
         attrs |= {"padding": "VALID"}
@@ -75,7 +76,9 @@ def test_product_of_per_tensor_scales_has_the_precision_of_the_reference(op):
         product = x_scale * w_scale
         scales = {"x": x_scale, "w": w_scale, "b": product, "y": product * 64}
         quants = {name: Quant((float(scale),), (0,)) for name, scale in scales.items()}
-        ins = [replace(t, quant=quants[t.name]) for t in layer.ins if t is not None]
+        ins: list[Tensor | None] = [
+            replace(t, quant=quants[t.name]) for t in layer.ins if t is not None
+        ]
         ins[2:] = [replace(b, data=np.zeros_like(b.data)) for b in ins[2:]]
         layer = replace(
             layer,
@@ -98,7 +101,7 @@ def conv(**changes: Any) -> tuple[Node, list[Tensor | None]]:
         "stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1,
         "padding": "VALID", "activation": "NONE",
     }  # fmt: skip
-    ins = [replace(t, **changes.pop(t.name, {})) for t in (x, w, b)]
+    ins: list[Tensor | None] = [replace(t, **changes.pop(t.name, {})) for t in (x, w, b)]
     return Node("CONV_2D", ("x", "w", "b"), ("y",), attrs | changes), ins
 
 

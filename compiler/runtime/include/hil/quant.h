@@ -41,7 +41,7 @@ HIL_INLINE int32_t hil_requantize(int32_t x, int32_t mantissa, int shift) {
 HIL_INLINE int32_t hil_requantize_narrow(int32_t x, int32_t mantissa, int shift, int32_t addend) {
     const int64_t product = (int64_t)(x * 2) * mantissa;
     const int32_t rounded = (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
-    const int32_t away_from_zero = rounded + (rounded >> 31);
+    const int32_t away_from_zero = rounded - (rounded < 0 ? 1 : 0);
     return ((away_from_zero >> (-1 - shift)) + (1 + 2 * addend)) >> 1;
 }
 
