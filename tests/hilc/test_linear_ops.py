@@ -76,10 +76,9 @@ def test_product_of_per_tensor_scales_has_the_precision_of_the_reference(op):
         product = x_scale * w_scale
         scales = {"x": x_scale, "w": w_scale, "b": product, "y": product * 64}
         quants = {name: Quant((float(scale),), (0,)) for name, scale in scales.items()}
-        ins: list[Tensor | None] = [
-            replace(t, quant=quants[t.name]) for t in layer.ins if t is not None
-        ]
-        ins[2:] = [replace(b, data=np.zeros_like(b.data)) for b in ins[2:]]
+        ins = [replace(t, quant=quants[t.name]) for t in layer.ins if t is not None]
+        for i, bias in enumerate(ins[2:], start=2):
+            ins[i] = replace(bias, data=np.zeros(bias.shape, np.int32))
         layer = replace(
             layer,
             node=replace(layer.node, inputs=layer.node.inputs[: len(ins)]),
