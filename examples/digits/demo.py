@@ -93,14 +93,10 @@ def plan_text(module: Module) -> str:
     for step, layer in enumerate(module.layers, 1):
         written += [(tensor, step) for tensor in layer.outputs]
     rows = [
-        [
-            tensor.offset,
-            tensor.nbytes,
-            steps[first],
-            steps[last_use(module, tensor, first)],
-            tensor.name,
-        ]
-        for tensor, first in written
+        [tensor.offset, tensor.nbytes, steps[step], steps[last_use(module, tensor, step)], name]
+        for tensor, step in written
+        # The converter joins the names of all that it fused into a layer.
+        for name in [tensor.name.split(";")[0]]
     ]
     title = f"plan: {module.workspace_bytes:,} bytes for every tensor, inputs and outputs included"
     return f"{title}\n\n{table(rows, ['offset', 'bytes', 'written by', 'last read by', 'tensor'])}"
