@@ -1,0 +1,246 @@
+/* The operators of "tiny", and the main that calls them. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hil/kernels/generic/binary.h"
+#include "hil/kernels/generic/conv2d_s8.h"
+#include "hil/kernels/generic/move.h"
+
+#define HILC_CONSTANT \
+    static const __attribute__((section(".rodata.tvm"), aligned(16)))
+
+/* One body for several layers. */
+__attribute__((noinline))
+static void shared_hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in0, int8_t *out0,
+                                 void *scratch) {
+    hil_conv2d_s8(p, in0, out0, scratch);
+}
+
+/* One body for several layers. */
+__attribute__((noinline))
+static void shared_hil_add_s8(const struct hil_add_s8 *p, const int8_t *in0, const int8_t *in1,
+                              int8_t *out0) {
+    hil_add_s8(p, in0, in1, out0);
+}
+
+/* CONV_2D t3
+ * operator 0: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
+HILC_CONSTANT int8_t constant_0[18] = {
+    -23, 65, 68, 31, -100, 36, -55, 64, 82, -15, 91, 51, -35, 75, -24, -80,
+    18, 69,
+};
+
+HILC_CONSTANT int32_t layer_0_bias[2] = {
+    1071, -120,
+};
+
+HILC_CONSTANT int32_t layer_0_multipliers[2] = {
+    1955495715, 1803664776,
+};
+
+HILC_CONSTANT int8_t layer_0_shifts[2] = {
+    -6, -7,
+};
+
+HILC_CONSTANT int8_t layer_0_weights[36] = {
+    79, -106, -82, -67, -81, 77, 94, 21, -117, -103, -43, -17, 31, -5, -60, -87,
+    49, 60, -119, -99, -12, -28, 99, 4, -20, -18, 42, 22, -83, 61, 65, 116,
+    73, -55, -46, 38,
+};
+
+static const struct hil_conv2d_s8 layer_0 = {
+    .batch = 1,
+    .in_h = 3,
+    .in_w = 3,
+    .in_c = 2,
+    .out_h = 3,
+    .out_w = 3,
+    .filter_h = 3,
+    .filter_w = 3,
+    .stride_h = 1,
+    .stride_w = 1,
+    .dilation_h = 1,
+    .dilation_w = 1,
+    .pad_top = 1,
+    .pad_left = 1,
+    .out_c = 2,
+    .in_zero_point = 3,
+    .out_zero_point = 3,
+    .out_min = -128,
+    .out_max = 127,
+    .per_channel = 1,
+    .narrow = 1,
+    .bias = layer_0_bias,
+    .multipliers = layer_0_multipliers,
+    .shifts = layer_0_shifts,
+    .weights = layer_0_weights,
+};
+
+int32_t tvmgen_tiny_fused_conv_2d_0(void *input0, void *output0, void *scratch) {
+    shared_hil_conv2d_s8(&layer_0, input0, output0, scratch);
+    return 0;
+}
+
+/* CONV_2D t5
+ * operator 1: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
+HILC_CONSTANT int32_t layer_1_bias[2] = {
+    723, -57,
+};
+
+HILC_CONSTANT int32_t layer_1_multipliers[2] = {
+    2023256887, 1417158631,
+};
+
+HILC_CONSTANT int8_t layer_1_weights[36] = {
+    112, -127, -108, 121, 113, -51, -92, -47, -117, 100, 41, 22, -65, -7, -79, 70,
+    -7, -120, -63, 53, 5, -32, -63, -104, 28, 41, 5, 110, 109, -75, 28, 33,
+    -64, -51, -3, 62,
+};
+
+static const struct hil_conv2d_s8 layer_1 = {
+    .batch = 1,
+    .in_h = 3,
+    .in_w = 3,
+    .in_c = 2,
+    .out_h = 3,
+    .out_w = 3,
+    .filter_h = 3,
+    .filter_w = 3,
+    .stride_h = 1,
+    .stride_w = 1,
+    .dilation_h = 1,
+    .dilation_w = 1,
+    .pad_top = 1,
+    .pad_left = 1,
+    .out_c = 2,
+    .in_zero_point = 3,
+    .out_zero_point = 3,
+    .out_min = -128,
+    .out_max = 127,
+    .per_channel = 1,
+    .narrow = 1,
+    .bias = layer_1_bias,
+    .multipliers = layer_1_multipliers,
+    .shifts = layer_0_shifts,
+    .weights = layer_1_weights,
+};
+
+int32_t tvmgen_tiny_fused_conv_2d_1(void *input0, void *output0, void *scratch) {
+    shared_hil_conv2d_s8(&layer_1, input0, output0, scratch);
+    return 0;
+}
+
+/* ADD t7
+ * operator 2: int8[1,3,3,2] x int8[1,3,3,2] -> int8[1,3,3,2] */
+static const struct hil_add_s8 layer_2 = {
+    .rows = 1,
+    .counts = {1, 1, 1, 1, 1},
+    .a_jumps = {0, 0, 0, 0, 0},
+    .b_jumps = {0, 0, 0, 0, 0},
+    .length = 18,
+    .a_step = 1,
+    .b_step = 1,
+    .a_zero_point = 3,
+    .b_zero_point = 3,
+    .out_zero_point = 3,
+    .low = -128,
+    .high = 127,
+    .a_mantissa = 1073741824,
+    .a_shift = 0,
+    .b_mantissa = 1073741824,
+    .b_shift = 0,
+    .out_mantissa = 1073741824,
+    .out_shift = -18,
+};
+
+int32_t tvmgen_tiny_fused_add_2(void *input0, void *output0) {
+    shared_hil_add_s8(&layer_2, input0, constant_0, output0);
+    return 0;
+}
+
+/* SPLIT t10
+ * operator 4: int32[] x int8[1,18] -> int8[1,9], int8[1,9] */
+static const struct hil_split layer_3 = {
+    .rows = 1,
+    .parts = 2,
+    .block = 9,
+};
+
+int32_t tvmgen_tiny_fused_split_3(void *input0, void *output0, void *output1) {
+    void *const outputs[] = {output0, output1};
+    hil_split(&layer_3, input0, outputs);
+    return 0;
+}
+
+/* CONCATENATION t12
+ * operator 5: int8[1,9] x int8[1,9] -> int8[1,18] */
+HILC_CONSTANT int32_t layer_4_blocks[2] = {
+    9, 9,
+};
+
+static const struct hil_join layer_4 = {
+    .rows = 1,
+    .parts = 2,
+    .blocks = layer_4_blocks,
+};
+
+int32_t tvmgen_tiny_fused_concatenation_4(void *input0, void *input1, void *output0) {
+    const void *const inputs[] = {input0, input1};
+    hil_join(&layer_4, inputs, output0);
+    return 0;
+}
+
+/* ADD t13
+ * operator 6: int8[1,18] x int8[1,18] -> int8[1,18] */
+static const struct hil_add_s8 layer_5 = {
+    .rows = 1,
+    .counts = {1, 1, 1, 1, 1},
+    .a_jumps = {0, 0, 0, 0, 0},
+    .b_jumps = {0, 0, 0, 0, 0},
+    .length = 18,
+    .a_step = 1,
+    .b_step = 1,
+    .a_zero_point = 3,
+    .b_zero_point = 3,
+    .out_zero_point = 3,
+    .low = -128,
+    .high = 127,
+    .a_mantissa = 1073741824,
+    .a_shift = 0,
+    .b_mantissa = 1073741824,
+    .b_shift = 0,
+    .out_mantissa = 1073741824,
+    .out_shift = -18,
+};
+
+int32_t tvmgen_tiny_fused_add_5(void *input0, void *input1, void *output0) {
+    shared_hil_add_s8(&layer_5, input0, input1, output0);
+    return 0;
+}
+
+/* Runs the layers in order; -1 as soon as one fails. */
+int32_t tvmgen_tiny___tvm_main__(void *input0, void *input1, void *output0, void *output1,
+                                 uint8_t *global_workspace_0_var) {
+    if (tvmgen_tiny_fused_conv_2d_0(input0, &global_workspace_0_var[48],
+                                    &global_workspace_0_var[0]) != 0) {
+        return -1;
+    }
+    if (tvmgen_tiny_fused_conv_2d_1(&global_workspace_0_var[48], &global_workspace_0_var[80],
+                                    &global_workspace_0_var[0]) != 0) {
+        return -1;
+    }
+    if (tvmgen_tiny_fused_add_2(&global_workspace_0_var[80], &global_workspace_0_var[80]) != 0) {
+        return -1;
+    }
+    if (tvmgen_tiny_fused_split_3(&global_workspace_0_var[80], output1,
+                                  &global_workspace_0_var[0]) != 0) {
+        return -1;
+    }
+    if (tvmgen_tiny_fused_concatenation_4(&global_workspace_0_var[0], output1, output0) != 0) {
+        return -1;
+    }
+    if (tvmgen_tiny_fused_add_5(output0, input1, output0) != 0) {
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,398 @@
+"""The generated C: as reviewed (golden files), without warnings, the same every time, callable.
+
+``HIL_UPDATE_GOLDEN=1`` writes the golden files anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import generated_c
+import models
+import numpy as np
+import pytest
+from random_graphs import GraphBuilder
+
+import hilc
+from hilc import interpreter
+from hilc.codegen.cwriter import (
+    c_array,
+    c_comment,
+    c_identifier,
+    c_number,
+    c_parameters,
+    c_wrapped,
+)
+from hilc.errors import InputError
+from hilc.ir import Graph
+from hilc.kernels import kernels
+from hilc.resources import data_dir
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tiny"
+VARIANTS = tuple(itertools.product(("internal", "external"), (False, True)))
+
+
+def _tiny() -> Graph:
+    """Two inputs, two outputs, a constant operand, a view, scratch, variable argument counts."""
+    b = GraphBuilder(3)
+    x, y = b.input(1, 3, 3, 2), b.input(1, 18)
+    first = b.conv(x, 2)
+    second = b.conv(first, 2)
+    left = b.split(b.reshape(b.add(second, b.constant(1, 3, 3, 2)), 1, 18), 2)
+    right = f"t{int(left[1:]) + 1}"
+    total = b.add(b.concat(right, left), y)
+    return b.graph(total, left, name="tiny")
+
+
+def _renamed(graph: Graph, names: dict[str, str]) -> Graph:
+    """The graph with other names for some tensors."""
+
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    return Graph(
+        graph.name,
+        {new(n): replace(t, name=new(n)) for n, t in graph.tensors.items()},
+        tuple(
+            replace(n, inputs=tuple(map(new, n.inputs)), outputs=tuple(map(new, n.outputs)))
+            for n in graph.nodes
+        ),
+        tuple(map(new, graph.inputs)),
+        tuple(map(new, graph.outputs)),
+    )
+
+
+# The sources ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", ["tvmgen_tiny.h", "tiny_lib0.c", "tiny_lib1.c"])
+def test_sources_are_those_that_were_reviewed(file: str) -> None:
+    files = hilc.compile(_tiny(), optimize="size").files
+    folder = "include" if file.endswith(".h") else "src"
+    text = files[f"codegen/host/{folder}/{file}"].decode()
+    if os.environ.get("HIL_UPDATE_GOLDEN"):
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        (GOLDEN / file).write_text(text, encoding="utf-8")
+    golden = (GOLDEN / file).read_text(encoding="utf-8")
+    assert text == golden, "the C changed; HIL_UPDATE_GOLDEN=1 accepts it, after a review"
+
+
+@pytest.mark.parametrize("compiler", generated_c.COMPILERS)
+@pytest.mark.parametrize("optimize", ["balanced", "size"])
+def test_sources_compile_without_a_warning(compiler: str, optimize: str, tmp_path: Path) -> None:
+    library = hilc.compile(_tiny(), optimize=optimize)
+    generated_c.compile_objects(library, generated_c.COMPILERS[compiler], tmp_path)
+
+
+@pytest.mark.parametrize(("model", "compiler"), [("kws", "cortex-m55"), ("kws_float", "clang")])
+def test_a_real_model_compiles_without_a_warning(model: str, compiler: str, tmp_path: Path) -> None:
+    library = hilc.compile(models.model_path(model))
+    generated_c.compile_objects(library, generated_c.COMPILERS[compiler], tmp_path)
+
+
+@pytest.mark.parametrize(("pools", "io_in_pool"), VARIANTS)
+def test_the_header_is_cxx_too(pools: str, io_in_pool: bool, tmp_path: Path) -> None:
+    hilc.compile(_tiny(), pools=pools, io_in_pool=io_in_pool).save(tmp_path / "lib")
+    (tmp_path / "user.cpp").write_text(
+        '#include "tvmgen_tiny.h"\n#include "tvmgen_tiny.h"\nint size = TVMGEN_TINY_T0_SIZE;\n'
+    )
+    flags = ["-Wall", "-Wextra", "-pedantic", "-Wundef", "-Werror", "-fsyntax-only"]
+    include = "-Ilib/codegen/host/include"
+    generated_c.run(["g++", "-std=c++11", *flags, include, "user.cpp"], tmp_path)
+
+
+def test_all_kernels_can_be_in_one_file(tmp_path: Path) -> None:
+    headers = sorted({kernel.header for kernel in kernels().values()})
+    (tmp_path / "all.c").write_text("".join(f'#include "{h}"\n' for h in headers) + "int x;\n")
+    include = f"-I{data_dir('runtime') / 'include'}"
+    generated_c.run(["gcc", *generated_c.WARNINGS, include, "-c", "all.c"], tmp_path)
+
+
+def test_lines_are_short_and_hold_no_tab() -> None:
+    for name, data in hilc.compile(models.model_path("kws")).files.items():
+        if name.startswith("codegen/") and "/hil/" not in name:
+            text = data.decode("ascii")
+            assert max(map(len, text.splitlines())) <= 100, name
+            assert "\t" not in text
+            assert text.endswith("\n")
+            assert not text.endswith("\n\n")
+
+
+def test_the_same_model_gives_the_same_bytes_anywhere(tmp_path: Path) -> None:
+    program = "import hilc, sys; hilc.compile(sys.argv[1], name='kws').save('kws.tar')"
+    archives = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "TZ": f"XXX{seed}"}
+        command = [sys.executable, "-c", program, str(models.model_path("kws"))]
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+        subprocess.run(command, cwd=folder, env=environment, check=True, timeout=120)
+        archives.append((folder / "kws.tar").read_bytes())
+    assert archives[0] == archives[1]
+
+
+def test_equal_constants_are_stored_once() -> None:
+    b = GraphBuilder()
+    x, c = b.input(1, 64), b.constant(1, 64)
+    library = hilc.compile(b.graph(b.add(b.add(x, c), c), name="twice"))
+    once = hilc.compile(b.graph("t2", name="once"))
+    assert library.modules[0].constants_bytes == once.modules[0].constants_bytes
+
+
+def test_size_shares_a_body_only_where_it_pays() -> None:
+    def source(optimize: str) -> str:
+        files = hilc.compile(_tiny(), optimize=optimize).files
+        return files["codegen/host/src/tiny_lib1.c"].decode()
+
+    assert "static void shared_hil_conv2d_s8(" in source("size")
+    assert "shared_hil_split" not in source("size")
+    assert "shared_" not in source("balanced")
+    assert source("balanced") == source("speed")
+
+
+# A caller in C ----------------------------------------------------------------------------------
+
+_CALLER = """\
+#include <stdio.h>
+#include <string.h>
+
+#include "tvmgen_tiny.h"
+
+%(arrays)s
+%(buffers)s
+
+int main(void) {
+%(run)s
+}
+"""
+
+_CALLERS = {
+    ("internal", False): """\
+    struct tvmgen_tiny_inputs in = {.t0 = x0, .t1 = x1};
+    struct tvmgen_tiny_outputs out = {.TOTAL = y0, .LEFT = y1};
+    if (tvmgen_tiny_run(&in, &out) != 0) { return 1; }
+    return compare(y0, y1);""",
+    ("external", False): """\
+    static uint8_t memory[TVMGEN_TINY_GLOBAL_WORKSPACE_WORKSPACE_POOL_SIZE];
+    _Static_assert(sizeof memory == TVMGEN_TINY_WORKSPACE_SIZE, "one pool");
+    struct tvmgen_tiny_workspace_pools pools = {.global_workspace = memory};
+    struct tvmgen_tiny_inputs in = {.t0 = x0, .t1 = x1};
+    struct tvmgen_tiny_outputs out = {.TOTAL = y0, .LEFT = y1};
+    if (tvmgen_tiny_run(&in, &out, &pools) != 0) { return 1; }
+    return compare(y0, y1);""",
+    ("internal", True): """\
+    struct tvmgen_tiny_inputs in = tvmgen_tiny_map_inputs();
+    struct tvmgen_tiny_outputs out = tvmgen_tiny_map_outputs();
+    memcpy(in.t0, x0, TVMGEN_TINY_T0_SIZE);
+    memcpy(in.t1, x1, TVMGEN_TINY_T1_SIZE);
+    if (tvmgen_tiny_run() != 0) { return 1; }
+    return compare(out.TOTAL, out.LEFT);""",
+    ("external", True): """\
+    static uint8_t memory[TVMGEN_TINY_WORKSPACE_SIZE];
+    struct tvmgen_tiny_workspace_pools pools = {.global_workspace = memory};
+    struct tvmgen_tiny_inputs in = tvmgen_tiny_map_inputs(&pools);
+    struct tvmgen_tiny_outputs out = tvmgen_tiny_map_outputs(&pools);
+    memcpy(in.t0, x0, TVMGEN_TINY_T0_SIZE);
+    memcpy(in.t1, x1, TVMGEN_TINY_T1_SIZE);
+    if (tvmgen_tiny_run(&pools) != 0) { return 1; }
+    return compare(out.TOTAL, out.LEFT);""",
+}
+
+
+@pytest.mark.parametrize(("pools", "io_in_pool"), VARIANTS)
+def test_a_c_program_calls_the_model(pools: str, io_in_pool: bool, tmp_path: Path) -> None:
+    graph = _tiny()
+    rng = np.random.default_rng(5)
+    inputs = {
+        n: rng.integers(-128, 128, graph.tensors[n].shape).astype(np.int8) for n in graph.inputs
+    }
+    expected = list(interpreter.run(graph, inputs).values())
+    arrays = [c_array(f"x{i}", a, "static") for i, a in enumerate(inputs.values())]
+    arrays += [c_array(f"expected{i}", a) for i, a in enumerate(expected)]
+    if not io_in_pool:
+        arrays += [f"static int8_t y{i}[{a.size}];\n" for i, a in enumerate(expected)]
+    compare = (
+        "static int compare(const void *total, const void *left) {\n"
+        "    return memcmp(total, expected0, sizeof expected0) != 0 ||\n"
+        "           memcmp(left, expected1, sizeof expected1) != 0;\n}\n"
+    )
+    total, left = graph.outputs
+    body = _CALLERS[pools, io_in_pool].replace("TOTAL", total).replace("LEFT", left)
+    text = _CALLER % {"arrays": "".join(arrays), "buffers": compare, "run": body}
+    optimize = "size" if pools == "internal" else "balanced"
+    library = hilc.compile(graph, pools=pools, io_in_pool=io_in_pool, optimize=optimize)
+    library.save(tmp_path)
+    (tmp_path / "main.c").write_text(text)
+    files = ["main.c", *generated_c.sources(library)]
+    command = ["gcc", *generated_c.WARNINGS, "-O0", "-Icodegen/host/include", *files, "-lm"]
+    generated_c.run([*command, "-o", "caller"], tmp_path)
+    generated_c.run(["./caller"], tmp_path)
+
+
+def test_the_main_passes_an_operators_failure_on(tmp_path: Path) -> None:
+    library = hilc.compile(_tiny())
+    library.save(tmp_path)
+    name = "codegen/host/src/tiny_lib1.c"
+    text = library.files[name].decode()
+    last = library.modules[0].layers[-1].function
+    head, _, tail = text.partition(f"int32_t {last}(")
+    (tmp_path / name).write_text(f"{head}int32_t {last}({tail.replace('return 0', 'return 7', 1)}")
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "tvmgen_tiny.h"\nint main(void) {\n'
+        "    static int8_t b[4][64];\n"
+        "    struct tvmgen_tiny_inputs in = {b[0], b[1]};\n"
+        "    struct tvmgen_tiny_outputs out = {b[2], b[3]};\n"
+        '    printf("%d", (int)tvmgen_tiny_run(&in, &out));\n    return 0;\n}\n'
+    )
+    files = ["main.c", *generated_c.sources(library)]
+    generated_c.run(
+        ["gcc", "-std=c11", "-Icodegen/host/include", *files, "-lm", "-o", "caller"], tmp_path
+    )
+    assert generated_c.run(["./caller"], tmp_path) == "-1"
+
+
+# Names ------------------------------------------------------------------------------------------
+
+
+def test_names_are_made_valid(tmp_path: Path) -> None:
+    names = {"t0": "int", "t1": "1st input:0", "t4": "serving/default*/ \\brief \u00e4?"}
+    graph = _renamed(_tiny(), names)
+    library = hilc.compile(graph, name="Two-IO.v1")
+    module = library.modules[0]
+    assert (module.name, module.symbol) == ("Two_IO_v1", "tvmgen_two_io_v1")
+    assert [info.name for info in module.inputs] == ["int", "1st input:0"]
+    assert [info.c_name for info in module.inputs] == ["int_", "_1st_input_0"]
+    generated_c.compile_objects(library, generated_c.COMPILERS["gcc"], tmp_path)
+
+
+def test_long_names_end_in_a_hash(tmp_path: Path) -> None:
+    long = "x" * 200
+    library = hilc.compile(_renamed(_tiny(), {"t0": long}), name="m" * 300)
+    module = library.modules[0]
+    assert len(module.inputs[0].c_name) < 100
+    assert len({layer.function for layer in module.layers}) == len(module.layers)
+    assert max(len(layer.function) for layer in module.layers) < 110
+    assert c_identifier(f"{long}a") != c_identifier(f"{long}b")
+    generated_c.compile_objects(library, generated_c.COMPILERS["gcc"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"t0": "a:b", "t1": "a/b"}, "'a:b' and 'a/b' both become A_B"),
+        ({"t0": "Mask", "t1": "mask"}, "'Mask' and 'mask' both become MASK"),
+        ({"t0": "workspace"}, "'workspace' would share the macro WORKSPACE_SIZE"),
+    ],
+)
+def test_names_that_become_one_are_refused(names: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        hilc.compile(_renamed(_tiny(), names))
+
+
+def test_a_model_without_a_name_is_called_default() -> None:
+    assert hilc.compile(models.model_path("ad").read_bytes()).modules[0].name == "default"
+    assert hilc.compile(models.model_path("ad")).modules[0].name == "ad01_int8"
+
+
+# Options ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "available"),
+    [
+        ("optimize", "ram", "balanced or speed or size"),
+        ("codegen", "llvm", "choose c"),
+        ("interface", "packed", "choose c"),
+        ("pools", "both", "internal or external"),
+    ],
+)
+def test_what_is_not_available_is_refused(option: str, value: str, available: str) -> None:
+    with pytest.raises(InputError, match=f"{option}={value} is not available") as caught:
+        hilc.compile(_tiny(), **{option: value})  # type: ignore[arg-type]
+    assert available in caught.value.hint
+
+
+def test_a_packed_api_without_packed_interface_is_refused_as_tvm_does() -> None:
+    sentence = (
+        'Either need interface_api == "packed" (got: c) or unpacked-api == true (got: 0) '
+        "when targeting c runtime"
+    )
+    with pytest.raises(InputError) as caught:
+        hilc.compile(_tiny(), api="packed", interface="c")
+    assert caught.value.fact == sentence
+
+
+def test_an_unknown_core_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown CPU 'cortex-m99'"):
+        hilc.compile(_tiny(), cpu="cortex-m99")
+
+
+# The writer -------------------------------------------------------------------------------------
+
+_VALUES = {
+    "int8": [-128, -1, 0, 127],
+    "uint8": [0, 255],
+    "int16": [-32768, 32767],
+    "int32": [-(2**31), 2**31 - 1],
+    "int64": [-(2**63), 2**63 - 1],
+    "float32": [0.0, -0.0, 0.1, -1e-45, 3.4028235e38, np.inf, -np.inf, np.nan],
+    "bool": [True, False],
+}
+
+
+def test_arrays_read_back_exactly(tmp_path: Path) -> None:
+    arrays = {name: np.array(values, name) for name, values in _VALUES.items()}
+    definitions = "\n".join(c_array(f"a_{name}", array) for name, array in arrays.items())
+    writes = "".join(f"    fwrite(a_{n}, 1, sizeof a_{n}, stdout);\n" for n in arrays)
+    text = f"#include <stdint.h>\n#include <stdio.h>\n{definitions}"
+    (tmp_path / "main.c").write_text(f"{text}int main(void) {{\n{writes}    return 0;\n}}\n")
+    for compiler in ("gcc", "clang"):
+        generated_c.run([compiler, *generated_c.WARNINGS, "main.c", "-o", "main"], tmp_path)
+        done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, check=True)
+        assert done.stdout == b"".join(array.tobytes() for array in arrays.values())
+
+
+def test_an_empty_array_is_refused() -> None:
+    with pytest.raises(ValueError, match="a is empty"):
+        c_array("a", np.zeros(0, np.int8))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "1"),
+        (np.int32(-7), "-7"),
+        (-(2**31), "INT32_MIN"),
+        (-(2**63), "INT64_MIN"),
+        (0.5, "0x1p-1f"),
+        (np.float32(0.1), "0x1.99999ap-4f"),
+        (0.1, "0x1.999999999999ap-4"),
+        (1e300, "0x1.7e43c8800759cp+996"),
+        (float("-inf"), "-__builtin_inff()"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert c_number(value) == text
+
+
+def test_parameters_of_a_kernel() -> None:
+    text = c_parameters("k", "p", {"n": 2, "w": np.array([1, 2], np.int8), "t": (1, 2)})
+    assert "int8_t p_w[2] = {\n    1, 2,\n};" in text
+    assert "struct k p = {\n    .n = 2,\n    .w = p_w,\n    .t = {1, 2},\n};" in text
+
+
+def test_a_comment_cannot_be_left() -> None:
+    assert c_comment("a */ b /* c ??/ \n\u2028d") == "/* a * / b / * c ? ?/ ? ?d */\n"
+
+
+def test_long_argument_lists_are_wrapped() -> None:
+    items = [f"argument_number_{i}" for i in range(9)]
+    lines = c_wrapped("call(", items, ");").splitlines()
+    assert max(map(len, lines)) <= 100
+    assert "".join(line.strip() + " " for line in lines).strip() == f"call({', '.join(items)});"
