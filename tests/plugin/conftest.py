@@ -1,3 +1,7 @@
-"""The plugin's tests run pytest inside pytest."""
+"""The plugin's tests run pytest inside pytest, with the plugin that is installed."""
+
+# pytester forgets what an inner run imported; what is there before is imported only once.
+import hil.doctor
+import hil.session  # noqa: F401
 
 pytest_plugins = ["pytester"]

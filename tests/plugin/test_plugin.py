@@ -35,8 +35,8 @@ def dense_model() -> bytes:
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A test suite's folder with a model in it; its own cache of compiled Python is not written."""
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A test suite's folder with a model in it."""
     (pytester.path / "models").mkdir()
     (pytester.path / "models" / "tiny.tflite").write_bytes(dense_model())
     return pytester
@@ -44,7 +44,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
     return suite.runpytest_inprocess(
-        "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "hil.pytest_plugin", "-rs", "-s", *options
+        "-p", "no:cacheprovider", "-p", "no:xdist", "-rs", "-s", *options
     )
 
 
@@ -225,6 +225,4 @@ def test_a_suite_without_hil_tests_does_not_load_the_harness(pytester: pytest.Py
             assert not [name for name in sys.modules if name.startswith(("hilc", "hil.rpc"))]
         """
     )
-    pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "-p", "hil.pytest_plugin"
-    ).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
