@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tflite_builder import ModelBuilder
 
 from hilc.ir import Array, Node, Quant, Tensor
 from hilc.ops import OPS
-from tflite_builder import ModelBuilder
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 #: Types that operators which only move data take.
@@ -325,9 +325,7 @@ def _concatenation(rng: Random, dtype: str) -> Draft:
     shape = shape_of(rng, int(rng.integers(1, 6)), 4)
     axis = int(rng.integers(len(shape)))
     sizes = rng.integers(1, 5, int(rng.integers(1, 5)))
-    parts = _parts(
-        rng, dtype, [(*shape[:axis], int(size), *shape[axis + 1 :]) for size in sizes]
-    )
+    parts = _parts(rng, dtype, [(*shape[:axis], int(size), *shape[axis + 1 :]) for size in sizes])
     if rng.random() < 0.3:
         parts[-1] = Tensor("c", parts[-1].shape, dtype, parts[-1].quant, content(rng, parts[-1]))
     attrs = {"axis": axis - len(shape) * int(rng.integers(2)), "activation": "NONE"}

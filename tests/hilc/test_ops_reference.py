@@ -48,9 +48,7 @@ def check(single: SingleOp) -> None:
             np.testing.assert_array_equal(ours, theirs, err_msg=what, strict=True)
 
 
-@pytest.mark.parametrize(
-    ("op", "dtype"), [kind for kind in KINDS if kind not in NOT_IN_REFERENCE]
-)
+@pytest.mark.parametrize(("op", "dtype"), [kind for kind in KINDS if kind not in NOT_IN_REFERENCE])
 def test_reference_equals_litert(op, dtype):
     rng = generator("litert", op, dtype)
     for _ in range(100 if dtype == "int8" else 25):

@@ -131,9 +131,7 @@ def _reference(
     return [np.clip(result + quantization(node, out)[1], low, high).astype(np.int8)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
+def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
     *outer, inner = nest(
         out.shape, broadcast_strides(a.shape, out.shape), broadcast_strides(b.shape, out.shape)

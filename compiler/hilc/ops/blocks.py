@@ -17,8 +17,8 @@ from hilc.kernels import KernelCall, kernels
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     activation,
-    attribute,
     constant_int,
+    int_attribute,
     invalid,
     operand,
     require_counts,
@@ -67,7 +67,7 @@ def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
 
 
 def _concatenation_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
-    return resolve_axis(node, attribute(node, "axis", int), len(operand(node, ins, 0).shape))
+    return resolve_axis(node, int_attribute(node, "axis"), len(operand(node, ins, 0).shape))
 
 
 def _infer_concatenation(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -103,7 +103,7 @@ def _emit_concatenation(
 
 
 def _pack_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
-    return resolve_axis(node, attribute(node, "axis", int), len(operand(node, ins, 0).shape) + 1)
+    return resolve_axis(node, int_attribute(node, "axis"), len(operand(node, ins, 0).shape) + 1)
 
 
 def _infer_pack(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -143,7 +143,7 @@ def _split_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
 
 
 def _infer_split(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-    count = attribute(node, "num_splits", int)
+    count = int_attribute(node, "num_splits")
     if count < 1:
         invalid(node, f"splits into {count} parts")
     require_counts(node, inputs=2, outputs=count)

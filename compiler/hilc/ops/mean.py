@@ -98,9 +98,7 @@ def _reference(
     return [np.clip(mean, -128, 127).astype(np.int8).reshape(out.shape)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
+def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     x, out = operand(node, ins, 0), outs[0]
     axes = _axes(node, ins)
     strides = contiguous_strides(x.shape)

@@ -17,8 +17,8 @@ from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    attribute,
     constant_ints,
+    int_attribute,
     invalid,
     operand,
     quantization,
@@ -150,7 +150,7 @@ def _infer_strided_slice(node: Node, ins: Sequence[Tensor | None]) -> list[Signa
     require_counts(node, inputs=4)
     x = operand(node, ins, 0)
     for mask in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
-        attribute(node, mask, int)
+        int_attribute(node, mask)
     for mask in ("ellipsis_mask", "new_axis_mask"):
         if node.attrs[mask]:
             unsupported(

@@ -45,9 +45,7 @@ Reference = Callable[
 Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], KernelCall]
 
 
-def nothing_to_check(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
-) -> None:
+def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     """The ``check`` of operators whose outputs may carry any quantisation."""
 
 

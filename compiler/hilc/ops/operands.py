@@ -14,6 +14,9 @@ from hilc.quant import Multiplier, activation_range, quantize_multiplier
 #: The types that arithmetic operators compute in.
 ARITHMETIC = ("int8", "float32")
 
+#: Scales from here to its inverse stay finite, and above zero, in single precision arithmetic.
+_LEAST_SCALE = 1e-30
+
 _INDEX_TYPES = ("int32", "int64")
 
 
@@ -67,10 +70,28 @@ def attribute(node: Node, name: str, kinds: type | tuple[type, ...]) -> Any:
     return value
 
 
+def int_attribute(node: Node, name: str) -> int:
+    """An attribute that must be there and be an integer."""
+    value = node.attrs.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        invalid(node, f"has the attribute {name} = {value!r}")
+    return value
+
+
+def ints_attribute(node: Node, name: str) -> tuple[int, ...]:
+    """An attribute that must be a tuple of integers where it is there; empty where it is not."""
+    value = node.attrs.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, tuple) or not all(isinstance(n, int) for n in value):
+        invalid(node, f"has the attribute {name} = {value!r}")
+    return value
+
+
 def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
     """Scale and zero point of a tensor that is quantised as a whole."""
     quant = tensor.quant
-    if quant is None:
+    if quant is None or tensor.dtype in ("float32", "bool"):
         invalid(node, f"works on {tensor.name!r}, an {tensor.dtype} tensor without quantisation")
     if not quant.per_tensor:
         unsupported(
@@ -78,6 +99,8 @@ def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
             f"works on {tensor.name!r}, which has {len(quant.scale)} scales",
             "only weights may be quantised per channel; quantise activations per tensor",
         )
+    if not _LEAST_SCALE <= quant.scale[0] <= 1 / _LEAST_SCALE:
+        invalid(node, f"works on {tensor.name!r} with scale {quant.scale[0]}, which nobody means")
     info = np.iinfo(tensor.dtype)
     if not info.min <= quant.zero_point[0] <= info.max:
         invalid(

@@ -21,6 +21,7 @@ from hilc.ops.operands import (
     ACTIVATION_RANGES,
     activation,
     attribute,
+    int_attribute,
     invalid,
     operand,
     output_clamp,
@@ -43,7 +44,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if len(x.shape) != 4:
         invalid(node, f"works on the shape {list(x.shape)}; it needs NHWC")
     for name in ("filter_h", "filter_w", "stride_h", "stride_w"):
-        attribute(node, name, int)
+        int_attribute(node, name)
     if attribute(node, "padding", str) not in ("SAME", "VALID"):
         invalid(node, f"has padding {node.attrs['padding']!r}")
     activation(node)
@@ -92,9 +93,7 @@ def _reference(
     return [np.clip(pooled, low, high).astype(dtype)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
+def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     x, out = operand(node, ins, 0), outs[0]
     place = _window(node, x)
     low, high = _clamp(node, out)

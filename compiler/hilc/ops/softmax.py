@@ -171,9 +171,7 @@ def _reference(
     return [np.minimum(shares - 128, 127).astype(np.int8)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
+def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     x = operand(node, ins, 0)
     depth = x.shape[-1]
     fields = {"rows": x.size // depth, "depth": depth}

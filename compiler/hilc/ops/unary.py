@@ -91,9 +91,7 @@ def _reference(
     return [_FLOAT32[node.op](node, x)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
+def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     x = operand(node, ins, 0)
     if x.dtype == "int8":
         return table_call(table(node, x, outs[0]), x.size)
@@ -160,9 +158,9 @@ def _rounded_function(
             x = in_scale * (_ALL_INT8 - quantization(node, source)[1]).astype(np.float32)
             y = function(x) * (np.float32(1) / out_scale)
         rounded = np.copysign(np.floor(np.abs(y.astype(np.float64)) + 0.5), y)
-        shifted: Int64Array = np.clip(
-            rounded + quantization(node, target)[1], -128, 127
-        ).astype(np.int64)
+        shifted: Int64Array = np.clip(rounded + quantization(node, target)[1], -128, 127).astype(
+            np.int64
+        )
         return shifted
 
     return values

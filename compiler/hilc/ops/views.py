@@ -17,6 +17,7 @@ from hilc.ops.opdef import Infer, OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
     constant_ints,
+    ints_attribute,
     invalid,
     operand,
     require_counts,
@@ -31,7 +32,7 @@ def _infer_reshape(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if given is not None:
         wanted = constant_ints(node, given)
     else:
-        wanted = node.attrs.get("new_shape") or ()
+        wanted = ints_attribute(node, "new_shape")
         # How old converters wrote a scalar.
         if wanted == (0,):
             wanted = ()
@@ -47,7 +48,7 @@ def _infer_squeeze(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
     rank = len(x.shape)
-    axes = {resolve_axis(node, axis, rank) for axis in node.attrs.get("squeeze_dims") or ()}
+    axes = {resolve_axis(node, axis, rank) for axis in ints_attribute(node, "squeeze_dims")}
     for axis in axes:
         if x.shape[axis] != 1:
             invalid(node, f"squeezes axis {axis} of {list(x.shape)}")
@@ -75,9 +76,7 @@ def _reference(
     return [x.reshape(outs[0].shape)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
+def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     """The copy for a view whose memory is not its input's."""
     return KernelCall(kernels()["hil_copy"], {"bytes": outs[0].nbytes})
 

@@ -1,0 +1,301 @@
+"""What operators reject: every bad combination is a ModelError that says what is wrong."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from single_op import KINDS, Draft, index_tensor, pick, random_op
+
+from hilc.cpu import get_cpu
+from hilc.errors import ModelError, UnsupportedError
+from hilc.ir import Node, Quant, Tensor
+from hilc.ops import OPS
+
+NONE = {"activation": "NONE"}
+MASKS = dict.fromkeys(
+    ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0
+)
+POOL = {
+    "filter_h": 2, "filter_w": 2, "stride_h": 1, "stride_w": 1, "padding": "VALID", **NONE,
+}  # fmt: skip
+
+
+def f32(*shape: int, name: str = "x") -> Tensor:
+    return Tensor(name, shape, "float32")
+
+
+def s8(*shape: int, scale: float = 0.1, zero_point: int = 0, name: str = "x") -> Tensor:
+    quant = Quant((float(np.float32(scale)),), (zero_point,))
+    return Tensor(name, shape, "int8", quant)
+
+
+def q(scale: float, zero_point: int = 0) -> Quant:
+    return Quant((float(np.float32(scale)),), (zero_point,))
+
+
+def run_time(name: str = "n", count: int = 2) -> Tensor:
+    return Tensor(name, (count,), "int32")
+
+
+def ints(*values: Any, name: str = "i") -> Tensor:
+    return index_tensor(values, name)
+
+
+def slice_of(x: Tensor, *operands: Sequence[int], **masks: int) -> Draft:
+    names = ("b", "e", "s")
+    indices = [index_tensor(v, n) for v, n in zip(operands, names, strict=True)]
+    return Draft([x, *indices], attrs={**MASKS, **masks})
+
+
+# operator, operands, error, a part of the message
+CASES: Sequence[tuple[str, Draft, type[ModelError], str]] = [
+    ("ADD", Draft([f32(2)], attrs=NONE), ModelError, "1 inputs, not 2"),
+    ("ADD", Draft([f32(2), f32(3)], attrs=NONE), ModelError, "shapes [2] and [3]"),
+    ("ADD", Draft([f32(2), s8(2)], attrs=NONE), ModelError, "float32 and int8"),
+    ("ADD", Draft([run_time(), run_time("m")], attrs=NONE), UnsupportedError, "type int32"),
+    ("ADD", Draft([f32(2), f32(2)], attrs={"activation": "TANH"}), UnsupportedError, "'TANH'"),
+    ("ADD", Draft([s8(2), s8(2)], None, NONE), ModelError, "without quantisation"),
+    ("ADD", Draft([s8(2, zero_point=300), s8(2)], q(1), NONE), ModelError, "zero point 300"),
+    ("ADD", Draft([s8(2, scale=1e6), s8(2)], q(0.1), NONE), UnsupportedError, "2^19 times finer"),
+    ("SUB", Draft([s8(2), s8(2)], q(1e-30), NONE), ModelError, "too small to be meant"),
+    ("MUL", Draft([s8(2), s8(2)], q(1e-7), NONE), UnsupportedError, "2^14 times finer"),
+    (
+        "MUL",
+        Draft([s8(2, scale=1e29), s8(2, scale=1e29)], q(1), NONE),
+        ModelError,
+        "ratio is inf",
+    ),
+    (
+        "ADD",
+        Draft([replace(s8(2), quant=Quant((0.1, 0.2), (0, 0))), s8(2)], q(1), NONE),
+        UnsupportedError,
+        "2 scales",
+    ),
+    ("ADD", Draft([f32(*[2] * 7), f32(1)], attrs=NONE), UnsupportedError, "7 dimensions"),
+    ("MAX_POOL_2D", Draft([f32(2, 2)], attrs=POOL), ModelError, "needs NHWC"),
+    ("MAX_POOL_2D", Draft([f32(1, 1, 1, 1)], attrs=POOL), ModelError, "does not fit"),
+    (
+        "AVERAGE_POOL_2D",
+        Draft([f32(1, 4, 4, 1)], attrs={**POOL, "stride_w": 0}),
+        ModelError,
+        "at least 1",
+    ),
+    (
+        "AVERAGE_POOL_2D",
+        Draft([s8(1, 4, 4, 1)], q(0.2), POOL),
+        UnsupportedError,
+        "requantise",
+    ),
+    (
+        "AVERAGE_POOL_2D",
+        Draft([f32(1, 4, 4, 1)], attrs={**POOL, "padding": (1, 1, 1, 1)}),
+        ModelError,
+        "padding",
+    ),
+    ("SOFTMAX", Draft([f32(3)], attrs={}), ModelError, "beta = None"),
+    ("SOFTMAX", Draft([f32(3)], attrs={"beta": -1.0}), ModelError, "beta -1.0"),
+    ("SOFTMAX", Draft([f32()], attrs={"beta": 1.0}), ModelError, "scalar"),
+    (
+        "SOFTMAX",
+        Draft([s8(3)], q(1 / 128, -128), {"beta": 1.0}),
+        UnsupportedError,
+        "scale 0.0078125",
+    ),
+    ("SOFTMAX", Draft([s8(3)], q(1 / 256, 0), {"beta": 1.0}), UnsupportedError, "point 0"),
+    ("SOFTMAX", Draft([s8(4096)], q(1 / 256, -128), {"beta": 1.0}), UnsupportedError, "4095"),
+    (
+        "SOFTMAX",
+        Draft([s8(3, scale=1e-9)], q(1 / 256, -128), {"beta": 1.0}),
+        UnsupportedError,
+        "no two values differ",
+    ),
+    ("LOGISTIC", Draft([s8(3)], q(1 / 128)), UnsupportedError, "not 1/256"),
+    ("HARD_SWISH", Draft([s8(3)], q(1e-4)), UnsupportedError, "128 times finer"),
+    ("RELU", Draft([s8(3)], None), ModelError, "without quantisation"),
+    ("RELU", Draft([s8(3)], q(1e-9)), UnsupportedError, "times its output"),
+    ("RELU", Draft([s8(3)], q(1e-40)), ModelError, "which nobody means"),
+    ("RELU6", Draft([run_time()]), UnsupportedError, "int32"),
+    ("LEAKY_RELU", Draft([f32(3)]), ModelError, "alpha = None"),
+    ("LEAKY_RELU", Draft([f32(3)], attrs={"alpha": float("nan")}), ModelError, "slope nan"),
+    ("LEAKY_RELU", Draft([s8(3)], q(1), {"alpha": -0.5}), UnsupportedError, "slope -0.5"),
+    ("QUANTIZE", Draft([f32(3)]), ModelError, "without quantisation"),
+    ("QUANTIZE", Draft([f32(3)], attrs={"dtype": "int16"}), UnsupportedError, "int16"),
+    ("QUANTIZE", Draft([s8(3, scale=1e9)], q(1e-9)), UnsupportedError, "output scale"),
+    ("DEQUANTIZE", Draft([replace(s8(3), quant=None)]), ModelError, "without quantisation"),
+    ("MEAN", Draft([f32(2, 3), run_time()], attrs={"keep_dims": True}), UnsupportedError, "run"),
+    ("MEAN", Draft([f32(2, 3), ints(2)], attrs={"keep_dims": True}), ModelError, "axis 2"),
+    ("MEAN", Draft([f32(2, 3), ints(0)]), ModelError, "keep_dims = None"),
+    ("MEAN", Draft([f32(2, 3), f32(1)], attrs={"keep_dims": True}), ModelError, "integers"),
+    ("MEAN", Draft([s8(2, 3), ints(0)], q(1e-9), {"keep_dims": 1}), UnsupportedError, "scale"),
+    ("RESHAPE", Draft([f32(2, 3), ints(7)]), ModelError, "6 elements"),
+    ("RESHAPE", Draft([f32(2, 3), ints(4, -1)]), ModelError, "6 elements"),
+    ("RESHAPE", Draft([f32(2, 3), ints(-1, -1)]), ModelError, "[-1, -1]"),
+    ("RESHAPE", Draft([f32(2, 3), ints(0, -1)]), ModelError, "[0, -1]"),
+    ("RESHAPE", Draft([f32(2, 3), run_time()]), UnsupportedError, "at run time"),
+    ("RESHAPE", Draft([f32(2, 3)]), ModelError, "6 elements"),
+    ("SQUEEZE", Draft([f32(2, 1)], attrs={"squeeze_dims": (0,)}), ModelError, "axis 0"),
+    ("SQUEEZE", Draft([f32(2, 1)], attrs={"squeeze_dims": (5,)}), ModelError, "axis 5"),
+    ("EXPAND_DIMS", Draft([f32(2), ints(3)]), ModelError, "axis 3"),
+    ("EXPAND_DIMS", Draft([f32(2), ints(0, 1)]), ModelError, "2 values"),
+    ("TRANSPOSE", Draft([f32(2, 3), ints(0, 0)]), ModelError, "[0, 0]"),
+    ("TRANSPOSE", Draft([f32(2, 3), ints(1)]), ModelError, "[1]"),
+    ("TRANSPOSE", Draft([f32(*[2] * 7), ints(*range(7))]), UnsupportedError, "7 axes"),
+    ("PAD", Draft([f32(2, 3), ints(1, 1)]), ModelError, "int32[2]"),
+    ("PAD", Draft([f32(2), ints([-1, 1])]), ModelError, "[[-1, 1]]"),
+    ("PAD", Draft([f32(2), Tensor("p", (1, 2), "int32")]), UnsupportedError, "at run time"),
+    ("PAD", Draft([s8(2), ints([1, 1])], q(0.5)), UnsupportedError, "requantise"),
+    ("PAD", Draft([f32(*[1] * 6), ints(*[[1, 1]] * 6)]), UnsupportedError, "6 axes"),
+    ("STRIDED_SLICE", slice_of(f32(4), [0], [4], [0]), ModelError, "stride 0"),
+    ("STRIDED_SLICE", slice_of(f32(4), [2], [2], [1]), ModelError, "no element"),
+    ("STRIDED_SLICE", slice_of(f32(4), [0], [4, 4], [1]), ModelError, "2 ends"),
+    ("STRIDED_SLICE", slice_of(f32(4), [0, 0], [1, 1], [1, 1]), ModelError, "2 begins"),
+    ("STRIDED_SLICE", slice_of(f32(4), [9], [10], [1], shrink_axis_mask=1), ModelError, "of 4"),
+    ("STRIDED_SLICE", slice_of(f32(4), [0], [4], [1], ellipsis_mask=1), UnsupportedError, "ellip"),
+    ("STRIDED_SLICE", slice_of(f32(4), [0], [4], [1], new_axis_mask=1), UnsupportedError, "new_"),
+    ("STRIDED_SLICE", Draft([f32(2), ints(0), ints(1), ints(1)]), ModelError, "begin_mask"),
+    ("CONCATENATION", Draft([], attrs={"axis": 0}), ModelError, "0 tensors"),
+    ("CONCATENATION", Draft([f32(2), f32(2)], attrs={"axis": 1}), ModelError, "axis 1"),
+    ("CONCATENATION", Draft([f32(2), f32(2, 2)], attrs={"axis": 0}), ModelError, "[2, 2]"),
+    (
+        "CONCATENATION",
+        Draft([f32(2, 3), f32(2, 4)], attrs={"axis": 0}),
+        ModelError,
+        "along axis 0",
+    ),
+    (
+        "CONCATENATION",
+        Draft([f32(2)], attrs={"axis": 0, "activation": "RELU"}),
+        UnsupportedError,
+        "RELU",
+    ),
+    (
+        "CONCATENATION",
+        Draft([s8(2), s8(2, scale=0.3, name="z")], q(0.1), {"axis": 0}),
+        UnsupportedError,
+        "requantise between 'z' and 'y0'",
+    ),
+    ("PACK", Draft([f32(2), f32(3)], attrs={"axis": 0}), ModelError, "[2] and [3]"),
+    ("PACK", Draft([f32(2)], attrs={"axis": 2}), ModelError, "axis 2"),
+    ("PACK", Draft([f32(2)], attrs={"axis": 0, "values_count": 3}), ModelError, "states 3"),
+    ("SPLIT", Draft([ints(0), f32(5)], attrs={"num_splits": 2}, outputs=2), ModelError, "5 elem"),
+    ("SPLIT", Draft([ints(0), f32(4)], attrs={"num_splits": 2}, outputs=3), ModelError, "3 out"),
+    ("SPLIT", Draft([ints(0), f32(4)], attrs={"num_splits": 0}, outputs=0), ModelError, "0 parts"),
+    ("SPLIT", Draft([ints(3), f32(4)], attrs={"num_splits": 2}, outputs=2), ModelError, "axis 3"),
+    (
+        "SPLIT",
+        Draft([run_time(count=1), f32(4)], attrs={"num_splits": 2}, outputs=2),
+        UnsupportedError,
+        "run time",
+    ),
+]
+
+
+def accept(op: str, draft: Draft) -> tuple[Node, Sequence[Tensor | None], tuple[Tensor, ...]]:
+    """Infer and check, as the verifier does."""
+    names = tuple(f"y{i}" for i in range(draft.outputs))
+    node = Node(op, tuple(t.name if t else "" for t in draft.ins), names, draft.attrs)
+    signatures = OPS[op].infer(node, draft.ins)
+    assert len(signatures) == len(names)
+    outs = tuple(
+        Tensor(name, shape, dtype, draft.quant)
+        for name, (shape, dtype) in zip(names, signatures, strict=True)
+    )
+    OPS[op].check(node, draft.ins, outs)
+    return node, draft.ins, outs
+
+
+@pytest.mark.parametrize(
+    ("op", "draft", "error", "words"), CASES, ids=[f"{c[0]}: {c[3]}" for c in CASES]
+)
+def test_refusal(op, draft, error, words):
+    with pytest.raises(error) as caught:
+        accept(op, draft)
+    assert type(caught.value) is error
+    assert words in caught.value.fact
+    assert ("'y0'" if draft.outputs else op) in caught.value.fact
+
+
+WILD: Sequence[Any] = (
+    None, "", "SAME", True, 0, 1, -1, 2, 3, 7, 255, 2**31 - 1, -(2**31), 2**40, 0.0, -1.5,
+    float("nan"), float("inf"), (), (1,), (0, -1), (2**31, 1),
+)  # fmt: skip
+WILD_SCALES = (1e-45, 1e-38, 1e-9, 1e-3, 1.0, 1e9, 3e38)
+
+
+def damaged(rng: np.random.Generator, op: str, dtype: str) -> Draft:
+    """A random operator with one or two things wrong."""
+    single = random_op(rng, op, dtype)
+    ins: list[Tensor | None] = list(single.ins)
+    attrs = dict(single.node.attrs)
+    quant = single.outs[0].quant
+    outputs = len(single.outs)
+    for _ in range(int(rng.integers(1, 3))):
+        place = int(rng.integers(len(ins))) if ins else 0
+        tensor = ins[place] if ins else None
+        match int(rng.integers(9)):
+            case 0 if ins:
+                ins[place] = None
+            case 1:
+                ins.append(tensor)
+            case 2 if ins:
+                ins.pop(place)
+            case 3 if tensor is not None:
+                other = pick(rng, "int8", "int32", "float32", "bool", "int64")
+                data = None if tensor.data is None else tensor.data.astype(other)
+                ins[place] = replace(tensor, dtype=other, data=data)
+            case 4 if tensor is not None and tensor.data is None:
+                shape = tuple(int(n) for n in rng.integers(1, 5, int(rng.integers(0, 8))))
+                ins[place] = replace(tensor, shape=shape)
+            case 5 if tensor is not None and tensor.data is not None:
+                info = np.iinfo(np.int32)
+                if tensor.dtype == "int32":
+                    wild = pick(rng, -1, 0, 1, 5, info.min, info.max)
+                    data = np.where(rng.random(tensor.shape) < 0.5, wild, tensor.data)
+                    ins[place] = replace(tensor, data=data.astype(np.int32))
+            case 6 if attrs:
+                attrs[pick(rng, *attrs)] = pick(rng, *WILD)
+            case 7:
+                scale, zero_point = pick(rng, *WILD_SCALES), int(rng.integers(-200, 300))
+                wild_quant = pick(rng, None, q(scale, zero_point), Quant((1.0, 2.0), (0, 0)))
+                if tensor is not None and rng.random() < 0.5:
+                    ins[place] = replace(tensor, quant=wild_quant)
+                else:
+                    quant = wild_quant
+            case 8:
+                outputs = int(rng.integers(0, 4))
+    return Draft(ins, quant, attrs, outputs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("op", sorted({op for op, _ in KINDS}))
+def test_damage_raises_nothing_else(op):
+    """Whatever infer and check let pass, reference and emit can do."""
+    rng = np.random.default_rng(zlib.crc32(op.encode()))
+    dtypes = [dtype for kind, dtype in KINDS if kind == op]
+    refused = 0
+    for _ in range(400):
+        draft = damaged(rng, op, pick(rng, *dtypes))
+        try:
+            node, ins, outs = accept(op, draft)
+        except ModelError:
+            refused += 1
+            continue
+        call = OPS[op].emit(node, ins, outs, get_cpu("host"))
+        assert all(np.all(np.isfinite(value)) for value in call.fields.values())
+        if sum(t.nbytes for t in outs) < 1 << 16:
+            values = [
+                t if t is None else t.data if t.data is not None else np.zeros(t.shape, t.dtype)
+                for t in ins
+            ]
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                results = OPS[op].reference(node, ins, outs, values)
+            assert [(r.shape, r.dtype) for r in results] == [
+                (t.shape, np.dtype(t.dtype)) for t in outs
+            ]
+    assert 40 < refused < 400
