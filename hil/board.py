@@ -26,6 +26,7 @@ ROLES = ("core", "soc", "timer", "uart")
 RUNNERS = ("native", "qemu")
 
 _ADDRESS_SPACE = 1 << 32
+_GUARD_MIN, _GUARD_MAX = 256, 1 << 20
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
 _SIZE = re.compile(r"([0-9]+) ?([KM])\Z")
 _SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
@@ -123,6 +124,20 @@ class Board:
 
     def regions(self, kind: Literal["flash", "ram"]) -> tuple[MemoryRegion, ...]:
         return tuple(region for region in self.memory if region.kind == kind)
+
+    @property
+    def stack_guard_bytes(self) -> int:
+        """Size of the block below the first RAM region, as one MPU region, that holds no memory.
+
+        0 where another region is too near.
+        """
+        origin = self.regions("ram")[0].origin
+        below = [region.end for region in self.memory if region.end <= origin]
+        gap = min(origin - max(below, default=0), _GUARD_MAX)
+        # An MPU region's size is a power of two from 32 bytes on, and its address a multiple.
+        while gap >= _GUARD_MIN and origin % (size := 1 << (gap.bit_length() - 1)):
+            gap = size - 1
+        return size if gap >= _GUARD_MIN else 0
 
     @property
     def macros(self) -> dict[str, int]:

@@ -131,6 +131,8 @@ def _config_header(board: Board) -> str:
         "HIL_RX_MAX": board.rx_max,
         **board.macros,
     }
+    if not board.is_host:
+        values["HIL_STACK_GUARD_BYTES"] = board.stack_guard_bytes
     lines = [f"#define {name} {_c_integer(value)}" for name, value in values.items()]
     return (
         _GENERATED

@@ -39,7 +39,7 @@ __attribute__((used)) void hil_fault_report(uint32_t sp, uint32_t exc_return) {
     uint32_t exception;
 
     __asm volatile("mrs %0, ipsr" : "=r"(exception));
-    fault.kind = exception; /* enum hil_fault_kind has Arm's numbers */
+    fault.kind = exception <= HIL_FAULT_SECURE ? exception : HIL_FAULT_INTERRUPT;
     read_status(&fault);
     const bool on_process_stack = (exc_return & 4) != 0;
     const uint32_t *bottom = on_process_stack ? hil_stack_bottom : hil_handler_stack_bottom;
@@ -57,6 +57,9 @@ __attribute__((used)) void hil_fault_report(uint32_t sp, uint32_t exc_return) {
         fault.r12 = frame->r12;
     } else {
         fault.kind = HIL_FAULT_STACK_OVERFLOW;
+    }
+    if (fault.kind == HIL_FAULT_INTERRUPT) {
+        fault.psr = exception;
     }
     report(&fault);
 }

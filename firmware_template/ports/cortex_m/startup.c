@@ -27,16 +27,18 @@ enum {
 #endif
 };
 
-/* Interrupts that no port enables have no vector. VTOR wants the table aligned to its size rounded up
- * to a power of two; the linker script gives 1 KB, which does for 240 interrupts and costs nothing
- * at the start of a region. */
+/* VTOR wants the table aligned to its size rounded up to a power of two; the linker script gives
+ * 1 KB, which does for 240 interrupts and costs nothing at the start of a region. The first range is
+ * what the entries below do not replace. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
 __attribute__((section(".vectors"), used)) static const union {
     hil_vector handler;
     uint32_t *stack;
 } vectors[VECTORS] = {
+    [0 ... VECTORS - 1].handler = hil_fault_handler,
     [0].stack = hil_handler_stack_top,
     [1].handler = hil_reset_handler,
-    [2 ... 7].handler = hil_fault_handler,
 #ifdef HIL_TIMER_IRQ
     [SYSTEM_VECTORS + HIL_TIMER_IRQ].handler = hil_timer_handler,
 #else
@@ -44,6 +46,24 @@ __attribute__((section(".vectors"), used)) static const union {
 #endif
     [SYSTEM_VECTORS + HIL_UART_IRQ].handler = hil_uart_handler,
 };
+#pragma GCC diagnostic pop
+
+#if HIL_STACK_GUARD_BYTES > 0 && !HIL_HAS_STACK_LIMIT
+/* Forbids the addresses below the stack: nothing of this board is there, but an emulator or a bus
+ * may take writes that go nowhere. */
+static void guard_stack(void) {
+    if ((HIL_MPU_TYPE >> 8 & 0xFF) == 0) {
+        return;
+    }
+    const uint32_t log2_size = 31U - (uint32_t)__builtin_clz(HIL_STACK_GUARD_BYTES);
+    const uint32_t valid_region_0 = 1UL << 4;
+    const uint32_t execute_never_no_access = 1UL << 28;
+    const uint32_t default_map_elsewhere = 1UL << 2;
+    HIL_MPU_RBAR = ((uint32_t)(uintptr_t)hil_stack_bottom - HIL_STACK_GUARD_BYTES) | valid_region_0;
+    HIL_MPU_RASR = execute_never_no_access | (log2_size - 1) << 1 | 1;
+    HIL_MPU_CTRL = default_map_elsewhere | 1;
+}
+#endif
 
 /* Prepares memory and core; runs on the main stack, before any floating-point register exists. */
 __attribute__((used)) void hil_start(void) {
@@ -52,12 +72,15 @@ __attribute__((used)) void hil_start(void) {
     HIL_CPACR |= 0xFUL << 20; /* FPU and Helium; reads as zero on cores without */
     HIL_SHCSR |= 15UL << 16;  /* memory, bus, usage and secure faults by their own names */
     HIL_CCR |= 1UL << 4;      /* division by zero is a fault, too */
-    __asm volatile("dsb\n\tisb" ::: "memory");
 #endif
 #if HIL_HAS_STACK_LIMIT
     __asm volatile("msr msplim, %0\n\tmsr psplim, %1" ::"r"(hil_handler_stack_bottom),
                    "r"(hil_stack_bottom));
 #endif
+#if HIL_STACK_GUARD_BYTES > 0 && !HIL_HAS_STACK_LIMIT
+    guard_stack();
+#endif
+    __asm volatile("dsb\n\tisb" ::: "memory");
     memcpy(hil_data_start, hil_data_load, (size_t)((char *)hil_data_end - (char *)hil_data_start));
     memset(hil_bss_start, 0, (size_t)((char *)hil_bss_end - (char *)hil_bss_start));
     hil_stack_paint();
