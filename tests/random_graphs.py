@@ -106,7 +106,9 @@ def random_graph(seed: int, *, ordinary_outputs: bool = False) -> Graph:
 
 
 def _is_value(builder: GraphBuilder, index: int) -> bool:
-    return not builder.tensors[f"t{index}"].is_constant
+    """Whether every operator takes the tensor: no constant, and on the scale of all others."""
+    tensor = builder.tensors[f"t{index}"]
+    return not tensor.is_constant and tensor.quant == QUANT
 
 
 def _add_random_node(builder: GraphBuilder, live: list[str], constants: list[str]) -> None:

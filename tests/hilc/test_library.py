@@ -1,0 +1,370 @@
+"""Libraries in archives and folders: saved the same every time, read without trust."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from random_graphs import GraphBuilder
+
+import hilc
+from hilc.errors import InputError
+from hilc.library import ModelLibrary, Module
+
+
+def _library(name: str = "net", **options: Any) -> ModelLibrary:
+    b = GraphBuilder()
+    x = b.input(1, 4, 4, 2)
+    y = b.conv(b.conv(x, 4), 2)
+    return hilc.compile(b.graph(b.relu(y), y, name=name), **options)
+
+
+# Saving -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["lib.tar", "lib", "new/folder/lib.tar"])
+@pytest.mark.parametrize("io_in_pool", [True, False])
+def test_what_is_saved_is_loaded(target: str, io_in_pool: bool, tmp_path: Path) -> None:
+    library = _library(io_in_pool=io_in_pool, pools="external")
+    assert library.save(tmp_path / target) == tmp_path / target
+    assert ModelLibrary.load(tmp_path / target) == library
+    assert not [p for p in tmp_path.rglob("*") if p.name.startswith(".")]
+
+
+def test_the_archive_is_laid_out_as_tvms(tmp_path: Path) -> None:
+    library = _library("kws", cpu="cortex-m4")
+    library.save(tmp_path / "kws.tar")
+    with tarfile.open(tmp_path / "kws.tar", "r:") as tar:
+        members = tar.getmembers()
+    assert {
+        "./metadata.json",
+        "./hil/kws.json",
+        "./codegen/host/src/kws_lib0.c",
+        "./codegen/host/src/kws_lib1.c",
+        "./codegen/host/include/tvmgen_kws.h",
+        "./codegen/host/include/hil/quant.h",
+    } <= {member.name for member in members}
+    for member in members:
+        assert member.name.startswith("./")
+        assert (member.uid, member.gid, member.uname, member.gname) == (0, 0, "root", "root")
+        assert (member.mode, member.mtime) == (0o644, 315532800)
+
+
+def test_metadata_is_laid_out_as_tvms() -> None:
+    library = _library("kws", cpu="cortex-m4")
+    module = library.modules[0]
+    metadata = json.loads(library.files["metadata.json"])
+    assert metadata["version"] == 7
+    entry = metadata["modules"]["kws"]
+    assert sorted(entry) == [
+        "executors", "export_datetime", "memory", "model_name", "style", "target",
+    ]  # fmt: skip
+    assert entry["model_name"] == "kws"
+    assert entry["executors"] == ["aot"]
+    assert entry["style"] == "full-model"
+    assert entry["target"] == ["c -keys=arm_cpu,cpu -mcpu=cortex-m4"]
+    assert entry["export_datetime"] == "1980-01-01 00:00:00Z"
+    functions = entry["memory"]["functions"]
+    assert functions["main"] == [
+        {
+            "device": 1,
+            "workspace_size_bytes": module.workspace_bytes,
+            "constants_size_bytes": module.constants_bytes,
+            "io_size_bytes": 32 + 32 + 32,
+            "inputs": {"t0": {"dtype": "int8", "size": 32}},
+            "outputs": {
+                "t4": {"dtype": "int8", "size": 32},
+                "t5": {"dtype": "int8", "size": 32},
+            },
+        }
+    ]
+    assert [f["function_name"] for f in functions["operator_functions"]] == [
+        layer.function for layer in module.layers
+    ]
+    assert functions["operator_functions"][0]["workspace"] == [
+        {"device": 1, "workspace_size_bytes": 36}
+    ]
+    text = library.files["metadata.json"].decode()
+    assert text == json.dumps(metadata, indent=2, sort_keys=True) + "\n"
+
+
+def test_the_time_in_archives_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    library = _library()
+    assert b'"2023-11-14 22:13:20Z"' in library.files["metadata.json"]
+    library.save(tmp_path / "lib.tar")
+    with tarfile.open(tmp_path / "lib.tar") as tar:
+        assert {member.mtime for member in tar} == {1700000000}
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH is 'yesterday'"):
+        _library()
+
+
+def test_a_system_tar_reads_the_archive(tmp_path: Path) -> None:
+    library = _library()
+    library.save(tmp_path / "lib.tar")
+    (tmp_path / "out").mkdir()
+    subprocess.run(["tar", "-xf", "lib.tar", "-C", "out"], cwd=tmp_path, check=True)
+    assert ModelLibrary.load(tmp_path / "out") == library
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("the only copy")
+    with pytest.raises(InputError, match="files that are not a library's"):
+        _library().save(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_with_an_earlier_library_is_replaced(tmp_path: Path) -> None:
+    _library("old").save(tmp_path)
+    library = _library("new")
+    library.save(tmp_path)
+    assert ModelLibrary.load(tmp_path) == library
+    assert not list(tmp_path.rglob("*old*"))
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        _library().save(tmp_path / "file" / "lib.tar")
+
+
+# Several modules --------------------------------------------------------------------------------
+
+
+def test_libraries_merge_into_one(tmp_path: Path) -> None:
+    merged = hilc.merge([_library("one"), _library("two", io_in_pool=True)])
+    merged.save(tmp_path / "both.tar")
+    loaded = ModelLibrary.load(tmp_path / "both.tar")
+    assert loaded == merged
+    assert [module.name for module in loaded.modules] == ["one", "two"]
+    assert sorted(json.loads(loaded.files["metadata.json"])["modules"]) == ["one", "two"]
+
+
+def test_modules_of_one_name_do_not_merge() -> None:
+    with pytest.raises(InputError, match="Multiple modules should have unique names"):
+        hilc.merge([_library("net"), _library("NET")])
+
+
+# Reading: archives that were made to harm -------------------------------------------------------
+
+
+def _tar(path: Path, *members: tuple[tarfile.TarInfo, bytes], real: bool = True) -> Path:
+    """An archive of a library's files, the given members behind them."""
+    with tarfile.open(path, "w") as tar:
+        for name, data in _library().files.items() if real else ():
+            info = tarfile.TarInfo(f"./{name}")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        for info, data in members:
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def _member(name: str, data: bytes = b"x", kind: bytes = tarfile.REGTYPE, link: str = "") -> Any:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    info.size = len(data) if kind == tarfile.REGTYPE else 0
+    return info, data
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (_member("/etc/passwd"), "leaves its folder: '/etc/passwd'"),
+        (_member("../escape"), "leaves its folder: '../escape'"),
+        (_member("./src/../../escape"), "leaves its folder"),
+        (_member("a\\b"), "leaves its folder"),
+        (_member("C:x"), "leaves its folder"),
+        (_member("src/x", kind=tarfile.SYMTYPE, link="/etc/passwd"), "is not a plain file"),
+        (_member("src/x", kind=tarfile.LNKTYPE, link="metadata.json"), "is not a plain file"),
+        (_member("src/x", kind=tarfile.CHRTYPE), "is not a plain file"),
+        (_member("src/x", kind=tarfile.FIFOTYPE), "is not a plain file"),
+        (_member("metadata.json"), "has two members 'metadata.json'"),
+        (_member("metadata.json/x"), "'metadata.json/x' below a file"),
+    ],
+)
+def test_a_harmful_member_is_refused(member: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        ModelLibrary.load(_tar(tmp_path / "bad.tar", member))
+    assert message in caught.value.fact
+
+
+def test_directories_are_no_members(tmp_path: Path) -> None:
+    folder = _member("./src", kind=tarfile.DIRTYPE)
+    assert ModelLibrary.load(_tar(tmp_path / "dirs.tar", folder)) == _library()
+
+
+def test_the_number_of_members_is_bounded(tmp_path: Path) -> None:
+    many = [_member(f"src/{i}", b"") for i in range(10_001)]
+    with pytest.raises(InputError, match="more than 10000 members"):
+        ModelLibrary.load(_tar(tmp_path / "many.tar", *many, real=False))
+
+
+def test_the_size_is_bounded_before_anything_is_read(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("src/huge")
+    info.size = 1 << 40
+    path = tmp_path / "huge.tar"
+    path.write_bytes(info.tobuf() + bytes(1024))
+    with pytest.raises(InputError, match="holds more than 536870912 bytes"):
+        ModelLibrary.load(path)
+
+
+def test_a_cut_off_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lib.tar"
+    data = _library().save(path).read_bytes()
+    for size in (0, 100, 512, 700, 5000, len(data) // 2, len(data) // 2 + 1000):
+        path.write_bytes(data[:size])
+        with pytest.raises(InputError):
+            ModelLibrary.load(path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"PK\3\4" + bytes(100), b"\x1f\x8b" + bytes(600), b"a" * 999]
+)
+def test_what_is_no_archive_is_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    path.write_bytes(data)
+    with pytest.raises(InputError):
+        ModelLibrary.load(path)
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no library"):
+        ModelLibrary.load(tmp_path / "missing.tar")
+
+
+def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:
+    _library().save(tmp_path)
+    (tmp_path / "src").mkdir(exist_ok=True)
+    (tmp_path / "src" / "link").symlink_to("/etc/passwd")
+    with pytest.raises(InputError, match="'src/link', which is not a plain file"):
+        ModelLibrary.load(tmp_path)
+
+
+# Reading: files that lie ------------------------------------------------------------------------
+
+
+def _load_changed(path: Path, **files: bytes | None) -> None:
+    changed = dict(_library().files)
+    for name, data in files.items():
+        key = {"metadata": "metadata.json", "module": "hil/net.json"}.get(name, name)
+        if data is None:
+            del changed[key]
+        else:
+            changed[key] = data
+    with tarfile.open(path / "lib.tar", "w") as tar:
+        for name, data in changed.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    ModelLibrary.load(path / "lib.tar")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        (None, "has no metadata.json"),
+        (b"", "is not JSON"),
+        (b"\xff", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[]", "not that of Model Library Format"),
+        (b'{"version": "7"}', "not that of Model Library Format"),
+        (b'{"version": 7, "modules": []}', "not that of Model Library Format"),
+        (b'{"version": 5, "model_name": "net"}', "TVM's own archives (this one has version 5)"),
+        (b'{"version": 7, "modules": {"other": {}}}', "TVM's own archives"),
+        (b'{"version": 7, "modules": {"net": {}, "two": {}}}', "describes 1 of 2 modules"),
+        (b'{"version": 8, "modules": {"net": {}}}', "has version 8"),
+    ],
+)
+def test_a_wrong_metadata_is_refused(metadata: bytes | None, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        _load_changed(tmp_path, metadata=metadata)
+    assert message in caught.value.fact
+
+
+def test_a_missing_source_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no codegen/host/src/net_lib1.c"):
+        _load_changed(tmp_path, **{"codegen/host/src/net_lib1.c": None})
+
+
+def _set(*path: Any, to: Any) -> Callable[[Any], None]:
+    def change(value: Any) -> None:
+        for key in path[:-1]:
+            value = value[key]
+        value[path[-1]] = to
+
+    return change
+
+
+def _drop_key(value: Any) -> None:
+    del value["layers"][0]["op"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_drop_key, "layers[0] has ["),
+        (_set("extra", to=1), "expected are the keys"),
+        (_set("layers", to={}), "layers is {}; expected is tuple[hilc.library.Layer, ...]"),
+        (_set("layers", 0, "macs", to="many"), 'macs is "many"; expected is int'),
+        (_set("layers", 0, "macs", to=True), "macs is true; expected is int"),
+        (_set("layers", 0, "macs", to=1.0), "macs is 1.0; expected is int"),
+        (_set("layers", 0, "macs", to=-1), "macs is negative"),
+        (_set("io_in_pool", to=0), "io_in_pool is 0; expected is bool"),
+        (_set("pools", to="shared"), 'pools is "shared"; expected is Literal'),
+        (_set("cpu", to="z80"), "unknown CPU 'z80'"),
+        (_set("name", to="other"), "symbol is 'tvmgen_net'"),
+        (_set("name", to="a/../b"), "name is not a C name"),
+        (_set("symbol", to="main"), "symbol is 'main'"),
+        (_set("workspace_bytes", to=-1), "workspace_bytes is out of range"),
+        (_set("workspace_bytes", to=1 << 40), "workspace_bytes is out of range"),
+        (_set("workspace_bytes", to=40), "outside"),
+        (_set("inputs", 0, "c_name", to="x; evil()"), "c_name 'x; evil()'"),
+        (_set("inputs", 0, "dtype", to="int4"), "dtype 'int4'"),
+        (_set("inputs", 0, "shape", to=[1, 0]), "shape (1, 0)"),
+        (_set("inputs", 0, "shape", to=[1 << 20, 1 << 20]), "nbytes is 32"),
+        (_set("inputs", 0, "nbytes", to=33), "nbytes is 33"),
+        (_set("inputs", 0, "offset", to=0), "input lies elsewhere"),
+        (_set("inputs", 0, "scale", to=None), "half a quantisation"),
+        (_set("inputs", 0, "scale", to=0.0), "scale"),
+        (_set("inputs", 0, "zero_point", to=1 << 31), "zero_point"),
+        (_set("layers", 0, "function", to="exit(1);"), "'exit(1);'"),
+        (_set("layers", 0, "input_count", to=-1), "input_count is negative"),
+        (_set("layers", 0, "input_count", to=9), "lacks arguments"),
+        (_set("layers", 0, "outputs", to=[]), "lacks arguments"),
+        (_set("layers", 0, "arguments", 0, "value", to=5), "is outside"),
+        (_set("layers", 0, "arguments", 1, "value", to=1 << 20), "is outside"),
+        (_set("layers", 0, "arguments", 1, "value", to=-16), "is outside"),
+        (_set("layers", 0, "arguments", 1, "kind", to="heap"), 'kind is "heap"'),
+        (_set("layers", 0, "outputs", 0, "offset", to=16), "an output lies elsewhere"),
+        (_set("layers", 0, "outputs", 0, "offset", to=None), "an output lies elsewhere"),
+    ],
+)
+def test_a_wrong_description_is_refused(
+    change: Callable[[Any], None], message: str, tmp_path: Path
+) -> None:
+    description = json.loads(_library().files["hil/net.json"])
+    assert description["layers"][0]["outputs"][0]["offset"] not in (None, 16)
+    change(description)
+    with pytest.raises(InputError) as caught:
+        _load_changed(tmp_path, module=json.dumps(description).encode())
+    assert message in caught.value.fact
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_json_does_not_have_are_refused(number: str, tmp_path: Path) -> None:
+    text = _library().files["hil/net.json"].decode().replace("0.125", number)
+    with pytest.raises(InputError, match="scale"):
+        _load_changed(tmp_path, module=text.encode())
+
+
+def test_a_description_survives_its_json() -> None:
+    module = _library().modules[0]
+    assert Module.from_json(module.to_json(), "x") == module
