@@ -1,0 +1,179 @@
+"""The committed header, the other C definitions and PROTOCOL.md say what protocol.py says."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hil.rpc import header, protocol
+from hil.rpc.codec import Frame, cobs_encode, encode
+from hil.rpc.protocol import Command, Dtype, Event, Fault, Kind, Status
+from hilc.ir import DTYPES
+from hilc.resources import data_dir
+
+INCLUDE = data_dir("firmware_template") / "include"
+DOCUMENT = Path(__file__).parents[2] / "PROTOCOL.md"
+
+
+def test_committed_header_is_generated() -> None:
+    assert header.HEADER_PATH.read_text(encoding="ascii") == header.header_text()
+    assert header.main(["--check"]) == 0
+
+
+def test_check_notices_a_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "hil_protocol.h"
+    monkeypatch.setattr(header, "HEADER_PATH", path)
+    assert header.main(["--check"]) == 1
+    assert header.main([]) == 0
+    assert header.main(["--check"]) == 0
+    path.write_text(path.read_text().replace("HIL_STATUS_OK = 0", "HIL_STATUS_OK = 1"))
+    assert header.main(["--check"]) == 1
+
+
+def _c_enum(path: Path, prefix: str) -> dict[str, int]:
+    found = re.findall(rf"\b{prefix}(\w+) = (\d+)", path.read_text(encoding="ascii"))
+    return {name: int(value) for name, value in found}
+
+
+def _members(enum: type[IntEnum]) -> dict[str, int]:
+    return {member.name: member.value for member in enum}
+
+
+def test_dtypes_are_those_of_the_model_table() -> None:
+    types = "|".join(Dtype.__members__)
+    assert _c_enum(INCLUDE / "hil_model.h", f"HIL_(?={types})") == _members(Dtype)
+    assert tuple(member.name.lower() for member in Dtype) == DTYPES
+
+
+def test_fault_kinds_are_those_of_the_fault_handler() -> None:
+    assert _c_enum(INCLUDE / "hil_fault.h", "HIL_FAULT_") == _members(Fault)
+
+
+def test_everything_has_a_message() -> None:
+    assert set(protocol.REQUESTS) == set(protocol.REPLIES) == set(Command)
+    assert set(protocol.EVENTS) == set(Event)
+    assert set(protocol.STATUS_TEXT) == set(Status)
+
+
+def test_payload_max_is_the_most_that_always_fits() -> None:
+    around = protocol.HEADER.sizeof() + protocol.CRC.sizeof()
+    for frame_max in range(protocol.FRAME_MIN, 1100):
+        size = protocol.payload_max(frame_max)
+        # Without a zero COBS adds the most.
+        longest, too_long = (2 + len(cobs_encode(b"\1" * (n + around))) for n in (size, size + 1))
+        assert longest <= frame_max < too_long
+
+
+def test_small_frames_hold_every_fixed_part() -> None:
+    room = protocol.payload_max(protocol.FRAME_MIN)
+    values: dict[str, Any] = {"board": b"", "build_id": b"0" * 32, "text": b"", "data": b""}
+    for message in (*protocol.REPLIES.values(), *protocol.EVENTS.values()):
+        fields = {f.name: values.get(f.name, 0) for f in message.subcons if f.name != "status"}
+        fields |= {n: b"" for n in ("name", "shape_and_name") if n in fields}
+        if message is protocol.REPLIES[Command.RUN_LAYERS]:
+            fields["ticks"] = [0]
+        assert len(message.build(fields)) <= room
+
+
+# -- PROTOCOL.md -------------------------------------------------------------------------------
+
+
+def _document_tables() -> dict[str, dict[str, int]]:
+    """Rows ``| 1 | HELLO | ...`` of the document's tables, by the heading that they stand under."""
+    tables: dict[str, dict[str, int]] = {}
+    heading = ""
+    for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif match := re.match(r"\| (\d+) \| `?([A-Z_0-9]+)`? \|", line):
+            tables.setdefault(heading, {})[match[2]] = int(match[1])
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("heading", "enum"),
+    [
+        ("Kinds", Kind),
+        ("Commands", Command),
+        ("Events", Event),
+        ("Statuses", Status),
+        ("Element types", Dtype),
+        ("Tensor lists", protocol.Tensors),
+        ("Fault kinds", Fault),
+    ],
+)
+def test_document_lists_every_number(heading: str, enum: type[IntEnum]) -> None:
+    assert _document_tables()[heading] == _members(enum)
+
+
+def _document_layouts() -> dict[str, str]:
+    """Lines ``HELLO request: `a` u8, ...`` of the document."""
+    pattern = re.compile(r"^- ([A-Z_]+) (request|reply|event): (.+)$", re.MULTILINE)
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return {f"{name} {what}": fields for name, what, fields in pattern.findall(text)}
+
+
+def _type_name(field: Any) -> str:
+    inner = getattr(field, "subcon", field)
+    if type(inner).__name__ == "Const":
+        return f"{inner.sizeof()} bytes" if isinstance(inner.value, bytes) else "u8"
+    if type(inner).__name__ == "Bytes":
+        return f"{inner.sizeof()} bytes"
+    if type(inner).__name__ == "GreedyRange":
+        return "u64..."
+    if type(inner).__name__ == "FormatField":
+        return {1: "u8", 2: "u16", 4: "u32", 8: "u64"}[inner.sizeof()]
+    return "bytes..."
+
+
+def _layout(message: Any) -> str:
+    return ", ".join(f"`{f.name}` {_type_name(f)}" for f in message.subcons) or "nothing"
+
+
+def test_document_gives_every_layout() -> None:
+    expected = {
+        **{f"{c.name} request": _layout(m) for c, m in protocol.REQUESTS.items()},
+        **{f"{c.name} reply": _layout(m) for c, m in protocol.REPLIES.items()},
+        **{f"{e.name} event": _layout(m) for e, m in protocol.EVENTS.items()},
+    }
+    assert _document_layouts() == expected
+
+
+def _document_frames() -> list[tuple[Frame, bytes]]:
+    """The worked examples: fenced blocks of ``field: value`` lines that end in ``wire:``."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    examples = []
+    for block in re.findall(r"```frame\n(.*?)```", text, re.DOTALL):
+        lines = (line.partition(":") for line in block.strip().splitlines())
+        values = {key.strip(): value.strip() for key, _, value in lines}
+        frame = Frame(
+            int(values["session"], 16),
+            int(values["seq"]),
+            Kind[values["kind"]],
+            (Event if values["kind"] == "EVENT" else Command)[values["code"]],
+            bytes.fromhex(values["payload"]),
+        )
+        examples.append((frame, bytes.fromhex(values["wire"])))
+    return examples
+
+
+def test_document_has_examples_of_each_kind() -> None:
+    assert {frame.kind for frame, _ in _document_frames()} == set(Kind)
+
+
+@pytest.mark.parametrize(("frame", "wire"), _document_frames())
+def test_document_example(frame: Frame, wire: bytes) -> None:
+    assert encode(frame) == wire
+    if frame.kind == Kind.EVENT:
+        message = protocol.EVENTS[Event(frame.code)]
+    elif frame.kind == Kind.REQUEST:
+        message = protocol.REQUESTS[Command(frame.code)]
+    elif frame.payload[0] == Status.OK:
+        message = protocol.REPLIES[Command(frame.code)]
+    else:
+        message = protocol.ERROR
+    assert message.build(message.parse(frame.payload)) == frame.payload
