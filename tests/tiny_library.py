@@ -26,7 +26,7 @@ def tiny_library(
     function.
     """
     symbol = f"tvmgen_{name}"
-    places = ((0, 4 * _WORDS) if io_in_pool else (None, None))
+    places = (0, 4 * _WORDS) if io_in_pool else (None, None)
     tensors = [
         TensorInfo(label, label, (_WORDS,), "int32", None, None, 4 * _WORDS, offset)
         for label, offset in zip(("x", "y"), places, strict=True)
@@ -37,7 +37,7 @@ def tiny_library(
         else (Argument("input", 0), Argument("output", 0))
     )
     layer = Layer(
-        name="the only \"layer\"",
+        name='the only "layer"',
         op="ADD",
         function=f"{symbol}_fused_add_0",
         arguments=arguments,

@@ -1,0 +1,222 @@
+"""Board descriptions: those that ship are valid, and a mistake is told with file and key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hil.board import board_names, load_board, port_names
+from hil.errors import BoardError
+from hilc._toml import tomllib
+from hilc.resources import data_dir
+
+VALID = """\
+description = "a board"
+cpu = "cortex-m4"
+clock_hz = 25_000_000
+stack_bytes = "4K"
+handler_stack_bytes = 1024
+runners = ["qemu"]
+
+[[memory]]
+name = "flash"
+kind = "flash"
+origin = 0x0
+size = "256K"
+
+[[memory]]
+name = "ram"
+kind = "ram"
+origin = 0x2000_0000
+size = 65536
+
+[core]
+port = "cortex_m"
+
+[soc]
+port = "fixed_clock"
+
+[timer]
+port = "systick"
+
+[uart]
+port = "cmsdk_uart"
+base = 0x4000_4000
+irq = 0
+
+[rpc]
+frame_max = 1024
+rx_max = 1024
+
+[qemu]
+machine = "mps2-an386"
+icount_shift = 6
+"""
+
+RAM_2 = '[[memory]]\nname = "{}"\nkind = "ram"\norigin = {}\nsize = {}\n\n[core]'
+
+# What is wrong: (replaced, by, key in the message, further words of the message)
+MISTAKES = {
+    "not TOML": ("[core]", "[core", "", "not valid TOML"),
+    "unknown key": ("clock_hz", "colour = 1\nclock_hz", "colour", "unknown key"),
+    "misspelt table": ("[qemu]", "[qmu]", "qemu", "is 'qmu' a misspelling of it"),
+    "misspelt key": ('stack_bytes = "4K"', 'stack_byte = "4K"', "stack_bytes", "'stack_byte'"),
+    "unknown nested key": ("irq = 0", "irq = 0\nbauds = 9600", "uart.bauds", "did you mean 'baud'"),
+    "missing": ("clock_hz = 25_000_000\n", "", "clock_hz", "the key is missing"),
+    "missing nested": ("frame_max = 1024\n", "", "rpc.frame_max", "the key is missing"),
+    "missing in memory": ("origin = 0x0\n", "", "memory[0].origin", "the key is missing"),
+    "missing table": ('[soc]\nport = "fixed_clock"\n', "", "soc", "the key is missing"),
+    "string for integer": ("25_000_000", '"25 MHz"', "clock_hz", "'25 MHz' is not an integer"),
+    "boolean for integer": ("irq = 0", "irq = true", "uart.irq", "True is not an integer"),
+    "float for integer": ("25_000_000", "25e6", "clock_hz", "25000000.0 is not an integer"),
+    "integer for string": ('"a board"', "1", "description", "1 is not a string"),
+    "empty string": ('"a board"', '" "', "description", "the string is empty"),
+    "table for list": ('["qemu"]', "{a = 1}", "runners", "is not a list of strings"),
+    "list of integers": ('["qemu"]', "[1]", "runners", "is not a list of strings"),
+    "value for table": ("[rpc]\nframe_max = 1024\nrx_max = 1024", "[x]", "rpc", "is missing"),
+    "unknown core": ("cortex-m4", "cortex-m44", "cpu", "did you mean 'cortex-m4'"),
+    "unknown runner": ('["qemu"]', '["qem"]', "runners", "did you mean 'qemu'"),
+    "no runner": ('["qemu"]', "[]", "runners", "the list is empty"),
+    "unknown port": ("cmsdk_uart", "cmsdk", "uart.port", "did you mean 'cmsdk_uart'"),
+    "port of another role": ('"cmsdk_uart"', '"systick"', "uart.port", "provides timer, no uart"),
+    "port of another machine": ('"cortex_m"', '"native"', "core.port", "is for host"),
+    "setting out of range": ("irq = 0", "irq = 240", "uart.irq", "240 is not within 0 to 239"),
+    "setting of another port": ("irq = 0", "irq = 0\ntx_pin = 1", "uart.tx_pin", "unknown key"),
+    "size in words": ('"256K"', '"256 kB"', "memory[0].size", 'write 65536, "64K" or "4M"'),
+    "size zero": ("65536", "0", "memory[1].size", "not a number of bytes"),
+    "size negative": ("65536", "-8", "memory[1].size", "not a number of bytes"),
+    "beyond 32 bits": ("65536", '"4096M"', "memory[1].size", "beyond 32 bits"),
+    "unaligned region": ("65536", "65537", "memory[1].origin", "multiples of 8"),
+    "bad kind": ('kind = "ram"', 'kind = "rom"', "memory[1].kind", "did you mean 'ram'"),
+    "bad region name": ('"ram"\nkind', '"main ram"\nkind', "memory[1].name", "identifier"),
+    "region twice": ("[core]", RAM_2.format("ram", "0x3000_0000", 64), "memory[2].name", "earlier"),
+    "overlap": (
+        "[core]",
+        RAM_2.format("more", "0x2000_FFF8", 64),
+        "memory[2].origin",
+        "'more' (0x2000fff8 to 0x20010038) overlaps 'ram' (0x20000000 to 0x20010000)",
+    ),
+    "no flash": ('kind = "flash"', 'kind = "ram"', "memory", "no region of kind 'flash'"),
+    "flash too small": ('"256K"', '"2K"', "memory[0].size", "'flash' has 2048 bytes"),
+    "RAM too small": ("65536", '"4K"', "memory[1].size", "the firmware without a model needs"),
+    "stack too small": ('"4K"', "256", "stack_bytes", "256 bytes are too few"),
+    "handler stack too small": ("_bytes = 1024", "_bytes = 64", "handler_stack_bytes", "too few"),
+    "stack unaligned": ('"4K"', "4100", "stack_bytes", "not a multiple of 32"),
+    "ring below frame": ("rx_max = 1024", "rx_max = 1000", "rpc.rx_max", "not within 1024"),
+    "counts not exact": ("shift = 6", "shift = 5", "qemu.icount_shift", "raise it to 6 or more"),
+}
+
+
+def load_text(folder: Path, text: str) -> Path:
+    path = folder / "board.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_shipped_board_is_valid(name: str) -> None:
+    board = load_board(name)
+    assert board.name == name
+    assert board.default_runner == board.runners[0]
+    assert {role for port in board.ports for role in port.roles} == {"core", "soc", "timer", "uart"}
+
+
+def test_valid_description(tmp_path: Path) -> None:
+    board = load_board(load_text(tmp_path, VALID))
+    assert [(r.name, r.origin, r.size) for r in board.memory] == [
+        ("flash", 0, 256 * 1024),
+        ("ram", 0x2000_0000, 65536),
+    ]
+    assert board.stack_bytes == 4096
+    assert board.macros == {
+        "HIL_UART_BASE": 0x4000_4000,
+        "HIL_UART_IRQ": 0,
+        "HIL_UART_BAUD": 115200,
+    }
+    assert board.qemu is not None
+    assert (board.qemu.serial, board.qemu.args) == (0, ())
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake_names_file_and_key(mistake: str, tmp_path: Path) -> None:
+    replaced, by, key, words = MISTAKES[mistake]
+    assert VALID.count(replaced) == 1, "the mistake must be made in one place"
+    path = load_text(tmp_path, VALID.replace(replaced, by))
+    with pytest.raises(BoardError) as caught:
+        load_board(path)
+    prefix = f"{path}: {key}: " if key else f"{path}: "
+    assert str(caught.value).startswith(prefix)
+    assert words in str(caught.value)
+
+
+def test_role_given_twice(tmp_path: Path) -> None:
+    native = data_dir("targets") / "native.toml"
+    text = native.read_text(encoding="utf-8") + '\n[uart]\nport = "pl011"\n'
+    with pytest.raises(BoardError, match="uart: port 'native' provides the uart already"):
+        load_board(load_text(tmp_path, text))
+
+
+def test_unknown_board_is_told_with_the_nearest() -> None:
+    with pytest.raises(BoardError, match=r"unknown board 'mps2-an368' \(did you mean 'mps2-an38"):
+        load_board("mps2-an368")
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="there is no board description"):
+        load_board(str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "other", "guard"),
+    [
+        (0x2000_0000, None, 1 << 20),
+        (0x2000_0000, 0x1FFF_0000, 0),  # memory right below the stack
+        (0x2000_0000, 0x1FFE_0000, 1 << 16),  # a gap of 64 KB
+        (0x2000_8000, None, 1 << 15),  # a larger block would not be aligned
+    ],
+)
+def test_guard_below_the_stack(origin: int, other: int | None, guard: int, tmp_path: Path) -> None:
+    text = VALID.replace("origin = 0x2000_0000", f"origin = {origin}")
+    if other is not None:
+        text = text.replace("[core]", RAM_2.format("other", other, '"64K"'))
+    assert load_board(load_text(tmp_path, text)).stack_guard_bytes == guard
+
+
+@pytest.mark.parametrize("name", port_names())
+def test_port_description(name: str) -> None:
+    folder = data_dir("firmware_template") / "ports" / name
+    about = tomllib.loads((folder / "port.toml").read_text(encoding="utf-8"))
+    assert set(about) <= {"summary", "arch", "provides", "sources", "settings"}
+    assert sorted(about["sources"]) == sorted(path.name for path in folder.glob("*.c"))
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.[ch]"))
+    for key, setting in about.get("settings", {}).items():
+        assert {"help", "min", "max"} <= set(setting) <= {"help", "min", "max", "default"}
+        macro = f"HIL_{about['provides'][0]}_{key}".upper()
+        # A setting may also be another port's to read: the startup's vectors use interrupt numbers.
+        assert re.search(rf"\b{macro}\b", text), f"{macro} is used nowhere in the port"
+
+
+def test_every_key_is_documented() -> None:
+    text = (data_dir("targets") / "README.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `([\w.\[\]]+)` \|", text, re.MULTILINE))
+    used: set[str] = set()
+    for name in board_names():
+        table = tomllib.loads((data_dir("targets") / f"{name}.toml").read_text(encoding="utf-8"))
+        for key, value in table.items():
+            if isinstance(value, dict):
+                own = value if key in ("rpc", "qemu") else {"port"}
+                used |= {f"{key}.{inner}" for inner in own}
+            elif key == "memory":
+                used |= {f"memory[].{inner}" for region in value for inner in region}
+            else:
+                used.add(key)
+    assert used <= documented
+    for port in port_names():
+        about = tomllib.loads(
+            (data_dir("firmware_template") / "ports" / port / "port.toml").read_text("utf-8")
+        )
+        assert f"| `{port}` | {', '.join(about['provides'])} | | | {about['summary']} |" in text
+        for key, setting in about.get("settings", {}).items():
+            row = f"| | | `{key}` | {setting.get('default', '')} | {setting['help']} |"
+            assert row in text, f"{port}.{key} is not documented, or differently"
