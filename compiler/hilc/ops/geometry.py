@@ -16,7 +16,7 @@ from hilc.ir import Array, Node
 
 #: Windows may reach far beyond a small image (dilated filters do), but not without bound: the
 #: reference makes the padding real.
-MAX_PADDED_SIZE = 1 << 20
+MAX_ADDED_POSITIONS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Window:
     w: Axis
 
     @property
-    def padded_size(self) -> int:
-        """Positions of the image with all its padding."""
-        h, w = self.h, self.w
-        return (h.in_size + h.pad_before + h.pad_after) * (w.in_size + w.pad_before + w.pad_after)
+    def added_positions(self) -> int:
+        """Positions around the image that windows read."""
+        h, w = (a.in_size + a.pad_before + a.pad_after for a in (self.h, self.w))
+        return h * w - self.h.in_size * self.w.in_size
 
     @property
     def padded(self) -> bool:
@@ -127,10 +127,10 @@ def window(node: Node, in_shape: tuple[int, ...], filter_h: int, filter_w: int) 
         before = pad_before(in_size, filter_size, stride, dilation, pad)
         axes.append(Axis(in_size, filter_size, stride, dilation, out_size, before))
     result = Window(*axes)
-    if result.padded_size > max(MAX_PADDED_SIZE, in_shape[1] * in_shape[2]):
+    if result.added_positions > MAX_ADDED_POSITIONS:
         raise ModelError(
-            f"{node.op} {node.name!r} pads an image of {in_shape[1]} x {in_shape[2]} to "
-            f"{result.padded_size} positions; its filter or dilation cannot be meant"
+            f"{node.op} {node.name!r} pads an image of {in_shape[1]} x {in_shape[2]} with "
+            f"{result.added_positions} positions; its filter or dilation cannot be meant"
         )
     return result
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hilc.ir import Graph, Node
-from hilc.ops.geometry import window
+from hilc.ops.geometry import MAX_ADDED_POSITIONS, window
 
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-
-#: Rows and columns added: top, bottom, left, right.
-_Amounts = tuple[int, int, int, int]
 
 
 def fold_pad(graph: Graph) -> Graph:
@@ -20,58 +17,50 @@ def fold_pad(graph: Graph) -> Graph:
     readers take it over: otherwise both its input and its output would have to live.
     """
     readers = graph.consumers()
-    amounts: dict[str, _Amounts] = {}
-    sources: dict[str, str] = {}
-    for node in graph.nodes:
-        if node.op != "PAD" or node.outputs[0] in graph.outputs:
+    #: What stands in the place of a node of the graph, by the name of that node.
+    replacements: dict[str, tuple[Node, ...]] = {}
+    for pad in graph.nodes:
+        if pad.op != "PAD" or pad.name in graph.outputs:
             continue
-        spatial = _spatial(graph, node)
-        padded = node.outputs[0]
-        if spatial and all(_takes(reader, padded) for reader in readers.get(padded, ())):
-            amounts[padded] = spatial
-            sources[padded] = node.inputs[0]
-    nodes = []
-    for node in graph.nodes:
-        if node.outputs[0] in sources:
-            continue
-        if node.inputs and node.inputs[0] in sources:
-            node = _folded(graph, node, sources, amounts)
-        nodes.append(node)
+        folded = [_folded(graph, pad, reader) for reader in readers.get(pad.name, ())]
+        if folded and None not in folded:
+            replacements[pad.name] = ()
+            replacements.update({node.name: (node,) for node in folded if node})
+    nodes = (n for node in graph.nodes for n in replacements.get(node.name, (node,)))
     return graph.with_(nodes=tuple(nodes))
 
 
-def _spatial(graph: Graph, pad: Node) -> _Amounts | None:
-    """What ``pad`` adds; None when it touches another axis or changes the quantisation."""
+def _folded(graph: Graph, pad: Node, reader: Node) -> Node | None:
+    """``reader`` with the padding of ``pad`` as its own; None when it cannot have it."""
+    spatial = _spatial(graph, pad)
+    if reader.op not in _CONVOLUTIONS or reader.inputs[0] != pad.name or not spatial:
+        return None
+    source, padded, weights = (graph.tensors[n] for n in (pad.inputs[0], *reader.inputs[:2]))
+    own = window(reader, padded.shape, weights.shape[1], weights.shape[2])
+    top, bottom, left, right = spatial
+    attrs = {
+        **reader.attrs,
+        "padding": (
+            top + own.h.pad_before,
+            bottom + own.h.pad_after,
+            left + own.w.pad_before,
+            right + own.w.pad_after,
+        ),
+    }
+    added = padded.shape[1] * padded.shape[2] - source.shape[1] * source.shape[2]
+    if added + own.added_positions > MAX_ADDED_POSITIONS:
+        return None
+    return replace(reader, inputs=(source.name, *reader.inputs[1:]), attrs=attrs)
+
+
+def _spatial(graph: Graph, pad: Node) -> tuple[int, int, int, int] | None:
+    """Rows and columns that ``pad`` adds: top, bottom, left, right; None when it does more."""
     source, paddings = (graph.tensors[name] for name in pad.inputs)
     if paddings.data is None or len(source.shape) != 4:
         return None
-    if source.quant != graph.tensors[pad.outputs[0]].quant:
+    if source.quant != graph.tensors[pad.name].quant:
         return None
     batch, rows, columns, channels = paddings.data.tolist()
-    if any((*batch, *channels)) or min(*rows, *columns) < 0:
+    if any((*batch, *channels)):
         return None
     return (*rows, *columns)
-
-
-def _takes(reader: Node, padded: str) -> bool:
-    return reader.op in _CONVOLUTIONS and reader.inputs[0] == padded
-
-
-def _folded(
-    graph: Graph, node: Node, sources: dict[str, str], amounts: dict[str, _Amounts]
-) -> Node:
-    padded = node.inputs[0]
-    weights = graph.tensors[node.inputs[1]]
-    own = window(node, graph.tensors[padded].shape, weights.shape[1], weights.shape[2])
-    top, bottom, left, right = amounts[padded]
-    padding = (
-        top + own.h.pad_before,
-        bottom + own.h.pad_after,
-        left + own.w.pad_before,
-        right + own.w.pad_after,
-    )
-    return replace(
-        node,
-        inputs=(sources[padded], *node.inputs[1:]),
-        attrs={**node.attrs, "padding": padding},
-    )

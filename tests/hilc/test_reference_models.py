@@ -1,0 +1,63 @@
+"""The interpreter against TFLite on MLPerf Tiny: every tensor, real and random inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models import FLOAT_MODELS, INT8_MODELS, model_path, samples
+
+from hilc.importer import load_model
+from hilc.interpreter import run_all
+from hilc.passes import run_passes
+from hilc.references import get_reference
+
+_RELATIVE_TOLERANCE = 1e-5
+
+
+@pytest.mark.parametrize("short_name", INT8_MODELS)
+def test_every_tensor_of_an_int8_model_is_byte_exact(short_name: str) -> None:
+    path = model_path(short_name)
+    graph = run_passes(load_model(path))
+    reference = get_reference("tflm", graph, path.read_bytes())
+    for x in samples(short_name, 6, seed=1):
+        inputs = {graph.inputs[0]: x}
+        computed, expected = run_all(graph, inputs), reference.run_all(inputs)
+        for node in graph.nodes:
+            assert computed[node.name].dtype == expected[node.name].dtype
+            np.testing.assert_array_equal(computed[node.name], expected[node.name], node.name)
+
+
+@pytest.mark.parametrize("short_name", FLOAT_MODELS)
+def test_every_tensor_of_a_float_model_is_close(short_name: str) -> None:
+    path = model_path(short_name)
+    graph = run_passes(load_model(path))
+    reference = get_reference("tflm", graph, path.read_bytes())
+    for x in samples(short_name, 4, seed=2):
+        inputs = {graph.inputs[0]: x}
+        computed, expected = run_all(graph, inputs), reference.run_all(inputs)
+        for node in graph.nodes:
+            largest = np.abs(expected[node.name]).max()
+            np.testing.assert_allclose(
+                computed[node.name],
+                expected[node.name],
+                rtol=_RELATIVE_TOLERANCE,
+                atol=_RELATIVE_TOLERANCE * largest,
+                err_msg=node.name,
+            )
+
+
+def test_inputs_are_not_degenerate() -> None:
+    """A model that answers every input alike would hide an error in any layer."""
+    for short_name in INT8_MODELS:
+        path = model_path(short_name)
+        graph = load_model(path)
+        reference = get_reference("tflm", graph, path.read_bytes())
+        # Softmax saturates on random inputs: judge what goes into it.
+        name = graph.nodes[-1].name
+        if graph.nodes[-1].op == "SOFTMAX":
+            name = graph.nodes[-1].inputs[0]
+        answers = [
+            reference.run_all({graph.inputs[0]: x})[name].tobytes()
+            for x in samples(short_name, 4, seed=1)
+        ]
+        assert len(set(answers)) == 4
