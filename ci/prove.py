@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Proves the MLPerf Tiny models on every emulated board, with the code that users run.
+
+``make prove`` runs it. The results go to ``build/prove.json`` as they come; what is there already
+for the same firmware, inputs and reference is not run again (``--fresh`` forgets it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+import hil
+import hilc
+from hil.bench import bench
+from hil.board import load_board
+from hil.build import build, cache_folder
+from hil.console import table
+from hil.fit import FitError
+from hil.oracle import reference_of
+from hil.samples import Sample
+from hil.verify import verify
+from hilc.errors import HilError
+from hilc.library import ModelLibrary
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+import models  # noqa: E402 - the finder of the models, which the tests share
+
+BOARDS = ("native", "mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
+FLOAT_BOARD = "mps2-an386"
+#: Boards with little memory, and what is to run on them or to be refused.
+SMALL_RUNS = (
+    ("kws", "lm3s6965evb"),
+    ("digits", "microbit"),
+    ("digits", "netduinoplus2"),
+    ("digits", "stm32vldiscovery"),
+)
+SMALL_REFUSALS = (("ad", "lm3s6965evb"), ("vww", "lm3s6965evb"))
+COMPILE_LIMIT_S = 5.0
+VERIFY_LIMIT_S = 5.0
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One proof: a name, and what returns its result (``ok`` and what is to be shown)."""
+
+    group: str
+    name: str
+    run: Callable[[], Result]
+
+
+class Results:
+    """The results by step, in a file that is complete after every step."""
+
+    def __init__(self, path: Path, fresh: bool) -> None:
+        self._path = path
+        self._lock = Lock()
+        known = path.is_file() and not fresh
+        self.steps: dict[str, Result] = json.loads(path.read_text())["steps"] if known else {}
+
+    def known(self, name: str, key: str) -> Result | None:
+        """The good result of an earlier run, if it was of the same ``key``."""
+        result = self.steps.get(name)
+        return result if result and result["ok"] and result.get("key") == key else None
+
+    def add(self, name: str, result: Result) -> None:
+        with self._lock:
+            self.steps[name] = result
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(json.dumps({"steps": self.steps}, indent=2) + "\n")
+
+
+class Proof:
+    """What the steps share: the options, the results of earlier runs."""
+
+    def __init__(self, samples: int, results: Results) -> None:
+        self.samples = samples
+        self.results = results
+
+    def equal(self, name: str, model: str, board_name: str) -> Result:
+        """Every output and every layer of ``samples`` inputs, against ``tflm``."""
+        board = load_board(board_name)
+        library = compiled(model, board.cpu.name)
+        module = library.modules[0]
+        inputs = self._inputs(model, library)
+        oracle = reference_of(library, module, "tflm")
+        firmware = build([library], board)
+        key = f"{firmware.build_id} {oracle.description} {len(inputs)}"
+        if (known := self.results.known(name, key)) is not None:
+            return known
+        with hil.open(board, library) as device:
+            report = verify(device[module.name], inputs, oracle, board=board_name, per_layer=True)
+        layers = report.layers or ()
+        return {
+            # A layer that could not be compared would be a gap in the proof.
+            "ok": report.match and all(layer.outputs for layer in layers),
+            "key": key,
+            "shown": f"{report.samples} inputs, {len(layers)} layers, "
+            f"{report.outputs[0].max_abs_diff:.3g} off at most",
+            "report": report.json(),
+        }
+
+    def _inputs(self, model: str, library: ModelLibrary) -> list[Sample]:
+        tensor = library.modules[0].inputs[0]
+        if model == "digits":
+            images = np.load(ROOT / "examples" / "digits" / "digits_test.npz")["image"]
+            return [{tensor.name: image[np.newaxis]} for image in images[: self.samples]]
+        return [{tensor.name: array} for array in models.samples(model, self.samples)]
+
+    def fits_or_refused(self, name: str, model: str, board_name: str) -> Result:
+        """Equal where the model fits; else the refusal, which is no failure but is shown."""
+        try:
+            return self.equal(name, model, board_name)
+        except FitError as error:
+            return {"ok": "needs" in error.fact, "shown": one_line(error)}
+
+
+def refused(model: str, board_name: str) -> Result:
+    """Refused before anything is built, with the figures."""
+    board = load_board(board_name)
+    library = compiled(model, board.cpu.name)
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "project"
+        try:
+            build([library], board, project)
+        except FitError as error:
+            return {"ok": not project.exists(), "shown": one_line(error)}
+    return {"ok": False, "shown": "it was built"}
+
+
+def counted_twice(model: str, board_name: str) -> Result:
+    """The same figures from two starts of the emulator."""
+    board = load_board(board_name)
+    library = compiled(model, board.cpu.name)
+    reports = []
+    for _ in range(2):
+        with hil.open(board, library) as device:
+            reports.append(bench(device, library.modules[0]).json())
+    return {
+        "ok": reports[0] == reports[1],
+        "shown": " and ".join(f"{report['per_inference']:,}" for report in reports)
+        + f" {reports[0]['counter']}, {reports[0]['workspace_bytes']:,} B workspace, "
+        f"{reports[0]['model_flash_bytes']:,} B flash",
+        "reports": reports,
+    }
+
+
+def timed(limit_s: float, *words: str) -> Result:
+    """The command line in a process of its own, start of Python included."""
+    command = [sys.executable, "-m", "hil.cli", *words]
+    start = time.monotonic()
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - start
+    return {
+        "ok": result.returncode == 0 and seconds < limit_s,
+        "shown": f"{seconds:.2f} s (limit {limit_s:g} s), exit code {result.returncode}",
+        "seconds": seconds,
+    }
+
+
+def compiled(model: str, cpu: str) -> ModelLibrary:
+    """The model for a firmware."""
+    is_digits = model == "digits"
+    path = ROOT / "examples" / "digits" / "digits.tflite" if is_digits else models.model_path(model)
+    return hilc.compile(path, cpu=cpu, name=model, pools="external", io_in_pool=True)
+
+
+def one_line(error: HilError) -> str:
+    return "; ".join(line.strip() for line in error.fact.splitlines() if line.strip())
+
+
+def all_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -> list[Step]:
+    """The whole matrix, cut down to ``boards`` and models of ``names``."""
+    steps: list[Step] = []
+
+    def add(group: str, model: str, board: str, run: Callable[[str], Result]) -> None:
+        name = f"{group}: {model} on {board}"
+        if model in names and board in boards:
+            steps.append(Step(group, name, lambda: run(name)))
+
+    for board in BOARDS:
+        for model in models.INT8_MODELS:
+            add("int8", model, board, lambda n, m=model, b=board: proof.equal(n, m, b))
+    for model in models.FLOAT_MODELS:
+        add("float", model, FLOAT_BOARD, lambda n, m=model: proof.equal(n, m, FLOAT_BOARD))
+    for model, board in SMALL_RUNS:
+        add("small", model, board, lambda n, m=model, b=board: proof.fits_or_refused(n, m, b))
+    for model, board in SMALL_REFUSALS:
+        add("refused", model, board, lambda _, m=model, b=board: refused(m, b))
+    for board in BOARDS:
+        for model in models.INT8_MODELS:
+            # The native board's clock counts no instructions.
+            if board != "native":
+                add("counts", model, board, lambda _, m=model, b=board: counted_twice(m, b))
+    return steps
+
+
+def timings() -> list[Step]:
+    """What must be quick; run alone, since whatever runs beside it would be measured too."""
+    target = cache_folder() / "prove-vww.tar"
+    vww, kws = str(models.model_path("vww")), str(models.model_path("kws"))
+    compile_words = ("compile", vww, "-o", str(target), "--cpu", "cortex-m4")
+    verify_words = ("verify", kws, "--board", FLOAT_BOARD, "--samples", "10")
+    return [
+        Step("time", "time: compile of vww", lambda: timed(COMPILE_LIMIT_S, *compile_words)),
+        # The first builds the firmware, so that the second is warm.
+        Step("time", "time: first verify of kws", lambda: timed(60, *verify_words)),
+        Step(
+            "time",
+            "time: verify of 10 inputs of kws, warm",
+            lambda: timed(VERIFY_LIMIT_S, *verify_words),
+        ),
+    ]
+
+
+def run_step(step: Step, results: Results) -> Result:
+    start = time.monotonic()
+    try:
+        result = step.run()
+    except HilError as error:
+        result = {"ok": False, "shown": one_line(error)}
+    result = {**result, "step_seconds": round(time.monotonic() - start, 2)}
+    results.add(step.name, result)
+    return result
+
+
+def main() -> int:
+    """Runs the proof; 1 when any part of it fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    every = (*models.INT8_MODELS, *models.FLOAT_MODELS, "digits")
+    parser.add_argument("--samples", type=int, default=10, help="inputs a model (default: 10)")
+    parser.add_argument("--board", action="append", metavar="B", help="only this board")
+    parser.add_argument("--model", action="append", choices=every, help="only this model")
+    parser.add_argument("--jobs", type=int, default=2, help="boards side by side (default: 2)")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "prove.json")
+    args = parser.parse_args()
+
+    results = Results(args.output, args.fresh)
+    small = tuple(board for _, board in (*SMALL_RUNS, *SMALL_REFUSALS))
+    steps = all_steps(
+        Proof(args.samples, results), args.board or (*BOARDS, *small), args.model or every
+    )
+    start = time.monotonic()
+    done: dict[str, Result] = {}
+    with ThreadPoolExecutor(args.jobs) as pool:
+        outcomes = pool.map(lambda step: run_step(step, results), steps)
+        bar = tqdm(outcomes, total=len(steps), unit="proof", disable=None)
+        done |= {step.name: result for step, result in zip(steps, bar, strict=True)}
+    if not args.board and not args.model:
+        done |= {step.name: run_step(step, results) for step in timings()}
+
+    rows = [
+        [name, "ok" if result["ok"] else "FAILED", result["step_seconds"], result["shown"]]
+        for name, result in done.items()
+    ]
+    print(table(rows, ["proof", "", "seconds", "what was seen"]))
+    failed = [name for name, result in done.items() if not result["ok"]]
+    print(
+        f"\n{len(done) - len(failed)} of {len(done)} hold, in {time.monotonic() - start:.0f} s; "
+        f"{args.output} has the figures"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
