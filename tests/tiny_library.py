@@ -20,10 +20,10 @@ def tiny_library(
     constants_bytes: int = 0,
     globals_: str = "",
 ) -> ModelLibrary:
-    """A model with an int32[4] input ``in`` and output ``out`` whose one layer is ``body``.
+    """A model with an int32[4] input ``x`` and output ``y`` whose one layer is ``body``.
 
-    Input and output lie at 0 and 16 of the pool where they are in it. ``globals_`` stands before the
-    function.
+    Input and output lie at 0 and 16 of the pool where they are in it; ``globals_`` stands before
+    the function.
     """
     symbol = f"tvmgen_{name}"
     places = (0, 4 * _WORDS) if io_in_pool else (None, None)

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from hil.board import board_names, load_board, port_names
+
+from hil.board import board_names, default_board, load_board, port_names
 from hil.errors import BoardError
 from hilc._toml import tomllib
 from hilc.resources import data_dir
@@ -70,6 +71,7 @@ MISTAKES = {
     "string for integer": ("25_000_000", '"25 MHz"', "clock_hz", "'25 MHz' is not an integer"),
     "boolean for integer": ("irq = 0", "irq = true", "uart.irq", "True is not an integer"),
     "float for integer": ("25_000_000", "25e6", "clock_hz", "25000000.0 is not an integer"),
+    "integer for boolean": ("clock_hz", "default = 1\nclock_hz", "default", "not true or false"),
     "integer for string": ('"a board"', "1", "description", "1 is not a string"),
     "empty string": ('"a board"', '" "', "description", "the string is empty"),
     "table for list": ('["qemu"]', "{a = 1}", "runners", "is not a list of strings"),
@@ -120,6 +122,11 @@ def test_shipped_board_is_valid(name: str) -> None:
     assert board.name == name
     assert board.default_runner == board.runners[0]
     assert {role for port in board.ports for role in port.roles} == {"core", "soc", "timer", "uart"}
+
+
+def test_one_shipped_board_is_the_default() -> None:
+    defaults = [name for name in board_names() if load_board(name).is_default]
+    assert defaults == [default_board().name]
 
 
 def test_valid_description(tmp_path: Path) -> None:
