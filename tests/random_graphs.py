@@ -92,7 +92,7 @@ def random_graph(seed: int, *, ordinary_outputs: bool = False) -> Graph:
         builder.input(1, side, side, int(rng.choice([1, 2, 4, 6])))
         for _ in range(rng.integers(1, 4))
     ]
-    constants = []
+    constants: list[str] = []
     for _ in range(rng.integers(3, 15)):
         first = len(builder.tensors)
         _add_random_node(builder, live, constants)

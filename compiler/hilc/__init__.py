@@ -11,7 +11,7 @@ from hilc.importer import load_model
 from hilc.ir import Graph
 from hilc.library import ModelLibrary, merge
 from hilc.passes import run_passes
-from hilc.plan import plan
+from hilc.plan import plan as make_program
 
 __version__ = "0.1.0"
 
@@ -53,5 +53,5 @@ def compile(
     else:
         graph = load_model(model, name)
         source = model if isinstance(model, bytes) else Path(model).read_bytes()
-    program = plan(run_passes(graph), core, io_in_pool=io_in_pool)
+    program = make_program(run_passes(graph), core, io_in_pool=io_in_pool)
     return generate(program, options, source)

@@ -221,9 +221,9 @@ class HostModel:
         """The addresses that a map function of the library returns."""
         infos = self.inputs if kind == "inputs" else self.outputs
         function = self._function(f"{self._module.symbol}_map_{kind}")
-        function.restype = struct = _struct(kind, [info.c_name for info in infos])
+        function.restype = _struct(kind, [info.c_name for info in infos])
         mapped = function(*arguments)
-        return [getattr(mapped, field) for field, _ in struct._fields_[: len(infos)]]
+        return [getattr(mapped, info.c_name) for info in infos]
 
     def _copy_in(self, pool: int) -> None:
         for info, buffer in zip(self.inputs, self._inputs, strict=True):
@@ -254,7 +254,7 @@ def _aligned(nbytes: int) -> Array:
 
 
 def _memory(address: int, nbytes: int) -> Array:
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
 
 
 def _typed(memory: Array, info: TensorInfo) -> Array:

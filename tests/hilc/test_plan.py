@@ -33,10 +33,11 @@ def _execute(program: Program, inputs: Mapping[str, Array]) -> list[Array]:
     """The outputs when every step reads and writes where the plan says, scratch being garbage."""
     graph = program.graph
     pool = np.full(program.workspace_bytes, 0xA5, np.uint8)
+    borders = [Place("input", i) for i in range(len(graph.inputs))]
+    borders += [Place("output", i) for i in range(len(graph.outputs))]
     buffers = {
-        Place(kind, i): np.full(graph.tensors[name].nbytes, 0xA5, np.uint8)
-        for kind, names in (("input", graph.inputs), ("output", graph.outputs))
-        for i, name in enumerate(names)
+        place: np.full(graph.tensors[name].nbytes, 0xA5, np.uint8)
+        for place, name in zip(borders, graph.inputs + graph.outputs, strict=True)
     }
 
     def memory(place: Place, nbytes: int) -> Array:
