@@ -63,7 +63,7 @@ choose_python() {
 
 # --- system packages --------------------------------------------------------------------------
 
-has_libc_headers() { echo '#include <stdio.h>' | gcc -E -x c - -o /dev/null 2>/dev/null; }
+has_libc_headers() { gcc -E -x c - -o /dev/null <<<'#include <stdio.h>' 2>/dev/null; }
 has_newlib() { [ -f "$(arm-none-eabi-gcc -print-file-name=libc_nano.a 2>/dev/null)" ]; }
 has_venv() { [ -x "$VENV/bin/python" ] || "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 
