@@ -111,13 +111,22 @@ def scale_near(rng: Random, centre: float) -> float:
     return float(np.float32(centre * factor))
 
 
-def quantized(rng: Random, dtype: str = "int8", centre: float = 0.05) -> Quant | None:
-    """A quantisation with frequent extreme zero points; None for types that need none."""
-    if dtype not in ("int8", "uint8"):
-        return None
+def byte_quant(rng: Random, dtype: str = "int8", centre: float = 0.05) -> Quant:
+    """A quantisation with frequent extreme zero points."""
     info = np.iinfo(dtype)
     zero_point = pick(rng, info.min, info.max, 0, int(rng.integers(info.min, info.max + 1)))
     return Quant((scale_near(rng, centre),), (int(zero_point),))
+
+
+def quantized(rng: Random, dtype: str, centre: float = 0.05) -> Quant | None:
+    """A quantisation for the types that have one."""
+    return byte_quant(rng, dtype, centre) if dtype in ("int8", "uint8") else None
+
+
+def scale_of(tensor: Tensor) -> float:
+    """The scale of a tensor that has one."""
+    assert tensor.quant is not None
+    return tensor.quant.scale[0]
 
 
 def activation_tensor(rng: Random, dtype: str, shape: Sequence[int], name: str = "x") -> Tensor:
@@ -160,9 +169,9 @@ def _unary(rng: Random, dtype: str) -> Draft:
 def _hard_swish(rng: Random, dtype: str) -> Draft:
     draft = _unary(rng, dtype)
     if dtype == "int8":
-        in_scale = draft.ins[0].quant.scale[0]
+        in_scale = scale_of(draft.ins[0])
         out_scale = float(np.float32(in_scale * rng.uniform(0.01, 4)))
-        return Draft(draft.ins, Quant((out_scale,), quantized(rng).zero_point))
+        return Draft(draft.ins, Quant((out_scale,), byte_quant(rng).zero_point))
     return draft
 
 
@@ -219,7 +228,7 @@ def _mul(rng: Random, dtype: str) -> Draft:
     draft = _binary(rng, dtype)
     if dtype == "int8":
         a, b = draft.ins
-        centre = a.quant.scale[0] * b.quant.scale[0] * 100
+        centre = scale_of(a) * scale_of(b) * 100
         return Draft(draft.ins, quantized(rng, dtype, centre), draft.attrs)
     return draft
 
@@ -283,7 +292,7 @@ def _transpose(rng: Random, dtype: str) -> Draft:
 def _pad(rng: Random, dtype: str) -> Draft:
     x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6)), 4))
     amounts = rng.integers(0, 4, (len(x.shape), 2)) * (rng.random((len(x.shape), 1)) < 0.5)
-    return Draft([x, index_tensor(amounts, "paddings")], x.quant)
+    return Draft([x, index_tensor(amounts.tolist(), "paddings")], x.quant)
 
 
 def _strided_slice(rng: Random, dtype: str) -> Draft:

@@ -103,12 +103,14 @@ def all_pairs() -> tuple[Array, Array]:
         ((0.02, 127), (1.7, -128), (0.9, 127)),
         ((3.1e-4, 5), (2.2e2, -7), (1.0, 0)),
         ((0.5, 0), (0.5, 0), (0.25, 0)),
+        ((1e-13, 9), (0.5, 0), (0.25, 0)),
+        ((0.07, -3), (1e-13, 9), (2e-7, 3)),
     ],
 )
 def test_every_pair_of_int8(op, a, b, out):
     x, y = all_pairs()
     draft = Draft(
-        [int8(x.shape, *a, "a"), int8(y.shape, *b, "b")],
+        [int8(x.shape, a[0], a[1], "a"), int8(y.shape, b[0], b[1], "b")],
         Quant((float(np.float32(out[0])),), (out[1],)),
         {"activation": "NONE"},
     )

@@ -63,13 +63,19 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     return [(shape, a.dtype)]
 
 
+def _operand_scale(node: Node, real: float) -> Multiplier:
+    """The factor of an operand of a sum; its shift is 0 for one half alone, as the kernel expects."""
+    mantissa, shift = multiplier(node, real)
+    return Multiplier(mantissa, shift if mantissa else -1)
+
+
 def _sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
     a_scale, b_scale = quantization(node, a)[0], quantization(node, b)[0]
     out_scale = quantization(node, out)[0]
     common = 2 * max(a_scale, b_scale)
     scales = _SumScales(
-        multiplier(node, a_scale / common),
-        multiplier(node, b_scale / common),
+        _operand_scale(node, a_scale / common),
+        _operand_scale(node, b_scale / common),
         multiplier(node, common / ((1 << _SUM_HEADROOM_BITS) * out_scale)),
     )
     if scales.out.shift > 0:

@@ -57,7 +57,7 @@ struct hil_mean_s8 {
 
 HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_mean_s8 *p, int32_t total) {
     const int32_t mean = hil_requantize(total, p->mantissa, p->shift);
-    return (int8_t)hil_clamp(mean + p->out_zero_point, INT8_MIN, INT8_MAX);
+    return hil_clamp_s8(mean + p->out_zero_point, INT8_MIN, INT8_MAX);
 }
 
 HIL_INLINE void hil_mean_s8(const struct hil_mean_s8 *p, const int8_t *in, int8_t *out) {

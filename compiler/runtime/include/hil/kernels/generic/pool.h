@@ -106,7 +106,7 @@ HIL_INLINE int32_t hil_average_pool_s8_take(int32_t total, int8_t x) { return to
 HIL_INLINE int8_t hil_average_pool_s8_finish(const struct hil_average_pool_s8 *p, int32_t total,
                                              int32_t covered) {
     const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
-    return (int8_t)hil_clamp((total + half) / covered, p->low, p->high);
+    return hil_clamp_s8((total + half) / covered, p->low, p->high);
 }
 
 HIL_INLINE void hil_average_pool_s8(const struct hil_average_pool_s8 *p, const int8_t *in,
@@ -134,7 +134,7 @@ HIL_INLINE int32_t hil_max_pool_s8_take(int32_t max, int8_t x) { return x > max 
 HIL_INLINE int8_t hil_max_pool_s8_finish(const struct hil_max_pool_s8 *p, int32_t max,
                                          int32_t covered) {
     (void)covered;
-    return (int8_t)hil_clamp(max, p->low, p->high);
+    return hil_clamp_s8(max, p->low, p->high);
 }
 
 HIL_INLINE void hil_max_pool_s8(const struct hil_max_pool_s8 *p, const int8_t *in, int8_t *out) {

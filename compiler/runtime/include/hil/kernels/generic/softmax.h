@@ -59,7 +59,7 @@ HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in,
             const int32_t share = hil_doubling_high_mul(p->exponentials[max - in[i]], scale);
             /* A shift beyond 31 leaves nothing of a 31-bit number. */
             const int32_t steps = shift > 31 ? 0 : hil_rounding_divide_by_pot(share, shift);
-            out[i] = (int8_t)hil_clamp(steps + INT8_MIN, INT8_MIN, INT8_MAX);
+            out[i] = hil_clamp_s8(steps + INT8_MIN, INT8_MIN, INT8_MAX);
         }
         in += p->depth;
         out += p->depth;
