@@ -64,7 +64,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def _operand_scale(node: Node, real: float) -> Multiplier:
-    """The factor of an operand of a sum; only for one half is its shift 0, as the kernel expects."""
+    """The factor of an operand of a sum; its shift is 0 for one half and nothing else."""
     mantissa, shift = multiplier(node, real)
     return Multiplier(mantissa, shift if mantissa else -1)
 
