@@ -28,6 +28,8 @@ from hilc.errors import InputError
 from hilc.ir import DTYPES
 
 METADATA = "metadata.json"
+#: The folders of a library.
+_PARTS = ("codegen", "hil", "src")
 
 #: Version of Model Library Format that is written.
 FORMAT_VERSION = 7
@@ -172,12 +174,15 @@ class ModelLibrary:
                     f"{path} is a folder with files that are not a library's",
                     "choose a folder that is empty or does not exist",
                 )
-            for name in ModelLibrary.load(path).files.keys() - self.files.keys():
-                (path / name).unlink()
-        for name, data in self.files.items():
+            # What an earlier library left would be built with this one.
+            for file in (f for part in _PARTS for f in (path / part).rglob("*")):
+                if file.is_file() and file.relative_to(path).as_posix() not in self.files:
+                    file.unlink()
+        # First the file that marks the folder as a library's, should writing be cut short.
+        for name in sorted(self.files, key=lambda name: (name != METADATA, name)):
             target = path / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
+            target.write_bytes(self.files[name])
 
     @staticmethod
     def load(path: str | Path) -> ModelLibrary:
@@ -238,6 +243,8 @@ def export_time_s() -> int:
 
 
 def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
+    if not path.is_file():
+        raise InputError(f"there is no library {path}", "compile the model first")
     try:
         with tarfile.open(path, "r:") as tar:
             budget = _Budget(str(path))
@@ -252,8 +259,6 @@ def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
                 if len(data) != member.size:
                     raise InputError(f"{path} is cut off in the member {name!r}")
                 yield name, data
-    except FileNotFoundError:
-        raise InputError(f"there is no library {path}", "compile the model first") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     # Besides its own errors tarfile lets those of the number and text decoding through.
@@ -381,10 +386,15 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         return value
     if kind is float and type(value) is int and abs(value) < 1 << 53:
         return float(value)
-    if isinstance(kind, type) and type(value) is kind:
+    # A lone surrogate is valid in JSON but has no bytes.
+    if isinstance(kind, type) and type(value) is kind and not _has_surrogate(value):
         return value
     wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
     raise InputError(f"{where} is {json.dumps(value)[:60]}; expected is {wanted}")
+
+
+def _has_surrogate(value: Any) -> bool:
+    return isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _decode_dataclass(kind: type[_T], value: Any, where: str) -> _T:
@@ -429,6 +439,7 @@ def _check_module(module: Module, where: str) -> None:
             require(0 <= argument.value < max(size, 0), f"{at}: argument {argument} is outside")
         for info, argument in zip(layer.outputs, layer.output_arguments, strict=True):
             _check_tensor(info, module.workspace_bytes, require)
+            require(argument.kind != "input", f"{at}: writes to an input")
             if argument.kind == "pool":
                 require(info.offset == argument.value, f"{at}: an output lies elsewhere")
             else:

@@ -388,7 +388,7 @@ def test_parameters_of_a_kernel() -> None:
 
 
 def test_a_comment_cannot_be_left() -> None:
-    assert c_comment("a */ b /* c ??/ \n\u2028d") == "/* a * / b / * c ? ?/ ? ?d */\n"
+    assert c_comment("a */ b /* c ???/ \u2028d") == "/* a * / b / * c ? ? ?/ ?d */\n"
 
 
 def test_long_argument_lists_are_wrapped() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from random_graphs import GraphBuilder
 
@@ -129,6 +131,14 @@ def test_a_folder_with_an_earlier_library_is_replaced(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*old*"))
 
 
+def test_a_folder_that_was_cut_short_is_replaced(tmp_path: Path) -> None:
+    library = _library()
+    library.save(tmp_path)
+    (tmp_path / "hil" / "net.json").unlink()
+    library.save(tmp_path)
+    assert ModelLibrary.load(tmp_path) == library
+
+
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
@@ -236,8 +246,10 @@ def test_what_is_no_archive_is_refused(data: bytes, tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no library"):
-        ModelLibrary.load(tmp_path / "missing.tar")
+    os.mkfifo(tmp_path / "fifo.tar")
+    for name in ("missing.tar", "fifo.tar"):
+        with pytest.raises(InputError, match="there is no library"):
+            ModelLibrary.load(tmp_path / name)
 
 
 def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:
@@ -343,6 +355,8 @@ def _drop_key(value: Any) -> None:
         (_set("layers", 0, "arguments", 1, "value", to=1 << 20), "is outside"),
         (_set("layers", 0, "arguments", 1, "value", to=-16), "is outside"),
         (_set("layers", 0, "arguments", 1, "kind", to="heap"), 'kind is "heap"'),
+        (_set("layers", 0, "arguments", 1, to={"kind": "input", "value": 0}), "to an input"),
+        (_set("layers", 0, "name", to="\ud800"), 'name is "\\ud800"; expected is str'),
         (_set("layers", 0, "outputs", 0, "offset", to=16), "an output lies elsewhere"),
         (_set("layers", 0, "outputs", 0, "offset", to=None), "an output lies elsewhere"),
     ],
@@ -368,3 +382,21 @@ def test_numbers_that_json_does_not_have_are_refused(number: str, tmp_path: Path
 def test_a_description_survives_its_json() -> None:
     module = _library().modules[0]
     assert Module.from_json(module.to_json(), "x") == module
+
+
+def test_random_damage_is_refused_or_harmless(tmp_path: Path) -> None:
+    data = _library().save(tmp_path / "good.tar").read_bytes()
+    rng = np.random.default_rng(11)
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(data)
+        # Most of the bytes are C, where damage is the C compiler's to find: aim at the rest too.
+        start = 0 if rng.random() < 0.3 else data.index(b'"layers"')
+        for position in rng.integers(start, min(start + 4000, len(data)), rng.integers(1, 6)):
+            damaged[position] = rng.integers(256)
+        (tmp_path / "bad.tar").write_bytes(damaged)
+        try:
+            ModelLibrary.load(tmp_path / "bad.tar")
+        except InputError:
+            refused += 1
+    assert refused > 50

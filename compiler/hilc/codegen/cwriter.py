@@ -77,7 +77,8 @@ def c_identifier(name: str) -> str:
 def c_quoted(text: str) -> str:
     """``text`` made safe between ``/*`` and ``*/``: printable ASCII, and no end of a comment."""
     printable = "".join(c if " " <= c <= "~" else "?" for c in text)
-    return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    # No trigraph either: in a comment's last line ??/ is a backslash.
+    return re.sub(r"\?(?=\?)", "? ", printable.replace("*/", "* /").replace("/*", "/ *"))
 
 
 def c_comment(*paragraphs: str) -> str:
@@ -126,9 +127,8 @@ def c_float(value: float) -> str:
 
 
 def _trim_hex(text: str) -> str:
-    """``0x1.8000000000000p+0`` without the zeros that say nothing: ``0x1.8p+0``."""
-    mantissa, exponent = text.split("p")
-    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}p{exponent}"
+    """Hexadecimal floats without the zeros that say nothing: not 0x1.80p+0 but 0x1.8p+0."""
+    return re.sub(r"\.?0+p", "p", text)
 
 
 def c_number(value: int | float) -> str:
@@ -146,6 +146,10 @@ _INT8_TEXT = [str(v) for v in range(128)] + [str(v - 256) for v in range(128, 25
 def _literals(array: Array) -> list[str]:
     if array.dtype == np.int8:
         return [_INT8_TEXT[byte] for byte in array.tobytes()]
+    if array.dtype == np.float32 and np.isfinite(array).all():
+        # As c_float, for many at once.
+        texts = " ".join(value.hex() for value in array.ravel().tolist())
+        return [f"{text}f" for text in _trim_hex(texts).split(" ")]
     if array.dtype == np.float32:
         return [c_float(value) for value in array.ravel().tolist()]
     if array.dtype == np.bool_:
