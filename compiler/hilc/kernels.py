@@ -5,7 +5,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
     /*@kernel
     name = "hil_conv2d_s8"     # the function, and its parameter struct's tag
     requires = []              # features of hilc.cpu.Cpu; the family that needs none is portable
-    inputs = ["int8_t"]        # C element type of each tensor argument; ["int8_t[]"] for any number
+    inputs = ["int8_t"]        # C element type of each tensor argument, "void" where any will do;
+                               # ["int8_t[]"] for any number of them
     outputs = ["int8_t"]
     scratch = "k_h * k_w * in_c"   # bytes, from fields of the parameter struct ("0" for none)
     order = "none"
@@ -15,8 +16,8 @@ The function is ``static inline`` and always inlined, with the signature::
 
     void NAME(const struct NAME *p, const IN0 *in0, ..., OUT0 *out0, ...[, void *scratch])
 
-where an argument of variable number is ``const int8_t *const *in`` and ``scratch`` is present only
-when the kernel has some. Everything that is constant (sizes, weights, multipliers) is a field of the
+where arguments of variable number are ``const int8_t *const *in`` or ``int8_t *const *out``, and
+``scratch`` is present only when the kernel has some. Everything that is constant (sizes, weights, multipliers) is a field of the
 struct, so that a ``static const`` struct specialises the body for one layer and a pointer to it
 shares one body between layers.
 
