@@ -259,6 +259,11 @@ def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
                 if len(data) != member.size:
                     raise InputError(f"{path} is cut off in the member {name!r}")
                 yield name, data
+            # tarfile takes a damaged header for the end.
+            assert tar.fileobj is not None
+            tar.fileobj.seek(tar.offset)
+            if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                raise InputError(f"{path} is damaged or cut off after {tar.offset} bytes")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     # Besides its own errors tarfile lets those of the number and text decoding through.

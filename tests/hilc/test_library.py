@@ -229,10 +229,23 @@ def test_the_size_is_bounded_before_anything_is_read(tmp_path: Path) -> None:
 def test_a_cut_off_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "lib.tar"
     data = _library().save(path).read_bytes()
-    for size in (0, 100, 512, 700, 5000, len(data) // 2, len(data) // 2 + 1000):
+    with tarfile.open(path) as tar:
+        end = max(m.offset_data + -(-m.size // 512) * 512 for m in tar)
+    for size in (0, 100, 512, 700, 5000, len(data) // 2, len(data) // 2 + 1000, end):
         path.write_bytes(data[:size])
         with pytest.raises(InputError):
             ModelLibrary.load(path)
+
+
+def test_a_damaged_header_does_not_hide_the_members_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "lib.tar"
+    data = bytearray(_library().save(path).read_bytes())
+    with tarfile.open(path) as tar:
+        last = max(m.offset for m in tar)
+    data[last + 1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="is damaged or cut off"):
+        ModelLibrary.load(path)
 
 
 @pytest.mark.parametrize(
