@@ -30,6 +30,8 @@ _FRAME_MAX = protocol.FRAME_LIMIT
 _HELLO_RETRY_S = 0.1
 #: Shortest wait before a request is repeated.
 _RETRY_S = 0.2
+#: The wait doubles while nothing is answered, up to this many times itself.
+_MOST_PATIENCE = 8.0
 #: Wait before a request is repeated which the board said it is busy with. Long, because input
 #: that arrives during a run costs the board instructions, which would be counted.
 _BUSY_RETRY_S = 5.0
@@ -362,12 +364,14 @@ class Client:
         flights: dict[int, _Flight] = {}  # by number, in the order sent
         late: dict[int, _Job] = {}  # given up on, but an answer still counts
         progress_s = time.monotonic()
+        patience = 1.0
         while waiting or flights:
             self._fill_window(waiting, flights)
             oldest = next(iter(flights.values()), None)
             if oldest is None:
                 continue
-            retry_at = oldest.sent_s + _RETRY_S + 4 * self._pace_s * oldest.cost
+            retry_s = patience * (_RETRY_S + 4 * self._pace_s * oldest.cost)
+            retry_at = oldest.sent_s + retry_s
             for frame in self.link.receive(max(0.0, retry_at - time.monotonic())):
                 if frame.kind == Kind.EVENT:
                     self._on_event(frame)
@@ -376,9 +380,10 @@ class Client:
                 elif job := self._land(frame, flights, late, waiting):
                     job.reply = self._parse(job.command, frame.payload)
                     progress_s = time.monotonic()
+                    patience = 1.0
             now = time.monotonic()
             if flights and next(iter(flights.values())) is oldest and now >= retry_at:
-                self._pace_s = min(2 * self._pace_s, 1 / _SLOWEST_BYTES_PER_S)
+                patience = min(2 * patience, _MOST_PATIENCE)
                 self._give_up(list(flights), flights, late, waiting)
             if now > progress_s + self.timeout_s + oldest.cost / _SLOWEST_BYTES_PER_S:
                 raise self._no_answer(oldest.job.command, now - progress_s)

@@ -31,7 +31,8 @@ class _Port:
             url,
             baudrate=baudrate,
             timeout=_LOOK_S,
-            write_timeout=_WRITE_TIMEOUT_S,
+            # pyserial refuses one for RFC 2217.
+            write_timeout=None if url.startswith("rfc2217://") else _WRITE_TIMEOUT_S,
             do_not_open=True,
         )
         # Two programs on one line would each take half of the other's answers.
