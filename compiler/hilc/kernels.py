@@ -18,8 +18,8 @@ The function is ``static inline`` and always inlined, with the signature::
 
 where arguments of variable number are ``const int8_t *const *in`` or ``int8_t *const *out``, and
 ``scratch`` is present only when the kernel has some. Everything that is constant (sizes, weights,
-multipliers) is a field of the struct, so that a ``static const`` struct specialises the body for one
-layer and a pointer to it shares one body between layers.
+multipliers) is a field of the struct, so that a ``static const`` struct specialises the body for
+one layer and a pointer to it shares one body between layers.
 
 ``order`` says how the kernel walks its operands:
 
