@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -436,12 +437,13 @@ def _qemu(table: _Table, clock_hz: int) -> Qemu:
     )
     table.finish()
     instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
-    if tick_ns > instruction_ns:
+    # A measurement is short of the truth by up to a tick; half an instruction is rounded away.
+    if 2 * tick_ns > instruction_ns:
         raise table.error(
             "icount_shift",
-            f"an instruction of {instruction_ns} ns is shorter than a tick of {tick_ns:g} ns, so "
-            "counts would not be exact",
-            f"raise it to {(int(tick_ns) - 1).bit_length()} or more",
+            f"an instruction of {instruction_ns} ns is shorter than two ticks of {tick_ns:g} ns, "
+            "so counts would not be exact",
+            f"raise it to {math.ceil(2 * tick_ns - 1).bit_length()} or more",
         )
     return qemu
 

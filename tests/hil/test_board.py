@@ -52,7 +52,7 @@ rx_max = 1024
 
 [qemu]
 machine = "mps2-an386"
-icount_shift = 6
+icount_shift = 7
 """
 
 RAM_2 = '[[memory]]\nname = "{}"\nkind = "ram"\norigin = {}\nsize = {}\n\n[core]'
@@ -106,7 +106,7 @@ MISTAKES = {
     "handler stack too small": ("_bytes = 1024", "_bytes = 64", "handler_stack_bytes", "too few"),
     "stack unaligned": ('"4K"', "4100", "stack_bytes", "not a multiple of 32"),
     "ring below frame": ("rx_max = 1024", "rx_max = 1000", "rpc.rx_max", "not within 1024"),
-    "counts not exact": ("shift = 6", "shift = 5", "qemu.icount_shift", "raise it to 6 or more"),
+    "counts not exact": ("shift = 7", "shift = 6", "qemu.icount_shift", "raise it to 7 or more"),
 }
 
 

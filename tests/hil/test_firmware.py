@@ -1,0 +1,195 @@
+"""The firmware template on every board: it starts, computes, keeps time, and survives faults."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from tiny_library import tiny_library
+
+import hil
+from hil.board import Board, board_names, load_board
+from hil.device import Device
+from hil.rpc.fault import FaultError
+from hil.rpc.protocol import Fault
+
+BOARDS = board_names()
+EMULATED = tuple(name for name in BOARDS if "qemu" in load_board(name).runners)
+
+# Twice y[0] turns of a loop with the clock read before, between and after; y gets the two times.
+# Masked, SysTick's exception cannot run, but the clock is read often enough.
+CLOCK = """\
+    uint64_t begin, middle, end;
+    if (x[1] != 0) { MASK; }
+    begin = hil_ticks_align();
+    for (int i = 0; i < 8; ++i) { spin(x[0] / 8); (void)hil_ticks(); }
+    middle = hil_ticks();
+    for (int i = 0; i < 8; ++i) { spin(x[0] / 8); (void)hil_ticks(); }
+    end = hil_ticks();
+    if (x[1] != 0) { UNMASK; }
+    y[0] = (int32_t)(middle - begin);
+    y[1] = (int32_t)(end - middle);
+    y[2] = (int32_t)((end - begin) >> 24);
+    y[3] = (int32_t)hil_ticks_hz();
+"""
+CLOCK_GLOBALS = """\
+uint64_t hil_ticks(void);
+uint64_t hil_ticks_align(void);
+uint32_t hil_ticks_hz(void);
+static void spin(int32_t n) { while (n-- > 0) { __asm volatile("nop"); } }
+#ifdef __arm__
+#define MASK __asm volatile("cpsid i")
+#define UNMASK __asm volatile("cpsie i")
+#else
+#define MASK (void)0
+#define UNMASK (void)0
+#endif
+"""
+
+DIVE = """\
+int32_t dive(int32_t depth);
+int32_t dive(int32_t depth) {
+    volatile int32_t frame[16];
+    frame[depth & 15] = depth;
+    return depth > 1000000 ? depth : dive(depth + 1) + frame[(depth + 1) & 15];
+}
+"""
+# Body of the model, what stands before it, and the kind on cores with fault registers and without.
+FAULTS: dict[str, tuple[str, str, Fault, Fault]] = {
+    "overflow": ("y[0] = dive(x[0]);", DIVE, Fault.STACK_OVERFLOW, Fault.STACK_OVERFLOW),
+    "undefined": ("y[0] = x[0]; __builtin_trap();", "", Fault.USAGE, Fault.HARD),
+    "jump": (
+        "void (*volatile away)(void) = (void (*)(void))(uintptr_t)x[0]; away(); y[0] = 0;",
+        "",
+        Fault.USAGE,
+        Fault.HARD,
+    ),
+    "check": (
+        "if (x[0] == 0) { hil_assert_failed(); } y[0] = 0;",
+        "_Noreturn void hil_assert_failed(void);\n",
+        Fault.ASSERT,
+        Fault.ASSERT,
+    ),
+}
+
+
+DEEP_WORDS = 128
+# One firmware holds them all, so that a board's is built once: body, and what stands before it.
+MODELS: dict[str, tuple[str, str]] = {
+    "tiny": ("for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }", ""),
+    "clock": (CLOCK, CLOCK_GLOBALS),
+    "loop": ("for (volatile int32_t i = 0; i < x[0]; ++i) { } y[0] = x[0];", ""),
+    "deep": (
+        f"volatile int32_t big[{DEEP_WORDS}]; big[x[0]] = 1; big[x[1]] = 2; y[0] = big[x[0]];",
+        "",
+    ),
+    **{name: fault[:2] for name, fault in FAULTS.items()},
+}
+
+
+@contextmanager
+def opened(board: Board) -> Iterator[Device]:
+    libraries = [
+        tiny_library(body, name=name, cpu=board.cpu.name, globals_=before)
+        for name, (body, before) in MODELS.items()
+    ]
+    with hil.open(board, *libraries) as device:
+        yield device
+
+
+def run(device: Device, name: str, *values: int) -> list[int]:
+    model = device[name]
+    model.set_input(0, np.array([*values, *[0] * (4 - len(values))], np.int32))
+    model.run()
+    return [int(value) for value in model.get_output(0)]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_starts_computes_and_starts_again(name: str) -> None:
+    board = load_board(name)
+    with opened(board) as device:
+        assert device.hello.board == name
+        assert device.hello.ticks_hz == board.clock_hz
+        assert run(device, "tiny", 1, 2, 3, -1) == [2, 3, 4, 0]
+        device.reset()
+        assert run(device, "tiny", 5, 6, 7, 8) == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("name", EMULATED)
+def test_stack_is_measured(name: str) -> None:
+    board = load_board(name)
+    with opened(board) as device:
+        run(device, "tiny")
+        before = device.memory()
+        run(device, "deep", 0, DEEP_WORDS - 1)
+        after = device.memory()
+    assert before.stack_bytes == board.stack_bytes
+    assert 0 < before.stack_peak_bytes <= board.base.stack_bytes
+    # The RPC may have been deeper than the small model was, by less than it needs itself.
+    assert abs(after.stack_peak_bytes - before.stack_peak_bytes - 4 * DEEP_WORDS) <= 128
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_time_is_right_across_wraps(name: str) -> None:
+    board = load_board(name)
+    instruction_ns = 1 if board.qemu is None else 1 << board.qemu.icount_shift
+    # Three periods of 24 bits in all, at two to four instructions a turn.
+    turns = 3 * (1 << 24) * 10**9 // board.clock_hz // instruction_ns // 6
+    with opened(board) as device:
+        free = run(device, "clock", turns, 0)
+        masked = run(device, "clock", turns, 1)
+    assert free[3] == board.clock_hz
+    if board.qemu is None:
+        # A process may be interrupted; it is never faster than its loop.
+        assert 0 < free[0] < 100 * free[1]
+        return
+    assert free[2] >= 2, "the run did not wrap SysTick's counter"
+    # The same loop twice; masked the same again, without the exceptions.
+    overhead = 200 * instruction_ns * board.clock_hz // 10**9 + 2
+    assert abs(free[0] - free[1]) <= overhead
+    assert abs(masked[0] - masked[1]) <= overhead
+    assert abs(free[0] - masked[0]) <= overhead
+
+
+@pytest.mark.parametrize("name", EMULATED)
+def test_counts_are_exact_and_repeat(name: str) -> None:
+    with opened(load_board(name)) as device:
+
+        def count(n: int) -> int:
+            device["loop"].set_input(0, np.array([n, 0, 0, 0], np.int32))
+            return device.count(device["loop"].run().ticks)
+
+        counts = {n: {count(n) for _ in range(3)} for n in (100, 200, 300)}
+        per_turn = statistics.median(min(counts[n + 100]) - min(counts[n]) for n in (100, 200))
+    assert all(len(found) == 1 for found in counts.values()), counts
+    # Each turn costs the same whole number of instructions.
+    assert per_turn % 100 == 0
+    assert min(counts[300]) - min(counts[200]) == min(counts[200]) - min(counts[100])
+
+
+@pytest.mark.parametrize("name", EMULATED)
+def test_faults_are_reported_and_survived(name: str) -> None:
+    board = load_board(name)
+    is_baseline = board.cpu.arch == "armv6-m"
+    with opened(board) as device:
+        for key, (_, _, kind, baseline_kind) in FAULTS.items():
+            with pytest.raises(FaultError) as caught:
+                run(device, key)
+            fault = caught.value.fault
+            assert fault.kind == (baseline_kind if is_baseline else kind), key
+            if kind is not Fault.STACK_OVERFLOW:
+                ram = board.regions("ram")[0]
+                assert ram.origin < fault.sp <= ram.origin + board.stack_bytes, key
+            device.reset()
+            assert run(device, "tiny", 1) == [2, 1, 1, 1], f"dead after {key}"
+
+
+def test_fault_of_the_native_process() -> None:
+    with opened(load_board("native")) as device:
+        with pytest.raises(FaultError, match="SIGSEGV"):
+            run(device, "jump", 16)
+        device.reset()
+        assert run(device, "tiny", 1) == [2, 1, 1, 1]
