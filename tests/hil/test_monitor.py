@@ -1,0 +1,120 @@
+"""The console: frames, text and noise told apart, however the bytes arrive."""
+
+from __future__ import annotations
+
+import pytest
+
+from hil.errors import DeviceError, LinkError
+from hil.monitor import Line, Splitter, listen, open_line
+from hil.rpc import protocol
+from hil.rpc.codec import Frame, encode
+from hil.rpc.protocol import Command, Event, Kind
+
+
+def event(code: Event, **fields: object) -> bytes:
+    payload = protocol.EVENTS[code].build(fields)
+    return encode(Frame(0, 0, Kind.EVENT, code, payload))
+
+
+BOOT = event(Event.BOOT, version=1)
+LOG = event(Event.LOG, more=0, text=b"hello\nworld\n")
+FAULT = event(
+    Event.FAULT,
+    **dict.fromkeys(
+        ["lr", "sp", "mmfar", "bfar", "psr", "cfsr", "hfsr", "r0", "r1", "r2", "r3", "r12"], 0
+    ),
+    kind=3,
+    pc=0x1234,
+)
+REPLY = encode(Frame(1, 1, Kind.REPLY, Command.ECHO, b"\0data"))
+BAD = bytearray(encode(Frame(1, 1, Kind.EVENT, Event.LOG, b"\0\x80\x81\x82")))
+BAD[-3] ^= 0x40
+
+CASES = [
+    ("nothing", b"", []),
+    ("boot", BOOT, [Line("boot", "the firmware started (protocol 1)")]),
+    ("log", LOG, [Line("log", "hello"), Line("log", "world")]),
+    (
+        "log in parts",
+        event(Event.LOG, more=1, text=b"a long ") + event(Event.LOG, more=0, text=b"line"),
+        [Line("log", "a long line")],
+    ),
+    ("replies are for others", REPLY, []),
+    ("busy is no news", event(Event.BUSY, done=1, total=2), []),
+    ("text", b"Zephyr boots\r\nready\n", [Line("text", "Zephyr boots"), Line("text", "ready")]),
+    ("text of another alphabet", "Grüße\n".encode(), [Line("text", "Grüße")]),
+    (
+        "text before a frame",
+        b"loader v1\n" + BOOT,
+        [Line("text", "loader v1"), Line("boot", "the firmware started (protocol 1)")],
+    ),
+    (
+        "text cut by a frame",
+        b"> " + LOG,
+        [Line("text", "> "), Line("log", "hello"), Line("log", "world")],
+    ),
+    (
+        "a damaged frame",
+        bytes(BAD),
+        [Line("noise", f"{len(BAD) - 2} bytes that are neither text nor a frame")],
+    ),
+    (
+        "an event of another version",
+        encode(Frame(0, 0, Kind.EVENT, 99, b"")),
+        [Line("noise", "an event 99 that this version does not know")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "lines"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_lines(data: bytes, lines: list[Line], chunk: int) -> None:
+    splitter = Splitter()
+    found = []
+    for at in range(0, len(data), chunk):
+        found += splitter.feed(data[at : at + chunk])
+    assert found + splitter.flush() == lines
+
+
+def test_a_fault_shows_its_registers() -> None:
+    (line,) = Splitter().feed(FAULT)
+    assert line.kind == "fault"
+    assert line.text.startswith("kind=0x3 pc=0x1234 lr=0x0")
+
+
+def test_a_prompt_is_shown_when_nothing_follows() -> None:
+    splitter = Splitter()
+    assert splitter.feed(b"login: ") == []
+    assert splitter.flush() == [Line("text", "login: ")]
+    assert splitter.flush() == []
+
+
+def test_a_frame_that_is_still_arriving_stays() -> None:
+    splitter = Splitter()
+    assert splitter.feed(BOOT[:5]) == []
+    assert splitter.flush() == []
+    assert splitter.feed(BOOT[5:]) == [Line("boot", "the firmware started (protocol 1)")]
+
+
+def test_listening_ends_in_time() -> None:
+    with open_line("loop://") as line:
+        line.write(b"one\n" + BOOT + b"two")
+        heard = list(listen(line, seconds=0.8))
+    assert [said.text for _, said in heard] == ["one", "the firmware started (protocol 1)", "two"]
+    times = [seconds for seconds, _ in heard]
+    assert times == sorted(times)
+    assert times[-1] <= 0.8
+
+
+def test_listening_notices_that_the_board_ended() -> None:
+    def ended() -> None:
+        raise DeviceError("QEMU ended")
+
+    with open_line("loop://") as line, pytest.raises(DeviceError, match="QEMU ended"):
+        list(listen(line, seconds=None, alive=ended))
+
+
+@pytest.mark.parametrize("url", ["/dev/does-not-exist", "socket://127.0.0.1:1", "frob://x"])
+def test_a_line_that_cannot_be_opened(url: str) -> None:
+    with pytest.raises(LinkError, match="failed"):
+        open_line(url)
