@@ -241,7 +241,10 @@ def _share_storage(
 
 
 def may_work_in_place(call: KernelCall, operand: Tensor, output: Tensor) -> bool:
-    """Whether the kernel may write ``output`` over ``operand``, both at the same address."""
+    """Whether the kernel may write ``output`` over ``operand``, both at the same address.
+
+    The planner and its checker ask this one function what a kernel's order allows.
+    """
     one_access_type = operand.dtype == output.dtype or operand.nbytes == operand.size
     return (
         call.kernel.order == "elementwise"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from hilc.errors import InputError
 from hilc.library import ModelLibrary, Module
 
 
+@functools.cache
 def _library(name: str = "net", **options: Any) -> ModelLibrary:
     b = GraphBuilder()
     x = b.input(1, 4, 4, 2)
@@ -98,14 +100,14 @@ def test_metadata_is_laid_out_as_tvms() -> None:
 
 def test_the_time_in_archives_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    library = _library()
+    library = _library("timed")
     assert b'"2023-11-14 22:13:20Z"' in library.files["metadata.json"]
     library.save(tmp_path / "lib.tar")
     with tarfile.open(tmp_path / "lib.tar") as tar:
         assert {member.mtime for member in tar} == {1700000000}
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     with pytest.raises(InputError, match="SOURCE_DATE_EPOCH is 'yesterday'"):
-        _library()
+        _library("late")
 
 
 def test_a_system_tar_reads_the_archive(tmp_path: Path) -> None:
