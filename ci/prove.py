@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -60,7 +61,6 @@ Result = dict[str, Any]
 class Step:
     """One proof: a name, and what returns its result (``ok`` and what is to be shown)."""
 
-    group: str
     name: str
     run: Callable[[], Result]
 
@@ -74,10 +74,10 @@ class Results:
         known = path.is_file() and not fresh
         self.steps: dict[str, Result] = json.loads(path.read_text())["steps"] if known else {}
 
-    def known(self, name: str, key: str) -> Result | None:
-        """The good result of an earlier run, if it was of the same ``key``."""
-        result = self.steps.get(name)
-        return result if result and result["ok"] and result.get("key") == key else None
+    def known(self, key: str) -> Result | None:
+        """The good result of an earlier run of the same ``key``."""
+        with self._lock:
+            return next((r for r in self.steps.values() if r["ok"] and r.get("key") == key), None)
 
     def add(self, name: str, result: Result) -> None:
         with self._lock:
@@ -93,7 +93,7 @@ class Proof:
         self.samples = samples
         self.results = results
 
-    def equal(self, name: str, model: str, board_name: str) -> Result:
+    def equal(self, model: str, board_name: str) -> Result:
         """Every output and every layer of ``samples`` inputs, against ``tflm``."""
         board = load_board(board_name)
         library = compiled(model, board.cpu.name)
@@ -102,7 +102,7 @@ class Proof:
         oracle = reference_of(library, module, "tflm")
         firmware = build([library], board)
         key = f"{firmware.build_id} {oracle.description} {len(inputs)}"
-        if (known := self.results.known(name, key)) is not None:
+        if (known := self.results.known(key)) is not None:
             return known
         with hil.open(board, library) as device:
             report = verify(device[module.name], inputs, oracle, board=board_name, per_layer=True)
@@ -123,10 +123,10 @@ class Proof:
             return [{tensor.name: image[np.newaxis]} for image in images[: self.samples]]
         return [{tensor.name: array} for array in models.samples(model, self.samples)]
 
-    def fits_or_refused(self, name: str, model: str, board_name: str) -> Result:
+    def fits_or_refused(self, model: str, board_name: str) -> Result:
         """Equal where the model fits; else the refusal, which is no failure but is shown."""
         try:
-            return self.equal(name, model, board_name)
+            return self.equal(model, board_name)
         except FitError as error:
             return {"ok": "needs" in error.fact, "shown": one_line(error)}
 
@@ -187,28 +187,21 @@ def one_line(error: HilError) -> str:
 
 def all_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -> list[Step]:
     """The whole matrix, cut down to ``boards`` and models of ``names``."""
-    steps: list[Step] = []
-
-    def add(group: str, model: str, board: str, run: Callable[[str], Result]) -> None:
-        name = f"{group}: {model} on {board}"
-        if model in names and board in boards:
-            steps.append(Step(group, name, lambda: run(name)))
-
-    for board in BOARDS:
-        for model in models.INT8_MODELS:
-            add("int8", model, board, lambda n, m=model, b=board: proof.equal(n, m, b))
-    for model in models.FLOAT_MODELS:
-        add("float", model, FLOAT_BOARD, lambda n, m=model: proof.equal(n, m, FLOAT_BOARD))
-    for model, board in SMALL_RUNS:
-        add("small", model, board, lambda n, m=model, b=board: proof.fits_or_refused(n, m, b))
-    for model, board in SMALL_REFUSALS:
-        add("refused", model, board, lambda _, m=model, b=board: refused(m, b))
-    for board in BOARDS:
-        for model in models.INT8_MODELS:
-            # The native board's clock counts no instructions.
-            if board != "native":
-                add("counts", model, board, lambda _, m=model, b=board: counted_twice(m, b))
-    return steps
+    int8 = [(model, board) for board in BOARDS for model in models.INT8_MODELS]
+    groups: tuple[tuple[str, Callable[[str, str], Result], Sequence[tuple[str, str]]], ...] = (
+        ("int8", proof.equal, int8),
+        ("float", proof.equal, [(model, FLOAT_BOARD) for model in models.FLOAT_MODELS]),
+        ("small", proof.fits_or_refused, SMALL_RUNS),
+        ("refused", refused, SMALL_REFUSALS),
+        # The native board's clock counts no instructions.
+        ("counts", counted_twice, [pair for pair in int8 if pair[1] != "native"]),
+    )
+    return [
+        Step(f"{group}: {model} on {board}", partial(prove, model, board))
+        for group, prove, pairs in groups
+        for model, board in pairs
+        if model in names and board in boards
+    ]
 
 
 def timings() -> list[Step]:
@@ -218,13 +211,11 @@ def timings() -> list[Step]:
     compile_words = ("compile", vww, "-o", str(target), "--cpu", "cortex-m4")
     verify_words = ("verify", kws, "--board", FLOAT_BOARD, "--samples", "10")
     return [
-        Step("time", "time: compile of vww", lambda: timed(COMPILE_LIMIT_S, *compile_words)),
+        Step("time: compile of vww", partial(timed, COMPILE_LIMIT_S, *compile_words)),
         # The first builds the firmware, so that the second is warm.
-        Step("time", "time: first verify of kws", lambda: timed(60, *verify_words)),
+        Step("time: first verify of kws", partial(timed, 60, *verify_words)),
         Step(
-            "time",
-            "time: verify of 10 inputs of kws, warm",
-            lambda: timed(VERIFY_LIMIT_S, *verify_words),
+            "time: verify of 10 inputs of kws, warm", partial(timed, VERIFY_LIMIT_S, *verify_words)
         ),
     ]
 

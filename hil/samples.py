@@ -106,6 +106,14 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
     return [{name: array[i] for name, array in samples_by_name.items()} for i in range(count)]
 
 
+def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
+    """Writes an NPZ file; unlike ``numpy.savez`` with arrays of any name, and without a date."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
 def load_input(path: str | Path, tensor: TensorInfo) -> Array:
     """One array of an NPY file, in the tensor's exact shape and type."""
     samples = _split_samples(_load_npy(Path(path)), tensor, str(path))

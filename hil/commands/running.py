@@ -15,7 +15,7 @@ from hil.console import Console, several, writing
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
 from hil.render import bench_text, run_text, verify_text
-from hil.samples import RandomSamples, Sample, load_input, load_samples, random_sample
+from hil.samples import RandomSamples, Sample, load_input, load_samples, random_sample, save_arrays
 from hil.verify import Oracle, verify
 from hilc.errors import InputError
 from hilc.ir import Array
@@ -49,8 +49,8 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         # The native board's time base is this machine's clock.
         counter = "nanoseconds" if board.is_host else device.counter
     if args.output:
-        with writing(args.output), open(args.output, "wb") as file:
-            np.savez(file, allow_pickle=False, **outputs)
+        with writing(args.output):
+            save_arrays(args.output, outputs)
     data = {
         "board": board.name,
         "counter": counter,

@@ -43,7 +43,7 @@ def image(tmp_path: Path) -> Path:
     return path
 
 
-def host_outputs(image: Path) -> dict[str, np.ndarray]:
+def host_outputs(image: Path) -> dict[str, Any]:
     """What the same model gives in this process."""
     with hilc.host.load(hilc.compile(DIGITS)) as model:
         model.set_input(0, np.load(image))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hil.errors import InputError
-from hil.samples import RandomSamples, load_input, load_samples, random_sample
+from hil.samples import RandomSamples, load_input, load_samples, random_sample, save_arrays
 from hilc.library import TensorInfo
 
 
@@ -90,7 +91,7 @@ def _x(**arrays: np.ndarray) -> dict[str, np.ndarray]:
         ({"x": np.array([{}], dtype=object)}, "array 'x' cannot be read"),
     ],
 )
-def test_wrong_arrays(tmp_path: Path, arrays: dict[str, np.ndarray], fact: str) -> None:
+def test_wrong_arrays(tmp_path: Path, arrays: dict[str, Any], fact: str) -> None:
     path = tmp_path / "bad.npz"
     np.savez(path, **arrays)
     with pytest.raises(InputError) as caught:
@@ -162,3 +163,19 @@ def test_a_float_for_a_quantised_input_says_how_to_quantise(tmp_path: Path) -> N
     with pytest.raises(InputError) as caught:
         load_input(tmp_path / "x.npy", X)
     assert "/ 0.5) + 3" in caught.value.hint
+
+
+def test_saved_arrays_may_have_any_name(tmp_path: Path) -> None:
+    arrays: dict[str, np.ndarray] = {
+        "file": np.arange(3, dtype=np.int8),
+        "a/b;c": np.array([[1.5]], np.float32),
+        "": np.array([True, False]),
+    }
+    save_arrays(tmp_path / "a.npz", arrays)
+    with np.load(tmp_path / "a.npz") as loaded:
+        assert sorted(loaded) == sorted(arrays)
+        for name, array in arrays.items():
+            assert loaded[name].dtype == array.dtype
+            assert loaded[name].tolist() == array.tolist()
+    save_arrays(tmp_path / "b.npz", arrays)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
