@@ -86,7 +86,8 @@ ATTRIBUTES: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
     ("CONCATENATION", 4, {"axis": -1}, {"axis": -1, "activation": "NONE"}),
     *((code, 1, {}, {}) for code in ("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH")),
     ("LEAKY_RELU", 1, {"alpha": 0.25}, {"alpha": 0.25}),
-    *((code, 1, {}, {}) for code in ("QUANTIZE", "DEQUANTIZE")),
+    ("DEQUANTIZE", 1, {}, {}),
+    ("QUANTIZE", 1, {}, {"dtype": "int8"}),
     ("TRANSPOSE", 2, {}, {}),
     (
         "STRIDED_SLICE",

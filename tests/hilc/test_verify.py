@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def _valid() -> Graph:
     return Graph("m", {t.name: t for t in tensors}, nodes, ("x",), ("y",))
 
 
-def _tensor(which: str, **changes: object) -> Callable[[Graph], Graph]:
+def _tensor(which: str, **changes: Any) -> Callable[[Graph], Graph]:
     def change(graph: Graph) -> Graph:
         tensor = replace(graph.tensors[which], **changes)
         return graph.with_(tensors={**graph.tensors, which: tensor})
@@ -38,7 +39,7 @@ def _tensor(which: str, **changes: object) -> Callable[[Graph], Graph]:
     return change
 
 
-def _node(position: int, **changes: object) -> Callable[[Graph], Graph]:
+def _node(position: int, **changes: Any) -> Callable[[Graph], Graph]:
     def change(graph: Graph) -> Graph:
         nodes = list(graph.nodes)
         nodes[position] = replace(nodes[position], **changes)

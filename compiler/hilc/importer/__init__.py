@@ -13,6 +13,9 @@ from hilc.verify import verify, verify_flow
 #: FlatBuffers' own limit: its offsets are 32 bits, one of them a sign.
 _MAX_FILE_BYTES = 2**31 - 1
 
+#: What damage raises where no check foresaw it: a net for users, which the tests prove unneeded.
+_UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+
 #: What a file that is no TFLite model starts with, for the message.
 _FOREIGN = (
     (b"\x89HDF", "a Keras HDF5 model"),
@@ -64,12 +67,18 @@ def _load(data: bytes, name: str) -> Graph:
         raise ModelError("the file is empty", "copy or export the model again")
     if not tflite.is_tflite(data):
         raise _foreign(data)
-    graph = tflite.import_graph(data, name)
-    verify_flow(graph)
-    # Converters spell the shapes of RESHAPE as arithmetic on SHAPE, which must be a constant before
-    # the operators can be asked for their shapes.
-    graph = fold_constants(graph)
-    verify(graph)
+    try:
+        graph = tflite.import_graph(data, name)
+        verify_flow(graph)
+        # Converters spell the shapes of RESHAPE as arithmetic on SHAPE, which must be a constant
+        # before the operators can be asked for their shapes.
+        graph = fold_constants(graph)
+        verify(graph)
+    except _UNFORESEEN as error:
+        raise ModelError(
+            f"the file contradicts itself ({type(error).__name__}: {error})",
+            "export the model again; if TFLite runs this file, report it as a bug",
+        ) from error
     return graph
 
 

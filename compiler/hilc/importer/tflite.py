@@ -56,7 +56,7 @@ def with_float_weights(data: bytes) -> bytes | None:
     """The file with its dynamic-range weights as float32; None when it has none.
 
     This is the model that :func:`import_graph` means by such a file, in a form for TFLite's run
-    time: each weight tensor is declared float32 and its buffer points to new data at the file's end.
+    time: each weight tensor is declared float32, its buffer points to new data at the file's end.
     """
     importer = _Importer(data)
     weights = importer.hybrid_weights()
@@ -173,9 +173,10 @@ class _Importer:
         if code == "QUANTIZE":
             # The file states it through the output alone, which inference must not look at.
             attrs["dtype"] = self.tensor(outputs[0]).dtype
-        if attrs.get("depth_multiplier") == 0 and named[0] and named[1]:
+        if attrs.get("depth_multiplier") == 0:
             # Converters may leave it to the shapes.
-            attrs["depth_multiplier"] = named[1].shape[-1] // named[0].shape[-1]
+            x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
+            attrs["depth_multiplier"] = weights_shape[-1] // x_shape[-1]
         return [Node(code, tuple(input_names), tuple(self.names[i] for i in outputs), attrs, index)]
 
     def _resolve(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
@@ -231,7 +232,7 @@ class _Importer:
         """Refuse an input of unknown size; an open batch, written as 1, is taken as 1."""
         tensor = self.subgraph.Tensors(index)
         shape, signature = _ints(tensor, "Shape"), _ints(tensor, "ShapeSignature")
-        if any(s < 0 and (i > 0 or shape[0] != 1) for i, s in enumerate(signature)):
+        if any(s < 0 and (i > 0 or shape[:1] != [1]) for i, s in enumerate(signature)):
             raise UnsupportedError(
                 f"the input {self.names[index]!r} has the dynamic shape {signature}",
                 "export the model with fixed sizes, and a batch of 1",

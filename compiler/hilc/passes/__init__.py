@@ -20,6 +20,8 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     drop_identities,
+    # The next two ask who reads a tensor; a reader that nobody needs must not count.
+    remove_dead,
     fold_pad,
     fuse_activation,
     remove_dead,
