@@ -73,6 +73,18 @@ CORNERS: dict[str, tuple[Any, ...]] = {
     "depthwise, wholly in the padding": (
         "DEPTHWISE_CONV_2D", (2, 2, 2, 2), (1, 2, 2, 4), conv((3, 3, 3, 3), depth_multiplier=2),
     ),
+    "depthwise, rows longer than a band": (
+        "DEPTHWISE_CONV_2D", (1, 3, 131, 16), (1, 3, 3, 16), conv("SAME", depth_multiplier=1),
+    ),
+    "depthwise, long rows, stride and dilation": (
+        "DEPTHWISE_CONV_2D", (1, 5, 90, 24), (1, 3, 4, 48), conv("SAME", 2, 2, depth_multiplier=2),
+    ),
+    "depthwise, channels that no block divides": (
+        "DEPTHWISE_CONV_2D", (1, 4, 6, 37), (1, 3, 3, 37), conv("SAME", depth_multiplier=1),
+    ),
+    "depthwise, a filter too long to unroll": (
+        "DEPTHWISE_CONV_2D", (1, 9, 40, 4), (1, 8, 11, 4), conv("SAME", depth_multiplier=1),
+    ),
     "one of everything": ("CONV_2D", (1, 1, 1, 1), (1, 1, 1, 1), conv("VALID")),
 }  # fmt: skip
 

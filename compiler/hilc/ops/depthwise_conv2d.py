@@ -21,6 +21,13 @@ from hilc.ops.operands import invalid, quantization
 
 _CHANNEL_AXIS = 3
 
+# The int8 kernel's scratch: channels of a band at most, bytes where there is a choice, the pixels
+# that it computes at a time, the bytes that it copies at a time.
+_BAND_CHANNELS = 16
+_BAND_BYTES = 1024
+_PIXEL_BLOCK = 4
+_WORD = 4
+
 
 def _operands(
     node: Node, ins: Sequence[Tensor | None]
@@ -102,9 +109,27 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     }
     suffix = "f32" if is_float else "s8"
     if not is_float:
-        fields["in_zero_point"] = zero_point
+        fields.update(in_zero_point=zero_point, **_band_fields(ops.x.shape[3], window))
     macs = outs[0].size * window.h.filter_size * window.w.filter_size
     return KernelCall(kernels()[f"hil_depthwise_conv2d_{suffix}"], fields, macs=macs)
+
+
+def _band_fields(in_channels: int, window: geometry.Window) -> dict[str, FieldValue]:
+    """How the int8 kernel cuts a row of outputs, and the channels, into bands of its scratch.
+
+    A band holds whole words of channels where they divide so, and rows of outputs as long as the
+    scratch allows, in whole blocks of the pixels that the kernel computes at a time.
+    """
+    divisors = [d for d in range(1, _BAND_CHANNELS + 1) if in_channels % d == 0]
+    block = max(divisors, key=lambda d: (d % _WORD == 0, d))
+
+    def band_width(tile: int) -> int:
+        return (tile - 1) * window.w.stride + window.w.span
+
+    tile = window.w.out_size
+    while tile > _PIXEL_BLOCK and window.h.filter_size * band_width(tile) * block > _BAND_BYTES:
+        tile = (tile - 1) // _PIXEL_BLOCK * _PIXEL_BLOCK
+    return {"block": block, "tile_w": tile, "band_w": band_width(tile)}
 
 
 DEPTHWISE_CONV_2D = OpDef(_infer, _reference, _emit, check=_check)

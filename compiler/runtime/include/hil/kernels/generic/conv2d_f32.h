@@ -49,6 +49,7 @@ HIL_INLINE void hil_conv2d_f32(const struct hil_conv2d_f32 *p, const float *in, 
     const struct hil_patch window = {
         .in_h = p->in_h,
         .in_w = p->in_w,
+        .pixel_step = p->in_c * (int32_t)sizeof(float),
         .pixel_bytes = p->in_c * (int32_t)sizeof(float),
         .filter_h = p->filter_h,
         .filter_w = p->filter_w,

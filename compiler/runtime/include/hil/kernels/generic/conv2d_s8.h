@@ -60,6 +60,7 @@ HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, i
     const struct hil_patch window = {
         .in_h = p->in_h,
         .in_w = p->in_w,
+        .pixel_step = p->in_c,
         .pixel_bytes = p->in_c,
         .filter_h = p->filter_h,
         .filter_w = p->filter_w,

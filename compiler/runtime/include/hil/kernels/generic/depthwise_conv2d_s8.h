@@ -1,6 +1,7 @@
-/* Depthwise convolution of int8 images: one pixel at a time, its channels one after the other, each
- * with its taps in registers. Windows inside the image are read in place; windows over the border
- * are gathered first, so that neither tests bounds. */
+/* Depthwise convolution of int8 images. The pixels that a row of outputs reads are gathered into a
+ * band, a block of channels at a time, so that nothing below tests bounds; a channel's outputs are
+ * computed four next to each other, which share its weights and, where windows overlap, its inputs.
+ */
 #ifndef HIL_KERNELS_GENERIC_DEPTHWISE_CONV2D_S8_H
 #define HIL_KERNELS_GENERIC_DEPTHWISE_CONV2D_S8_H
 
@@ -11,7 +12,7 @@ name = "hil_depthwise_conv2d_s8"
 requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "filter_h * filter_w * in_c"
+scratch = "filter_h * band_w * block"
 order = "none"
 @*/
 struct hil_depthwise_conv2d_s8 {
@@ -30,11 +31,14 @@ struct hil_depthwise_conv2d_s8 {
     int32_t dilation_w;
     int32_t pad_top;
     int32_t pad_left;
+    int32_t block;  /* channels of a band; divides in_c */
+    int32_t tile_w; /* output pixels of a band */
+    int32_t band_w; /* input pixels of a band, all that tile_w windows span */
     int32_t in_zero_point;
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_channel;   /* 1: a multiplier and a shift an output channel; 0: one for all */
+    int32_t per_channel;   /* 1: each channel has a multiplier and a shift; 0: one for all */
     int32_t narrow;        /* 1: every |accumulator| < 2^30 and every shift < 0 */
     const int8_t *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
     const int32_t *bias;   /* with the input's zero point folded in */
@@ -42,66 +46,114 @@ struct hil_depthwise_conv2d_s8 {
     const int8_t *shifts;
 };
 
-/* All channels of one output pixel; the taps lie row_step and column_step bytes apart. */
-HIL_INLINE void hil_depthwise_conv2d_s8_pixel(const struct hil_depthwise_conv2d_s8 *p,
-                                              const int8_t *in, int32_t row_step,
-                                              int32_t column_step, int8_t *out) {
-    const int8_t *w = p->weights;
-    int32_t channel = 0;
-    for (int32_t in_channel = 0; in_channel < p->in_c; in_channel++) {
-        for (int32_t copies = p->depth_multiplier; copies > 0; copies--) {
-            int32_t sum = p->bias[channel];
+/* What the outputs of one channel have in common. */
+struct hil_depthwise_conv2d_s8_channel {
+    const int8_t *weights;
+    int32_t bias;
+    int32_t mantissa;
+    int shift;
+};
+
+/* A channel's outputs at `pixels` places next to each other, a constant of at most 4, from the
+ * place of its input channel in the band. */
+HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_depthwise_conv2d_s8 *p,
+                                               const struct hil_depthwise_conv2d_s8_channel *c,
+                                               int32_t pixels, const int8_t *in, int8_t *out) {
+    const int32_t step = p->stride_w * p->block;
+    const int32_t out_c = p->in_c * p->depth_multiplier;
+    int32_t sums[4];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < pixels; i++) {
+        sums[i] = c->bias;
+    }
 #pragma GCC unroll 5
-            for (int32_t y = 0; y < p->filter_h; y++) {
-#pragma GCC unroll 5
-                for (int32_t x = 0; x < p->filter_w; x++) {
-                    sum += in[y * row_step + x * column_step] * w[y * p->filter_w + x];
-                }
-            }
-            w += p->filter_h * p->filter_w;
-            const int32_t entry = p->per_channel ? channel : 0;
-            const int32_t mantissa = p->multipliers[entry];
-            const int shift = p->shifts[entry];
-            const int32_t value =
-                p->narrow ? hil_requantize_narrow(sum, mantissa, shift, p->out_zero_point)
-                          : hil_requantize(sum, mantissa, shift) + p->out_zero_point;
-            out[channel] = hil_clamp_s8(value, p->out_min, p->out_max);
-            channel++;
+    for (int32_t y = 0; y < p->filter_h; y++) {
+#pragma GCC unroll 4
+        for (int32_t i = 0; i < pixels; i++) {
+            /* Ends the row here: loads ahead for later rows would take more registers than are. */
+            __asm__ volatile("" : "+r"(sums[i])::"memory");
         }
-        in++;
+#pragma GCC unroll 5
+        for (int32_t x = 0; x < p->filter_w; x++) {
+            const int8_t *const tap = in + (y * p->band_w + x * p->dilation_w) * p->block;
+            const int32_t weight = c->weights[y * p->filter_w + x];
+#pragma GCC unroll 4
+            for (int32_t i = 0; i < pixels; i++) {
+                sums[i] += tap[i * step] * weight;
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < pixels; i++) {
+        const int32_t value =
+            p->narrow ? hil_requantize_narrow(sums[i], c->mantissa, c->shift, p->out_zero_point)
+                      : hil_requantize(sums[i], c->mantissa, c->shift) + p->out_zero_point;
+        out[i * out_c] = hil_clamp_s8(value, p->out_min, p->out_max);
+    }
+}
+
+/* Output channel `channel` of `count` pixels of a row. */
+HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_depthwise_conv2d_s8 *p,
+                                            int32_t channel, int32_t count, const int8_t *in,
+                                            int8_t *out) {
+    const int32_t entry = p->per_channel ? channel : 0;
+    const struct hil_depthwise_conv2d_s8_channel c = {
+        .weights = p->weights + channel * p->filter_h * p->filter_w,
+        .bias = p->bias[channel],
+        .mantissa = p->multipliers[entry],
+        .shift = p->shifts[entry],
+    };
+    const int32_t step = p->stride_w * p->block;
+    const int32_t out_c = p->in_c * p->depth_multiplier;
+    int32_t left = count;
+    for (; left >= 4; left -= 4) {
+        hil_depthwise_conv2d_s8_pixels(p, &c, 4, in, out);
+        in += 4 * step;
+        out += 4 * out_c;
+    }
+    if (left >= 2) {
+        hil_depthwise_conv2d_s8_pixels(p, &c, 2, in, out);
+        in += 2 * step;
+        out += 2 * out_c;
+    }
+    if (left % 2 != 0) {
+        hil_depthwise_conv2d_s8_pixels(p, &c, 1, in, out);
     }
 }
 
 HIL_INLINE void hil_depthwise_conv2d_s8(const struct hil_depthwise_conv2d_s8 *p, const int8_t *in,
                                         int8_t *out, void *scratch) {
-    const struct hil_patch window = {
+    const struct hil_patch band = {
         .in_h = p->in_h,
         .in_w = p->in_w,
-        .pixel_bytes = p->in_c,
+        .pixel_step = p->in_c,
+        .pixel_bytes = p->block,
         .filter_h = p->filter_h,
-        .filter_w = p->filter_w,
+        .filter_w = p->band_w,
         .dilation_h = p->dilation_h,
-        .dilation_w = p->dilation_w,
+        .dilation_w = 1,
         .fill = p->in_zero_point,
     };
-    /* Windows that start within these are inside the image. */
-    const int32_t last_y = p->in_h - ((p->filter_h - 1) * p->dilation_h + 1);
-    const int32_t last_x = p->in_w - ((p->filter_w - 1) * p->dilation_w + 1);
+    const int32_t out_c = p->in_c * p->depth_multiplier;
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t out_y = p->out_h; out_y > 0; out_y--) {
             int32_t x = -p->pad_left;
-            for (int32_t out_x = p->out_w; out_x > 0; out_x--) {
-                if (y >= 0 && y <= last_y && x >= 0 && x <= last_x) {
-                    hil_depthwise_conv2d_s8_pixel(p, in + (y * p->in_w + x) * p->in_c,
-                                                  p->dilation_h * p->in_w * p->in_c,
-                                                  p->dilation_w * p->in_c, out);
-                } else {
-                    hil_gather_patch(&window, in, y, x, scratch);
-                    hil_depthwise_conv2d_s8_pixel(p, scratch, p->filter_w * p->in_c, p->in_c, out);
+            for (int32_t left = p->out_w; left > 0; left -= p->tile_w) {
+                const int32_t count = left < p->tile_w ? left : p->tile_w;
+                int32_t channel = 0;
+                for (int32_t first = 0; first < p->in_c; first += p->block) {
+                    hil_gather_patch(&band, in + first, y, x, scratch);
+                    for (int32_t i = 0; i < p->block; i++) {
+                        for (int32_t copies = p->depth_multiplier; copies > 0; copies--) {
+                            hil_depthwise_conv2d_s8_row(p, channel, count,
+                                                        (const int8_t *)scratch + i, out + channel);
+                            channel++;
+                        }
+                    }
                 }
-                out += p->in_c * p->depth_multiplier;
-                x += p->stride_w;
+                x += p->tile_w * p->stride_w;
+                out += count * out_c;
             }
             y += p->stride_h;
         }

@@ -11,7 +11,8 @@
 struct hil_patch {
     int32_t in_h;
     int32_t in_w;
-    int32_t pixel_bytes;
+    int32_t pixel_step;  /* bytes from one pixel of the image to the next */
+    int32_t pixel_bytes; /* how many of them are gathered */
     int32_t filter_h;
     int32_t filter_w;
     int32_t dilation_h;
@@ -46,7 +47,8 @@ HIL_INLINE void hil_patch_copy(uint8_t *to, const uint8_t *from, int32_t bytes) 
 HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, int32_t y, int32_t x,
                                  void *patch) {
     const int32_t row_bytes = p->filter_w * p->pixel_bytes;
-    const int32_t span = (p->filter_w - 1) * p->dilation_w + 1;
+    const int32_t end = x + p->filter_w * p->dilation_w;
+    const int32_t inside_end = end < p->in_w ? end : p->in_w;
     uint8_t *to = patch;
     for (int32_t rows = p->filter_h; rows > 0; rows--, y += p->dilation_h) {
         if (y < 0 || y >= p->in_h) {
@@ -54,19 +56,23 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
             to += row_bytes;
             continue;
         }
-        const uint8_t *row = (const uint8_t *)image + y * p->in_w * p->pixel_bytes;
-        if (p->dilation_w == 1 && x >= 0 && x + span <= p->in_w) {
-            hil_patch_copy(to, row + x * p->pixel_bytes, row_bytes);
+        const uint8_t *const row = (const uint8_t *)image + y * p->in_w * p->pixel_step;
+        if (p->dilation_w == 1 && p->pixel_bytes == p->pixel_step && x >= 0 && end <= p->in_w) {
+            hil_patch_copy(to, row + x * p->pixel_step, row_bytes);
             to += row_bytes;
             continue;
         }
         int32_t column = x;
-        for (int32_t taps = p->filter_w; taps > 0; taps--, column += p->dilation_w) {
-            if (column < 0 || column >= p->in_w) {
-                memset(to, p->fill, (size_t)p->pixel_bytes);
-            } else {
-                hil_patch_copy(to, row + column * p->pixel_bytes, p->pixel_bytes);
-            }
+        for (; column < 0 && column < end; column += p->dilation_w) {
+            memset(to, p->fill, (size_t)p->pixel_bytes);
+            to += p->pixel_bytes;
+        }
+        for (; column < inside_end; column += p->dilation_w) {
+            hil_patch_copy(to, row + column * p->pixel_step, p->pixel_bytes);
+            to += p->pixel_bytes;
+        }
+        for (; column < end; column += p->dilation_w) {
+            memset(to, p->fill, (size_t)p->pixel_bytes);
             to += p->pixel_bytes;
         }
     }
