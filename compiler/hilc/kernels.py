@@ -21,6 +21,10 @@ where arguments of variable number are ``const int8_t *const *in`` or ``int8_t *
 multipliers) is a field of the struct, so that a ``static const`` struct specialises the body for
 one layer and a pointer to it shares one body between layers.
 
+Tensors are aligned as their element type asks, so int8 tensors may start anywhere; scratch and
+constant arrays start at a multiple of 4 bytes at least. Nothing in a kernel may ask for more: cores
+without unaligned loads fault.
+
 ``order`` says how the kernel walks its operands:
 
 ``elementwise``
