@@ -10,7 +10,7 @@ from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
 from hilc.library import Module
 
-_OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes")
+_OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
 _POOL_ALIGNMENT = 16
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _OUTPUT_SECTION = re.compile(r"(\.[\w.]+)(?:\s+0x[0-9a-f]+\s+0x([0-9a-f]+))?")
 _INPUT_SECTION = re.compile(r" (\.\S+|COMMON)(?:\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S.*))?")
 _CONTINUED = re.compile(r"\s{16,}0x[0-9a-f]+\s+0x([0-9a-f]+)(?: (\S.*))?")
-_MEMBER = re.compile(r"(\S.*\([^()]+\))\s*(?:(\S.*?) \(.*\))?$")
+_MEMBER = re.compile(r"(\S.*?\([^()]+\))(?:\s+(\S.*) \(.*\))?$")
 _REFERENCE = re.compile(r"\s+(\S.*?) \(.*\)$")
 
 

@@ -325,14 +325,14 @@ class _Glue:
                 "static int32_t run(void) {\n"
                 f"    return {symbol}___tvm_main__({', '.join(arguments)});\n}}\n\n"
             )
-        structs = {"workspace_pools": ["pool"]}
+        structs = {"workspace_pools": ("pools", ["pool"])}
         if not module.io_in_pool:
-            structs = {"inputs": inputs, "outputs": outputs, **structs}
+            structs = {"inputs": ("in", inputs), "outputs": ("out", outputs), **structs}
         declarations = "".join(
-            f"    struct {symbol}_{name} {name} = {{{', '.join(values)}}};\n"
-            for name, values in structs.items()
+            f"    struct {symbol}_{struct} {name} = {{{', '.join(values)}}};\n"
+            for struct, (name, values) in structs.items()
         )
-        pointers = ", ".join(f"&{name}" for name in structs)
+        pointers = ", ".join(f"&{name}" for name, _ in structs.values())
         return (
             "static int32_t run(void) {\n"
             f"{declarations}    return {symbol}_run({pointers});\n}}\n\n"

@@ -19,7 +19,9 @@ set(HIL_WARNING_FLAGS
     -Wstrict-prototypes
     -Wdouble-promotion)
 
-# Start-up, drivers, RPC: small. Models: fast.
+# Start-up, drivers, RPC: small. Models: fast; on the MLPerf Tiny models -O3 takes 1 to 6 % more flash
+# and saves no more than 0.1 % of the instructions (vww: it costs 2 %), -Os takes 2 to 10 % more of
+# them.
 set(HIL_CORE_FLAGS -Os)
 set(HIL_MODEL_FLAGS -O2)
 

@@ -1,0 +1,470 @@
+"""Building firmware: cache, standalone project, sizes, and refusals with the right figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tiny_library import tiny_library
+
+import hil.build as build_module
+from hil.board import Board, base_figures, board_names, load_board
+from hil.build import Firmware, build
+from hil.errors import BuildError, InputError
+from hil.fit import FitError, estimate, linker_demands
+from hil.linkmap import read_map
+from hil.project import c_string, project_files
+
+BOARD = "mps2-an386"
+ADD_ONE = "for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"
+ARM_BOARDS = tuple(name for name in board_names() if not load_board(name).is_host)
+
+
+def tools_path() -> str:
+    """PATH with this environment's CMake and Ninja, and the compilers."""
+    return os.pathsep.join([*build_module._tool_folders(), os.environ["PATH"]])
+
+
+def symbols(elf: Path) -> set[str]:
+    listing = subprocess.run(
+        ["arm-none-eabi-nm", str(elf)], check=True, capture_output=True, text=True
+    ).stdout
+    return {line.split()[-1] for line in listing.splitlines()}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HIL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_builds_without_warning_or_allocator(name: str) -> None:
+    """Every port, the RPC and the glue, with our warnings as errors."""
+    board = load_board(name)
+    firmware = build([tiny_library(ADD_ONE, cpu=board.cpu.name)], board, warnings_as_errors=True)
+    assert firmware.elf.is_file()
+    assert re.fullmatch("[0-9a-f]{32}", firmware.build_id)
+    if board.is_host:
+        return
+    assert not symbols(firmware.elf) & {"malloc", "_malloc_r", "free", "_sbrk", "_sbrk_r", "_write"}
+    by_name = {use.name: use for use in firmware.sizes.regions}
+    code, data = board.regions("flash")[0], board.regions("ram")[0]
+    assert by_name[code.name].used == firmware.sizes.flash_bytes
+    stacks = board.stack_bytes + board.handler_stack_bytes
+    assert by_name[data.name].used == firmware.sizes.ram_bytes + stacks
+
+
+@pytest.mark.parametrize("name", ARM_BOARDS)
+def test_base_figures_are_lower_bounds(name: str) -> None:
+    """And near enough to be of use: what the firmware takes alone, against the template's data."""
+    board = load_board(name)
+    sizes = build([], board).sizes
+    base = board.base
+    link = base.link_ram_bytes(board.frame_max, board.rx_max)
+    assert base.flash_bytes <= sizes.flash_bytes <= 1.25 * base.flash_bytes
+    assert link <= sizes.ram_bytes <= link + 128
+
+
+def test_second_build_takes_no_time(cache: Path) -> None:
+    board, library = load_board(BOARD), tiny_library(ADD_ONE)
+    first = build([library], board)
+    before = first.elf.stat().st_mtime_ns
+    start = time.perf_counter()
+    second = build([library], board)
+    assert time.perf_counter() - start < 0.5
+    assert second == first
+    assert second.elf.stat().st_mtime_ns == before
+    assert first.folder.is_relative_to(cache)
+
+
+@pytest.mark.parametrize("change", ["source", "board", "option"])
+def test_what_goes_in_is_in_the_key(change: str) -> None:
+    board, library = load_board(BOARD), tiny_library(ADD_ONE)
+    first = build([library], board)
+    if change == "source":
+        second = build([tiny_library(ADD_ONE + " y[0] = 3;")], board)
+    elif change == "board":
+        second = build([library], dataclasses.replace(board, clock_hz=24_000_000))
+    else:
+        second = build([library], board, warnings_as_errors=True)
+    assert second.build_id != first.build_id
+    assert second.folder != first.folder
+
+
+def test_image_does_not_depend_on_its_place(cache: Path, tmp_path: Path) -> None:
+    board, library = load_board(BOARD), tiny_library(ADD_ONE)
+    images = [
+        subprocess.run(
+            ["arm-none-eabi-objcopy", "-O", "binary", str(firmware.elf), "/dev/stdout"],
+            check=True,
+            capture_output=True,
+        ).stdout
+        for firmware in (build([library], board), build([library], board, tmp_path / "project"))
+    ]
+    assert images[0] == images[1]
+    assert load_board(BOARD).name.encode() in images[0]
+
+
+def test_builds_at_the_same_time_agree(cache: Path) -> None:
+    board, library = load_board(BOARD), tiny_library(ADD_ONE)
+    command = (
+        "import sys; sys.path[:0] = sys.argv[1].split(':')\n"
+        "from hil.board import load_board; from hil.build import build\n"
+        "from tiny_library import tiny_library\n"
+        f"print(build([tiny_library({ADD_ONE!r})], load_board({BOARD!r})).build_id)"
+    )
+    with ThreadPoolExecutor(3) as pool:
+        runs = [
+            pool.submit(
+                subprocess.run,
+                [sys.executable, "-c", command, ":".join(sys.path)],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            for _ in range(3)
+        ]
+        ids = {run.result().stdout.strip() for run in runs}
+    assert ids == {build([library], board).build_id}
+
+
+def test_interrupted_build_is_done_again(cache: Path) -> None:
+    board, library = load_board(BOARD), tiny_library(ADD_ONE)
+    firmware = build([library], board)
+    (firmware.folder / "firmware.json").unlink()
+    firmware.elf.write_bytes(b"half an image")
+    assert build([library], board) == firmware
+    assert firmware.elf.read_bytes().startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("name", ["mps2-an386", "native"])
+def test_project_builds_without_python(name: str, tmp_path: Path) -> None:
+    """Copied elsewhere, with nothing in PATH but CMake, Ninja and the compilers."""
+    board = load_board(name)
+    firmware = build([tiny_library(ADD_ONE, cpu=board.cpu.name)], board)
+    copy = tmp_path / "project"
+    shutil.copytree(firmware.folder, copy, ignore=shutil.ignore_patterns("build"))
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in ("cmake", "ninja", "cc", "as", "ld", "ar", "ranlib", "sh"):
+        found = shutil.which(tool, path=tools_path())
+        assert found, tool
+        # A wrapper, since CMake finds its modules by the place of its program.
+        (tools / tool).write_text(f'#!/bin/sh\nexec {found} "$@"\n')
+        (tools / tool).chmod(0o755)
+    for path in Path("/usr/bin").glob("arm-none-eabi-*"):
+        (tools / path.name).symlink_to(path)
+    environment = {"PATH": str(tools), "HOME": str(tmp_path)}
+    assert shutil.which("python3", path=str(tools)) is None
+    for arguments in (["--preset", "firmware"], ["--build", "--preset", "firmware"]):
+        done = subprocess.run(
+            [str(tools / "cmake"), *arguments],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (copy / "build" / "firmware.elf").is_file()
+    assert (copy / "build" / "compile_commands.json").is_file()
+
+
+def test_output_folder_is_kept_up_to_date(tmp_path: Path) -> None:
+    board, folder = load_board(BOARD), tmp_path / "project"
+    first = build([tiny_library(ADD_ONE)], board, folder)
+    (folder / "notes.txt").write_text("the user's own")
+    (folder / "src" / "main.c").write_text("edited")
+    again = build([tiny_library(ADD_ONE)], board, folder)
+    assert again == first
+    assert "hil_rpc_poll" in (folder / "src" / "main.c").read_text()
+    other = build([tiny_library(ADD_ONE, name="other")], board, folder)
+    assert not (folder / "models" / "tiny").exists()
+    assert other.build_id != first.build_id
+    assert (folder / "notes.txt").read_text() == "the user's own"
+
+
+def test_foreign_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("irreplaceable")
+    with pytest.raises(InputError, match="holds no firmware project"):
+        build([tiny_library(ADD_ONE)], load_board(BOARD), tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix] == ["thesis.txt"]
+
+
+def test_compiler_error_is_shown(cache: Path) -> None:
+    with pytest.raises(BuildError, match="error: 'nothing' undeclared") as caught:
+        build([tiny_library("y[0] = nothing;")], load_board(BOARD))
+    log = re.search(r"see (\S+build\.log)", str(caught.value))
+    assert log
+    assert "nothing" in Path(log[1]).read_text()
+    assert "FAILED" in Path(log[1]).read_text()
+
+
+def test_missing_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match="apt install gcc-arm-none-eabi libnewlib-arm-none-eabi"):
+        build([tiny_library(ADD_ONE)], load_board(BOARD))
+
+
+def test_missing_cmake(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("arm-none-eabi-gcc")
+    assert compiler
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "arm-none-eabi-gcc").symlink_to(compiler)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(build_module, "_tool_folders", list)
+    with pytest.raises(BuildError, match="cmake is not in PATH"):
+        build([tiny_library(ADD_ONE)], load_board(BOARD))
+
+
+def test_two_models_of_one_name_are_refused() -> None:
+    library = tiny_library(ADD_ONE)
+    with pytest.raises(InputError, match="two models of one firmware are called 'tiny'"):
+        build([library, library], load_board(BOARD))
+
+
+@pytest.mark.parametrize("pools", ["internal", "external"])
+@pytest.mark.parametrize("io_in_pool", [False, True])
+def test_every_interface_of_a_library(pools: str, io_in_pool: bool) -> None:
+    """Its pool is in the image once, whoever owns it."""
+    workspace = 5_000
+    library = tiny_library(
+        ADD_ONE,
+        pools="internal" if pools == "internal" else "external",
+        io_in_pool=io_in_pool,
+        workspace_bytes=workspace,
+    )
+    firmware = build([library], load_board(BOARD), warnings_as_errors=True)
+    buffers = 0 if io_in_pool else 32
+    assert firmware.sizes.models["tiny"].workspace_bytes == workspace + buffers
+    empty = build([], load_board(BOARD)).sizes.ram_bytes
+    assert workspace + buffers <= firmware.sizes.ram_bytes - empty < workspace + buffers + 32
+
+
+def test_sizes_of_each_model() -> None:
+    """Code, constants and what only this model takes of the C library are the model's."""
+    table = "static const int32_t table[250] = {[1] = 1, [249] = 2};"
+    uses_libm = "float expf(float);"
+    libraries = [
+        tiny_library(ADD_ONE, name="plain"),
+        tiny_library("y[0] = table[x[0]];", name="table", globals_=table),
+        tiny_library("y[0] = (int32_t)expf((float)x[0]);", name="libm", globals_=uses_libm),
+    ]
+    board = load_board(BOARD)
+    firmware = build(libraries, board)
+    models, empty = firmware.sizes.models, build([], board).sizes
+    assert 900 < models["table"].flash_bytes - models["plain"].flash_bytes < 1100
+    # The linker keeps a text that both have, such as a tensor's name, with the first.
+    assert 950 < models["table"].constants_bytes - models["plain"].constants_bytes <= 1000
+    assert models["libm"].flash_bytes - models["plain"].flash_bytes > 300
+    # The models and the bare firmware make the whole; the model table is all that grows beside.
+    added = sum(model.flash_bytes for model in models.values())
+    assert 0 <= firmware.sizes.flash_bytes - empty.flash_bytes - added < 64
+
+
+# -- fit ---------------------------------------------------------------------------------------
+
+
+def too_big(board: Board, error: pytest.ExceptionInfo[FitError]) -> dict[str, tuple[int, int]]:
+    """Bytes needed and had by resource, from the message."""
+    text = error.value.fact
+    assert text.splitlines()[0].endswith(f"not fit {board.name}:")
+    found = re.findall(r"^  (\w+): (?:at least )?(\d+) bytes needed, (\d+) had", text, re.MULTILINE)
+    assert [name for name, _, _ in found].count("flash") == 1
+    return {name: (int(needed), int(had)) for name, needed, had in found}
+
+
+@pytest.fixture
+def no_cmake(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object) -> None:
+        raise AssertionError("refused before the build, so nothing may be built")
+
+    monkeypatch.setattr(build_module, "_run_cmake", run)
+
+
+@pytest.mark.usefixtures("no_cmake")
+def test_too_many_constants_are_refused_before_the_build() -> None:
+    board = load_board("lm3s6965evb")
+    with pytest.raises(FitError) as error:
+        build([tiny_library(ADD_ONE, constants_bytes=270_000)], board)
+    assert error.value.exit_code == 3
+    demands = too_big(board, error)
+    assert demands["flash"] == (270_000 + board.base.flash_bytes, 256 * 1024)
+    assert demands["RAM"][0] < demands["RAM"][1] == 64 * 1024
+    assert demands["stack"] == (board.base.stack_bytes, board.stack_bytes)
+
+
+@pytest.mark.usefixtures("no_cmake")
+def test_too_large_workspace_is_refused_before_the_build() -> None:
+    board = load_board("microbit")
+    with pytest.raises(FitError, match="16000 for the models") as error:
+        build([tiny_library(ADD_ONE, workspace_bytes=16_000)], board)
+    demands = too_big(board, error)
+    link = board.base.link_ram_bytes(board.frame_max, board.rx_max)
+    stacks = board.stack_bytes + board.handler_stack_bytes
+    assert demands["RAM"] == (16_000 + link + stacks, 16 * 1024)
+
+
+@pytest.mark.usefixtures("no_cmake")
+def test_models_together_are_too_large() -> None:
+    board = load_board("microbit")
+    half = [tiny_library(ADD_ONE, name=name, workspace_bytes=7_000) for name in ("one", "two")]
+    with pytest.raises(FitError, match="'one', 'two' do not fit microbit"):
+        build(half, board)
+
+
+@pytest.mark.parametrize(("resource", "excess"), [("flash", 1), ("RAM", 8)])
+def test_linker_has_the_last_word(resource: str, excess: int, cache: Path) -> None:
+    """A board that is a few bytes too small, which the estimate cannot know."""
+    board = load_board("stm32vldiscovery")
+    library = tiny_library(ADD_ONE, workspace_bytes=1_000)
+    used = {use.name: use.used for use in build([library], board).sizes.regions}
+    memory = tuple(
+        dataclasses.replace(region, size=used[region.name] + (region.name == other) * -excess)
+        for region in board.memory
+        for other in ["flash" if resource == "flash" else "ram"]
+    )
+    exact = dataclasses.replace(
+        board, memory=tuple(dataclasses.replace(r, size=used[r.name]) for r in board.memory)
+    )
+    assert build([library], exact).sizes.regions[0].used == used["flash"]
+    small = dataclasses.replace(board, memory=memory)
+    assert all(demand.fits for demand in estimate(library.modules, small))
+    with pytest.raises(FitError) as error:
+        build([library], small)
+    demands = too_big(small, error)
+    name = "flash" if resource == "flash" else "ram"
+    assert demands[resource] == (used[name], used[name] - excess)
+
+
+def test_pools_move_to_the_region_with_room() -> None:
+    board = load_board("mps2-an386")
+    firmware = build([tiny_library(ADD_ONE, workspace_bytes=8 << 20)], board)
+    used = {use.name: use.used for use in firmware.sizes.regions}
+    assert used["psram"] == 8 << 20
+    assert used["ram"] < 1 << 20
+
+
+def test_second_region_is_tried_when_the_first_is_too_tight(cache: Path) -> None:
+    board = load_board("mps2-an386")
+    link = board.base.link_ram_bytes(board.frame_max, board.rx_max)
+    stacks = board.stack_bytes + board.handler_stack_bytes
+    # What the estimate leaves, to the byte: the firmware takes a little more than its bound.
+    room = (board.regions("ram")[0].size - link - stacks) // 16 * 16
+    library = tiny_library(ADD_ONE, workspace_bytes=room)
+    assert [demand.fits for demand in estimate(library.modules, board)] == [True, True, True]
+    used = {use.name: use.used for use in build([library], board).sizes.regions}
+    assert used["psram"] == room
+
+
+def test_large_stack_frame_is_refused(cache: Path) -> None:
+    board = load_board("stm32vldiscovery")
+    body = "volatile int32_t big[400]; big[x[0]] = 1; y[0] = big[x[1]];"
+    with pytest.raises(FitError, match="for the largest function of a model") as error:
+        build([tiny_library(body)], board)
+    needed, had = too_big(board, error)["stack"]
+    assert had == board.stack_bytes
+    assert needed - board.base.stack_bytes in range(1600, 1650)
+    assert f"raise stack_bytes in {board.path}" in error.value.hint
+
+
+def test_linker_complaints_of_several_regions() -> None:
+    board = load_board("microbit")
+    log = "x: region `flash' overflowed by 1 byte\nx: region `ram' overflowed by 345 bytes\n"
+    demands = linker_demands(log, board)
+    assert [(d.resource, d.needed, d.had) for d in demands] == [
+        ("flash", 256 * 1024 + 1, 256 * 1024),
+        ("RAM", 16 * 1024 + 345, 16 * 1024),
+    ]
+    assert linker_demands("undefined reference to `expf'", board) == ()
+
+
+# -- parts -------------------------------------------------------------------------------------
+
+
+def test_link_map() -> None:
+    found = read_map(
+        """\
+Archive member included to satisfy reference by file (symbol)
+
+/lib/libm.a(lib_a-exp.o)
+                              model.c.obj (expf)
+/lib/libc.a(lib_a-errno.o)    /lib/libm.a(lib_a-exp.o) (__errno)
+
+Discarded input sections
+
+ .text          0x00000000       0x99 gone.c.obj
+
+Linker script and memory map
+
+.text           0x00000000      0x130
+ *(.vectors)
+ .text.main     0x00000000       0x10 main.c.obj
+ .text.a_name_that_is_longer
+                0x00000010       0x20 model.c.obj
+ .text          0x00000030       0x30 /lib/libm.a(lib_a-exp.o)
+ *fill*         0x00000060        0x2
+ .text          0x00000062        0x0 empty.c.obj
+
+.a_long_output_section_name
+                0x20000000       0x40
+ .bss           0x20000000       0x40 /lib/libc.a(lib_a-errno.o)
+"""
+    )
+    assert found.sections == {".text": 0x130, ".a_long_output_section_name": 0x40}
+    assert [(p.output, p.section, p.file, p.size) for p in found.pieces] == [
+        (".text", ".text.main", "main.c.obj", 0x10),
+        (".text", ".text.a_name_that_is_longer", "model.c.obj", 0x20),
+        (".text", ".text", "/lib/libm.a(lib_a-exp.o)", 0x30),
+        (".a_long_output_section_name", ".bss", "/lib/libc.a(lib_a-errno.o)", 0x40),
+    ]
+    assert found.origin("/lib/libc.a(lib_a-errno.o)") == "model.c.obj"
+    assert found.origin("main.c.obj") == "main.c.obj"
+
+
+def test_sizes_agree_with_the_toolchain() -> None:
+    firmware: Firmware = build([tiny_library(ADD_ONE)], load_board(BOARD))
+    listing = subprocess.run(
+        ["arm-none-eabi-size", "-A", str(firmware.elf)], check=True, capture_output=True, text=True
+    ).stdout
+    sections = {
+        line.split()[0]: int(line.split()[1])
+        for line in listing.splitlines()
+        if line.startswith(".")
+    }
+    assert firmware.sizes.flash_bytes == sections[".text"] + sections[".data"]
+    static = sum(sections.get(name, 0) for name in (".data", ".bss", ".workspace"))
+    assert firmware.sizes.ram_bytes == static
+
+
+def test_c_string() -> None:
+    text = 'say "\N{GREEK SMALL LETTER MU}s" \\ ??/ 1'
+    literal = c_string(text)
+    assert re.fullmatch(r'"(\\[0-7]{3}|[ !#->@-\[\]-~])*"', literal)
+    decoded = re.sub(
+        rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), literal[1:-1].encode()
+    )
+    assert decoded.decode() == text
+
+
+def test_generated_text_names_no_place() -> None:
+    """Neither this machine nor its user is in a generated project."""
+    board = load_board(BOARD)
+    files = project_files([tiny_library(ADD_ONE)], board, board.regions("ram")[0])
+    for path, data in files.items():
+        assert str(Path.home()).encode() not in data, path
+        assert os.getcwd().encode() not in data, path
+
+
+@pytest.mark.parametrize("name", ARM_BOARDS)
+def test_base_figures_exist_for_every_core(name: str) -> None:
+    assert base_figures(load_board(name).cpu.arch).frame_buffers >= 2
