@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from tflite_builder import ModelBuilder
 
-from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.ops import OPS
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
@@ -77,6 +77,30 @@ def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = 
 def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
     """A random instance of ``op`` on tensors of ``dtype``."""
     return finish(rng, op, _DRAFTS[op](rng, dtype))
+
+
+def merged(singles: Sequence[SingleOp]) -> tuple[Graph, dict[str, Array]]:
+    """All operators side by side in one graph, and its inputs."""
+    tensors: dict[str, Tensor] = {}
+    nodes, values, outputs = [], {}, []
+    for i, single in enumerate(singles):
+        for tensor in (*single.ins, *single.outs):
+            name = f"op{i}_{tensor.name}"
+            tensors[name] = replace(tensor, name=name, data=tensor.data)
+        for tensor, value in zip(single.ins, single.values, strict=True):
+            if tensor.data is None:
+                values[f"op{i}_{tensor.name}"] = value
+        node = single.node
+        nodes.append(
+            replace(
+                node,
+                inputs=tuple(f"op{i}_{name}" for name in node.inputs),
+                outputs=tuple(f"op{i}_{name}" for name in node.outputs),
+                index=i,
+            )
+        )
+        outputs += nodes[-1].outputs
+    return Graph("operators", tensors, tuple(nodes), tuple(values), tuple(outputs)), values
 
 
 # Building blocks --------------------------------------------------------------------------------

@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from single_op import KINDS, SingleOp, random_op
+from single_op import KINDS, merged, random_op
 
 import hilc
 from hilc import host
 from hilc.interpreter import run_all
-from hilc.ir import Array, Graph, Tensor
 
 RELATIVE = 2e-6
-
-
-def merged(singles: list[SingleOp]) -> tuple[Graph, dict[str, Array]]:
-    """All operators side by side in one graph, and its inputs."""
-    tensors: dict[str, Tensor] = {}
-    nodes, values, outputs = [], {}, []
-    for i, single in enumerate(singles):
-        for tensor in (*single.ins, *single.outs):
-            name = f"op{i}_{tensor.name}"
-            tensors[name] = replace(tensor, name=name, data=tensor.data)
-        for tensor, value in zip(single.ins, single.values, strict=True):
-            if tensor.data is None:
-                values[f"op{i}_{tensor.name}"] = value
-        node = single.node
-        nodes.append(
-            replace(
-                node,
-                inputs=tuple(f"op{i}_{name}" for name in node.inputs),
-                outputs=tuple(f"op{i}_{name}" for name in node.outputs),
-                index=i,
-            )
-        )
-        outputs += nodes[-1].outputs
-    return Graph("operators", tensors, tuple(nodes), tuple(values), tuple(outputs)), values
 
 
 @pytest.mark.parametrize("optimize", ["balanced", "size"])

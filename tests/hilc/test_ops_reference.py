@@ -10,8 +10,10 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
+from hilc.errors import UnsupportedError
 from hilc.importer import load_model
-from hilc.ir import Array, Quant, Tensor
+from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ops import OPS
 from hilc.verify import verify
 
 #: What the reference does not take, though nothing speaks against it.
@@ -148,3 +150,28 @@ def test_slices_beyond_the_ends(operands, masks):
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     attrs: dict[str, Any] = {**dict.fromkeys(names, 0), **masks}
     check(finish(generator(), "STRIDED_SLICE", Draft(ins, attrs=attrs)))
+
+
+def requantizing(op: str, **attrs: Any) -> SingleOp:
+    """An operator whose output is quantised unlike its input, which our checks refuse."""
+    node = Node(op, ("x",), ("y",), attrs)
+    ((shape, dtype),) = OPS[op].infer(node, [every_int8(0.1, 0)])
+    out = Tensor("y", shape, dtype, Quant((0.25,), (3,)))
+    return SingleOp(node, (every_int8(0.1, 0),), (out,), (ALL,))
+
+
+@pytest.mark.parametrize(
+    "single",
+    [
+        requantizing("CONCATENATION", axis=0, activation="NONE"),
+        requantizing("PACK", axis=0, values_count=1),
+        requantizing("SOFTMAX", beta=1.0),
+        requantizing("LOGISTIC"),
+    ],
+    ids=lambda single: single.node.op,
+)
+def test_the_reference_refuses_these_too(single):
+    with pytest.raises(UnsupportedError):
+        OPS[single.node.op].check(single.node, single.ins, single.outs)
+    with pytest.raises(RuntimeError, match="failed to prepare|failed to invoke"):
+        litert(single)
