@@ -1,0 +1,83 @@
+"""The README's figures come from the results of ``make prove`` and from nowhere else."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load_figures() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("figures", ROOT / "ci" / "figures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+figures = load_figures()
+
+
+def equal(output: float | None, layer: float) -> dict[str, Any]:
+    report = {
+        "samples": 10,
+        "outputs": [{"max_abs_diff": output}],
+        "layers": [{"outputs": [{"max_abs_diff": layer}]}],
+    }
+    return {"ok": True, "report": report}
+
+
+def counts(instructions: int) -> dict[str, Any]:
+    memory = ("model_flash_bytes", "workspace_bytes", "io_bytes", "stack_peak_bytes")
+    report = {"per_inference": instructions, **{key: 1000 + i for i, key in enumerate(memory)}}
+    return {"ok": True, "reports": [report, report]}
+
+
+STEPS = {
+    "int8: kws on native": equal(0, 0),
+    "int8: kws on mps2-an386": equal(0, 0),
+    "float: kws_float on mps2-an386": equal(1e-9, 3e-7),
+    "small: digits on stm32vldiscovery": {"ok": True, "shown": "refused"},
+    "counts: kws on mps2-an385": counts(7654321),
+    "counts: kws on mps2-an386": counts(6543210),
+    "counts: ad on mps2-an385": counts(123),
+    "time: compile of vww": {"ok": True, "seconds": 1.0},
+}
+
+
+def test_section() -> None:
+    lines = figures.section(STEPS).splitlines()
+    assert "| kws | native, mps2-an386 | 10 | 1 | 0 |" in lines
+    assert "| kws_float | mps2-an386 | 10 | 1 | 3e-07 |" in lines
+    assert "| model | mps2-an385 | mps2-an386 |" in lines
+    assert "| kws | 7,654,321 | 6,543,210 |" in lines
+    assert "| ad | 123 | - |" in lines
+    assert "| kws | 1,000 | 1,001 | 1,002 | 1,003 |" in lines
+    assert not any("digits" in line for line in lines)
+
+
+def test_difference_that_is_no_number_is_shown() -> None:
+    steps = {"float: kws_float on mps2-an386": equal(None, 0)}
+    assert "| kws_float | mps2-an386 | 10 | 1 | not a number |" in figures.section(steps)
+
+
+def test_only_the_marked_part_is_replaced() -> None:
+    text = f"before\n{figures.BEGIN}\nold\n{figures.END}\nafter\n"
+    expected = f"before\n{figures.BEGIN}\nnew\n{figures.END}\nafter\n"
+    assert figures.replaced(text, "new") == expected
+    assert figures.replaced(expected, "new") == expected
+
+
+def test_readme_has_the_marks() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert readme.count(figures.BEGIN) == readme.count(figures.END) == 1
+    assert readme.index(figures.BEGIN) < readme.index(figures.END)
+
+
+def test_missing_mark_is_an_error() -> None:
+    with pytest.raises(ValueError, match="lacks"):
+        figures.replaced("no marks", "new")
