@@ -65,7 +65,8 @@ class Model:
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         tensor = self.inputs[index]
         values = np.asarray(array)
-        if values.dtype != np.dtype(tensor.dtype) or values.shape != tensor.shape:
+        same_type = values.dtype.newbyteorder("=") == np.dtype(tensor.dtype)
+        if not same_type or values.shape != tensor.shape:
             raise InputError(
                 f"input {tensor.name!r} of model {self.name!r} is "
                 f"{tensor.dtype}{list(tensor.shape)}, the array is "

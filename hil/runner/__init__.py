@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Counter", "Running", "start"]
 
-Counter = Literal["instructions", "cycles"]
+Counter = Literal["instructions", "cycles", "nanoseconds"]
 
 
 class Running(Protocol):

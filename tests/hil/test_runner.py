@@ -1,0 +1,301 @@
+"""Runners: what they start ends with them, and its end is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import hilc
+from hil.board import load_board
+from hil.build import Firmware, build
+from hil.errors import DeviceError, InputError
+from hil.rpc.client import Client, TensorRef
+from hil.rpc.link import Link
+from hil.rpc.protocol import Tensors
+from hil.runner import native, process, qemu, start
+from hil.runner.process import ChildProcess
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+RUNNERS = {"native": "native", "qemu": "mps2-an386"}
+
+
+def firmware_of(board_name: str) -> Firmware:
+    board = load_board(board_name)
+    library = hilc.compile(
+        DIGITS / "digits.tflite", cpu=board.cpu.name, pools="external", io_in_pool=True
+    )
+    return build([library], board)
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+@contextmanager
+def client_of(firmware: Firmware, **options: Any) -> Iterator[tuple[Client, int]]:
+    """A client of the started firmware, and the firmware's process."""
+    before = children()
+    with start(firmware.board, firmware) as running:
+        (pid,) = children() - before
+        link = Link(running.url, alive=running.alive)
+        with closing(link):
+            yield Client(link, build_id=firmware.build_id, **options), pid
+
+
+def first_input(client: Client) -> bytes:
+    image = np.load(DIGITS / "digits_test.npz")["image"][0]
+    data: bytes = image.tobytes()
+    client.write(TensorRef(0, Tensors.INPUT, 0), data)
+    return data
+
+
+@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+def test_nothing_is_left_behind(board: str) -> None:
+    firmware = firmware_of(board)
+    with client_of(firmware) as (client, pid):
+        assert client.hello.board == board
+        assert client.echo(b"hello") == b"hello"
+    assert not psutil.pid_exists(pid)
+    with pytest.raises(ZeroDivisionError), client_of(firmware) as (_, pid):
+        raise ZeroDivisionError
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+def test_a_killed_process_is_noticed_amid_a_run(board: str) -> None:
+    with client_of(firmware_of(board)) as (client, pid):
+        first_input(client)
+        killed_s: list[float] = []
+
+        def kill() -> None:
+            killed_s.append(time.monotonic())
+            os.kill(pid, signal.SIGKILL)
+
+        timer = threading.Timer(1.0, kill)
+        timer.start()
+        with pytest.raises(DeviceError, match=r"ended: signal 9 \(SIGKILL\)"):
+            client.run(0, repeat=10_000_000)
+        assert time.monotonic() - killed_s[0] < 5
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+def test_the_process_ends_with_a_killed_parent(board: str) -> None:
+    firmware_of(board)  # built before, so that the child only starts it
+    script = (
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
+        "import test_runner as t\n"
+        "with t.client_of(t.firmware_of(sys.argv[1])) as (client, pid):\n"
+        "    print(pid, flush=True)\n"
+        "    client.run(0, repeat=10_000_000)\n"
+    )
+    command = [sys.executable, "-c", script, board, *sys.path, str(Path(__file__).parent)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.communicate()
+    psutil.wait_procs([child], timeout=10)
+    assert not child.is_running()
+
+
+def test_the_process_survives_the_thread_that_started_it() -> None:
+    """The kernel's parent-death signal goes by thread."""
+    firmware = firmware_of("native")
+    with ExitStack() as stack:
+        running = []
+        thread = threading.Thread(
+            target=lambda: running.append(stack.enter_context(start(firmware.board, firmware)))
+        )
+        thread.start()
+        thread.join()
+        link = Link(running[0].url, alive=running[0].alive)
+        with closing(link):
+            client = Client(link)
+            time.sleep(0.2)
+            assert client.echo(b"still here") == b"still here"
+
+
+def test_ten_boards_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    firmware = firmware_of("mps2-an386")
+    outputs: dict[int, bytes] = {}
+    counts: dict[int, int] = {}
+
+    def work(number: int) -> None:
+        with client_of_shared(firmware) as client:
+            first_input(client)
+            counts[number] = client.run(0)
+            outputs[number] = client.read(TensorRef(0, Tensors.OUTPUT, 0), 10)
+
+    before = children()
+    begin = time.monotonic()
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with capsys.disabled():
+        print(f"[ten boards: {time.monotonic() - begin:.1f} s] ", end="")
+    assert len(outputs) == 10
+    assert len(set(outputs.values())) == len(set(counts.values())) == 1
+    assert children() == before
+
+
+@contextmanager
+def client_of_shared(firmware: Firmware) -> Iterator[Client]:
+    with start(firmware.board, firmware) as running:
+        link = Link(running.url, alive=running.alive)
+        with closing(link):
+            yield Client(link, timeout_s=30)
+
+
+def test_a_second_session_on_the_same_emulator() -> None:
+    firmware = firmware_of("mps2-an386")
+    with start(firmware.board, firmware) as running:
+        for _ in range(2):
+            link = Link(running.url, alive=running.alive)
+            with closing(link):
+                assert Client(link).echo(b"x" * 100) == b"x" * 100
+
+
+def test_reset_of_an_emulated_board() -> None:
+    with client_of(firmware_of("mps2-an386")) as (client, _):
+        first_input(client)
+        client.run(0)
+        used = client.memory().stack_peak_bytes
+        client.reset()
+        assert client.memory().stack_peak_bytes < used
+
+
+# -- what cannot start -----------------------------------------------------------------------------
+
+
+def fake_firmware(elf: Path) -> Any:
+    return SimpleNamespace(elf=elf)
+
+
+def test_qemu_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        pytest.raises(DeviceError, match="qemu-system-arm is not installed") as caught,
+        start(load_board("mps2-an386"), fake_firmware(tmp_path / "x.elf")),
+    ):
+        pass
+    assert "apt install" in caught.value.hint
+
+
+def test_qemu_refuses_the_firmware(tmp_path: Path) -> None:
+    with (
+        start(load_board("mps2-an386"), fake_firmware(tmp_path / "x.elf")) as running,
+        closing(Link(running.url, alive=running.alive)) as link,
+        pytest.raises(DeviceError, match=r"QEMU ended: exit code 1, .*Could not load kernel"),
+    ):
+        Client(link)
+
+
+def test_unknown_runner(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no runner 'renode'") as caught:
+        start(load_board("mps2-an386"), fake_firmware(tmp_path), "renode")
+    assert "qemu" in caught.value.hint
+
+
+def test_board_without_qemu(tmp_path: Path) -> None:
+    board = replace(load_board("mps2-an386"), qemu=None)
+    with (
+        pytest.raises(InputError, match="says nothing about QEMU"),
+        qemu.start(board, fake_firmware(tmp_path)),
+    ):
+        pass
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("echo no terminal >&2; exit 7", "ended: exit code 7, saying 'no terminal'"),
+        ("kill -SEGV $$", r"ended: signal 11 \(SIGSEGV\)"),
+        ("sleep 60", "did not name its terminal within 0.5 s"),
+    ],
+)
+def test_native_firmware_that_does_not_start(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_START_TIMEOUT_S", 0.5)
+    firmware = fake_firmware(script(tmp_path / "firmware", text))
+    before = children()
+    with (
+        pytest.raises(DeviceError, match=message),
+        native.start(load_board("native"), firmware),
+    ):
+        pass
+    assert children() == before
+
+
+def test_a_process_that_ignores_the_polite_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_TERM_TIMEOUT_S", 0.3)
+    program = script(tmp_path / "stubborn", "trap '' TERM\necho ready\nsleep 60 & wait\nsleep 60")
+    child = ChildProcess("it", [str(program)], install_hint="", stdout=subprocess.PIPE)
+    assert child.process.stdout is not None
+    assert child.process.stdout.readline() == b"ready\n"
+    family = [child.process.pid, *(p.pid for p in psutil.Process(child.process.pid).children())]
+    begin = time.monotonic()
+    child.stop()
+    assert time.monotonic() - begin < 2
+    _, alive = psutil.wait_procs([psutil.Process(p) for p in family if psutil.pid_exists(p)], 2)
+    assert not alive
+
+
+# -- counts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505", "lm3s6965evb", "microbit"])
+@pytest.mark.parametrize("instructions", [0, 1, 2, 1000, 6_606_884, 10**12 + 7])
+def test_instructions_from_ticks_are_exact(name: str, instructions: int) -> None:
+    """The timer shows whole ticks of the time that the instructions took."""
+    board = load_board(name)
+    assert board.qemu is not None
+    ticks = (instructions * board.clock_hz << board.qemu.icount_shift) // 10**9
+    count = qemu.QemuBoard.count(
+        SimpleNamespace(_icount_shift=board.qemu.icount_shift),  # type: ignore[arg-type]
+        ticks,
+        board.clock_hz,
+    )
+    assert count == instructions
+
+
+def test_qemu_counts_what_the_program_executes() -> None:
+    """Two inferences of the same input are twice one, to the instruction."""
+    firmware = firmware_of("mps2-an386")
+    with client_of(firmware) as (client, _):
+        ticks = []
+        for _ in range(3):
+            first_input(client)
+            ticks.append(client.run(0))
+        assert len(set(ticks)) == 1
+        layers = client.model_info(0).layers
+        first_input(client)
+        profile = client.run_layers(0, 0, layers)
+        first_input(client)
+        assert client.run_layers(0, 0, layers) == profile
+        assert sum(profile) == pytest.approx(ticks[0], rel=0.02)
