@@ -129,7 +129,8 @@ def _load_runtime(package: str, model: bytes) -> Any:
         runtime.allocate_tensors()
     except (ValueError, RuntimeError) as error:
         raise ModelError(
-            f"{package} cannot run this model: {error}", "choose the reference hilc"
+            f"{package} cannot run this model: {' '.join(str(error).split())}",
+            "choose the reference hilc",
         ) from error
     return runtime
 

@@ -499,14 +499,23 @@ def test_unsupported_operators_are_all_named_with_index_and_what_is_supported() 
     with pytest.raises(UnsupportedError) as caught:
         load_model(b.build())
     assert caught.value.fact == (
-        "operators 1 (CUSTOM 'TFLite_Detection_PostProcess'), 2 (COS) not supported"
+        "operators 1 (CUSTOM 'TFLite_Detection_PostProcess'), 2 (COS) are not supported"
     )
     assert "CONV_2D, DEPTHWISE_CONV_2D" in caught.value.hint
 
 
 def test_operator_beyond_the_old_code_range_is_named() -> None:
-    with pytest.raises(UnsupportedError, match=r"operator 0 \(GELU\) not supported"):
+    with pytest.raises(UnsupportedError, match=r"operator 0 \(GELU\) is not supported"):
         load_model(_chain("GELU"))
+
+
+def test_what_no_check_foresaw_is_still_one_model_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(graph: object) -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr("hilc.importer.verify", fail)
+    with pytest.raises(ModelError, match="contradicts itself .IndexError: list index out of range"):
+        load_model(_chain("RELU"))
 
 
 FOREIGN = [

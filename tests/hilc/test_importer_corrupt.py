@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import tflite
 from models import FLOAT_MODELS, INT8_MODELS, model_path
-from tflite_builder import ModelBuilder
+from small_models import SMALL_MODELS
 
 import hilc
 from hilc.errors import ModelError
@@ -36,111 +36,14 @@ _RUN_LIMIT_S = 20.0
 _MEMORY_LIMIT_BYTES = 1 << 30
 
 _CASES_PER_REAL_MODEL = 32
-_CASES_PER_BUILT_MODEL = 200
+_CASES_PER_SMALL_MODEL = 200
 
 _NASTY_WORDS = (0, 1, 2, 4, 8, 0x7F, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC, 0x40000000)
 
 
-def _convolutions() -> bytes:
-    rng = np.random.default_rng(1)
-    b = ModelBuilder()
-    b.input("x", (1, 8, 8, 3), "int8", 0.5, 3, signature=(-1, 8, 8, 3))
-    b.const("pads", np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
-    b.tensor("padded", (1, 10, 10, 3), "int8", 0.5, 3)
-    b.const("w", rng.integers(-127, 128, (4, 3, 3, 3), np.int8), (0.01, 0.02, 0.03, 0.04))
-    b.const("b", rng.integers(-99, 99, (4,), np.int32), (0.005, 0.01, 0.015, 0.02))
-    b.tensor("c", (1, 4, 4, 4), "int8", 0.7, -4)
-    b.const("dw", rng.integers(-127, 128, (1, 3, 3, 8), np.int8), [0.01] * 8, axis=3)
-    b.tensor("d", (1, 4, 4, 8), "int8", 0.3, 0)
-    b.tensor("r", (1, 4, 4, 8), "int8", 0.3, 0)
-    b.tensor("p", (1, 2, 2, 8), "int8", 0.3, 0)
-    b.const("shape", np.array([1, 32], np.int32))
-    b.tensor("f", (1, 32), "int8", 0.3, 0)
-    b.const("fw", rng.integers(-127, 128, (5, 32), np.int8), 0.02)
-    b.tensor("l", (1, 5), "int8", 0.2, 1)
-    b.output("y", (1, 5), "int8", 1 / 256, -128)
-    b.op("PAD", ("x", "pads"), ("padded",))
-    b.op("CONV_2D", ("padded", "w", "b"), ("c",), padding="VALID", stride_h=2, stride_w=2)
-    b.op("DEPTHWISE_CONV_2D", ("c", "dw", ""), ("d",), padding="SAME", depth_multiplier=2)
-    b.op("RELU", ("d",), ("r",))
-    b.op("MAX_POOL_2D", ("r",), ("p",), filter_h=2, filter_w=2, stride_h=2, stride_w=2)
-    b.op("RESHAPE", ("p", "shape"), ("f",), new_shape=(1, 32))
-    b.op("FULLY_CONNECTED", ("f", "fw", ""), ("l",), activation="RELU6")
-    b.op("SOFTMAX", ("l",), ("y",), beta=1.0)
-    return b.build()
-
-
-def _moves() -> bytes:
-    b = ModelBuilder()
-    b.input("x", (1, 4, 6), "int8", 0.5, 3)
-    b.input("z", (1, 4, 6), "int8", 0.25, 0)
-    b.const("perm", np.array([0, 2, 1], np.int32))
-    b.const("axis", np.array(1, np.int32))
-    b.const("axes", np.array([1], np.int32))
-    for name, values in (("begin", (0, 1, 0)), ("end", (1, 4, 4)), ("strides", (1, 2, 1))):
-        b.const(name, np.array(values, np.int32))
-    b.tensor("s", (1, 4, 6), "int8", 0.6, -1)
-    b.tensor("t", (1, 6, 4), "int8", 0.6, -1)
-    b.tensor("h0", (1, 3, 4), "int8", 0.6, -1)
-    b.tensor("h1", (1, 3, 4), "int8", 0.6, -1)
-    b.tensor("cat", (1, 6, 4), "int8", 0.6, -1)
-    b.tensor("slice", (1, 2, 4), "int8", 0.6, -1)
-    b.tensor("m", (1, 4), "int8", 0.6, -1)
-    b.tensor("e", (1, 1, 4), "int8", 0.6, -1)
-    b.tensor("q", (1, 4), "int8", 0.3, 5)
-    b.tensor("k", (2, 1, 4), "int8", 0.3, 5)
-    b.output("f", (2, 1, 4), "float32")
-    b.output("g", (1, 1, 4), "int8", 0.6, -1)
-    b.op("ADD", ("x", "z"), ("s",), activation="NONE")
-    b.op("TRANSPOSE", ("s", "perm"), ("t",))
-    b.op("SPLIT", ("axis", "t"), ("h0", "h1"), num_splits=2)
-    b.op("CONCATENATION", ("h1", "h0"), ("cat",), axis=1)
-    b.op("STRIDED_SLICE", ("cat", "begin", "end", "strides"), ("slice",))
-    b.op("MEAN", ("slice", "axes"), ("m",), keep_dims=False)
-    b.op("EXPAND_DIMS", ("m", "axis"), ("e",))
-    b.op("LEAKY_RELU", ("e",), ("g",), alpha=0.25)
-    b.op("QUANTIZE", ("m",), ("q",))
-    b.op("PACK", ("q", "q"), ("k",), axis=0, values_count=2)
-    b.op("DEQUANTIZE", ("k",), ("f",))
-    return b.build()
-
-
-def _floats() -> bytes:
-    rng = np.random.default_rng(2)
-    b = ModelBuilder()
-    b.input("x", (1, 6, 6, 2), "float32")
-    b.const("w", rng.integers(-127, 128, (3, 2, 2, 2), np.int8), (0.01, 0.02, 0.03))
-    b.const("half", rng.standard_normal((1, 3)).astype(np.float16))
-    b.tensor("bias", (1, 3), "float32")
-    b.tensor("c", (1, 5, 5, 3), "float32")
-    b.tensor("s", (1, 5, 5, 3), "float32")
-    b.tensor("a", (1, 2, 2, 3), "float32")
-    b.tensor("n", (4,), "int32")
-    b.output("y", (1, 2, 2, 3), "float32")
-    b.op("DEQUANTIZE", ("half",), ("bias",))
-    b.op("CONV_2D", ("x", "w", ""), ("c",), padding="VALID")
-    b.op("SUB", ("c", "bias"), ("s",), activation="RELU")
-    b.op(
-        "AVERAGE_POOL_2D",
-        ("s",),
-        ("a",),
-        filter_h=2,
-        filter_w=2,
-        stride_h=2,
-        stride_w=2,
-        padding="VALID",
-    )
-    b.op("SHAPE", ("a",), ("n",), out_type=2)
-    b.op("RESHAPE", ("a", "n"), ("y",))
-    return b.build()
-
-
-_BUILT = {"convolutions": _convolutions, "moves": _moves, "floats": _floats}
-
-
 @functools.cache
 def _model(name: str) -> bytes:
-    return _BUILT[name]() if name in _BUILT else model_path(name).read_bytes()
+    return SMALL_MODELS[name]() if name in SMALL_MODELS else model_path(name).read_bytes()
 
 
 @functools.cache
@@ -263,13 +166,13 @@ def test_damaged_real_model(name: str) -> None:
 
 
 @pytest.mark.usefixtures("limited_memory")
-@pytest.mark.parametrize("name", _BUILT)
-def test_damaged_built_model(name: str) -> None:
-    _check(name, range(_CASES_PER_BUILT_MODEL), _load_run_and_compile)
+@pytest.mark.parametrize("name", SMALL_MODELS)
+def test_damaged_small_model(name: str) -> None:
+    _check(name, range(_CASES_PER_SMALL_MODEL), _load_run_and_compile)
 
 
 @pytest.mark.usefixtures("limited_memory")
-@pytest.mark.parametrize("name", _BUILT)
+@pytest.mark.parametrize("name", SMALL_MODELS)
 def test_every_truncation_is_refused(name: str) -> None:
     data = _model(name)
     # The converter's last bytes are alignment; what is cut before the last table is always missed.

@@ -136,6 +136,33 @@ class TestFoldPad:
             assert after.nodes[0].attrs["padding"][::2] == (1, 0)
 
     @BOTH
+    def test_into_depthwise_convolution(self, dtype: str) -> None:
+        b = _Builder(dtype, (1, 6, 5, 2))
+        weights = b.constant((1, 3, 3, 4), Quant((0.01,) * 4, (0,) * 4, 3))
+        padded = b.pad("x", _SPATIAL)
+        y = b.op(
+            "DEPTHWISE_CONV_2D",
+            (padded, weights, ""),
+            (1, 4, 6, 4),
+            stride_h=2,
+            stride_w=1,
+            dilation_h=1,
+            dilation_w=1,
+            padding="VALID",
+            depth_multiplier=2,
+            activation="NONE",
+        )
+        _check(fold_pad, b.graph(y), ["DEPTHWISE_CONV_2D"])
+
+    @BOTH
+    def test_stays_when_it_adds_more_than_a_window_may(self, dtype: str) -> None:
+        b = _Builder(dtype, (1, 3, 3, 1))
+        wide = ((0, 0), (0, 1022), (0, 1021), (0, 0))
+        narrow = ((0, 0), (0, 1021), (0, 1021), (0, 0))
+        outputs = [b.conv(b.pad("x", amounts), 1, stride=512) for amounts in (wide, narrow)]
+        _check(fold_pad, b.graph(*outputs), ["PAD", "CONV_2D", "CONV_2D"])
+
+    @BOTH
     def test_into_all_readers(self, dtype: str) -> None:
         b = _Builder(dtype, (1, 6, 5, 2))
         padded = b.pad("x", _SPATIAL)

@@ -1,10 +1,11 @@
-"""The interpreter against TFLite on MLPerf Tiny: every tensor, real and random inputs."""
+"""The interpreter against TFLite on whole models: every tensor, real and random inputs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from models import FLOAT_MODELS, INT8_MODELS, model_path, samples
+from small_models import SMALL_MODELS
 
 from hilc.importer import load_model
 from hilc.interpreter import run_all
@@ -43,6 +44,25 @@ def test_every_tensor_of_a_float_model_is_close(short_name: str) -> None:
                 rtol=_RELATIVE_TOLERANCE,
                 atol=_RELATIVE_TOLERANCE * largest,
                 err_msg=node.name,
+            )
+
+
+@pytest.mark.parametrize("name", SMALL_MODELS)
+def test_small_models_after_all_passes(name: str) -> None:
+    data = SMALL_MODELS[name]()
+    graph = run_passes(load_model(data))
+    reference = get_reference("tflm", graph, data)
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        inputs = {
+            t.name: rng.integers(-128, 128, t.shape).astype(t.dtype)
+            for t in (graph.tensors[name] for name in graph.inputs)
+        }
+        computed, expected = run_all(graph, inputs), reference.run_all(inputs)
+        for node in graph.nodes:
+            tolerance = _RELATIVE_TOLERANCE if computed[node.name].dtype == np.float32 else 0
+            np.testing.assert_allclose(
+                computed[node.name], expected[node.name], rtol=tolerance, err_msg=node.name
             )
 
 

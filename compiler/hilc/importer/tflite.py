@@ -366,7 +366,9 @@ def _refuse_unknown(codes: Sequence[str]) -> None:
         return
     shown = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
     raise UnsupportedError(
-        f"operator{'s' if len(unknown) > 1 else ''} {shown} not supported",
+        f"operator {shown} is not supported"
+        if len(unknown) == 1
+        else f"operators {shown} are not supported",
         f"supported are {', '.join(OPERATORS)}",
     )
 
