@@ -185,7 +185,7 @@ def build_parser() -> argparse.ArgumentParser:
     verify.add_argument("--inputs", metavar="F.npz", help="samples: arrays named as the inputs")
     verify.add_argument("--expect", metavar="F.npz", help="outputs to expect, for --inputs")
     verify.add_argument(
-        "--reference", metavar="NAME", help="tflm, litert or hilc (default: by model)"
+        "--reference", metavar="NAME", help="tflm, litert or hilc (default: tflm if installed)"
     )
     verify.add_argument(
         "--per-layer", action="store_true", help="compare every layer's outputs, too"
@@ -251,10 +251,13 @@ def _add_cpu(parser: Any, text: str) -> None:
 
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="N", help="the model's name in the C code")
-    parser.add_argument("--codegen", choices=("c", "llvm"))
-    parser.add_argument("--api", choices=("packed", "unpacked"))
-    parser.add_argument("--interface", choices=("packed", "c"))
-    parser.add_argument("--optimize", choices=("balanced", "speed", "size", "ram"))
+    for option, choices, what in (
+        ("--codegen", ("c", "llvm"), "form of the code (default: c)"),
+        ("--api", ("unpacked", "packed"), "arguments of the operators (default: unpacked)"),
+        ("--interface", ("c", "packed"), "entry points (default: c)"),
+        ("--optimize", ("balanced", "speed", "size", "ram"), "goal (default: balanced)"),
+    ):
+        parser.add_argument(option, choices=choices, help=what)
 
 
 def _add_seed(parser: argparse.ArgumentParser) -> None:

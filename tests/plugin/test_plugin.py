@@ -9,6 +9,11 @@ import psutil
 import pytest
 from tflite_builder import ModelBuilder
 
+from hil.board import load_board
+from hil.build import build
+from hil.runner import start
+from hil.sources import CompileOptions, ModelSource, load_library
+
 MODEL_TEST = """
     import numpy as np
     import pytest
@@ -133,6 +138,15 @@ def test_wrong_options(suite: pytest.Pytester, options: list[str], message: str)
     result = run(suite, *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
+
+
+def test_a_firmware_that_runs_already(suite: pytest.Pytester) -> None:
+    suite.makepyfile(MODEL_TEST)
+    board = load_board("native")
+    source = ModelSource(suite.path / "models" / "tiny.tflite", None)
+    library = load_library(source, CompileOptions(board.cpu.name))
+    with start(board, build([library], board)) as running:
+        run(suite, "--hil-board=native", f"--hil-port={running.url}").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
