@@ -10,6 +10,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from linear_layers import Layer, make_layer, random_layer
 
+from hilc.cpu import get_cpu
 from hilc.errors import ModelError, UnsupportedError
 from hilc.importer import load_model
 from hilc.ir import Array, Node, Quant, Tensor
@@ -173,3 +174,14 @@ def test_fully_connected_shapes(x_shape, keep, expected):
             infer(node, (x, w, None))
     else:
         assert infer(node, (x, w, None)) == [(expected, "float32")]
+
+
+@pytest.mark.filterwarnings("error")
+def test_scales_whose_product_is_no_float_are_refused():
+    x = Tensor("x", (1, 3), "int8", Quant((1e20,), (0,)))
+    weights = np.ones((4, 3), np.int8)
+    w = Tensor("w", weights.shape, "int8", Quant((1e30,), (0,)), weights)
+    y = Tensor("y", (1, 4), "int8", Quant((1.0,), (0,)))
+    node = Node("FULLY_CONNECTED", ("x", "w", ""), ("y",), {"activation": "NONE"})
+    with pytest.raises(ModelError, match="ratio is inf"):
+        OPS["FULLY_CONNECTED"].emit(node, (x, w, None), (y,), get_cpu("host"))

@@ -40,7 +40,8 @@ def _requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Req
     factors = linear.channel_factors(node, ops)
     if len(factors) == 1:
         # With one scale for all weights the reference multiplies it in float32.
-        factors = [float(np.float32(factors[0]))]
+        with np.errstate(over="ignore"):
+            factors = [float(np.float32(factors[0]))]
     return linear.requantization(node, factors, out)
 
 
