@@ -136,7 +136,7 @@ def _check_tensor(tensor: Tensor) -> None:
     for zero_point in quant.zero_point:
         if not info.min <= zero_point <= info.max:
             raise ModelError(
-                f"tensor {tensor.name!r} has zero point {zero_point}, which is not a {tensor.dtype}"
+                f"tensor {tensor.name!r} has zero point {zero_point}, outside of {tensor.dtype}"
             )
     if quant.per_tensor:
         return

@@ -82,7 +82,7 @@ BROKEN: list[tuple[Callable[[Graph], Graph], str]] = [
     (_with_second_output, "operator 0 (RELU)"),
     (_node(1, attrs={"activation": "GELU"}), "operator 7 (ADD): "),
     (_tensor("t", quant=None), "'t' is int8 but has no scale and zero point"),
-    (_tensor("t", quant=Quant((0.5,), (128,))), "'t' has zero point 128, which is not a int8"),
+    (_tensor("t", quant=Quant((0.5,), (128,))), "'t' has zero point 128, outside of int8"),
     (_tensor("t", quant=Quant((0.5,) * 4, (0,) * 4, 1)), "'t' is computed but quantised per"),
     (_tensor("c", quant=Quant((0.5,) * 3, (0,) * 3, 1)), "has 3 scales along axis 1"),
     (_tensor("c", quant=Quant((0.5,) * 4, (0,) * 4, 2)), "has 4 scales along axis 2"),

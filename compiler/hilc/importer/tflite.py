@@ -304,7 +304,7 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
     info = np.iinfo(dtype)
     for zero_point in zero_points:
         if not info.min <= zero_point <= info.max:
-            raise ModelError(f"{name!r} has zero point {zero_point}, which is not a {dtype}")
+            raise ModelError(f"{name!r} has zero point {zero_point}, outside of {dtype}")
     return Quant(tuple(scales), tuple(zero_points), axis)
 
 
