@@ -132,8 +132,8 @@ def _run_comment(program: Program, pools: str) -> str:
         )
         lines.append("Write them again before each run.")
     else:
-        lines.append("The inputs are only read. Each buffer is aligned as its elements are, and no two")
-        lines.append("of them may overlap.")
+        lines.append("The inputs are only read. Each buffer is aligned as its elements are,")
+        lines.append("and no two of them may overlap.")
     if pools == "external":
         lines.append(f"The workspace is aligned to {ALIGNMENT} and needs no initial value.")
     return "/*! " + "\n * ".join(lines) + " */\n"
