@@ -34,8 +34,9 @@ check: setup
 	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs tests
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@command -v cppcheck >/dev/null || { echo 'cppcheck is missing: install the package cppcheck' >&2; exit 1; }
+	@# cppcheck sees one file at a time, so what another file reads counts as unused.
 	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr \
-	    --enable=warning,style,performance,portability \
+	    --enable=warning,style,performance,portability --suppress=unusedStructMember \
 	    -I compiler/runtime/include -I firmware_template/include $(C_FILES)
 
 prove: setup

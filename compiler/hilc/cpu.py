@@ -43,7 +43,7 @@ def cpu_names() -> tuple[str, ...]:
 
 
 def get_cpu(name: str) -> Cpu:
-    """The core called ``name``; raises :class:`~hilc.errors.InputError` for one it does not know."""
+    """The core called ``name``; :class:`~hilc.errors.InputError` for one it does not know."""
     try:
         return _CPUS[name]
     except KeyError:

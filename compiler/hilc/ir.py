@@ -61,7 +61,9 @@ class Tensor:
         if self.dtype not in DTYPES:
             raise ModelError(f"tensor {self.name!r} has unsupported type {self.dtype}")
         if any(d <= 0 for d in self.shape):
-            raise ModelError(f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0")
+            raise ModelError(
+                f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0"
+            )
         if self.data is not None and (
             self.data.shape != self.shape or self.data.dtype != np.dtype(self.dtype)
         ):

@@ -1,9 +1,10 @@
 """Quantised arithmetic, stated once; ``runtime/include/hil/quant.h`` is its twin in C.
 
-The rule is gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a real
-multiplier is ``mantissa * 2**(shift - 31)``; the product is rounded by a doubling high multiply (half
-away from zero for products of one sign, half up for the others) and once more by a right shift that
-rounds half away from zero. Both twins are tested on one vector file, ``tests/vectors/quant.json``.
+The rule is gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a
+real multiplier is ``mantissa * 2**(shift - 31)``; the product is rounded by a doubling high
+multiply (half away from zero for products of one sign, half up for the others) and once more by a
+right shift that rounds half away from zero. Both twins are tested on one vector file,
+``tests/vectors/quant.json``.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _wrap_int32(x: Int64Array) -> Int64Array:
 
 
 def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
-    """``SaturatingRoundingDoublingHighMul``: round(a * b / 2**31), saturated at the one overflow."""
+    """``SaturatingRoundingDoublingHighMul``: a * b / 2**31, rounded, saturated at its one overflow."""
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     total = product + nudge
@@ -73,9 +74,7 @@ def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Arra
     return (value >> shift) + (remainder > threshold)
 
 
-def requantize(
-    x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int
-) -> Int64Array:
+def requantize(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
     """``MultiplyByQuantizedMultiplier`` with double rounding, for int32 values ``x``.
 
     ``mantissa`` and ``shift`` broadcast against ``x`` (one a channel, or one for all).

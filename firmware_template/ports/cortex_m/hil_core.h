@@ -55,7 +55,7 @@ void hil_uart_flush(void);
 #define HIL_HAS_STACK_LIMIT 0
 #endif
 
-/* From the linker script. */
+/* From the linker script: addresses, not objects, so compare and subtract them as uintptr_t. */
 extern uint32_t hil_stack_bottom[];
 extern uint32_t hil_stack_top[];
 extern uint32_t hil_handler_stack_bottom[];

@@ -5,19 +5,20 @@
 #define PAINT 0xA5C35A3CUL
 
 void hil_stack_paint(void) {
-    for (volatile uint32_t *word = hil_stack_bottom; word < hil_stack_top; ++word) {
+    for (volatile uint32_t *word = hil_stack_bottom; (uintptr_t)word < (uintptr_t)hil_stack_top;
+         ++word) {
         *word = PAINT;
     }
 }
 
 uint32_t hil_stack_bytes(void) {
-    return (uint32_t)((char *)hil_stack_top - (char *)hil_stack_bottom);
+    return (uint32_t)((uintptr_t)hil_stack_top - (uintptr_t)hil_stack_bottom);
 }
 
 uint32_t hil_stack_peak_bytes(void) {
     const volatile uint32_t *word = hil_stack_bottom;
-    while (word < hil_stack_top && *word == PAINT) {
+    while ((uintptr_t)word < (uintptr_t)hil_stack_top && *word == PAINT) {
         ++word;
     }
-    return (uint32_t)((char *)hil_stack_top - (const volatile char *)word);
+    return (uint32_t)((uintptr_t)hil_stack_top - (uintptr_t)word);
 }

@@ -28,8 +28,8 @@ enum {
 };
 
 /* VTOR wants the table aligned to its size rounded up to a power of two; the linker script gives
- * 1 KB, which does for 240 interrupts and costs nothing at the start of a region. The first range is
- * what the entries below do not replace. */
+ * 1 KB, which does for 240 interrupts and costs nothing at the start of a region. The first range
+ * is what the entries below do not replace. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 __attribute__((section(".vectors"), used)) static const union {
@@ -81,8 +81,8 @@ __attribute__((used)) void hil_start(void) {
     guard_stack();
 #endif
     __asm volatile("dsb\n\tisb" ::: "memory");
-    memcpy(hil_data_start, hil_data_load, (size_t)((char *)hil_data_end - (char *)hil_data_start));
-    memset(hil_bss_start, 0, (size_t)((char *)hil_bss_end - (char *)hil_bss_start));
+    memcpy(hil_data_start, hil_data_load, (uintptr_t)hil_data_end - (uintptr_t)hil_data_start);
+    memset(hil_bss_start, 0, (uintptr_t)hil_bss_end - (uintptr_t)hil_bss_start);
     hil_stack_paint();
 }
 

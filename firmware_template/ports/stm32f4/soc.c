@@ -58,8 +58,8 @@ static void start_pll(void) {
 }
 
 static void set_pin(uint32_t pin) {
-    GPIO_AFR(pin) = (GPIO_AFR(pin) & ~(15UL << 4 * (pin % 8))) |
-                    (uint32_t)HIL_SOC_PIN_FUNCTION << 4 * (pin % 8);
+    const uint32_t shift = 4 * (pin % 8);
+    GPIO_AFR(pin) = (GPIO_AFR(pin) & ~(15UL << shift)) | (uint32_t)HIL_SOC_PIN_FUNCTION << shift;
     GPIO_OSPEEDR |= 2UL << 2 * pin;
     GPIO_PUPDR = (GPIO_PUPDR & ~(3UL << 2 * pin)) | 1UL << 2 * pin; /* an open line is idle */
     GPIO_MODER = (GPIO_MODER & ~(3UL << 2 * pin)) | 2UL << 2 * pin;

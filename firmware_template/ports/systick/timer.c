@@ -1,6 +1,6 @@
 /* SysTick counts 24 bits down at the core's clock; its exception counts the periods. Where the core
  * has a cycle counter that runs, that one is read instead, since it is 32 bits wide and reading it
- * twice is all that a measurement costs; SysTick's exception then extends it. Emulators have none. */
+ * twice is all that a measurement costs; SysTick's exception then extends it. Emulators lack it. */
 #include "hil_core.h"
 #include "hil_port.h"
 
