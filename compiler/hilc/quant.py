@@ -55,7 +55,7 @@ def _wrap_int32(x: Int64Array) -> Int64Array:
 
 
 def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
-    """``SaturatingRoundingDoublingHighMul``: a * b / 2**31, rounded, saturated at its one overflow."""
+    """``SaturatingRoundingDoublingHighMul``: a * b / 2**31 rounded, the one overflow saturated."""
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     total = product + nudge
