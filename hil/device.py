@@ -173,6 +173,15 @@ class Device:
         """What :meth:`count` counts."""
         return self._running.counter if self._running else "cycles"
 
+    @property
+    def repeated_requests(self) -> int:
+        """Requests that were sent again so far because no answer had come.
+
+        A request that arrives during a run costs the board instructions, which are counted: a
+        measurement during which this grows is not the model's alone.
+        """
+        return self._client.repeated
+
     def count(self, ticks: int) -> int:
         """Ticks of the board's time base as instructions or cycles."""
         return self._running.count(ticks, self.hello.ticks_hz) if self._running else ticks

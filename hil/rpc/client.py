@@ -34,7 +34,7 @@ _RETRY_S = 0.2
 _MOST_PATIENCE = 8.0
 #: Wait before a request is repeated which the board said it is busy with. Long, because input
 #: that arrives during a run costs the board instructions, which would be counted.
-_BUSY_RETRY_S = 5.0
+_BUSY_RETRY_S = 30.0
 #: No line that is slower is expected: 9600 baud.
 _SLOWEST_BYTES_PER_S = 960
 

@@ -1,0 +1,146 @@
+"""Measuring: what is counted, what is not, on a device made of given ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hil.bench import bench
+from hil.board import Board, load_board
+from hil.build import Firmware, ModelSizes, Sizes
+from hil.device import RunResult
+from hil.errors import InputError, LinkError
+from hil.render import bench_text
+from hil.rpc.client import Memory
+from hilc.library import Layer, Module, TensorInfo
+
+X = TensorInfo("x", "x", (2,), "int8", 1.0, 0, 2, 0)
+MODULE = Module(
+    name="net",
+    symbol="tvmgen_net",
+    cpu="cortex-m4",
+    inputs=(X,),
+    outputs=(X,),
+    layers=(
+        Layer("conv;relu", "CONV_2D", "f", (), (X,), macs=100, input_count=0),
+        Layer("soft", "SOFTMAX", "g", (), (X,), macs=0, input_count=0),
+    ),
+    workspace_bytes=40,
+    io_bytes=4,
+    constants_bytes=30,
+    pools="external",
+    io_in_pool=True,
+)
+
+
+def firmware(board: Board) -> Firmware:
+    sizes = Sizes(1000, 500, 256, 64, (), {"net": ModelSizes(300, 30, 40, 8)})
+    return Firmware(Path(), Path(), "0" * 32, board, (), sizes)
+
+
+class GivenDevice:
+    """Runs take the given ticks; a request was repeated where the ticks are negative."""
+
+    counter = "instructions"
+
+    def __init__(self, ticks: list[int], board: str = "mps2-an386") -> None:
+        self.firmware: Firmware | None = firmware(load_board(board))
+        self.repeated_requests = 0
+        self._ticks: Iterator[int] = iter(ticks)
+        self._inputs_set = False
+
+    def __getitem__(self, name: str) -> GivenDevice:
+        assert name == "net"
+        return self
+
+    def set_input(self, name: str, array: np.ndarray) -> None:
+        # That writing takes long disturbs nothing.
+        self.repeated_requests += 1
+        self._inputs_set = True
+
+    def _next(self) -> int:
+        assert self._inputs_set, "a run destroys the inputs"
+        self._inputs_set = False
+        ticks = next(self._ticks)
+        self.repeated_requests += ticks < 0
+        return abs(ticks)
+
+    def run(self) -> RunResult:
+        return RunResult(self._next())
+
+    def profile(self) -> list[int]:
+        return [self._next(), 3]
+
+    def count(self, ticks: int) -> int:
+        return 10 * ticks
+
+    def memory(self) -> Memory:
+        return Memory(256, 99, 0, 0)
+
+
+def measure(ticks: list[int], **options: Any) -> Any:
+    return bench(GivenDevice(ticks), MODULE, **options)  # type: ignore[arg-type]
+
+
+def test_json_is_the_contract() -> None:
+    assert measure([70, 50, 40]).json() == {
+        "model": "net",
+        "board": "mps2-an386",
+        "counter": "instructions",
+        "per_inference": 500,
+        "model_flash_bytes": 300,
+        "firmware_flash_bytes": 1000,
+        "workspace_bytes": 40,
+        "io_bytes": 4,
+        "ram_bytes": 500,
+        "stack_peak_bytes": 99,
+        "layers": [
+            {"name": "conv;relu", "op": "CONV_2D", "macs": 100, "count": 400},
+            {"name": "soft", "op": "SOFTMAX", "macs": 0, "count": 30},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ticks", "counts", "per_inference"),
+    [
+        ([70, 50, 40], (500,), 500),
+        ([70, 51, 53, 52, 40], (510, 530, 520), 520),
+        ([70, 51, 53, 40], (510, 530), 510),
+        # What was disturbed does not count, nor does a disturbed first run.
+        ([-90, 70, -99, -98, 50, -97, 40], (500,), 500),
+    ],
+)
+def test_what_counts(ticks: list[int], counts: tuple[int, ...], per_inference: int) -> None:
+    report = measure(ticks, runs=len(counts))
+    assert report.counts == counts
+    assert report.per_inference == per_inference
+    assert report.layers[0].count == 400
+
+
+def test_always_disturbed() -> None:
+    with pytest.raises(LinkError, match="had to be repeated"):
+        measure([70, *([-50] * 100)])
+
+
+def test_text_tells_what_was_counted() -> None:
+    text = bench_text(measure([70, 50, 60, 40], runs=2), per_layer=True)
+    assert "net on mps2-an386: 500 instructions (QEMU), not cycles, an inference" in text
+    assert "median of 2 runs, 500 to 600" in text
+    layers = text.splitlines()[-2:]
+    assert layers[0].split() == ["0", "CONV_2D", "100", "400", "4.00", "conv"]
+    assert layers[1].split() == ["1", "SOFTMAX", "0", "30", "-", "soft"]
+    assert "CONV_2D" not in bench_text(measure([70, 50, 40]), per_layer=False)
+
+
+def test_what_cannot_be_counted() -> None:
+    with pytest.raises(InputError, match="neither instructions nor cycles"):
+        bench(GivenDevice([], "native"), MODULE)  # type: ignore[arg-type]
+    unknown = GivenDevice([])
+    unknown.firmware = None
+    with pytest.raises(InputError, match="sizes of a firmware that runs already"):
+        bench(unknown, MODULE)  # type: ignore[arg-type]
