@@ -125,7 +125,7 @@ def build(
     definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
     files = project_files(libraries, board, regions[0])
     build_id = _key(files, (_compiler_version(board), *definitions))
-    folder = cache_folder() / "builds" / build_id if output is None else output
+    folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
     with _locked(folder):
         sizes = _read_result(folder, build_id)
         if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
@@ -189,9 +189,17 @@ def _compiler_version(board: Board) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock, which stands beside it since the folder may be cleared."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+    """Holds the lock of ``folder``; it lies in the cache, since the folder may be cleared."""
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:32]
+    path = cache_folder() / "locks" / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.open("w")
+    except OSError as error:
+        raise BuildError(
+            f"the cache folder cannot be written: {error}", "set HIL_CACHE to another folder"
+        ) from None
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -12,6 +12,8 @@ from hilc.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
 _POOL_ALIGNMENT = 16
+# sizeof the structs of hil_model.h on a 32-bit core.
+_MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 
 
 class FitError(BuildError):
@@ -46,10 +48,26 @@ def workspace_bytes(modules: Sequence[Module]) -> int:
     return total
 
 
+def description_bytes(module: Module) -> int:
+    """Flash that the firmware's description of a model takes: hil_model.h's structs, their texts.
+
+    A lower bound: a text that ends another may be kept within that one.
+    """
+    outputs = [tensor for layer in module.layers for tensor in layer.outputs]
+    tensors = [*module.inputs, *module.outputs, *outputs]
+    names = [module.name, *(tensor.name for tensor in tensors)]
+    texts = {name.encode() for name in (*names, *(layer.name for layer in module.layers))}
+    texts = {a for a in texts if not any(a != b and b.endswith(a) for b in texts)}
+    structs = _MODEL_BYTES + _TENSOR_BYTES * len(tensors) + _LAYER_BYTES * len(module.layers)
+    shapes = sum(4 * len(shape) for shape in {tensor.shape for tensor in tensors})
+    return structs + shapes + sum(len(text) + 1 for text in texts)
+
+
 def estimate(modules: Sequence[Module], board: Board) -> tuple[Demand, Demand, Demand]:
     """Lower bounds of flash, RAM and stack; RAM is that of the region which has most room."""
     code = board.regions("flash")[0]
-    flash = board.base.flash_bytes + sum(module.constants_bytes for module in modules)
+    flash = board.base.flash_bytes
+    flash += sum(module.constants_bytes + description_bytes(module) for module in modules)
     workspace = workspace_bytes(modules)
     region = max(board.regions("ram"), key=lambda region: _room(board, region))
     fixed = region.size - _room(board, region)

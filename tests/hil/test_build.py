@@ -12,14 +12,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import models
 import pytest
 from tiny_library import tiny_library
 
 import hil.build as build_module
+import hilc
 from hil.board import Board, base_figures, board_names, load_board
 from hil.build import Firmware, build
 from hil.errors import BuildError, InputError
-from hil.fit import FitError, estimate, linker_demands
+from hil.fit import FitError, description_bytes, estimate, linker_demands
 from hil.linkmap import read_map
 from hil.project import c_string, project_files
 
@@ -72,6 +74,26 @@ def test_base_figures_are_lower_bounds(name: str) -> None:
     link = base.link_ram_bytes(board.frame_max, board.rx_max)
     assert base.flash_bytes <= sizes.flash_bytes <= 1.25 * base.flash_bytes
     assert link <= sizes.ram_bytes <= link + 128
+
+
+@pytest.mark.parametrize("optimize", ["balanced", "size"])
+@pytest.mark.parametrize("name", ["lm3s6965evb", "mps3-an547"])
+def test_estimate_of_a_real_model_is_a_lower_bound(name: str, optimize: str) -> None:
+    board = load_board(name)
+    library = hilc.compile(
+        models.model_path("kws"),
+        cpu=board.cpu.name,
+        optimize=optimize,
+        pools="external",
+        io_in_pool=True,
+    )
+    flash, ram, stack = estimate(library.modules, board)
+    sizes = build([library], board).sizes
+    assert 0.7 * sizes.flash_bytes < flash.needed <= sizes.flash_bytes
+    if name == "lm3s6965evb":  # one region, so the estimate's is that of the data
+        used = sizes.ram_bytes + sizes.stack_bytes + sizes.handler_stack_bytes
+        assert used - 128 < ram.needed <= used
+    assert stack.needed <= sizes.stack_bytes
 
 
 def test_second_build_takes_no_time(cache: Path) -> None:
@@ -191,6 +213,7 @@ def test_output_folder_is_kept_up_to_date(tmp_path: Path) -> None:
     assert not (folder / "models" / "tiny").exists()
     assert other.build_id != first.build_id
     assert (folder / "notes.txt").read_text() == "the user's own"
+    assert [path.name for path in tmp_path.iterdir()] == ["project"], "nothing is left beside it"
 
 
 def test_foreign_folder_is_refused(tmp_path: Path) -> None:
@@ -223,6 +246,13 @@ def test_missing_cmake(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: P
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(build_module, "_tool_folders", list)
     with pytest.raises(BuildError, match="cmake is not in PATH"):
+        build([tiny_library(ADD_ONE)], load_board(BOARD))
+
+
+def test_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("HIL_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(BuildError, match="set HIL_CACHE to another folder"):
         build([tiny_library(ADD_ONE)], load_board(BOARD))
 
 
@@ -294,11 +324,13 @@ def no_cmake(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_cmake")
 def test_too_many_constants_are_refused_before_the_build() -> None:
     board = load_board("lm3s6965evb")
+    library = tiny_library(ADD_ONE, constants_bytes=270_000)
     with pytest.raises(FitError) as error:
-        build([tiny_library(ADD_ONE, constants_bytes=270_000)], board)
+        build([library], board)
     assert error.value.exit_code == 3
     demands = too_big(board, error)
-    assert demands["flash"] == (270_000 + board.base.flash_bytes, 256 * 1024)
+    described = description_bytes(library.modules[0])
+    assert demands["flash"] == (270_000 + described + board.base.flash_bytes, 256 * 1024)
     assert demands["RAM"][0] < demands["RAM"][1] == 64 * 1024
     assert demands["stack"] == (board.base.stack_bytes, board.stack_bytes)
 
