@@ -13,6 +13,10 @@ void hil_port_init(void);
 /* Takes up to `max` received bytes; returns how many there were, 0 when none. Never waits. */
 size_t hil_uart_read(uint8_t *data, size_t max);
 
+/* Returns when there may be something to read, at the latest after a while; until then the
+ * processor sleeps. Not with interrupts off, nor in a fault. */
+void hil_uart_wait(void);
+
 /* Sends all bytes; returns when the last one is in the transmitter. */
 void hil_uart_write(const uint8_t *data, size_t size);
 

@@ -6,5 +6,6 @@ int main(void) {
     hil_rpc_init();
     for (;;) {
         hil_rpc_poll();
+        hil_uart_wait();
     }
 }

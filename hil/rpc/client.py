@@ -32,8 +32,9 @@ _HELLO_RETRY_S = 0.1
 _RETRY_S = 0.2
 #: The wait doubles while nothing is answered, up to this many times itself.
 _MOST_PATIENCE = 8.0
-#: Wait before a request is repeated which the board said it is busy with. Long, because input
-#: that arrives during a run costs the board instructions, which would be counted.
+#: Waits before a run is repeated: until the board says that it has begun, then until it ends. Long,
+#: because input that arrives during a run costs the board instructions, which would be counted.
+_RUN_RETRY_S = 1.0
 _BUSY_RETRY_S = 30.0
 #: No line that is slower is expected: 9600 baud.
 _SLOWEST_BYTES_PER_S = 960
@@ -139,6 +140,7 @@ class Client:
         build_id: str | None = None,
         timeout_s: float = 5.0,
         run_timeout_s: float = 60.0,
+        run_retry_s: float = _RUN_RETRY_S,
         busy_retry_s: float = _BUSY_RETRY_S,
         on_log: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -146,6 +148,7 @@ class Client:
         self.timeout_s = timeout_s
         #: Longest silence during a run: one inference has to fit, repetitions report progress.
         self.run_timeout_s = run_timeout_s
+        self.run_retry_s = run_retry_s
         self.busy_retry_s = busy_retry_s
         self.on_log = on_log
         #: Requests sent, and how many of them were repetitions.
@@ -448,7 +451,7 @@ class Client:
         frame = self._frame(command, protocol.REQUESTS[command].build(fields))
         self._send(frame)
         now = time.monotonic()
-        retry_s = _RETRY_S
+        retry_s = self.run_retry_s
         retry_at, deadline = now + retry_s, now + self.timeout_s
         waited_since = now
         while True:

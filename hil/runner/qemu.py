@@ -71,7 +71,9 @@ def start(board: Board, firmware: Firmware) -> Iterator[QemuBoard]:
         command = [
             *(_PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
             *("-kernel", str(firmware.elf)),
-            *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=off"),
+            # Between requests the firmware sleeps; with sleep=off QEMU would rush through that time
+            # instead of sleeping too, from one timer interrupt to the next.
+            *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
             # The UART's bytes come one by one; with Nagle's algorithm each answer would wait 40 ms
             # for the acknowledgement of its first byte.
             *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=on,nodelay=on"),

@@ -45,6 +45,8 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
     return size;
 }
 
+void hil_uart_wait(void) { hil_ring_wait(&received); }
+
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
         while ((STATE & STATE_TX_FULL) != 0) {

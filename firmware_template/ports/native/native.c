@@ -23,7 +23,7 @@
 /* Hands the line over to the process that a reset starts: "master,slave". */
 #define LINE_VARIABLE "HIL_NATIVE_LINE"
 
-enum { IDLE_WAIT_MS = 5, NS_PER_S = 1000000000 };
+enum { NS_PER_S = 1000000000 };
 
 static struct {
     int master;
@@ -79,6 +79,7 @@ static _Noreturn void report(const struct hil_fault *fault) {
     hil_rpc_fault(fault);
     for (;;) {
         hil_rpc_poll();
+        hil_uart_wait();
     }
 }
 
@@ -141,11 +142,11 @@ static void wait_for(short events, int timeout_ms) {
 }
 
 size_t hil_uart_read(uint8_t *data, size_t max) {
-    /* One look at both files a call; the wait keeps an idle firmware from using a processor. */
-    wait_for(POLLIN, IDLE_WAIT_MS);
     const ssize_t size = read(line.master, data, max);
     return size > 0 ? (size_t)size : 0;
 }
+
+void hil_uart_wait(void) { wait_for(POLLIN, -1); }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     while (size > 0) {

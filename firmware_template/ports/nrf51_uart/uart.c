@@ -60,6 +60,8 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
     return size;
 }
 
+void hil_uart_wait(void) { hil_ring_wait(&received); }
+
 void hil_uart_flush(void) {
     if (is_sending != 0) {
         while (EVENTS_TXDRDY == 0) {
