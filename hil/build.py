@@ -47,6 +47,7 @@ _ENTRIES = (
     "src",
     "CMakeLists.txt",
     "CMakePresets.json",
+    "README.md",
     "generated",
 )
 _FIRST_ERRORS = 5

@@ -133,7 +133,8 @@ def fit_error(modules: Sequence[Module], board: Board, demands: Sequence[Demand]
     if short == {"stack"}:
         hint = f"raise stack_bytes in {board.path}"
     else:
-        hint = "take a smaller model, or a board with more memory (hil boards lists them)"
+        smaller = "compile with --optimize size, " if "flash" in short else ""
+        hint = f"{smaller}take a smaller model, or a board with more memory (see hil boards)"
     return FitError("\n".join(lines), hint)
 
 

@@ -100,7 +100,7 @@ def linker_script(board: Board, workspace_region: MemoryRegion) -> str:
 def _template_files(board: Board) -> dict[str, bytes]:
     template = data_dir("firmware_template")
     used = [template / "ports" / port.name for port in board.ports]
-    paths: list[Path] = [template / "CMakeLists.txt"]
+    paths: list[Path] = [template / "CMakeLists.txt", template / "README.md"]
     for folder in (template / "cmake", template / "include", template / "src", *used):
         paths += sorted(folder.glob("*.[ch]")) + sorted(folder.glob("*.cmake"))
     return {path.relative_to(template).as_posix(): path.read_bytes() for path in paths}

@@ -170,6 +170,19 @@ def test_counts_are_exact_and_repeat(name: str) -> None:
     assert min(counts[300]) - min(counts[200]) == min(counts[200]) - min(counts[100])
 
 
+@pytest.mark.parametrize("cpu", ["cortex-m3", "cortex-m4"])
+def test_clock_runs_at_the_described_rate(cpu: str) -> None:
+    """The same code is as many instructions on every board, so their clocks are what they say."""
+    counts = {}
+    for board in map(load_board, EMULATED):
+        if board.cpu.name == cpu:
+            with opened(board) as device:
+                device["loop"].set_input(0, np.array([5000, 0, 0, 0], np.int32))
+                counts[board.name] = device.count(device["loop"].run().ticks)
+    assert len(counts) >= 2
+    assert len(set(counts.values())) == 1, counts
+
+
 @pytest.mark.parametrize("name", EMULATED)
 def test_faults_are_reported_and_survived(name: str) -> None:
     board = load_board(name)
