@@ -1,9 +1,10 @@
-"""The finder of the test models: an absent file fails the test that needs it, with instructions."""
+"""The finder of the test models: what is absent is never silent, and says how to get it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import models
 import numpy as np
 import pytest
 from models import FLOAT_MODELS, INT8_MODELS, model_path, samples
@@ -14,6 +15,15 @@ def test_absent_model_fails_and_says_where_to_get_it(
 ) -> None:
     monkeypatch.setenv("HIL_MODELS", str(tmp_path))
     with pytest.raises(pytest.fail.Exception, match=r"mlcommons/tiny.*HIL_MODELS"):
+        model_path("kws")
+
+
+def test_without_any_models_a_test_is_skipped_and_says_where_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HIL_MODELS", raising=False)
+    monkeypatch.setattr(models, "models_dir", lambda: tmp_path / "absent")
+    with pytest.raises(pytest.skip.Exception, match=r"mlcommons/tiny.*HIL_MODELS"):
         model_path("kws")
 
 
