@@ -1,9 +1,9 @@
 """The MLPerf Tiny models and real inputs for them, found once for all tests.
 
 They are not part of this repository: the folder is named by the environment variable
-``HIL_MODELS``, or is ``models`` in a folder ``shared`` beside the checkout. Where neither is there, a
-test that needs a model is skipped and says how to get it; where the folder is there or was named,
-a file that it lacks is a failure.
+``HIL_MODELS``, or is ``models`` in a folder ``shared`` beside the checkout. Where neither is there,
+a test that needs a model is skipped and says how to get it; where the folder is there or was
+named, a file that it lacks is a failure.
 """
 
 from __future__ import annotations
