@@ -36,6 +36,8 @@ _MOST_PATIENCE = 8.0
 #: because input that arrives during a run costs the board instructions, which would be counted.
 _RUN_RETRY_S = 1.0
 _BUSY_RETRY_S = 30.0
+#: Header, checksum, delimiters, COBS's first byte and a rest.
+_FRAME_EXTRA = 16
 #: No line that is slower is expected: 9600 baud.
 _SLOWEST_BYTES_PER_S = 960
 
@@ -114,10 +116,9 @@ class _Job:
 
     @property
     def cost(self) -> int:
-        return len(self.payload) + self.reply_bytes + 2 * _FRAME_EXTRA
-
-
-_FRAME_EXTRA = 16  # header, checksum, delimiters, COBS: about
+        """Bytes on the line, both ways."""
+        size = len(self.payload) + self.reply_bytes
+        return size + size // 254 + 2 * _FRAME_EXTRA
 
 
 @dataclass

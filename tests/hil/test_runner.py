@@ -163,6 +163,18 @@ def client_of_shared(firmware: Firmware) -> Iterator[Client]:
             yield Client(link, timeout_s=30)
 
 
+@pytest.mark.parametrize("board", RUNNERS.values(), ids=RUNNERS)
+def test_an_idle_board_takes_no_processor_time(board: str) -> None:
+    """So that boards may stay open while others work."""
+    with client_of(firmware_of(board)) as (client, pid):
+        client.echo(b"x")
+        before = psutil.Process(pid).cpu_times()
+        time.sleep(0.5)
+        after = psutil.Process(pid).cpu_times()
+        assert after.user + after.system - before.user - before.system < 0.1
+        assert client.echo(b"awake") == b"awake"
+
+
 def test_a_second_session_on_the_same_emulator() -> None:
     firmware = firmware_of("mps2-an386")
     with start(firmware.board, firmware) as running:
