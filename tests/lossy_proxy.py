@@ -74,9 +74,9 @@ class Proxy:
 
     def _forward(self, connection: socket.socket, line: int) -> None:
         while not self._stop.is_set():
-            ready, _, _ = select.select([connection, line], [], [], 0.05)
+            ready, _, _ = select.select([connection.fileno(), line], [], [], 0.05)
             try:
-                if connection in ready:
+                if connection.fileno() in ready:
                     data = connection.recv(65536)
                     if not data:
                         return

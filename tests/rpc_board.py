@@ -29,10 +29,9 @@ def compile_program(
     template = data_dir("firmware_template")
     paths = [p if (p := SOURCES / name).is_file() else template / "src" / name for name in names]
     macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
+    includes = [f"-I{SOURCES}", f"-I{template / 'include'}"]
     subprocess.run(
-        ["gcc", *_FLAGS, *macros, f"-I{SOURCES}", f"-I{template / 'include'}", *paths]
-        + ["-o", output],
-        check=True,
+        ["gcc", *_FLAGS, *macros, *includes, *map(str, paths), "-o", str(output)], check=True
     )
     return Path(output)
 

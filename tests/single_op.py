@@ -82,7 +82,9 @@ def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
 def merged(singles: Sequence[SingleOp]) -> tuple[Graph, dict[str, Array]]:
     """All operators side by side in one graph, and its inputs."""
     tensors: dict[str, Tensor] = {}
-    nodes, values, outputs = [], {}, []
+    nodes: list[Node] = []
+    values: dict[str, Array] = {}
+    outputs: list[str] = []
     for i, single in enumerate(singles):
         for tensor in (*single.ins, *single.outs):
             name = f"op{i}_{tensor.name}"
