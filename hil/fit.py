@@ -133,7 +133,9 @@ def fit_error(modules: Sequence[Module], board: Board, demands: Sequence[Demand]
     if short == {"stack"}:
         hint = f"raise stack_bytes in {board.path}"
     else:
-        smaller = "compile with --optimize size, " if "flash" in short else ""
+        # A lower bound counts constants, not code, so smaller code cannot mend it.
+        is_code = any(d.resource == "flash" and not d.fits and not d.at_least for d in demands)
+        smaller = "compile with --optimize size, " if is_code else ""
         hint = f"{smaller}take a smaller model, or a board with more memory (see hil boards)"
     return FitError("\n".join(lines), hint)
 
