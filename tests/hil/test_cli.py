@@ -119,7 +119,11 @@ BAD = [
     Bad(f"{VERIFY} --runner renode", 2, "has no runner 'renode'"),
     Bad("build huge.tflite --board lm3s6965evb", 3, "flash"),
     Bad("build tiny.tflite --board mps2-an386 -o .", 2, "holds no firmware project"),
-    Bad("build tiny.tflite --board mps2-an386 -o tiny.tflite/x", 2, "cannot use tiny.tflite"),
+    Bad(
+        "build tiny.tflite --board mps2-an386 -o tiny.tflite/x",
+        2,
+        "tiny.tflite/x/firmware.json: Not a directory",
+    ),
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
     Bad(f"{VERIFY} --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
     Bad("monitor --port /dev/does-not-exist", 4, "/dev/does-not-exist"),
