@@ -87,7 +87,7 @@ def _reference(
         else:
             # One value after another, as the reference adds.
             taps = patches(x, place, 0).transpose(3, 4, 0, 1, 2, 5)
-            total = sum(taps.reshape(-1, *taps.shape[2:]), np.float32(0))
+            total = sum(taps.reshape(-1, *taps.shape[2:]), np.zeros(taps.shape[2:], np.float32))
             pooled = total / inside.astype(np.float32)
     low, high = _clamp(node, out)
     return [np.clip(pooled, low, high).astype(dtype)]
