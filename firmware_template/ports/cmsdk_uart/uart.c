@@ -1,6 +1,5 @@
 #include "hil_core.h"
 #include "hil_port.h"
-#include "hil_ring.h"
 
 #define DATA HIL_REG(HIL_UART_BASE + 0x00)
 #define STATE HIL_REG(HIL_UART_BASE + 0x04)
@@ -17,12 +16,11 @@
 
 _Static_assert(HIL_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast for this UART's clock");
 
-static struct hil_ring received;
-
-static void drain(void) {
+void hil_uart_receive(void) {
+    INTCLEAR = INT_RX;
     while ((STATE & STATE_RX_FULL) != 0) {
         INTCLEAR = INT_RX;
-        hil_ring_put(&received, (uint8_t)DATA);
+        hil_serial_put((uint8_t)DATA);
     }
 }
 
@@ -31,21 +29,6 @@ void hil_uart_init(void) {
     CTRL = CTRL_TX_ENABLE | CTRL_RX_ENABLE | CTRL_RX_INTERRUPT;
     hil_irq_enable(HIL_UART_IRQ);
 }
-
-void hil_uart_handler(void) {
-    INTCLEAR = INT_RX;
-    drain();
-}
-
-size_t hil_uart_read(uint8_t *data, size_t max) {
-    const uint32_t lock = hil_irq_lock();
-    drain();
-    const size_t size = hil_ring_take(&received, data, max);
-    hil_irq_unlock(lock);
-    return size;
-}
-
-void hil_uart_wait(void) { hil_ring_wait(&received); }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {

@@ -16,9 +16,14 @@ void hil_soc_init(void);
 void hil_timer_init(void);
 void hil_timer_handler(void);
 
-/* Role uart. The handler serves interrupt HIL_UART_IRQ. */
+/* Role uart. Interrupt HIL_UART_IRQ, which says that there is something to receive, comes to
+ * hil_serial_handler. */
 void hil_uart_init(void);
-void hil_uart_handler(void);
+/* Acknowledges the interrupt and hands every byte that has arrived to hil_serial_put. Called with
+ * interrupts off. */
+void hil_uart_receive(void);
+void hil_serial_put(uint8_t byte);
+void hil_serial_handler(void);
 /* Returns when the last bit has left the transmitter. */
 void hil_uart_flush(void);
 

@@ -44,7 +44,7 @@ __attribute__((section(".vectors"), used)) static const union {
 #else
     [15].handler = hil_timer_handler,
 #endif
-    [SYSTEM_VECTORS + HIL_UART_IRQ].handler = hil_uart_handler,
+    [SYSTEM_VECTORS + HIL_UART_IRQ].handler = hil_serial_handler,
 };
 #pragma GCC diagnostic pop
 

@@ -1,6 +1,5 @@
 #include "hil_core.h"
 #include "hil_port.h"
-#include "hil_ring.h"
 
 #define UART(offset) HIL_REG(HIL_UART_BASE + (offset))
 #define TASKS_STARTRX UART(0x000)
@@ -24,13 +23,12 @@
 /* The register is in 2^-32 of 16 MHz, in steps of 2^12. */
 #define BAUD_STEPS (((uint64_t)HIL_UART_BAUD << 32) / 16000000 + 0x800)
 
-static struct hil_ring received;
 static uint8_t is_sending;
 
-static void drain(void) {
+void hil_uart_receive(void) {
     while (EVENTS_RXDRDY != 0) {
         EVENTS_RXDRDY = 0;
-        hil_ring_put(&received, (uint8_t)RXD);
+        hil_serial_put((uint8_t)RXD);
     }
 }
 
@@ -49,18 +47,6 @@ void hil_uart_init(void) {
     TASKS_STARTRX = 1;
     hil_irq_enable(HIL_UART_IRQ);
 }
-
-void hil_uart_handler(void) { drain(); }
-
-size_t hil_uart_read(uint8_t *data, size_t max) {
-    const uint32_t lock = hil_irq_lock();
-    drain();
-    const size_t size = hil_ring_take(&received, data, max);
-    hil_irq_unlock(lock);
-    return size;
-}
-
-void hil_uart_wait(void) { hil_ring_wait(&received); }
 
 void hil_uart_flush(void) {
     if (is_sending != 0) {

@@ -1,6 +1,5 @@
 #include "hil_core.h"
 #include "hil_port.h"
-#include "hil_ring.h"
 
 #define DR HIL_REG(HIL_UART_BASE + 0x00)
 #define FR HIL_REG(HIL_UART_BASE + 0x18)
@@ -21,11 +20,10 @@
 /* Divider in 64ths: clock / (16 * baud) * 64, rounded. */
 #define DIVIDER_64 ((HIL_CLOCK_HZ * 8ULL / HIL_UART_BAUD + 1) / 2)
 
-static struct hil_ring received;
-
-static void drain(void) {
+void hil_uart_receive(void) {
+    ICR = INT_RX_AND_TIMEOUT;
     while ((FR & FR_RX_EMPTY) == 0) {
-        hil_ring_put(&received, (uint8_t)DR);
+        hil_serial_put((uint8_t)DR);
     }
 }
 
@@ -38,21 +36,6 @@ void hil_uart_init(void) {
     IMSC = INT_RX_AND_TIMEOUT;
     hil_irq_enable(HIL_UART_IRQ);
 }
-
-void hil_uart_handler(void) {
-    ICR = INT_RX_AND_TIMEOUT;
-    drain();
-}
-
-size_t hil_uart_read(uint8_t *data, size_t max) {
-    const uint32_t lock = hil_irq_lock();
-    drain();
-    const size_t size = hil_ring_take(&received, data, max);
-    hil_irq_unlock(lock);
-    return size;
-}
-
-void hil_uart_wait(void) { hil_ring_wait(&received); }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {

@@ -1,6 +1,5 @@
 #include "hil_core.h"
 #include "hil_port.h"
-#include "hil_ring.h"
 
 #define SR HIL_REG(HIL_UART_BASE + 0x00)
 #define DR HIL_REG(HIL_UART_BASE + 0x04)
@@ -18,12 +17,10 @@
 
 _Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast for its bus clock");
 
-static struct hil_ring received;
-
-static void drain(void) {
+void hil_uart_receive(void) {
     /* Reading DR after SR also clears an overrun, which raises the same interrupt. */
     while ((SR & (SR_RXNE | SR_ORE)) != 0) {
-        hil_ring_put(&received, (uint8_t)DR);
+        hil_serial_put((uint8_t)DR);
     }
 }
 
@@ -32,18 +29,6 @@ void hil_uart_init(void) {
     CR1 = CR1_UE | CR1_TE | CR1_RE | CR1_RXNEIE;
     hil_irq_enable(HIL_UART_IRQ);
 }
-
-void hil_uart_handler(void) { drain(); }
-
-size_t hil_uart_read(uint8_t *data, size_t max) {
-    const uint32_t lock = hil_irq_lock();
-    drain();
-    const size_t size = hil_ring_take(&received, data, max);
-    hil_irq_unlock(lock);
-    return size;
-}
-
-void hil_uart_wait(void) { hil_ring_wait(&received); }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
