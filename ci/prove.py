@@ -243,6 +243,8 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "prove.json")
     args = parser.parse_args()
+    if not models.models_dir().is_dir():
+        parser.error(f"no models in {models.models_dir()}: {models.HOW_TO_GET}")
 
     results = Results(args.output, args.fresh)
     small = tuple(board for _, board in (*SMALL_RUNS, *SMALL_REFUSALS))

@@ -36,7 +36,7 @@ FLOAT_MODELS = ("ad_float", "kws_float", "ic_float", "vww_float")
 #: Frames of the log-mel spectrogram that make up one input of the anomaly detector.
 _AD_WINDOW_FRAMES = 5
 
-_HOW_TO_GET = (
+HOW_TO_GET = (
     "copy the trained models of https://github.com/mlcommons/tiny (revision 1afd2c9, "
     "benchmark/training/*/trained_models) into one folder, the sample inputs into samples/ below "
     "it, and name the folder in the environment variable HIL_MODELS"
@@ -52,8 +52,8 @@ def models_dir() -> Path:
 def _existing(path: Path) -> Path:
     if not path.is_file():
         if not models_dir().exists() and "HIL_MODELS" not in os.environ:
-            pytest.skip(f"no MLPerf Tiny models: {_HOW_TO_GET}")
-        pytest.fail(f"the test needs {path}, which does not exist: {_HOW_TO_GET}", pytrace=False)
+            pytest.skip(f"no MLPerf Tiny models: {HOW_TO_GET}")
+        pytest.fail(f"the test needs {path}, which does not exist: {HOW_TO_GET}", pytrace=False)
     return path
 
 
