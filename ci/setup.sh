@@ -2,7 +2,7 @@
 # Makes a checkout ready: system packages where some are missing, and the virtual environment .venv
 # with the project installed editable. Does nothing, quickly, when everything is there.
 #
-#   PYTHON=python3.12 ci/setup.sh    choose the interpreter (3.10 to 3.12)
+#   PYTHON=python3.12 ci/setup.sh    choose the interpreter (3.10 or later)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,8 +43,10 @@ try() {
 
 version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 
+# The reference interpreter, ai-edge-litert 1.2.0, exists for Python 3.10 to 3.12: one of these if
+# there is one, else any later one.
 choose_python() {
-    local candidate version seen="" candidates=(python3 python3.12 python3.11 python3.10)
+    local candidate version seen="" later="" candidates=(python3 python3.12 python3.11 python3.10)
     [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
     for candidate in "${candidates[@]}"; do
         version=$(version_of "$candidate") || continue
@@ -53,12 +55,13 @@ choose_python() {
                 python=$candidate python_version=$version
                 return
                 ;;
+            3.1[3-9] | 3.[2-9][0-9]) later=${later:-$candidate} ;;
         esac
         seen="${seen:+$seen,} $candidate is $version"
     done
-    fail "no Python from 3.10 to 3.12 found:${seen:- tried ${candidates[*]}}" \
-        "the reference interpreter, ai-edge-litert 1.2.0, exists for these versions only; install" \
-        "one and say 'make PYTHON=/path/to/python3.12 ...'"
+    [ -n "$later" ] || fail "no Python 3.10 or later found:${seen:- tried ${candidates[*]}}" \
+        "install one and say 'make PYTHON=/path/to/python3 ...'"
+    python=$later python_version=$(version_of "$later")
 }
 
 # --- system packages --------------------------------------------------------------------------
@@ -71,12 +74,13 @@ has_venv() { [ -x "$VENV/bin/python" ] || "$python" -c 'import ensurepip, venv' 
 find_missing() {
     needed=() optional=()
     has gcc || needed+=(gcc)
+    has g++ || needed+=(g++)
     { has gcc && has_libc_headers; } || needed+=(libc6-dev)
     has arm-none-eabi-gcc || needed+=(gcc-arm-none-eabi)
     has_newlib || needed+=(libnewlib-arm-none-eabi)
     has qemu-system-arm || needed+=(qemu-system-arm)
+    has clang || needed+=(clang)
     has_venv || needed+=("python$python_version-venv")
-    has clang || optional+=(clang)
     has cppcheck || optional+=(cppcheck)
     has gdb-multiarch || optional+=(gdb-multiarch)
 }
@@ -95,7 +99,7 @@ can_use_apt() { has apt-get && { [ "$(id -u)" = 0 ] || { has sudo && { [ -t 0 ] 
 
 apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
-        -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 install "$@" >&2
+        -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 install --no-install-recommends "$@" >&2
 }
 
 # The package lists of a fresh machine are empty or old: bring them only where that matters.
@@ -120,8 +124,8 @@ install_packages() {
     if [ ${#needed[@]} -gt 0 ]; then
         fail "these system packages are missing and could not be installed: ${needed[*]}" \
             "the names are Debian's and Ubuntu's ('sudo apt-get install ${needed[*]} ${optional[*]}');" \
-            "elsewhere install what brings gcc with its C library, arm-none-eabi-gcc with newlib," \
-            "qemu-system-arm and Python's venv module, then run this again"
+            "elsewhere install what brings gcc and g++ with the C library, arm-none-eabi-gcc with" \
+            "newlib, qemu-system-arm, clang and Python's venv module, then run this again"
     fi
     [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check' or debugging may ask for them"
 }
@@ -179,6 +183,11 @@ update_venv() {
             "remove $VENV if it is not writable, or install python$python_version-venv"
     fi
     say "installing the project and its Python packages into $VENV"
+    case $python_version in
+        3.10 | 3.11 | 3.12) ;;
+        *) say "the reference 'tflm' (ai-edge-litert 1.2.0) does not exist for Python" \
+            "$python_version: comparisons use this project's own interpreter instead" ;;
+    esac
     # A damaged environment fails for ever: start once from nothing before giving up.
     try "$ATTEMPTS" install_project || { make_venv && install_project; } || {
         tail -n 40 "$pip_log" >&2

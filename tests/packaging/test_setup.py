@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 REAL_COMMANDS = ["bash", "cat", "chmod", "cksum", "cp", "dirname", "env", "grep", "head", "mkdir"]
 REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
-TOOLS = ["gcc", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch"]
+TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch"]
 
 # A Python whose venv module makes copies of it and whose pip does as the test says: each line of
 # the file `pip` is the message of an installation that fails.
@@ -184,7 +184,7 @@ def test_old_package_lists_are_brought_up_to_date(machine: Machine) -> None:
     (machine.folder / "apt").write_text("fail\n" * 2)
     assert machine.setup().returncode == 0
     assert machine.count("update") == 2
-    assert machine.count("install qemu-system-arm") == 3
+    assert machine.count("qemu-system-arm") == 3
 
 
 def test_package_that_the_distribution_lacks_keeps_no_other_away(machine: Machine) -> None:
@@ -197,12 +197,12 @@ def test_package_that_the_distribution_lacks_keeps_no_other_away(machine: Machin
 
 
 def test_optional_packages_are_asked_for_once(machine: Machine) -> None:
-    machine.remove("clang", "cppcheck")
+    machine.remove("gdb-multiarch", "cppcheck")
     machine.put("apt-get", APT)
     (machine.folder / "apt").write_text("fail\n" * 9)
     done = machine.setup()
     assert done.returncode == 0
-    assert "going on without clang cppcheck" in done.stderr
+    assert "going on without cppcheck gdb-multiarch" in done.stderr
     assert machine.setup().returncode == 0
     assert machine.count("apt-get") == 0
 
@@ -225,11 +225,21 @@ def test_failure_that_no_retry_helps_starts_anew_once_and_shows_why(machine: Mac
     assert machine.setup().returncode == 0
 
 
-@pytest.mark.parametrize("version", ["3.9", "3.13", "2.7"])
+@pytest.mark.parametrize("version", ["3.9", "2.7"])
 def test_python_that_will_not_do_is_refused(machine: Machine, version: str) -> None:
     done = machine.setup(VERSION=version)
     assert done.returncode == 1
     assert f"python3 is {version}" in done.stderr
+
+
+def test_python_that_the_reference_lacks_will_do_where_there_is_no_other(machine: Machine) -> None:
+    done = machine.setup(VERSION="3.14")
+    assert done.returncode == 0
+    assert "does not exist for Python 3.14" in done.stderr
+    (machine.bin / "python3.12").write_text(PYTHON.replace("${VERSION:-3.11}", "3.12"))
+    (machine.bin / "python3.12").chmod(0o755)
+    done = machine.setup(VERSION="3.14")
+    assert "with python3.12 (3.12)" in done.stderr
 
 
 def test_environment_of_another_python_is_made_anew(machine: Machine) -> None:
