@@ -148,7 +148,9 @@ def _tflm(graph: Graph, model: bytes | None) -> Reference:
     for package, version in wanted.items():
         if installed[package] == version:
             return _TfliteRuntime("tflm", package, version, graph, model)
-    raise _unavailable("tflm", "ai-edge-litert 1.2.0", installed, "ai-edge-litert==1.2.0")
+    raise _unavailable(
+        "tflm", "ai-edge-litert 1.2.0 (Python 3.10 to 3.12)", installed, "ai-edge-litert==1.2.0"
+    )
 
 
 def _litert(graph: Graph, model: bytes | None) -> Reference:

@@ -19,12 +19,11 @@ import hilc
 from hil.bench import bench
 from hil.board import load_board
 from hil.console import table
+from hil.oracle import reference_of
 from hil.render import bench_text
 from hilc.errors import HilError
-from hilc.importer import load_model
 from hilc.ir import Array
 from hilc.library import Module, TensorInfo
-from hilc.references import get_reference
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE / "digits.tflite"
@@ -60,9 +59,10 @@ def main() -> int:
         seconds = time.monotonic() - start
         report = bench(device, module)
 
-    reference = get_reference("tflm", load_model(MODEL), MODEL.read_bytes())
+    reference = reference_of(library, module)
+    samples = [{"image": image[np.newaxis]} for image in images]
     name = module.outputs[0].name
-    expected = [reference.run_all({"image": image[np.newaxis]})[name] for image in images]
+    expected = [reference.values(index, sample)[name] for index, sample in enumerate(samples)]
     equal = sum(map(np.array_equal, answers, expected))
     right = sum(
         int(np.argmax(answer)) == label for answer, label in zip(answers, labels, strict=True)

@@ -60,7 +60,7 @@ def verified(board_name: str, *names: str, count: int, per_layer: bool) -> list[
             verify(
                 device[name],
                 inputs(name, library.modules[0], count),
-                reference_of(library, library.modules[0], "tflm"),
+                reference_of(library, library.modules[0]),
                 board=board_name,
                 per_layer=per_layer,
             )

@@ -11,6 +11,7 @@ import flatbuffers
 import numpy as np
 import pytest
 import tflite
+import tflm
 from models import model_path
 from tflite_builder import ModelBuilder
 
@@ -18,7 +19,6 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.importer import load_model
 from hilc.importer.tflite import import_graph, tensor_names, with_float_weights
 from hilc.interpreter import run
-from hilc.references import get_reference
 
 _Q: dict[str, Any] = {"dtype": "int8", "scale": 0.5, "zero_point": 1}
 _CONV = {"stride_h": 2, "stride_w": 3, "dilation_h": 1, "dilation_w": 1, "padding": "VALID"}
@@ -263,7 +263,7 @@ def test_dynamic_range_weights_are_dequantised(per_channel: bool, shared: bool) 
     assert (weights.dtype, weights.quant) == ("float32", None)
     np.testing.assert_array_equal(weights.data, raw * scale)
     x = np.random.default_rng(8).standard_normal((2, 6)).astype(np.float32)
-    reference = get_reference("tflm", graph, data).run_all({"x": x})
+    reference = tflm.reference(graph, data).run_all({"x": x})
     for name, value in run(graph, {"x": x}).items():
         np.testing.assert_allclose(value, reference[name], rtol=1e-6, atol=1e-6)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
+import tflm
 from linear_layers import Layer, make_layer, random_layer
 
 from hilc.cpu import get_cpu
@@ -20,10 +20,7 @@ OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def litert(layer: Layer) -> Array:
-    interpreter = Interpreter(
-        model_content=layer.tflite(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
+    interpreter = tflm.interpreter(layer.tflite())
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], layer.x)
     interpreter.invoke()
     result: Array = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])

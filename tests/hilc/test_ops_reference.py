@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
+import tflm
 from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
 from hilc.errors import UnsupportedError
@@ -27,10 +27,7 @@ def generator(*seed: str) -> np.random.Generator:
 
 
 def litert(single: SingleOp) -> list[Array]:
-    interpreter = Interpreter(
-        model_content=single.tflite(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-    )
-    interpreter.allocate_tensors()
+    interpreter = tflm.interpreter(single.tflite())
     places = {d["name"]: d["index"] for d in interpreter.get_tensor_details()}
     for tensor, value in zip(single.ins, single.values, strict=True):
         if tensor.data is None:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tflm
 from models import INT8_MODELS, model_path, samples
 
 from hilc.importer import load_model
 from hilc.interpreter import run_all
 from hilc.ir import Array
 from hilc.passes import run_passes
-from hilc.references import get_reference
 
 _GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tflm.json"
 _SAMPLES, _SEED = 3, 5
@@ -35,7 +35,7 @@ def _digest(array: Array) -> str:
 def _record(short_name: str) -> dict[str, Any]:
     path = model_path(short_name)
     graph = run_passes(load_model(path))
-    reference = get_reference("tflm", graph, path.read_bytes())
+    reference = tflm.reference(graph, path.read_bytes())
     return {
         "reference": reference.description,
         "model_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),

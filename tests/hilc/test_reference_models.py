@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tflm
 from models import FLOAT_MODELS, INT8_MODELS, model_path, samples
 from small_models import SMALL_MODELS
 
 from hilc.importer import load_model
 from hilc.interpreter import run_all
 from hilc.passes import run_passes
-from hilc.references import get_reference
 
 _RELATIVE_TOLERANCE = 1e-5
 
@@ -19,7 +19,7 @@ _RELATIVE_TOLERANCE = 1e-5
 def test_every_tensor_of_an_int8_model_is_byte_exact(short_name: str) -> None:
     path = model_path(short_name)
     graph = run_passes(load_model(path))
-    reference = get_reference("tflm", graph, path.read_bytes())
+    reference = tflm.reference(graph, path.read_bytes())
     for x in samples(short_name, 6, seed=1):
         inputs = {graph.inputs[0]: x}
         computed, expected = run_all(graph, inputs), reference.run_all(inputs)
@@ -32,7 +32,7 @@ def test_every_tensor_of_an_int8_model_is_byte_exact(short_name: str) -> None:
 def test_every_tensor_of_a_float_model_is_close(short_name: str) -> None:
     path = model_path(short_name)
     graph = run_passes(load_model(path))
-    reference = get_reference("tflm", graph, path.read_bytes())
+    reference = tflm.reference(graph, path.read_bytes())
     for x in samples(short_name, 4, seed=2):
         inputs = {graph.inputs[0]: x}
         computed, expected = run_all(graph, inputs), reference.run_all(inputs)
@@ -51,7 +51,7 @@ def test_every_tensor_of_a_float_model_is_close(short_name: str) -> None:
 def test_small_models_after_all_passes(name: str) -> None:
     data = SMALL_MODELS[name]()
     graph = run_passes(load_model(data))
-    reference = get_reference("tflm", graph, data)
+    reference = tflm.reference(graph, data)
     rng = np.random.default_rng(3)
     for _ in range(20):
         inputs = {
@@ -71,7 +71,7 @@ def test_inputs_are_not_degenerate() -> None:
     for short_name in INT8_MODELS:
         path = model_path(short_name)
         graph = load_model(path)
-        reference = get_reference("tflm", graph, path.read_bytes())
+        reference = tflm.reference(graph, path.read_bytes())
         # Softmax saturates on random inputs: judge what goes into it.
         name = graph.nodes[-1].name
         if graph.nodes[-1].op == "SOFTMAX":

@@ -6,6 +6,7 @@ import importlib.metadata
 
 import numpy as np
 import pytest
+import tflm
 from tflite_builder import ModelBuilder
 
 from hilc import interpreter, references
@@ -35,7 +36,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
 def test_tflm_reads_every_computed_tensor_by_the_graph_s_name() -> None:
     data = _model()
     graph = load_model(data)
-    reference = get_reference("tflm", graph, data)
+    reference = tflm.reference(graph, data)
     assert reference.name == "tflm"
     assert reference.description == "tflm: ai-edge-litert 1.2.0, BUILTIN_REF"
     x = np.array([[-128, 0, 1, 127]], np.int8)
@@ -47,7 +48,7 @@ def test_tflm_reads_every_computed_tensor_by_the_graph_s_name() -> None:
 
 def test_results_survive_the_next_run() -> None:
     data = _model()
-    reference = get_reference("tflm", load_model(data), data)
+    reference = tflm.reference(load_model(data), data)
     first = reference.run_all({"x": np.full((1, 4), 3, np.int8)})["y"]
     kept = first.copy()
     reference.run_all({"x": np.full((1, 4), -50, np.int8)})
@@ -72,6 +73,7 @@ def test_unknown_reference_lists_the_known() -> None:
         assert name in caught.value.hint
 
 
+@tflm.needs_tflm
 def test_tflm_without_a_file() -> None:
     with pytest.raises(InputError, match="runs the model's file, but there is none"):
         get_reference("tflm", load_model(_model()), None)
@@ -131,7 +133,7 @@ def test_which_package_serves_a_reference(
     assert loaded == [package]
 
 
-@pytest.mark.parametrize("name", ["tflm", "hilc"])
+@pytest.mark.parametrize("name", [pytest.param("tflm", marks=tflm.needs_tflm), "hilc"])
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

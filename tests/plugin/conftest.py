@@ -3,5 +3,3 @@
 # pytester forgets what an inner run imported; what is there before is imported only once.
 import hil.doctor
 import hil.session  # noqa: F401
-
-pytest_plugins = ["pytester"]
