@@ -354,8 +354,9 @@ class _Replay:
     def _cut(self, place: Place, nbytes: int, what: str) -> npt.NDArray[np.int32]:
         """The owners of the bytes at ``place``."""
         if place.kind != "pool":
-            new = np.full(nbytes, self._NOBODY, np.int32)
-            return self._buffers.setdefault(place, new)[:nbytes]
+            if place not in self._buffers:
+                self._buffers[place] = np.full(nbytes, self._NOBODY, np.int32)
+            return self._buffers[place][:nbytes]
         if place.value % ALIGNMENT or not 0 <= place.value <= self._pool.size - nbytes:
             raise PlanError(f"{what} ({nbytes} bytes) lies at {place.value} of {self._pool.size}")
         return self._pool[place.value : place.value + nbytes]

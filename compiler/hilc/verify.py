@@ -13,7 +13,7 @@ from hilc.ops import OPS
 from hilc.ops.opdef import Signature
 
 #: The memory map of a Cortex-M has 512 MB for on-chip RAM; a tensor beyond that is a damaged shape.
-MAX_TENSOR_BYTES = 1 << 29
+MAX_TENSOR_BYTES = 1 << 26
 
 #: Types whose numbers mean nothing without a scale.
 _QUANTIZED = ("int8",)
@@ -120,7 +120,7 @@ def _check_tensor(tensor: Tensor) -> None:
     if tensor.nbytes > MAX_TENSOR_BYTES:
         raise ModelError(
             f"tensor {tensor.name!r} with shape {list(tensor.shape)} takes {tensor.nbytes} bytes, "
-            f"more than the {MAX_TENSOR_BYTES} that a microcontroller can address"
+            f"more than the {MAX_TENSOR_BYTES} that may ever fit a microcontroller"
         )
     quant = tensor.quant
     if quant is None:
