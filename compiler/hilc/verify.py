@@ -12,7 +12,7 @@ from hilc.ir import Graph, Node, Tensor
 from hilc.ops import OPS
 from hilc.ops.opdef import Signature
 
-#: The memory map of a Cortex-M has 512 MB for on-chip RAM; a tensor beyond that is a damaged shape.
+#: No microcontroller has as much RAM: a tensor beyond that is a damaged shape.
 MAX_TENSOR_BYTES = 1 << 26
 
 #: Types whose numbers mean nothing without a scale.
