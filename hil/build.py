@@ -312,7 +312,8 @@ def _tool_folders() -> list[str]:
     for package, attribute in (("cmake", "CMAKE_BIN_DIR"), ("ninja", "BIN_DIR")):
         with suppress(ImportError):
             folders.append(str(getattr(import_module(package), attribute)))
-    return folders
+    # An empty one, for a package that does not find its program, would be the working folder.
+    return [folder for folder in folders if folder]
 
 
 # -- sizes -------------------------------------------------------------------------------------
