@@ -296,9 +296,10 @@ def test_sizes_of_each_model() -> None:
     # The linker keeps a text that both have, such as a tensor's name, with the first.
     assert 950 < models["table"].constants_bytes - models["plain"].constants_bytes <= 1000
     assert models["libm"].flash_bytes - models["plain"].flash_bytes > 300
-    # The models and the bare firmware make the whole; the model table is all that grows beside.
+    # The models and the bare firmware make the whole: the model table grows beside them, and of the
+    # texts that several objects have some linkers keep one but show the size of each.
     added = sum(model.flash_bytes for model in models.values())
-    assert 0 <= firmware.sizes.flash_bytes - empty.flash_bytes - added < 64
+    assert -96 < firmware.sizes.flash_bytes - empty.flash_bytes - added < 64
 
 
 # -- fit ---------------------------------------------------------------------------------------
