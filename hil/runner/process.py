@@ -85,7 +85,8 @@ class ChildProcess:
     def _last_words(self) -> str:
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - 4096))
         text = self._stderr.read().decode("utf-8", "replace")
-        lines = [line.strip() for line in text.splitlines() if ": warning: " not in line]
+        remarks = (": warning: ", ": info: ")
+        lines = [line.strip() for line in text.splitlines() if not any(r in line for r in remarks)]
         return f", saying {lines[-1]!r}" if lines else ""
 
     def stop(self) -> None:
