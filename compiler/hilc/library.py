@@ -394,7 +394,10 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     # A lone surrogate is valid in JSON but has no bytes.
     if isinstance(kind, type) and type(value) is kind and not _has_surrogate(value):
         return value
-    wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+    # In JSON's words for a tuple, and before isinstance, which Pythons answer differently for it.
+    wanted = "list" if origin is tuple else getattr(kind, "__name__", str(kind))
+    if origin is Literal:
+        wanted = "one of " + ", ".join(map(repr, typing.get_args(kind)))
     raise InputError(f"{where} is {json.dumps(value)[:60]}; expected is {wanted}")
 
 
