@@ -32,10 +32,10 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs tests
-	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@command -v cppcheck >/dev/null || { echo 'cppcheck is missing: install the package cppcheck' >&2; exit 1; }
 	@# cppcheck sees one file at a time, so what another file reads counts as unused.
-	cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr \
+	@cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr \
 	    --enable=warning,style,performance,portability --suppress=unusedStructMember \
 	    -I compiler/runtime/include -I firmware_template/include $(C_FILES)
 
