@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -51,6 +52,8 @@ _ENTRIES = (
     "generated",
 )
 _FIRST_ERRORS = 5
+#: A build in the cache that nobody used for so long is removed.
+_KEPT_DAYS = 30
 _ERROR_LINE = re.compile(r"error:|CMake Error|undefined reference|multiple definition|cannot find")
 _STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
 
@@ -131,7 +134,9 @@ def build(
         sizes = _read_result(folder, build_id)
         if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
             sizes = None
-        if sizes is None:
+        if sizes is not None:
+            os.utime(folder / _RESULT)  # used now: see _forget_unused
+        else:
             if output is not None:
                 _check_is_project(folder)
             _clear(folder)
@@ -147,6 +152,8 @@ def build(
             sizes = _measure(folder, board, modules)
             _check_stack(sizes, board, modules)
             _write_result(folder, build_id, sizes)
+            if output is None:
+                _forget_unused()
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
 
 
@@ -188,9 +195,23 @@ def _compiler_version(board: Board) -> str:
     return result.stdout.splitlines()[0]
 
 
+def _forget_unused() -> None:
+    """Removes what nobody built or used for a month, so that nightly runs do not fill the disk."""
+    oldest_s = time.time() - _KEPT_DAYS * 24 * 3600
+    # Another process may do the same, or be faster: what is gone, or in use, is not our concern.
+    for folder in (cache_folder() / "builds").iterdir():
+        with suppress(FileNotFoundError, BlockingIOError), _locked(folder, wait=False):
+            result = folder / _RESULT
+            if (result if result.exists() else folder).stat().st_mtime < oldest_s:
+                shutil.rmtree(folder)
+
+
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of ``folder``; it lies in the cache, since the folder may be cleared."""
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Holds the lock of ``folder``; it lies in the cache, since the folder may be cleared.
+
+    Without ``wait``, a lock that another process holds raises BlockingIOError.
+    """
     name = hashlib.sha256(str(folder).encode()).hexdigest()[:32]
     path = cache_folder() / "locks" / name
     try:
@@ -201,7 +222,7 @@ def _locked(folder: Path) -> Iterator[None]:
             f"the cache folder cannot be written: {error}", "set HIL_CACHE to another folder"
         ) from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 

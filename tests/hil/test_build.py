@@ -108,6 +108,23 @@ def test_second_build_takes_no_time(cache: Path) -> None:
     assert first.folder.is_relative_to(cache)
 
 
+def test_builds_that_nobody_used_for_a_month_are_removed(cache: Path) -> None:
+    board = load_board(BOARD)
+    month_ago_s = time.time() - 31 * 24 * 3600
+    libraries = [tiny_library(f"y[0] = {value};") for value in range(4)]
+    used, unused, locked = (build([library], board).folder for library in libraries[:3])
+    interrupted = cache / "builds" / "interrupted"
+    interrupted.mkdir()
+    os.utime(interrupted, (month_ago_s, month_ago_s))
+    for folder in (used, unused, locked):
+        os.utime(folder / "firmware.json", (month_ago_s, month_ago_s))
+    assert build([libraries[0]], board).folder == used
+    with build_module._locked(locked):
+        new = build([libraries[3]], board).folder
+    assert set((cache / "builds").iterdir()) == {used, locked, new}
+    assert not unused.exists()
+
+
 @pytest.mark.parametrize("change", ["source", "board", "option"])
 def test_what_goes_in_is_in_the_key(change: str) -> None:
     board, library = load_board(BOARD), tiny_library(ADD_ONE)
