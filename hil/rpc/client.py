@@ -132,7 +132,11 @@ class _Flight:
 
 
 class Client:
-    """A session with a firmware; construct it through :func:`connect`."""
+    """A session with the firmware behind ``link``; constructing it shakes hands.
+
+    Raises :class:`~hil.errors.LinkError` when no firmware of this protocol answers in time, or one
+    with another ``build_id`` does.
+    """
 
     def __init__(
         self,
