@@ -53,6 +53,8 @@ class Port:
 
     name: str
     roles: tuple[str, ...]
+    #: Its C files.
+    sources: tuple[str, ...]
     settings: Mapping[str, int]
 
     @property
@@ -423,7 +425,7 @@ def _ports(top: _Table, arch: str) -> tuple[Port, ...]:
             for key, spec in about.get("settings", {}).items()
         }
         table.finish()
-        ports.append(Port(name, tuple(about["provides"]), settings))
+        ports.append(Port(name, tuple(about["provides"]), tuple(about["sources"]), settings))
         provided.update(dict.fromkeys(about["provides"], name))
     return tuple(ports)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from hil.board import Board, MemoryRegion
 from hil.errors import InputError
-from hilc._toml import tomllib
 from hilc.library import Argument, Layer, ModelLibrary, Module, TensorInfo
 from hilc.resources import data_dir
 
@@ -150,11 +149,7 @@ def _c_integer(value: int) -> str:
 
 
 def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
-    template = data_dir("firmware_template")
-    sources: list[str] = []
-    for port in board.ports:
-        about = tomllib.loads((template / "ports" / port.name / "port.toml").read_text("utf-8"))
-        sources += [f"ports/{port.name}/{source}" for source in about["sources"]]
+    sources = [f"ports/{port.name}/{source}" for port in board.ports for source in port.sources]
     lines = [
         _cmake_list("HIL_CPU_FLAGS", board.cpu.cflags),
         _cmake_list("HIL_PORT_SOURCES", sources),
