@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -81,6 +82,11 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     return str(value)
+
+
+def json_number(value: float | int) -> float | int | None:
+    """JSON knows neither NaN nor infinity: null."""
+    return value if math.isfinite(value) else None
 
 
 def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -118,7 +118,10 @@ class Model:
 
 
 class Device:
-    """A connected board; :func:`hil.open` makes one."""
+    """A connected board; :func:`hil.open` makes one.
+
+    ``ticks_are`` says what the ticks of a firmware count that ran already (no ``running``).
+    """
 
     def __init__(
         self,
@@ -126,9 +129,11 @@ class Device:
         libraries: Sequence[ModelLibrary],
         running: Running | None = None,
         firmware: Firmware | None = None,
+        ticks_are: Counter = "cycles",
     ) -> None:
         self._client = client
         self._running = running
+        self._ticks_are = ticks_are
         #: What was built and started; None for a firmware that ran already.
         self.firmware = firmware
         known = {module.name: module for library in libraries for module in library.modules}
@@ -171,7 +176,7 @@ class Device:
     @property
     def counter(self) -> Counter:
         """What :meth:`count` counts."""
-        return self._running.counter if self._running else "cycles"
+        return self._running.counter if self._running else self._ticks_are
 
     @property
     def repeated_requests(self) -> int:

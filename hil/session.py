@@ -12,7 +12,7 @@ from hil.device import Device
 from hil.errors import InputError
 from hil.rpc.client import Client
 from hil.rpc.link import Link
-from hil.runner import Running, start
+from hil.runner import Counter, Running, start
 from hil.sources import CompileOptions, load_library, parse_sources
 from hilc.library import ModelLibrary
 
@@ -51,7 +51,9 @@ def open(
         link = _link(board, running, port)
         stack.callback(link.close)
         client = Client(link, build_id=firmware.build_id if firmware else None)
-        yield Device(client, libraries, running, firmware)
+        # The time base of the native board is this machine's clock.
+        ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
+        yield Device(client, libraries, running, firmware, ticks_are)
 
 
 def _library(model: ModelLibrary | str | Path, board: Board) -> ModelLibrary:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hil.console import json_number
 from hil.samples import Sample
 from hilc.errors import InputError
 from hilc.ir import Array
@@ -63,8 +64,8 @@ class Difference:
         return {
             "sample": self.sample,
             "position": list(self.position),
-            "expected": _json_number(self.expected),
-            "got": _json_number(self.got),
+            "expected": json_number(self.expected),
+            "got": json_number(self.got),
         }
 
 
@@ -87,7 +88,7 @@ class TensorReport:
             "shape": list(self.shape),
             "dtype": self.dtype,
             "mismatches": self.mismatches,
-            "max_abs_diff": _json_number(self.max_abs_diff),
+            "max_abs_diff": json_number(self.max_abs_diff),
         }
 
 
@@ -306,8 +307,3 @@ def _first_difference_json(tensor: TensorReport | None) -> dict[str, Any] | None
     if tensor is None or tensor.first is None:
         return None
     return {"tensor": tensor.name, **tensor.first.json()}
-
-
-def _json_number(value: float | int) -> float | int | None:
-    """JSON knows neither NaN nor infinity: null."""
-    return value if np.isfinite(value) else None

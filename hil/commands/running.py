@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from hil.bench import bench, check_countable
 from hil.board import load_board
 from hil.commands.options import compiled_for, opened
-from hil.console import Console, several, writing
+from hil.console import Console, json_number, several, writing
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
 from hil.render import bench_text, run_text, verify_text
@@ -46,8 +43,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
             counts[module.name] = device.count(model.run().ticks)
             for tensor in module.outputs:
                 outputs[_word(images, module, tensor)] = model.get_output(tensor.name)
-        # The native board's time base is this machine's clock.
-        counter = "nanoseconds" if board.is_host else device.counter
+        counter = device.counter
     if args.output:
         with writing(args.output):
             save_arrays(args.output, outputs)
@@ -60,7 +56,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
                 "name": name,
                 "shape": list(array.shape),
                 "dtype": array.dtype.name,
-                "values": _json_values(array),
+                "values": [json_number(value) for value in array.ravel().tolist()],
             }
             for name, array in outputs.items()
         ],
@@ -88,14 +84,6 @@ def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> di
             raise InputError(f"the input {name!r} is given twice", "give it once")
         given[name] = load_input(word[len(name) + 1 :], tensors[name])
     return given
-
-
-def _json_values(array: Array) -> list[Any]:
-    """The values in C order; what JSON cannot say (NaN, infinity) is null."""
-    values: list[Any] = array.ravel().tolist()
-    if array.dtype.kind != "f":
-        return values
-    return [value if np.isfinite(value) else None for value in values]
 
 
 def verify_command(args: argparse.Namespace, console: Console) -> int:
