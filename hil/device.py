@@ -243,6 +243,7 @@ def _ask_module(client: Client, index: int) -> Module:
         io_bytes=sum(tensor.nbytes for tensor in inputs + outputs),
         constants_bytes=0,
         pools="external",
+        workspace_pools=(),
         io_in_pool=True,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hilc.library import Argument, Layer, ModelLibrary, Module, TensorInfo
+from hilc.library import Argument, Layer, ModelLibrary, Module, Pool, TensorInfo
 
 _WORDS = 4
 
@@ -32,9 +32,9 @@ def tiny_library(
         for label, offset in zip(("x", "y"), places, strict=True)
     ]
     arguments = (
-        (Argument("pool", 0), Argument("pool", 4 * _WORDS))
+        (Argument("pool", 0, (_WORDS,), "int32"), Argument("pool", 4 * _WORDS, (_WORDS,), "int32"))
         if io_in_pool
-        else (Argument("input", 0), Argument("output", 0))
+        else (Argument("input", 0, (_WORDS,), "int32"), Argument("output", 0, (_WORDS,), "int32"))
     )
     layer = Layer(
         name='the only "layer"',
@@ -56,6 +56,7 @@ def tiny_library(
         io_bytes=8 * _WORDS,
         constants_bytes=constants_bytes,
         pools=pools,
+        workspace_pools=(Pool("global_workspace", workspace_bytes, None),),
         io_in_pool=io_in_pool,
     )
     source = _source(symbol, body, globals_, pools, io_in_pool, workspace_bytes)

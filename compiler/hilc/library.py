@@ -59,17 +59,40 @@ class TensorInfo:
     scale: float | None
     zero_point: int | None
     nbytes: int
-    #: Byte offset in the workspace pool; None where the caller provides the buffer.
+    #: Byte offset in the workspace pool ``pool``; None where the caller provides the buffer.
     offset: int | None
+    #: Index of the pool among :attr:`Module.workspace_pools`; 0 where ``offset`` is None.
+    pool: int = 0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Memory that a module works in: one block, planned at compile time."""
+
+    #: C identifier: the field of ``struct <symbol>_workspace_pools`` and the stem of its macro.
+    name: str
+    nbytes: int
+    #: The board's memory region that it shall lie in; None where any will do.
+    region: str | None
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a layer's operator function: a place in the pool or a buffer of the caller."""
+    """An argument of a layer's operator function.
 
-    kind: Literal["pool", "input", "output"]
-    #: Byte offset in the pool, or the index of the model's input or output.
+    ``pool``, ``input`` and ``output`` are tensors, ``constants`` is the external constant pool
+    (all are DLTensors of ``dtype`` and ``shape`` in the packed calling convention), ``device``
+    an opaque context.
+    """
+
+    kind: Literal["pool", "input", "output", "constants", "device"]
+    #: Byte offset in the pool, or the index of the model's input, output or device.
     value: int
+    #: Scratch and the constant pool are uint8; a device has neither shape nor type ("").
+    shape: tuple[int, ...]
+    dtype: str
+    #: Index of the pool among :attr:`Module.workspace_pools`.
+    pool: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,9 +101,11 @@ class Layer:
 
     name: str
     op: str
-    #: C function: ``int32_t function(void *arg, ...)`` returning 0 on success.
+    #: C function, returning 0 on success: ``int32_t function(void *arg, ...)``, or, with the packed
+    #: interface of operators (:attr:`Module.api`), a ``TVMBackendPackedCFunc``.
     function: str
-    #: The tensors that the layer reads, then those that it writes, then its scratch if it has some.
+    #: The tensors that the layer reads, then those that it writes, then its scratch if it has some
+    #: (with workspace calls it allocates that itself), the constant pool, its device.
     arguments: tuple[Argument, ...]
     outputs: tuple[TensorInfo, ...]
     macs: int
@@ -103,16 +128,33 @@ class Module:
     cpu: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    #: Empty for an archive that does not describe them (TVM's own).
     layers: tuple[Layer, ...]
-    #: Bytes of the workspace pool, inputs and outputs included where they are placed in it.
+    #: All memory that a run works in, inputs and outputs included where they are placed in it:
+    #: the pools, or what ``TVMBackendAllocWorkspace`` must be able to hand out.
     workspace_bytes: int
     #: Bytes of inputs and outputs, wherever they are.
     io_bytes: int
     constants_bytes: int
-    #: ``internal``: the pool is a static array of the library; ``external``: the caller's.
-    pools: Literal["internal", "external"]
-    #: Inputs and outputs lie in the pool (the caller finds them with the map functions).
+    #: ``internal``: static arrays of the library, global symbols ``<symbol>_<pool>``; ``external``:
+    #: the caller's; ``calls``: the code allocates with ``TVMBackendAllocWorkspace``.
+    pools: Literal["internal", "external", "calls"]
+    #: Inputs and outputs lie in the pools (the caller finds them with the map functions).
     io_in_pool: bool
+    #: The planned pools in the order of the main's parameters. With ``calls`` the first block that
+    #: a run allocates, in which the layers' places lie. Empty where TVM planned them inside its
+    #: code.
+    workspace_pools: tuple[Pool, ...]
+    #: How the code was made and is called: the words of :class:`hilc.codegen.Options`.
+    codegen: Literal["c", "llvm"] = "c"
+    api: Literal["unpacked", "packed"] = "unpacked"
+    interface: Literal["c", "packed"] = "c"
+    #: ``external``: the caller hands the constants over; their bytes are a macro of the header.
+    constants: Literal["internal", "external"] = "internal"
+    #: Fields of ``struct <symbol>_devices``: contexts that the caller hands over with each run.
+    devices: tuple[str, ...] = ()
+    #: Functions with the packed signature, in the order of the registry.
+    functions: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         return json_bytes(asdict(self))
@@ -433,6 +475,13 @@ def _check_module(module: Module, where: str) -> None:
         for info in infos:
             _check_tensor(info, module.workspace_bytes, require)
             require((info.offset is not None) == module.io_in_pool, f"{border} lies elsewhere")
+    pools = module.workspace_pools
+    for pool in pools:
+        require(_IDENTIFIER.fullmatch(pool.name) is not None, f"pool {pool.name!r}")
+        require(0 <= pool.nbytes < _MAX_TENSOR_BYTES, f"pool {pool.name!r}: nbytes")
+    require(sum(pool.nbytes for pool in pools) <= module.workspace_bytes, "pools lie outside")
+    for name in (*module.functions, *module.devices):
+        require(_IDENTIFIER.fullmatch(name) is not None, f"{name!r} is not a C name")
     buffers = {"input": module.inputs, "output": module.outputs}
     for layer in module.layers:
         at = f"layer {layer.name!r}"

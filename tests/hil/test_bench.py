@@ -33,6 +33,7 @@ MODULE = Module(
     io_bytes=4,
     constants_bytes=30,
     pools="external",
+    workspace_pools=(),
     io_in_pool=True,
 )
 

@@ -307,8 +307,6 @@ def test_a_model_without_a_name_is_called_default() -> None:
     ("option", "value", "available"),
     [
         ("optimize", "ram", "balanced or speed or size"),
-        ("codegen", "llvm", "choose c"),
-        ("interface", "packed", "choose c"),
         ("pools", "both", "internal or external"),
     ],
 )

@@ -370,7 +370,13 @@ def _drop_key(value: Any) -> None:
         (_set("layers", 0, "arguments", 1, "value", to=1 << 20), "is outside"),
         (_set("layers", 0, "arguments", 1, "value", to=-16), "is outside"),
         (_set("layers", 0, "arguments", 1, "kind", to="heap"), 'kind is "heap"'),
-        (_set("layers", 0, "arguments", 1, to={"kind": "input", "value": 0}), "to an input"),
+        (
+            _set(
+                *("layers", 0, "arguments", 1),
+                to={"kind": "input", "value": 0, "pool": 0, "shape": [8], "dtype": "int32"},
+            ),
+            "to an input",
+        ),
         (_set("layers", 0, "name", to="\ud800"), 'name is "\\ud800"; expected is str'),
         (_set("layers", 0, "outputs", 0, "offset", to=16), "an output lies elsewhere"),
         (_set("layers", 0, "outputs", 0, "offset", to=None), "an output lies elsewhere"),

@@ -8,16 +8,16 @@ beside these and a value in ``options.CHOICES``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, cast
 
 from hilc.codegen.interface_c import write_entry, write_header
 from hilc.codegen.metadata import write_metadata
-from hilc.codegen.names import Names, make_names
-from hilc.codegen.operators import Source, display_name, write_operators
+from hilc.codegen.names import POOL, Names, make_names
+from hilc.codegen.operators import Operator, Source, display_name, write_operators
 from hilc.codegen.options import Options
-from hilc.library import Argument, Layer, ModelLibrary, Module, TensorInfo, module_path
-from hilc.plan import Place, Program
+from hilc.library import Argument, Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
+from hilc.plan import Program, Step
 from hilc.resources import data_dir
 
 __all__ = ["Options", "generate"]
@@ -80,7 +80,7 @@ def _module(program: Program, names: Names, source: Source, options: Options) ->
                 name=display_name(program, step.node.name),
                 op=step.node.op,
                 function=operator.function,
-                arguments=tuple(map(_argument, operator.places)),
+                arguments=tuple(_arguments(program, step, operator)),
                 outputs=tuple(
                     _info(program, name, display_name(program, name), f"output{index}")
                     for index, name in enumerate(step.outputs)
@@ -91,6 +91,7 @@ def _module(program: Program, names: Names, source: Source, options: Options) ->
             for step, operator in zip(program.steps, source.operators, strict=True)
         ),
         workspace_bytes=program.workspace_bytes,
+        workspace_pools=(Pool(POOL, program.workspace_bytes, None),),
         io_bytes=sum(info.nbytes for info in inputs + outputs),
         constants_bytes=source.constants_bytes,
         pools=cast(Literal["internal", "external"], options.pools),
@@ -98,9 +99,18 @@ def _module(program: Program, names: Names, source: Source, options: Options) ->
     )
 
 
-def _argument(place: Place) -> Argument:
-    assert place.kind != "constant"
-    return Argument(place.kind, place.value)
+def _arguments(program: Program, step: Step, operator: Operator) -> Iterator[Argument]:
+    """The layer's arguments as the library describes them."""
+    tensors = [name for name in step.inputs if program.places[name].kind != "constant"]
+    tensors += step.outputs
+    described = [
+        (program.graph.tensors[name].shape, program.graph.tensors[name].dtype) for name in tensors
+    ]
+    if step.scratch is not None:
+        described.append(((step.call.scratch_bytes,), "uint8"))
+    for place, (shape, dtype) in zip(operator.places, described, strict=True):
+        assert place.kind != "constant"
+        yield Argument(place.kind, place.value, shape, dtype)
 
 
 def _info(program: Program, tensor_name: str, name: str, field: str) -> TensorInfo:

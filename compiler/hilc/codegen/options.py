@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from hilc.errors import InputError
 
-#: The values that each option takes in this version.
+#: The values that each option takes.
 CHOICES = {
     "optimize": ("balanced", "speed", "size"),
-    "codegen": ("c",),
-    "api": ("unpacked",),
-    "interface": ("c",),
-    "pools": ("internal", "external"),
+    "codegen": ("c", "llvm"),
+    "api": ("unpacked", "packed"),
+    "interface": ("c", "packed"),
+    "runtime": ("crt", "cpp"),
+    "pools": ("internal", "external", "calls"),
+    "constants": ("internal", "external"),
 }
 
 
@@ -22,11 +24,27 @@ class Options:
 
     ``optimize``
         ``size`` shares one body between all layers of a kernel; the others specialise each layer.
+    ``codegen``
+        ``c``: C sources; ``llvm``: objects, made by clang for the core.
+    ``api``
+        How operators are called: ``unpacked`` with plain pointers, ``packed`` with TVM's packed
+        calling convention.
+    ``interface``
+        How the model is called: ``c`` through structs of pointers, ``packed`` through the packed
+        convention, with TVM's metadata.
+    ``runtime``
+        ``crt``: TVM's C runtime or none; ``cpp``: TVM's C++ runtime, which loads the module by its
+        unmangled names.
     ``pools``
-        ``internal``: the workspace is a static array of the library; ``external``: the caller hands
-        it over with each run.
+        ``internal``: the workspaces are static arrays of the library; ``external``: the caller
+        hands them over with each run; ``calls``: the code asks ``TVMBackendAllocWorkspace``.
+    ``constants``
+        ``internal``: in flash, section ``.rodata.tvm``; ``external``: the caller hands them over.
     ``io_in_pool``
         Inputs and outputs lie in the workspace, where map functions find them.
+    ``system_lib``
+        Define ``TVMSystemLibEntryPoint`` with a registry of the packed functions; None: where the
+        interface is packed.
     """
 
     optimize: str = "balanced"
@@ -35,6 +53,9 @@ class Options:
     interface: str = "c"
     pools: str = "internal"
     io_in_pool: bool = False
+    runtime: str = "crt"
+    constants: str = "internal"
+    system_lib: bool | None = None
 
     def __post_init__(self) -> None:
         if self.interface == "c" and self.api == "packed":
