@@ -7,43 +7,42 @@ JSON of :class:`Module`.
 
 from __future__ import annotations
 
-import io
-import json
-import os
 import re
-import stat
-import tarfile
-import types
-import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
+from hilc.archive import METADATA, export_time_s, read_files, write_files
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.ir import DTYPES
+from hilc.jsondata import decode, json_bytes, parse_json
 
-METADATA = "metadata.json"
-#: The folders of a library.
-_PARTS = ("codegen", "hil", "src")
+__all__ = [
+    "FORMAT_VERSION",
+    "METADATA",
+    "Argument",
+    "Layer",
+    "ModelLibrary",
+    "Module",
+    "Pool",
+    "TensorInfo",
+    "export_time_s",
+    "json_bytes",
+    "merge",
+    "module_path",
+]
 
 #: Version of Model Library Format that is written.
 FORMAT_VERSION = 7
 
-# An archive may come from anywhere: what one may hold is bounded, far above what any model needs.
-_MAX_FILES = 10_000
-_MAX_BYTES = 512 << 20
+# Far above what any model for a microcontroller needs.
 _MAX_MODULES = 64
 _MAX_TENSOR_BYTES = 1 << 31
-
-# 1980-01-01, the earliest date that every archive format can hold.
-_EPOCH_S = 315532800
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ class Module:
     @staticmethod
     def from_json(text: bytes, where: str) -> Module:
         """The module that ``text`` describes, checked; ``where`` names it in messages."""
-        module = _decode_dataclass(Module, _parse_json(text, where), where)
+        module = decode(Module, parse_json(text, where), where)
         _check_module(module, where)
         return module
 
@@ -180,58 +179,14 @@ class ModelLibrary:
         A folder may hold an earlier library, which is replaced, but nothing else.
         """
         path = Path(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".tar":
-                self._save_tar(path)
-            else:
-                self._save_folder(path)
-        except OSError as error:
-            raise InputError(
-                f"cannot write {path}: {error.strerror}", "choose a place that can be written to"
-            ) from None
+        write_files(self.files, path)
         return path
-
-    def _save_tar(self, path: Path) -> None:
-        time_s = export_time_s()
-        # Whoever reads the archive meets the old one or the whole new one.
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as tar:
-                for name, data in sorted(self.files.items()):
-                    member = tarfile.TarInfo(f"./{name}")
-                    member.size = len(data)
-                    member.mtime = time_s
-                    member.mode = 0o644
-                    member.uname = member.gname = "root"
-                    tar.addfile(member, io.BytesIO(data))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-
-    def _save_folder(self, path: Path) -> None:
-        if path.is_dir() and any(path.iterdir()):
-            if not (path / METADATA).is_file():
-                raise InputError(
-                    f"{path} is a folder with files that are not a library's",
-                    "choose a folder that is empty or does not exist",
-                )
-            # What an earlier library left would be built with this one.
-            for file in (f for part in _PARTS for f in (path / part).rglob("*")):
-                if file.is_file() and file.relative_to(path).as_posix() not in self.files:
-                    file.unlink()
-        # First the file that marks the folder as a library's, should writing be cut short.
-        for name in sorted(self.files, key=lambda name: (name != METADATA, name)):
-            target = path / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(self.files[name])
 
     @staticmethod
     def load(path: str | Path) -> ModelLibrary:
         """Read an archive or a folder. Both are untrusted; what is wrong is an ``InputError``."""
         path = Path(path)
-        files = dict(_read_folder(path) if path.is_dir() else _read_tar(path))
-        return _library(files, str(path))
+        return _library(read_files(path), str(path))
 
 
 def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
@@ -252,7 +207,7 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
                 raise InputError(
                     f"the libraries differ in their file {name}", "compile them with one version"
                 )
-        entries.update(_parse_json(library.files[METADATA], METADATA)["modules"])
+        entries.update(parse_json(library.files[METADATA], METADATA)["modules"])
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
     return ModelLibrary(tuple(modules.values()), files)
 
@@ -262,113 +217,8 @@ def module_path(name: str) -> str:
     return f"hil/{name}.json"
 
 
-def json_bytes(value: Any) -> bytes:
-    """JSON as TVM formats it, which is the same every time."""
-    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
-
-
-def export_time_s() -> int:
-    """The time that is written into archives: ``SOURCE_DATE_EPOCH``, else a fixed one.
-
-    The true time would make two archives of the same model differ.
-    """
-    text = os.environ.get("SOURCE_DATE_EPOCH", str(_EPOCH_S))
-    if not re.fullmatch(r"[0-9]{1,11}", text):
-        raise InputError(
-            f"SOURCE_DATE_EPOCH is {text!r}",
-            "set it to a number of seconds since 1970, or unset it",
-        )
-    return int(text)
-
-
-# Reading --------------------------------------------------------------------------------------
-
-
-def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
-    if not path.is_file():
-        raise InputError(f"there is no library {path}", "compile the model first")
-    try:
-        with tarfile.open(path, "r:") as tar:
-            budget = _Budget(str(path))
-            for member in tar:
-                name = budget.admit(member.name, member.size)
-                if member.isdir():
-                    continue
-                if not member.isreg() or member.issparse():
-                    raise InputError(f"{path} has the member {name!r}, which is not a plain file")
-                file = tar.extractfile(member)
-                data = file.read() if file else b""
-                if len(data) != member.size:
-                    raise InputError(f"{path} is cut off in the member {name!r}")
-                yield name, data
-            # tarfile takes a damaged header for the end.
-            assert tar.fileobj is not None
-            tar.fileobj.seek(tar.offset)
-            if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-                raise InputError(f"{path} is damaged or cut off after {tar.offset} bytes")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    # Besides its own errors tarfile lets those of the number and text decoding through.
-    except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
-        raise InputError(
-            f"{path} is not a Model Library Format archive: {error}",
-            "pass a .tar that hil compile made",
-        ) from None
-
-
-def _read_folder(path: Path) -> Iterator[tuple[str, bytes]]:
-    budget = _Budget(str(path))
-    try:
-        for folder, _, names in os.walk(path, onerror=_raise):
-            for name in sorted(names):
-                file = Path(folder, name)
-                relative = file.relative_to(path).as_posix()
-                status = file.lstat()
-                if not stat.S_ISREG(status.st_mode):
-                    raise InputError(f"{path} has {relative!r}, which is not a plain file")
-                yield budget.admit(relative, status.st_size), file.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {error.filename or path}: {error.strerror}") from None
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-class _Budget:
-    """Checks the members of an archive as they are met, before their bytes are read."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._names: set[str] = set()
-        self._files = 0
-        self._bytes = 0
-
-    def admit(self, name: str, nbytes: int) -> str:
-        """The member's path inside the archive, without ``.``; InputError when it is not safe."""
-        parts = [part for part in name.split("/") if part not in ("", ".")]
-        if name.startswith("/") or ".." in parts or re.search(r"[\\:\x00-\x1f]", name):
-            raise InputError(f"{self._where} has a member that leaves its folder: {name!r}")
-        self._files += 1
-        self._bytes += nbytes
-        if self._files > _MAX_FILES:
-            raise InputError(f"{self._where} has more than {_MAX_FILES} members")
-        if nbytes < 0 or self._bytes > _MAX_BYTES:
-            raise InputError(f"{self._where} holds more than {_MAX_BYTES} bytes")
-        path = "/".join(parts)
-        if path in self._names and path:
-            raise InputError(f"{self._where} has two members {path!r}")
-        self._names.add(path)
-        return path
-
-
 def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
-    for path in files:
-        parents = path.split("/")[:-1]
-        for depth in range(1, len(parents) + 1):
-            if "/".join(parents[:depth]) in files:
-                raise InputError(f"{where} has {path!r} below a file")
-    metadata = _parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
+    metadata = parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
     version = metadata.get("version") if isinstance(metadata, dict) else None
     if not isinstance(version, int) or not isinstance(metadata.get("modules", {}), dict):
         raise InputError(f"{where}: {METADATA} is not that of Model Library Format")
@@ -407,53 +257,6 @@ def _file(files: Mapping[str, bytes], name: str, where: str) -> bytes:
         return files[name]
     except KeyError:
         raise InputError(f"{where} has no {name}", "pass a library that hil compile made") from None
-
-
-def _parse_json(text: bytes, where: str) -> Any:
-    try:
-        return json.loads(text)
-    # A RecursionError is what thousands of opening brackets give.
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is not JSON: {error}") from None
-
-
-def _decode(kind: Any, value: Any, where: str) -> Any:
-    """``value`` from JSON as the type ``kind``: a dataclass, tuple, literal, union or scalar."""
-    origin = typing.get_origin(kind)
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _decode_dataclass(kind, value, where)
-    if origin is tuple and isinstance(value, list):
-        element = typing.get_args(kind)[0]
-        return tuple(_decode(element, v, f"{where}[{i}]") for i, v in enumerate(value))
-    if origin is types.UnionType:
-        inner, none = typing.get_args(kind)
-        assert none is type(None)
-        return None if value is None else _decode(inner, value, where)
-    if origin is Literal and isinstance(value, str) and value in typing.get_args(kind):
-        return value
-    if kind is float and type(value) is int and abs(value) < 1 << 53:
-        return float(value)
-    # A lone surrogate is valid in JSON but has no bytes.
-    if isinstance(kind, type) and type(value) is kind and not _has_surrogate(value):
-        return value
-    # In JSON's words for a tuple, and before isinstance, which Pythons answer differently for it.
-    wanted = "list" if origin is tuple else getattr(kind, "__name__", str(kind))
-    if origin is Literal:
-        wanted = "one of " + ", ".join(map(repr, typing.get_args(kind)))
-    raise InputError(f"{where} is {json.dumps(value)[:60]}; expected is {wanted}")
-
-
-def _has_surrogate(value: Any) -> bool:
-    return isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value)
-
-
-def _decode_dataclass(kind: type[_T], value: Any, where: str) -> _T:
-    hints = typing.get_type_hints(kind)
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    if not isinstance(value, dict) or sorted(value) != sorted(names):
-        found = sorted(value) if isinstance(value, dict) else type(value).__name__
-        raise InputError(f"{where} has {found}; expected are the keys {sorted(names)}")
-    return kind(**{name: _decode(hints[name], value[name], f"{where}: {name}") for name in names})
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")

@@ -1,0 +1,67 @@
+"""JSON from outside: read without trust, into dataclasses; written the same every time."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, TypeVar
+
+from hilc.errors import InputError
+
+_T = TypeVar("_T")
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON as TVM formats it, which is the same every time."""
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
+
+
+def parse_json(text: bytes, where: str) -> Any:
+    """The value of ``text``; ``where`` names it in messages."""
+    try:
+        return json.loads(text)
+    # A RecursionError is what thousands of opening brackets give.
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not JSON: {error}") from None
+
+
+def decode(kind: type[_T], value: Any, where: str) -> _T:
+    """``value`` from JSON as the dataclass ``kind``: exactly its fields, each of its type."""
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    if not isinstance(value, dict) or sorted(value) != sorted(names):
+        found = sorted(value) if isinstance(value, dict) else type(value).__name__
+        raise InputError(f"{where} has {found}; expected are the keys {sorted(names)}")
+    return kind(**{name: _decode(hints[name], value[name], f"{where}: {name}") for name in names})
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    """``value`` as the type ``kind``: a dataclass, tuple, literal, union or scalar."""
+    origin = typing.get_origin(kind)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return decode(kind, value, where)
+    if origin is tuple and isinstance(value, list):
+        element = typing.get_args(kind)[0]
+        return tuple(_decode(element, v, f"{where}[{i}]") for i, v in enumerate(value))
+    if origin is types.UnionType:
+        inner, none = typing.get_args(kind)
+        assert none is type(None)
+        return None if value is None else _decode(inner, value, where)
+    if origin is Literal and isinstance(value, str) and value in typing.get_args(kind):
+        return value
+    if kind is float and type(value) is int and abs(value) < 1 << 53:
+        return float(value)
+    if isinstance(kind, type) and type(value) is kind and not has_surrogate(value):
+        return value
+    # In JSON's words for a tuple, and before isinstance, which Pythons answer differently for it.
+    wanted = "list" if origin is tuple else getattr(kind, "__name__", str(kind))
+    if origin is Literal:
+        wanted = "one of " + ", ".join(map(repr, typing.get_args(kind)))
+    raise InputError(f"{where} is {json.dumps(value)[:60]}; expected is {wanted}")
+
+
+def has_surrogate(value: Any) -> bool:
+    """Whether ``value`` is text with a lone surrogate: valid in JSON, but it has no bytes."""
+    return isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value)
