@@ -5,19 +5,34 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from hilc.archive import export_time_s
 from hilc.codegen.names import Names
 from hilc.codegen.operators import Source
+from hilc.codegen.options import Options
 from hilc.cpu import Cpu
 from hilc.ir import Tensor
-from hilc.library import FORMAT_VERSION, export_time_s, json_bytes
+from hilc.jsondata import json_bytes
+from hilc.library import FORMAT_VERSION
 from hilc.plan import Program
 
 # DLPack's kDLCPU: TVM lists memory by device.
 _CPU_DEVICE = 1
 
 
-def write_metadata(program: Program, names: Names, source: Source, io_bytes: int) -> bytes:
-    """The file for a library of one module."""
+def write_metadata(
+    program: Program,
+    names: Names,
+    source: Source,
+    io_bytes: int,
+    options: Options | None = None,
+    runtime_version: str = "",
+) -> bytes:
+    """The file for a library of one module.
+
+    ``runtime_version`` is that of the C run time in the archive's ``runtime`` folder, empty where
+    it has none.
+    """
+    options = options or Options()
     tensors = program.graph.tensors
     main = {
         "device": _CPU_DEVICE,
@@ -37,14 +52,23 @@ def write_metadata(program: Program, names: Names, source: Source, io_bytes: int
         }
         for step, operator in zip(program.steps, source.operators, strict=True)
     ]
-    module = {
+    module: dict[str, Any] = {
         "model_name": names.module,
         "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(export_time_s())),
         "memory": {"functions": {"main": [main], "operator_functions": operators}},
-        "target": [_target(program.cpu)],
+        "target": [_target(options.codegen, program.cpu)],
         "executors": ["aot"],
         "style": "full-model",
     }
+    if runtime_version and options.runtime == "crt":
+        module["external_dependencies"] = [
+            {
+                "short_name": "tvm_standalone_crt",
+                "url": "./runtime",
+                "url_type": "mlf_path",
+                "version_spec": runtime_version,
+            }
+        ]
     return json_bytes({"version": FORMAT_VERSION, "modules": {names.module: module}})
 
 
@@ -52,5 +76,6 @@ def _size(tensor: Tensor) -> dict[str, Any]:
     return {"size": tensor.nbytes, "dtype": tensor.dtype}
 
 
-def _target(cpu: Cpu) -> str:
-    return "c -keys=cpu" if cpu.arch == "host" else f"c -keys=arm_cpu,cpu -mcpu={cpu.name}"
+def _target(codegen: str, cpu: Cpu) -> str:
+    keys = "cpu" if cpu.arch == "host" else f"arm_cpu,cpu -mcpu={cpu.name}"
+    return f"{codegen} -keys={keys}"
