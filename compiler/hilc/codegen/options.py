@@ -33,8 +33,9 @@ class Options:
         How the model is called: ``c`` through structs of pointers, ``packed`` through the packed
         convention, with TVM's metadata.
     ``runtime``
-        ``crt``: TVM's C runtime or none; ``cpp``: TVM's C++ runtime, which loads the module by its
-        unmangled names.
+        ``crt``: TVM's C runtime or none; ``cpp``: TVM's C++ runtime, which finds the module by the
+        unmangled names. Its AOT executor calls the main itself, so it needs ``pools=calls``, or
+        pools and constants that are both external.
     ``pools``
         ``internal``: the workspaces are static arrays of the library; ``external``: the caller
         hands them over with each run; ``calls``: the code asks ``TVMBackendAllocWorkspace``.
@@ -58,16 +59,57 @@ class Options:
     system_lib: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.interface == "c" and self.api == "packed":
-            # The sentence of TVM's own check, which scripts may look for.
-            raise InputError(
-                'Either need interface_api == "packed" (got: c) or unpacked-api == true (got: 0) '
-                "when targeting c runtime",
-                "use api=unpacked with interface=c",
-            )
+        self._check_calling_convention()
         for option, available in CHOICES.items():
             value = getattr(self, option)
             if value not in available:
                 raise InputError(
                     f"{option}={value} is not available", f"choose {' or '.join(available)}"
                 )
+        if self.io_in_pool and self.interface != "c":
+            raise InputError(
+                "tir.usmp.use_workspace_io option is only compatible with interface_api c.\n"
+                "Please use interface_api c to be able to enable tir.usmp.use_workspace_io",
+                "use interface=c, or leave inputs and outputs outside of the pool",
+            )
+        if self.io_in_pool and self.pools == "calls":
+            raise InputError(
+                "inputs and outputs cannot lie in a workspace that exists only during a run "
+                "(pools=calls)",
+                "use pools=internal or pools=external, or leave them outside of the pool",
+            )
+
+    def _check_calling_convention(self) -> None:
+        """Refuse what TVM refuses, in TVM's own sentences: scripts may look for them."""
+        unpacked = int(self.api == "unpacked")
+        if self.api not in CHOICES["api"]:
+            return  # no sentence of TVM's
+        if self.runtime not in CHOICES["runtime"]:
+            raise InputError(
+                f"runtime_config ({self.runtime}) is not one of the expected values",
+                f"choose {' or '.join(CHOICES['runtime'])}",
+            )
+        if self.runtime == "cpp":
+            if unpacked or self.interface != "packed":
+                raise InputError(
+                    f'Need unpacked-api == false (got: {unpacked}) and interface-api == "packed" '
+                    f"(got: {self.interface}) when targeting c++ runtime",
+                    "use api=packed with interface=packed",
+                )
+        elif not unpacked and self.interface != "packed":
+            raise InputError(
+                f'Either need interface_api == "packed" (got: {self.interface}) or '
+                f"unpacked-api == true (got: {unpacked}) when targeting c runtime",
+                "use api=unpacked with interface=c",
+            )
+        elif self.interface not in CHOICES["interface"]:
+            raise InputError(
+                f"Unhandled executor option config: interface-api={self.interface}, "
+                f"unpacked-api={unpacked}",
+                f"choose interface={' or '.join(CHOICES['interface'])}",
+            )
+
+    @property
+    def with_registry(self) -> bool:
+        """Whether the library defines ``TVMSystemLibEntryPoint``."""
+        return self.interface == "packed" if self.system_lib is None else self.system_lib

@@ -1,0 +1,116 @@
+"""The table by which TVM's C runtime finds the packed functions of an image by their names.
+
+One table an image: a library's own is weak, so that an image of several models can link a strong
+one with the functions of all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hilc.codegen.cwriter import c_comment, c_wrapped
+from hilc.errors import InputError
+
+#: The function through which the runtime asks for the table.
+ENTRY_POINT = "TVMSystemLibEntryPoint"
+
+# A function's handle holds its index in 15 bits: the 16th marks it as valid.
+_MAX_FUNCTIONS = 0x7FFF
+
+#: What the definitions need.
+INCLUDES = '#include "tvm/runtime/c_backend_api.h"\n#include "tvm/runtime/crt/module.h"\n'
+
+#: What a packed function takes; TVM's own names.
+PACKED_PARAMETERS = (
+    "TVMValue *args",
+    "int *type_codes",
+    "int num_args",
+    "TVMValue *out_ret_value",
+    "int *out_ret_tcode",
+    "void *resource_handle",
+)
+
+
+def packed_prototype(function: str, prefix: str = "") -> str:
+    """The declaration of a packed function, without the semicolon."""
+    return c_wrapped(f"{prefix}int32_t {function}(", PACKED_PARAMETERS, ")")
+
+
+def registry_names_blob(functions: Sequence[str]) -> bytes:
+    """The table's names as they lie in memory.
+
+    A count of 16 bits, little-endian; each name with its NUL, in the order of the functions; an
+    empty name at the end.
+    """
+    if len(functions) > _MAX_FUNCTIONS:
+        raise InputError(
+            f"{len(functions)} packed functions are more than a function registry can hold, "
+            f"which is {_MAX_FUNCTIONS}",
+            "split the image, or use api=unpacked for some models",
+        )
+    repeated = sorted({name for name in functions if functions.count(name) > 1})
+    if repeated:
+        raise InputError(
+            f"the function {repeated[0]!r} would be registered twice",
+            "give one of the models another name",
+        )
+    for name in functions:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise InputError(f"the packed function {name!r} has no C name")
+    names = b"".join(name.encode() + b"\0" for name in functions)
+    return len(functions).to_bytes(2, "little") + names + b"\0"
+
+
+def registry_declarations(functions: Sequence[str]) -> str:
+    """C that declares the packed functions."""
+    return "".join(f"{packed_prototype(name, 'extern ')};\n" for name in functions)
+
+
+def registry_definitions(functions: Sequence[str], weak: bool) -> str:
+    """C that defines the table and its entry point; the functions are declared already."""
+    parts = [_names(functions), _array(functions), _entry_point(functions, weak)]
+    return "\n".join(part for part in parts if part)
+
+
+def system_lib_source(functions: Sequence[str], weak: bool) -> str:
+    """A C file with the registry of ``functions``, all of them packed, and its entry point."""
+    return "\n".join(
+        [
+            c_comment("The packed functions of this image by name, for TVM's C runtime.")
+            + "#include <stddef.h>\n#include <stdint.h>\n\n"
+            + INCLUDES,
+            *([registry_declarations(functions)] if functions else []),
+            registry_definitions(functions, weak),
+        ]
+    )
+
+
+def _names(functions: Sequence[str]) -> str:
+    blob = registry_names_blob(functions)
+    # Always three octal digits: a digit that follows would be taken for part of the escape. The
+    # literal's own NUL is the empty name at the end.
+    lines = ["".join(f"\\{byte:03o}" for byte in blob[:2])]
+    lines += [f"{name}\\000" for name in functions]
+    text = "\n".join(f'    "{line}"' for line in lines)
+    return (
+        "/* The number of functions in two bytes, then their names. */\n"
+        f"static const char _tvm_func_names[] =\n{text};\n"
+    )
+
+
+def _array(functions: Sequence[str]) -> str:
+    if not functions:
+        return ""  # C knows no empty array
+    entries = "".join(f"    (TVMBackendPackedCFunc){name},\n" for name in functions)
+    return f"static const TVMBackendPackedCFunc _tvm_func_array[] = {{\n{entries}}};\n"
+
+
+def _entry_point(functions: Sequence[str], weak: bool) -> str:
+    attribute = "__attribute__((weak))\n" if weak else ""
+    array = "_tvm_func_array" if functions else "NULL"
+    return (
+        f"static const TVMFuncRegistry _tvm_func_registry = {{_tvm_func_names, {array}}};\n\n"
+        "static const TVMModule _tvm_system_lib = {&_tvm_func_registry};\n\n"
+        f"{attribute}const TVMModule *{ENTRY_POINT}(void) {{\n    return &_tvm_system_lib;\n}}\n"
+    )
