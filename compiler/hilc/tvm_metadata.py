@@ -64,10 +64,7 @@ def dtype_name(code: int, bits: int, lanes: int) -> str:
     kind = _KINDS.get(code)
     if kind is None or bits == 0 or lanes == 0:
         raise InputError(f"{{{code}, {bits}, {lanes}}} is not a DLPack type")
-    if (kind, bits) == ("uint", 1):
-        name = "bool"
-    else:
-        name = f"{kind}{bits}"
+    name = "bool" if (kind, bits) == ("uint", 1) else f"{kind}{bits}"
     return name if lanes == 1 else f"{name}x{lanes}"
 
 
