@@ -1,0 +1,303 @@
+"""A library's sources as relocatable objects for the model's core, made by clang.
+
+The objects link with what gcc makes: same ABI (enumerations as short as gcc's on Arm, the same
+floating-point registers), one section a function and a constant, the linker's sections as in the
+sources, no debug information and so no path. The registry of packed functions, which has no C
+source here, is written as an LLVM module.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hilc.cpu import Cpu, get_cpu
+from hilc.errors import HilError
+from hilc.library import Module
+
+#: The first release whose LLVM modules are read with opaque pointers, there behind a switch.
+OLDEST_CLANG = 14
+#: Names to look for besides plain ``clang``: the newest first, as far as they are tried here.
+_VERSIONED = tuple(f"clang-{major}" for major in range(22, OLDEST_CLANG - 1, -1))
+
+_SOURCES = "codegen/host/src"
+_OBJECTS = "codegen/host/lib"
+_INCLUDE = "codegen/host/include"
+_BUILD_LIMIT_S = 600
+_PROBE_LIMIT_S = 30
+
+_INSTALL = (
+    f"install clang {OLDEST_CLANG} or later (Debian: apt install clang), or choose codegen=c, "
+    "which needs none"
+)
+
+# What decides about code and ABI, for C and LLVM modules alike. The optimisation is that of the
+# firmware's C.
+_CODE_FLAGS = ("-O2", "-ffunction-sections", "-fdata-sections", "-fno-addrsig")
+# No contraction: a fused multiply-add rounds once where the reference rounds twice.
+_C_FLAGS = (
+    "-std=c11",
+    "-ffp-contract=off",
+    "-fno-common",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-unwind-tables",
+    "-fstack-usage",
+)
+
+
+class LlvmError(HilError):
+    """Clang is missing, too old, or failed."""
+
+    exit_code = 3
+
+
+def to_objects(
+    files: Mapping[str, bytes], module: Module, registry: Sequence[str] = ()
+) -> dict[str, bytes]:
+    """``files`` with the C sources of ``module`` replaced by objects.
+
+    ``codegen/host/src/<module>_lib<N>.c`` becomes ``codegen/host/lib/<module>_lib<N>.o``, with
+    ``..._lib<N>.su`` beside it: how much stack each function takes, in the form that gcc and clang
+    write with ``-fstack-usage``. Headers stay where they are, for the user's own code.
+
+    With ``registry``, the names of packed functions in the registry's order, a further object with
+    the next free number defines ``TVMSystemLibEntryPoint`` (weak: an image of several modules has
+    one for all of them). The sources must not hold another one then.
+
+    Raises :class:`LlvmError` where there is no usable clang, or where it fails.
+    """
+    cpu = get_cpu(module.cpu)
+    clang, version = find_clang()
+    flags = _target_flags(cpu)
+    headers = _libc_flags(cpu)
+    pattern = re.compile(rf"{_SOURCES}/({re.escape(module.name)}_lib(\d+))\.c")
+    taken = re.compile(rf"{_OBJECTS}/{re.escape(module.name)}_lib(\d+)\.o")
+    result = dict(files)
+    numbers = [int(found[1]) for path in files if (found := taken.fullmatch(path))]
+    with tempfile.TemporaryDirectory(prefix="hilc-llvm-") as name:
+        folder = Path(name)
+        _write(folder, {path: data for path, data in files.items() if path.startswith("codegen/")})
+        for path in sorted(files):
+            if not (found := pattern.fullmatch(path)):
+                continue
+            numbers.append(int(found[2]))
+            stem = f"{_OBJECTS}/{found[1]}"
+            # clang writes the stack usage beside the object.
+            (folder / _OBJECTS).mkdir(parents=True, exist_ok=True)
+            command = [clang, *flags, *_CODE_FLAGS, *_C_FLAGS, *headers, f"-I{_INCLUDE}"]
+            _call([*command, "-c", path, "-o", f"{stem}.o"], folder, path)
+            del result[path]
+            _strip(folder / f"{stem}.o", cpu)
+            for suffix in (".o", ".su"):
+                result[stem + suffix] = (folder / (stem + suffix)).read_bytes()
+        if registry:
+            stem = f"{module.name}_lib{max(numbers, default=-1) + 1}"
+            source = f"{stem}.ll"
+            (folder / source).write_text(registry_module(registry, source, cpu), encoding="utf-8")
+            command = [clang, *flags, *_CODE_FLAGS, *_module_flags(version)]
+            _call([*command, "-c", source, "-o", f"{stem}.o"], folder, source)
+            _strip(folder / f"{stem}.o", cpu)
+            result[f"{_OBJECTS}/{stem}.o"] = (folder / f"{stem}.o").read_bytes()
+    return result
+
+
+def registry_module(functions: Sequence[str], name: str, cpu: Cpu) -> str:
+    """The LLVM module called ``name`` with the registry of ``functions`` and its entry point.
+
+    The same data as the C of :func:`hilc.codegen.registry.system_lib_source`: the count in two
+    bytes, little-endian, and the names, each ended by NUL; the functions in that order.
+    """
+    blob = len(functions).to_bytes(2, "little") + b"".join(
+        function.encode() + b"\0" for function in functions
+    )
+    blob += b"\0"  # the end of the C literal: an empty name
+    count = len(functions)
+    addresses = ", ".join(f"ptr @{function}" for function in functions)
+    lines = [
+        f'source_filename = "{name}"',
+        "",
+        "%TVMFuncRegistry = type { ptr, ptr }",
+        "%TVMModule = type { ptr }",
+        "",
+        *(f"declare i32 @{function}(ptr, ptr, i32, ptr, ptr, ptr)" for function in functions),
+        "",
+        f'@_tvm_func_names = internal constant [{len(blob)} x i8] c"{_escaped(blob)}", align 1',
+        f"@_tvm_func_array = internal constant [{count} x ptr] [{addresses}]",
+        "@_tvm_func_registry = internal constant %TVMFuncRegistry "
+        "{ ptr @_tvm_func_names, ptr @_tvm_func_array }",
+        "@_tvm_system_lib = internal constant %TVMModule { ptr @_tvm_func_registry }",
+        "",
+        # Nothing unwinds through it; Arm's tables would ask for the C++ personality otherwise.
+        "define weak ptr @TVMSystemLibEntryPoint() nounwind {",
+        "  ret ptr @_tvm_system_lib",
+        "}",
+        "",
+        *_abi_flags(cpu),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(blob: bytes) -> str:
+    """The bytes as LLVM writes strings: what is not a letter, digit or ``_`` in hexadecimal."""
+    return "".join(
+        chr(byte) if chr(byte).isalnum() and byte < 128 or byte == ord("_") else f"\\{byte:02X}"
+        for byte in blob
+    )
+
+
+def _abi_flags(cpu: Cpu) -> list[str]:
+    """Sizes of wchar_t and of the smallest enumeration, which the linker compares."""
+    if cpu.arch == "host":
+        return []
+    return [
+        "!llvm.module.flags = !{!0, !1}",
+        '!0 = !{i32 1, !"wchar_size", i32 4}',
+        '!1 = !{i32 1, !"min_enum_size", i32 1}',
+    ]
+
+
+def _target_flags(cpu: Cpu) -> tuple[str, ...]:
+    """How clang is told the core."""
+    if cpu.arch == "host":
+        return ("-fPIC",)
+    # clang takes the unit of a core whose unit gcc calls "auto" from -mcpu by itself.
+    own = tuple(flag for flag in cpu.cflags if flag != "-mfpu=auto")
+    # As gcc does by default: Armv6-M faults on what is not aligned, the others load it.
+    unaligned = () if cpu.arch == "armv6-m" else ("-munaligned-access",)
+    return ("--target=arm-none-eabi", *own, "-fshort-enums", *unaligned)
+
+
+def _module_flags(version: int) -> tuple[str, ...]:
+    """The registry names no target, so that the command line gives it, without a warning."""
+    opaque = ("-mllvm", "-opaque-pointers") if version == OLDEST_CLANG else ()
+    # C's flag for enumerations means nothing here: the module says it itself.
+    return ("-Wno-override-module", "-Wno-unused-command-line-argument", *opaque)
+
+
+@functools.cache
+def _version_of(clang: str) -> int | None:
+    """The major version of a clang; None for a program that is none."""
+    try:
+        done = subprocess.run(
+            [clang, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_LIMIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"clang version (\d+)", done.stdout)
+    return int(found[1]) if found else None
+
+
+def find_clang() -> tuple[str, int]:
+    """Path and major version of the clang to use: ``clang``, else the newest versioned one."""
+    seen: list[str] = []
+    for name in ("clang", *_VERSIONED):
+        path = shutil.which(name)
+        if path is None:
+            continue
+        version = _version_of(path)
+        if version is not None and version >= OLDEST_CLANG:
+            return path, version
+        seen.append(f"{path} is {f'version {version}' if version else 'no working clang'}")
+    fact = f"and {', '.join(seen)}" if seen else "and there is no clang in PATH"
+    raise LlvmError(f"codegen=llvm needs clang {OLDEST_CLANG} or later, {fact}", _INSTALL)
+
+
+def _libc_flags(cpu: Cpu) -> tuple[str, ...]:
+    """Where the C library's headers are: for Arm those that the GNU toolchain has."""
+    if cpu.arch == "host":
+        return ()
+    return tuple(f"-isystem{folder}" for folder in _gcc_includes(_gnu_tool("gcc", cpu)))
+
+
+def _gnu_tool(name: str, cpu: Cpu) -> str:
+    """A tool of the GNU toolchain for Arm, which everything else here needs, too."""
+    path = shutil.which(f"arm-none-eabi-{name}")
+    if path is None:
+        raise LlvmError(
+            f"codegen=llvm for {cpu.name} takes C library and objcopy from the GNU toolchain, and "
+            f"there is no arm-none-eabi-{name} in PATH",
+            "install it (Debian: apt install gcc-arm-none-eabi libnewlib-arm-none-eabi)",
+        )
+    return path
+
+
+@functools.cache
+def _gcc_includes(gcc: str) -> tuple[str, ...]:
+    """The folders that ``gcc`` searches, without those of the compiler itself."""
+    try:
+        done = subprocess.run(
+            [gcc, "-E", "-v", "-x", "c", "-", "-o", "-"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_LIMIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LlvmError(f"{gcc} does not say where its headers are: {error}", _INSTALL) from None
+    _, _, listed = done.stderr.partition("#include <...> search starts here:")
+    folders = [Path(line.strip()) for line in listed.partition("End of search")[0].splitlines()]
+    # Only the compiler's own folders hold stddef.h; clang has its own, for its own built-ins.
+    found = tuple(
+        str(folder)
+        for folder in folders
+        if (folder / "string.h").is_file() and not (folder / "stdarg.h").is_file()
+    )
+    if not found:
+        raise LlvmError(
+            f"{gcc} has no C library: no string.h in {', '.join(map(str, folders)) or 'no folder'}",
+            "install it (Debian: apt install libnewlib-arm-none-eabi)",
+        )
+    return found
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _strip(path: Path, cpu: Cpu) -> None:
+    """Leave out what gcc's objects for Arm do not have either.
+
+    That is a table for unwinding, 8 bytes a function that a linker script would have to place, and
+    the mark of a stack without code: the linker warns where only some objects have it.
+    """
+    if cpu.arch == "host":
+        return
+    removed = ("--remove-section=.ARM.exidx*", "--remove-section=.note.GNU-stack")
+    _call([_gnu_tool("objcopy", cpu), *removed, path.name], path.parent, path.name)
+
+
+def _call(command: Sequence[str], folder: Path, source: str) -> None:
+    """Run a tool in ``folder``, with relative paths only, so that none gets into the object."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_BUILD_LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LlvmError(f"{source} could not be compiled: {error}") from None
+    if done.returncode:
+        raise LlvmError(
+            f"{command[0]} could not compile {source}: {done.stderr.strip()[:2000]}",
+            "where it is your own code, mend what the message says; choose codegen=c otherwise",
+        )
