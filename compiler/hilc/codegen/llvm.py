@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hilc.codegen.registry import registry_names_blob
 from hilc.cpu import Cpu, get_cpu
 from hilc.errors import HilError
 from hilc.library import Module
@@ -57,7 +58,7 @@ class LlvmError(HilError):
 
 
 def to_objects(
-    files: Mapping[str, bytes], module: Module, registry: Sequence[str] = ()
+    files: Mapping[str, bytes], module: Module, registry: Sequence[str] | None = None
 ) -> dict[str, bytes]:
     """``files`` with the C sources of ``module`` replaced by objects.
 
@@ -65,9 +66,9 @@ def to_objects(
     ``..._lib<N>.su`` beside it: how much stack each function takes, in the form that gcc and clang
     write with ``-fstack-usage``. Headers stay where they are, for the user's own code.
 
-    With ``registry``, the names of packed functions in the registry's order, a further object with
-    the next free number defines ``TVMSystemLibEntryPoint`` (weak: an image of several modules has
-    one for all of them). The sources must not hold another one then.
+    With ``registry``, the names of packed functions in the registry's order (there may be none of
+    them), a further object with the next free number defines ``TVMSystemLibEntryPoint``, weak: an
+    image of several modules has one for all of them. The sources must not define it too, then.
 
     Raises :class:`LlvmError` where there is no usable clang, or where it fails.
     """
@@ -95,7 +96,7 @@ def to_objects(
             _strip(folder / f"{stem}.o", cpu)
             for suffix in (".o", ".su"):
                 result[stem + suffix] = (folder / (stem + suffix)).read_bytes()
-        if registry:
+        if registry is not None:
             stem = f"{module.name}_lib{max(numbers, default=-1) + 1}"
             source = f"{stem}.ll"
             (folder / source).write_text(registry_module(registry, source, cpu), encoding="utf-8")
@@ -109,14 +110,10 @@ def to_objects(
 def registry_module(functions: Sequence[str], name: str, cpu: Cpu) -> str:
     """The LLVM module called ``name`` with the registry of ``functions`` and its entry point.
 
-    The same data as the C of :func:`hilc.codegen.registry.system_lib_source`: the count in two
-    bytes, little-endian, and the names, each ended by NUL; the functions in that order.
+    The same data as the C of :func:`hilc.codegen.registry.system_lib_source`.
     """
-    blob = len(functions).to_bytes(2, "little") + b"".join(
-        function.encode() + b"\0" for function in functions
-    )
-    blob += b"\0"  # the end of the C literal: an empty name
-    count = len(functions)
+    blob = registry_names_blob(functions)
+    array = f"[{len(functions)} x ptr]"
     addresses = ", ".join(f"ptr @{function}" for function in functions)
     lines = [
         f'source_filename = "{name}"',
@@ -127,7 +124,7 @@ def registry_module(functions: Sequence[str], name: str, cpu: Cpu) -> str:
         *(f"declare i32 @{function}(ptr, ptr, i32, ptr, ptr, ptr)" for function in functions),
         "",
         f'@_tvm_func_names = internal constant [{len(blob)} x i8] c"{_escaped(blob)}", align 1',
-        f"@_tvm_func_array = internal constant [{count} x ptr] [{addresses}]",
+        f"@_tvm_func_array = internal constant {array} [{addresses}]",
         "@_tvm_func_registry = internal constant %TVMFuncRegistry "
         "{ ptr @_tvm_func_names, ptr @_tvm_func_array }",
         "@_tvm_system_lib = internal constant %TVMModule { ptr @_tvm_func_registry }",
