@@ -1,8 +1,11 @@
-"""Offsets in one pool for blocks that live for an interval of steps.
+"""Offsets in one pool or several for blocks that live for an interval of steps.
 
 Two blocks whose intervals meet must not share a byte. Finding the smallest pool is hard in general;
 first fit in a good order is optimal for nearly every network, so several orders are tried, the best
 is improved by a bounded search that repeats exactly, and :func:`lower_bound` says when to stop.
+
+Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with most
+accesses to a byte first.
 """
 
 from __future__ import annotations
@@ -15,6 +18,11 @@ from dataclasses import dataclass
 ALIGNMENT = 16
 
 _SEARCH_TRIES = 400
+# Orders in which blocks are dealt to several pools before that is called impossible, those in
+# which one pool's blocks are packed for each block that is tried, and exchanges for the better.
+_DEALS = 60
+_FIT_TRIES = 6
+_EXCHANGES = 300
 
 
 @dataclass(frozen=True)
@@ -48,14 +56,126 @@ def lower_bound(blocks: Sequence[Block]) -> int:
     )
 
 
-def allocate(blocks: Sequence[Block]) -> tuple[int, ...]:
-    """An offset for each block, the same for the same blocks every time."""
-    return _Search(blocks).best()
+def allocate(
+    blocks: Sequence[Block], enough: int = 0, tries: int = _SEARCH_TRIES
+) -> tuple[int, ...]:
+    """An offset for each block, the same for the same blocks every time.
+
+    The search ends when a pool of ``enough`` bytes holds them, or after so many ``tries``.
+    """
+    return _Search(blocks).best(enough, tries)
 
 
 def pool_bytes(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
     """Size of the pool that holds ``blocks`` at ``offsets``."""
     return max((o + b.nbytes for b, o in zip(blocks, offsets, strict=True)), default=0)
+
+
+def allocate_pools(
+    blocks: Sequence[Block], accesses: Sequence[int], limits: Sequence[int | None]
+) -> list[tuple[int, int]] | None:
+    """A pool and an offset for each block, or None where no way was found to keep the limits.
+
+    ``limits`` are the bytes of each pool, the preferred pool first, None where it has no end;
+    ``accesses`` says how often the bytes of each block are read and written.
+    """
+    if limits[0] is None:
+        return [(0, offset) for offset in allocate(blocks)]
+    pools = _Deal(blocks, accesses, limits).best()
+    if pools is None:
+        return None
+    places = {}
+    for pool, (indices, limit) in enumerate(zip(pools, limits, strict=True)):
+        members = [blocks[index] for index in indices]
+        offsets = allocate(members)
+        if limit is not None and pool_bytes(members, offsets) > limit:
+            # The search that found the blocks to fit is shorter; it finds them to fit again.
+            offsets = allocate(members, limit, _FIT_TRIES)
+        places.update(zip(indices, ((pool, offset) for offset in offsets), strict=True))
+    return [places[index] for index in range(len(blocks))]
+
+
+class _Deal:
+    """Which pool each block goes to, as sorted lists of positions in ``blocks``."""
+
+    def __init__(
+        self, blocks: Sequence[Block], accesses: Sequence[int], limits: Sequence[int | None]
+    ) -> None:
+        self.blocks = blocks
+        self.accesses = accesses
+        # A pool's size is a multiple of the alignment.
+        self.limits = [None if n is None else n // ALIGNMENT * ALIGNMENT for n in limits]
+        self._fits: dict[tuple[int, tuple[int, ...]], bool] = {}
+
+    def best(self) -> list[list[int]] | None:
+        pools = self._deal()
+        return pools if pools is None else self._exchange(pools)
+
+    def _deal(self) -> list[list[int]] | None:
+        """Pools that hold all blocks.
+
+        A block that found no room goes first the next time, until all have some.
+        """
+        order = sorted(
+            range(len(self.blocks)),
+            key=lambda i: (-self.accesses[i] / self.blocks[i].nbytes, self.blocks[i].nbytes, i),
+        )
+        for _ in range(_DEALS):
+            pools: list[list[int]] = [[] for _ in self.limits]
+            for index in order:
+                if not self._add(pools, index):
+                    order.remove(index)
+                    order.insert(0, index)
+                    break
+            else:
+                return pools
+        return None
+
+    def _add(self, pools: list[list[int]], index: int) -> bool:
+        """Put a block into the first pool that has room for it."""
+        for pool, members in enumerate(pools):
+            if self._fit(pool, [*members, index]):
+                members.append(index)
+                members.sort()
+                return True
+        return False
+
+    def _fit(self, pool: int, members: Sequence[int]) -> bool:
+        limit = self.limits[pool]
+        if limit is None:
+            return True
+        key = (pool, tuple(sorted(members)))
+        if key not in self._fits:
+            blocks = [self.blocks[index] for index in key[1]]
+            self._fits[key] = (
+                lower_bound(blocks) <= limit
+                and pool_bytes(blocks, allocate(blocks, limit, _FIT_TRIES)) <= limit
+            )
+        return self._fits[key]
+
+    def _exchange(self, pools: list[list[int]]) -> list[list[int]]:
+        """Bring blocks to a better pool, alone or for one with fewer accesses, while it pays."""
+        left = _EXCHANGES
+        waiting = sorted(
+            (i for members in pools[1:] for i in members), key=lambda i: (-self.accesses[i], i)
+        )
+        for index in waiting:
+            home = next(pool for pool, members in enumerate(pools) if index in members)
+            for better in range(home):
+                cheaper = [i for i in pools[better] if self.accesses[i] < self.accesses[index]]
+                for victim in [None, *sorted(cheaper, key=lambda i: (self.accesses[i], i))]:
+                    if left == 0:
+                        return pools
+                    left -= 1
+                    target = [i for i in pools[better] if i != victim] + [index]
+                    source = [i for i in pools[home] if i != index]
+                    source += [] if victim is None else [victim]
+                    if self._fit(better, target) and self._fit(home, source):
+                        pools[better], pools[home] = sorted(target), sorted(source)
+                        break
+                if index in pools[better]:
+                    break
+        return pools
 
 
 class _Search:
@@ -66,14 +186,14 @@ class _Search:
             for block in blocks
         ]
 
-    def best(self) -> tuple[int, ...]:
-        bound = lower_bound(self.blocks)
-        order, offsets = self._best_order()
+    def best(self, enough: int, tries: int) -> tuple[int, ...]:
+        bound = max(lower_bound(self.blocks), enough)
+        order, offsets = self._best_order(bound)
         peak = pool_bytes(self.blocks, offsets)
         # Fixed seed: the plan is part of the output, which must not change from run to run.
         chance = random.Random(0)
-        for _ in range(_SEARCH_TRIES if len(order) > 1 else 0):
-            if peak == bound:
+        for _ in range(tries if len(order) > 1 else 0):
+            if peak <= bound:
                 break
             # Only placing something else before a block that sets the peak can lower it.
             tops = [p for p, i in enumerate(order) if offsets[i] + self.blocks[i].nbytes == peak]
@@ -85,7 +205,7 @@ class _Search:
                 order, offsets, peak = candidate, moved, height
         return tuple(offsets)
 
-    def _best_order(self) -> tuple[list[int], list[int]]:
+    def _best_order(self, bound: int) -> tuple[list[int], list[int]]:
         keys: tuple[Callable[[Block], tuple[int, ...]], ...] = (
             lambda b: (-b.nbytes, b.first),
             lambda b: (-b.nbytes * (b.last - b.first + 1), b.first),
@@ -100,6 +220,8 @@ class _Search:
             peak = pool_bytes(self.blocks, offsets)
             if best is None or peak < best[0]:
                 best = (peak, order, offsets)
+            if peak <= bound:
+                break
         assert best is not None
         return best[1], best[2]
 

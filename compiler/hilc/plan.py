@@ -1,6 +1,6 @@
 """From a graph to a program: which kernel computes each layer, and where every tensor lies.
 
-All activations share one pool. A tensor holds its bytes from the step that writes it to the last
+All activations share one pool, or a few where a board has memories of several kinds. A tensor holds its bytes from the step that writes it to the last
 that reads it; operators that only rename bytes (reshape and its kind) share their input's storage,
 and an element-wise kernel may write over an operand that nobody needs any more. What a kernel may
 overlap is read from its own description (:mod:`hilc.kernels`), nothing is repeated here.
@@ -10,6 +10,7 @@ overlap is read from its own description (:mod:`hilc.kernels`), nothing is repea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -18,10 +19,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hilc.allocate import ALIGNMENT, Block, allocate, lower_bound, pool_bytes
+from hilc.allocate import ALIGNMENT, Block, align, allocate_pools, lower_bound
 from hilc.cpu import Cpu
+from hilc.errors import InputError
+from hilc.external import ExternalCall
 from hilc.ir import Graph, Node, Tensor
+from hilc.external import ExternalCall
 from hilc.kernels import KernelCall
+from hilc.library import Pool
 from hilc.ops import OPS
 
 #: The step at which the caller writes the inputs, before the first kernel runs.
@@ -38,15 +43,32 @@ class Place:
 
     kind: Literal["pool", "input", "output", "constant"]
     value: int
+    #: The index in :attr:`Program.pools`; 0 where the bytes lie elsewhere.
+    pool: int = 0
+
+
+@dataclass(frozen=True)
+class PoolSpec:
+    """Memory that a plan may use: at most ``limit_bytes``, in the board's region ``region``."""
+
+    name: str = "global_workspace"
+    #: None: as much as the model needs.
+    limit_bytes: int | None = None
+    #: None: wherever the build puts it.
+    region: str | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel call. ``inputs`` are the tensors that the kernel reads, in the kernel's order."""
+    """One call of a kernel or of an external function.
+
+    ``inputs`` are the tensors that it reads, in its own order.
+    """
 
     node: Node
-    call: KernelCall
+    call: KernelCall | ExternalCall
     inputs: tuple[str, ...]
+    #: None where it has none, or has to allocate its own.
     scratch: Place | None
 
     @property
@@ -71,6 +93,9 @@ class Program:
     constants: tuple[str, ...]
     output_names: tuple[str, ...]
     io_in_pool: bool
+    pools: tuple[Pool, ...]
+    #: All pools, and the largest scratch where it is not part of them: what an allocator must be
+    #: able to hand out that aligns each block as the pools are.
     workspace_bytes: int
     #: No placement of these tensors, one beside the other, takes less.
     workspace_bound_bytes: int
@@ -80,13 +105,26 @@ class PlanError(RuntimeError):
     """The planner made a program that would corrupt memory: a fault of the compiler."""
 
 
-def plan(graph: Graph, cpu: Cpu, *, io_in_pool: bool = False) -> Program:
+def plan(
+    graph: Graph,
+    cpu: Cpu,
+    *,
+    io_in_pool: bool = False,
+    memory: Sequence[PoolSpec] = (PoolSpec(),),
+    scratch_in_pool: bool = True,
+) -> Program:
     """The program that computes ``graph`` on ``cpu``.
 
-    With ``io_in_pool`` the model's inputs and outputs are part of the pool: the caller writes the
+    With ``io_in_pool`` the model's inputs and outputs are part of the pools: the caller writes the
     inputs there, and a run may destroy them. Otherwise they are the caller's buffers, and an input
     is never written to.
+
+    ``memory`` are the pools, the preferred first; :class:`~hilc.errors.InputError` where the model
+    does not fit into them. Without ``scratch_in_pool`` the layers' scratch is left to a run-time
+    allocator, which serves the one pool too.
     """
+    memory = tuple(memory) or (PoolSpec(),)
+    _check_memory(memory, scratch_in_pool)
     output_names = graph.outputs
     graph = _with_copies(graph, io_in_pool)
     values = _Values(graph, io_in_pool)
@@ -98,20 +136,26 @@ def plan(graph: Graph, cpu: Cpu, *, io_in_pool: bool = False) -> Program:
     values.set_lifetimes(reads)
     storages = _share_storage(values, calls, reads)
     pooled = [storage for storage in storages if storage.place is None]
-    scratch_steps = [step for step, call in enumerate(calls) if call.scratch_bytes]
+    scratch_sizes = [call.scratch_bytes for call in calls]
+    scratch_steps = [s for s, nbytes in enumerate(scratch_sizes) if nbytes and scratch_in_pool]
+    traffic = _traffic(values, calls, reads)
     blocks = [storage.block for storage in pooled]
-    blocks += [Block(calls[step].scratch_bytes, step, step) for step in scratch_steps]
-    offsets = allocate(blocks)
-    for storage, offset in zip(pooled, offsets, strict=False):
-        storage.place = Place("pool", offset)
-    scratch = {
-        step: Place("pool", offset)
-        for step, offset in zip(scratch_steps, offsets[len(pooled) :], strict=True)
-    }
+    accesses = [sum(traffic[id(value)] for value in storage.values) for storage in pooled]
+    blocks += [Block(scratch_sizes[step], step, step) for step in scratch_steps]
+    accesses += [max(calls[step].macs, scratch_sizes[step]) for step in scratch_steps]
+    places = _place(blocks, accesses, memory)
+    for storage, place in zip(pooled, places, strict=False):
+        storage.place = place
+    scratch = dict(zip(scratch_steps, places[len(pooled) :], strict=True))
+    pools = tuple(
+        Pool(spec.name, align(_end(blocks, places, index)), spec.region)
+        for index, spec in enumerate(memory)
+    )
     place_of = {id(value): s.place for s in storages for value in s.values if s.place is not None}
-    places = {name: place_of[id(value)] for name, value in values.by_name.items()}
-    constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in places))
-    places.update((name, Place("constant", index)) for index, name in enumerate(constants))
+    named = {name: place_of[id(value)] for name, value in values.by_name.items()}
+    constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in named))
+    named.update((name, Place("constant", index)) for index, name in enumerate(constants))
+    separate = 0 if scratch_in_pool else max(map(align, scratch_sizes), default=0)
     program = Program(
         graph=graph,
         cpu=cpu,
@@ -119,15 +163,101 @@ def plan(graph: Graph, cpu: Cpu, *, io_in_pool: bool = False) -> Program:
             Step(node, call, names, scratch.get(step))
             for step, (node, call, names) in enumerate(zip(nodes, calls, reads, strict=True))
         ),
-        places=MappingProxyType(places),
+        places=MappingProxyType(named),
         constants=constants,
         output_names=output_names,
         io_in_pool=io_in_pool,
-        workspace_bytes=pool_bytes(blocks, offsets),
-        workspace_bound_bytes=lower_bound(blocks),
+        pools=pools,
+        workspace_bytes=sum(pool.nbytes for pool in pools) + separate,
+        workspace_bound_bytes=align(lower_bound(blocks)) + separate,
     )
     check_plan(program)
     return program
+
+
+# A pool of this name holds constants.
+_CONSTANT_POOL = "global_const_workspace"
+
+
+def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
+    seen: dict[str, str] = {}
+    for spec in memory:
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,79}", spec.name):
+            raise InputError(
+                f"the memory pool {spec.name!r} has no C name",
+                "use letters, digits and underscores, a letter first",
+            )
+        if spec.name.lower() == _CONSTANT_POOL:
+            raise InputError(
+                f"the memory pool {spec.name!r} has the name of the constants' pool",
+                "give it another name",
+            )
+        if (other := seen.setdefault(spec.name.upper(), spec.name)) != spec.name or (
+            sum(spec.name == same.name for same in memory) > 1
+        ):
+            raise InputError(
+                f"the memory pools {other!r} and {spec.name!r} both become {spec.name.upper()} "
+                "in C",
+                "give one of them another name",
+            )
+        if spec.limit_bytes is not None and spec.limit_bytes < 0:
+            raise InputError(
+                f"the memory pool {spec.name!r} is limited to {spec.limit_bytes} bytes",
+                "state a limit of 0 or more, or none",
+            )
+    if len(memory) > 1 and not scratch_in_pool:
+        raise InputError(
+            f"{len(memory)} memory pools with pools=calls, whose one allocator serves everything",
+            "use pools=internal or pools=external, or one memory pool",
+        )
+
+
+def _traffic(
+    values: _Values, calls: Sequence[KernelCall | ExternalCall], reads: Sequence[Sequence[str]]
+) -> dict[int, int]:
+    """Bytes that are moved to and from each value, by its id; an estimate.
+
+    A value is written once. A kernel reads an operand as often as it multiplies, unless it gathers
+    what it multiplies in its scratch first.
+    """
+    traffic = {id(value): value.tensor.nbytes for value in values.by_name.values()}
+    for call, names in zip(calls, reads, strict=True):
+        for name in names:
+            if value := values.by_name.get(name):
+                repeated = 0 if call.scratch_bytes else call.macs
+                traffic[id(value)] += max(value.tensor.nbytes, repeated)
+    return traffic
+
+
+def _place(
+    blocks: Sequence[Block], accesses: Sequence[int], memory: Sequence[PoolSpec]
+) -> list[Place]:
+    """A place in the pools for each block."""
+    limits = [spec.limit_bytes for spec in memory]
+    found = allocate_pools(blocks, accesses, limits)
+    if found is not None:
+        return [Place("pool", offset, pool) for pool, offset in found]
+    had = ", ".join(f"{spec.name} {spec.limit_bytes} B" for spec in memory)
+    needed = align(lower_bound(blocks))
+    total = sum(limit // ALIGNMENT * ALIGNMENT for limit in limits if limit is not None)
+    largest = max(block.nbytes for block in blocks)
+    if needed > total:
+        fact = f"the model works in {needed} B of memory at least, but the pools have {total} B"
+    elif largest > max(limit for limit in limits if limit is not None):
+        fact = f"the model needs a block of {largest} B, which none of the pools has"
+    else:
+        fact = (
+            f"the model works in {needed} B of memory at least, its largest block having "
+            f"{largest} B, and no way was found to divide it among the pools"
+        )
+    raise InputError(f"{fact} ({had})", "raise a limit, or leave out that of the last pool")
+
+
+def _end(blocks: Sequence[Block], places: Sequence[Place], pool: int) -> int:
+    return max(
+        (p.value + b.nbytes for b, p in zip(blocks, places, strict=True) if p.pool == pool),
+        default=0,
+    )
 
 
 def _with_copies(graph: Graph, io_in_pool: bool) -> Graph:
@@ -210,7 +340,7 @@ class _Storage:
 
 
 def _share_storage(
-    values: _Values, calls: Sequence[KernelCall], reads: Sequence[Sequence[str]]
+    values: _Values, calls: Sequence[KernelCall | ExternalCall], reads: Sequence[Sequence[str]]
 ) -> list[_Storage]:
     """A storage for every value, one for two values where a kernel works in place."""
     holder: dict[int, _Storage] = {}
@@ -240,11 +370,14 @@ def _share_storage(
     return storages
 
 
-def may_work_in_place(call: KernelCall, operand: Tensor, output: Tensor) -> bool:
+def may_work_in_place(call: KernelCall | ExternalCall, operand: Tensor, output: Tensor) -> bool:
     """Whether the kernel may write ``output`` over ``operand``, both at the same address.
 
-    The planner and its checker ask this one function what a kernel's order allows.
+    The planner and its checker ask this one function what a kernel's order allows. Nothing is
+    known of an external function.
     """
+    if isinstance(call, ExternalCall):
+        return False
     one_access_type = operand.dtype == output.dtype or operand.nbytes == operand.size
     return (
         call.kernel.order == "elementwise"
@@ -271,7 +404,7 @@ class _Replay:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._graph = program.graph
-        self._pool = np.full(program.workspace_bytes, self._NOBODY, np.int32)
+        self._pools = [np.full(pool.nbytes, self._NOBODY, np.int32) for pool in program.pools]
         #: Owners of the caller's buffers, made when they are first met.
         self._buffers: dict[Place, npt.NDArray[np.int32]] = {}
         #: The value that each name stands for, and what to call it.
@@ -280,6 +413,7 @@ class _Replay:
 
     def run(self) -> None:
         graph, places = self._graph, self._program.places
+        self._require_size()
         for index, name in enumerate(graph.inputs):
             self._require_border(name, Place("input", index))
             self._claim(name)
@@ -298,6 +432,13 @@ class _Replay:
         for index, name in enumerate(graph.outputs):
             self._require_border(name, Place("output", index))
             self._require_intact(name, "the caller")
+
+    def _require_size(self) -> None:
+        """Steps without a place for their scratch allocate it, one at a time."""
+        own = [align(s.call.scratch_bytes) for s in self._program.steps if s.scratch is None]
+        needed = sum(pool.size for pool in self._pools) + max(own, default=0)
+        if needed != self._program.workspace_bytes:
+            raise PlanError(f"{needed} bytes are needed, not {self._program.workspace_bytes}")
 
     def _require_border(self, name: str, buffer: Place) -> None:
         place = self._program.places[name]
@@ -357,6 +498,9 @@ class _Replay:
             if place not in self._buffers:
                 self._buffers[place] = np.full(nbytes, self._NOBODY, np.int32)
             return self._buffers[place][:nbytes]
-        if place.value % ALIGNMENT or not 0 <= place.value <= self._pool.size - nbytes:
-            raise PlanError(f"{what} ({nbytes} bytes) lies at {place.value} of {self._pool.size}")
-        return self._pool[place.value : place.value + nbytes]
+        if not 0 <= place.pool < len(self._pools):
+            raise PlanError(f"{what} lies in pool {place.pool} of {len(self._pools)}")
+        pool = self._pools[place.pool]
+        if place.value % ALIGNMENT or not 0 <= place.value <= pool.size - nbytes:
+            raise PlanError(f"{what} ({nbytes} bytes) lies at {place.value} of {pool.size}")
+        return pool[place.value : place.value + nbytes]

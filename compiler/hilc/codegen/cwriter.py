@@ -159,12 +159,17 @@ def _literals(array: Array) -> list[str]:
     return [c_int(value) for value in array.ravel().tolist()]
 
 
-def _lines(literals: list[str]) -> Iterable[str]:
+def _lines(literals: list[str], indent: str) -> Iterable[str]:
     """The literals in columns, as many to a line as fit at their widest."""
     width = max(map(len, literals))
-    per_line = max(1, (_LINE_LENGTH - len(_INDENT) + 1) // (width + 2))
+    per_line = max(1, (_LINE_LENGTH - len(indent) + 1) // (width + 2))
     for start in range(0, len(literals), per_line):
-        yield f"{_INDENT}{', '.join(literals[start : start + per_line])},"
+        yield f"{indent}{', '.join(literals[start : start + per_line])},"
+
+
+def c_values(array: Array, indent: str = _INDENT) -> str:
+    """The elements of ``array``, row by row and separated by commas, in indented lines."""
+    return "\n".join(_lines(_literals(array), indent))
 
 
 def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:
@@ -174,9 +179,8 @@ def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:
     """
     if array.size == 0:
         raise ValueError(f"array {name} is empty, which C cannot express")
-    body = "\n".join(_lines(_literals(array)))
     element = C_TYPES[array.dtype.name]
-    return f"{declaration} {element} {name}[{array.size}] = {{\n{body}\n}};\n"
+    return f"{declaration} {element} {name}[{array.size}] = {{\n{c_values(array)}\n}};\n"
 
 
 def c_struct_initialiser(

@@ -1,0 +1,136 @@
+"""The constant pool of a model: every array that its layers read, in one struct.
+
+The struct is a static object in flash (section ``.rodata.tvm``), or only a layout for memory that
+the caller hands over with each run; then the same bytes are a macro of the header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hilc.codegen.cwriter import C_TYPES, CONSTANT_ALIGNMENT, c_values
+from hilc.codegen.names import Names
+from hilc.ir import Array
+from hilc.kernels import KernelCall
+from hilc.plan import Program
+
+#: The pool's name: the object, or the field through which the caller hands it over.
+CONSTANT_POOL = "global_const_workspace"
+#: Linker scripts place the section; those written for TVM's code do already.
+SECTION = ".rodata.tvm"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A member of the pool: an array ``offset`` bytes from its start."""
+
+    name: str
+    array: Array
+    offset: int
+
+
+@dataclass(frozen=True)
+class ConstantPool:
+    """Equal arrays are one member. The index of a member is its storage id."""
+
+    members: tuple[Constant, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the C struct; 0 where there are no constants (and no struct)."""
+        if not self.members:
+            return 0
+        last = self.members[-1]
+        return _align(last.offset + last.array.nbytes)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the struct; those between members are 0."""
+        image = bytearray(self.nbytes)
+        for member in self.members:
+            image[member.offset : member.offset + member.array.nbytes] = member.array.tobytes()
+        return bytes(image)
+
+    def name(self, array: Array) -> str:
+        """The member that has these values."""
+        return self._names[_key(array)]
+
+    @cached_property
+    def _names(self) -> dict[tuple[str, bytes], str]:
+        return {_key(member.array): member.name for member in self.members}
+
+
+def pool_constants(program: Program) -> ConstantPool:
+    """The constants of ``program``, in the order in which its steps first read them."""
+    members: dict[tuple[str, bytes], Constant] = {}
+    end = 0
+    for name, array in _arrays(program):
+        key = _key(array)
+        if key not in members:
+            members[key] = Constant(name, array, end)
+            end = _align(end + array.nbytes)
+    return ConstantPool(tuple(members.values()))
+
+
+def _arrays(program: Program) -> Iterator[tuple[str, Array]]:
+    for index, name in enumerate(program.constants):
+        data = program.graph.tensors[name].data
+        assert data is not None
+        yield f"constant_{index}", data
+    for index, step in enumerate(program.steps):
+        if isinstance(step.call, KernelCall):
+            for field, value in step.call.fields.items():
+                if isinstance(value, np.ndarray):
+                    yield f"layer_{index}_{field}", value
+
+
+def _key(array: Array) -> tuple[str, bytes]:
+    return array.dtype.name, array.tobytes()
+
+
+def _align(nbytes: int) -> int:
+    return -(-nbytes // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
+
+
+def struct_tag(names: Names) -> str:
+    """The tag of the struct that lays the pool out."""
+    return f"{names.symbol}_constants"
+
+
+def write_struct(pool: ConstantPool, names: Names) -> str:
+    """The struct that lays the pool out, and the proof that it lies as the library says."""
+    if not pool.members:
+        return ""
+    tag = struct_tag(names)
+    members = "".join(
+        f"    _Alignas({CONSTANT_ALIGNMENT}) "
+        f"{C_TYPES[member.array.dtype.name]} {member.name}[{member.array.size}];\n"
+        for member in pool.members
+    )
+    places = "".join(
+        f'_Static_assert(offsetof(struct {tag}, {member.name}) == {member.offset}, "its place");\n'
+        for member in pool.members
+    )
+    return (
+        "/* Every constant array of the model; equal ones are there once. */\n"
+        f"struct {tag} {{\n{members}}};\n\n"
+        f'_Static_assert(sizeof(struct {tag}) == {pool.nbytes}, "its size");\n{places}'
+    )
+
+
+def write_object(pool: ConstantPool, names: Names) -> str:
+    """The pool as an object of the file."""
+    if not pool.members:
+        return ""
+    members = "".join(
+        f"    .{member.name} = {{\n{c_values(member.array, ' ' * 8)}\n    }},\n"
+        for member in pool.members
+    )
+    return (
+        f'__attribute__((section("{SECTION}"), aligned({CONSTANT_ALIGNMENT})))\n'
+        f"static const struct {struct_tag(names)} {CONSTANT_POOL} = {{\n{members}}};\n"
+    )
