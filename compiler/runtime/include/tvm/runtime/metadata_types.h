@@ -1,0 +1,53 @@
+/* What a compiled model says of itself: tvmgen_<model>_get_c_metadata returns a TVMMetadata. Plain
+ * structs for C and C++; the order of the fields is the binary interface. */
+#ifndef TVM_RUNTIME_METADATA_TYPES_H_
+#define TVM_RUNTIME_METADATA_TYPES_H_
+
+#include <inttypes.h>
+#include <tvm/runtime/c_runtime_api.h>
+
+#define TVM_METADATA_VERSION 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A tensor that the model is called with. A pool is a uint8 tensor of its size. */
+struct TVMTensorInfo {
+    const char *name;
+    const int64_t *shape;
+    int64_t num_shape;
+    DLDataType dtype;
+};
+
+/* A constant: its data_len bytes data_bytes lie byte_offset bytes into the constant pool. */
+struct TVMConstantInfo {
+    const char *name_hint;
+    int64_t byte_offset;
+    int64_t data_len;
+    const void *data_bytes;
+};
+
+/* The arrays have the order of the model's arguments. */
+struct TVMMetadata {
+    int64_t version; /* TVM_METADATA_VERSION */
+    const struct TVMTensorInfo *inputs;
+    int64_t num_inputs;
+    const struct TVMTensorInfo *outputs;
+    int64_t num_outputs;
+    const struct TVMTensorInfo *workspace_pools;
+    int64_t num_workspace_pools;
+    const struct TVMConstantInfo *constant_pools;
+    int64_t num_constant_pools;
+    const char *mod_name; /* stem of the model's symbols, tvmgen_<model> */
+};
+
+typedef struct TVMTensorInfo TVMTensorInfo;
+typedef struct TVMConstantInfo TVMConstantInfo;
+typedef struct TVMMetadata TVMMetadata;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
