@@ -49,14 +49,20 @@ def save_params(arrays: Mapping[str, Array]) -> bytes:
     parts = [struct.pack("<QQQ", _LIST_MAGIC, 0, len(names))]
     parts += [struct.pack("<Q", len(name)) + name for name in names]
     parts.append(struct.pack("<Q", len(arrays)))
-    for array in arrays.values():
-        code, bits = DL_TYPES[array.dtype.name]
-        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        parts.append(struct.pack("<QQii", _ARRAY_MAGIC, 0, _CPU, 0))
-        parts.append(struct.pack("<iBBH", array.ndim, code, bits, 1))
-        parts.append(struct.pack(f"<{array.ndim}qq", *array.shape, len(data)))
-        parts.append(data)
+    parts += [save_array(array) for array in arrays.values()]
     return b"".join(parts)
+
+
+def save_array(array: Array) -> bytes:
+    """``array`` as TVM serialises one; also what its metadata hold of a constant."""
+    code, bits = DL_TYPES[array.dtype.name]
+    data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    return (
+        struct.pack("<QQii", _ARRAY_MAGIC, 0, _CPU, 0)
+        + struct.pack("<iBBH", array.ndim, code, bits, 1)
+        + struct.pack(f"<{array.ndim}qq", *array.shape, len(data))
+        + data
+    )
 
 
 def load_params(data: bytes, where: str) -> dict[str, Array]:
