@@ -1,17 +1,65 @@
 """Bring your own code generator: subgraphs that other code computes.
 
-A generator claims parts of a graph and returns C or an object for each; the compiler plans their
-memory with everything else, calls them, links their constants and ships their files in the library.
+A generator is an object with the attributes of :class:`ExternalCodegen`. It claims parts of a graph
+and returns C or an object for each; the compiler plans their memory with everything else, calls
+them, links their constants and ships their files in the library::
+
+    class Clamp:
+        name = "clamp"
+
+        def claim(self, graph):
+            return [[i] for i, node in enumerate(graph.nodes) if node.op == "RELU"]
+
+        def generate(self, subgraph, symbol, cpu, api):
+            ...
+            return ExternalModule(symbol, source=text)
+
+    hilc.compile("kws.tflite", externals=[Clamp()])
+
+Generators run in the order in which they are given, and each sees what those before it left: what
+one claimed is a node ``EXTERNAL`` to the next. The subgraph that :meth:`ExternalCodegen.generate`
+gets is a whole :class:`~hilc.ir.Graph`: :mod:`hilc.interpreter` runs it, which is what the
+generated code must compute, bit for bit. ``examples/byoc`` has complete generators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, Protocol, cast
 
 from hilc.cpu import Cpu
-from hilc.ir import Array, Graph
+from hilc.errors import HilError, InputError
+from hilc.ir import DTYPES, Array, Graph, Node
+
+#: The operator of a node that a generator computes. Its attributes are ``module``
+#: (:class:`ExternalModule`), ``graph`` (the subgraph) and ``generator`` (the generator's name).
+EXTERNAL = "EXTERNAL"
+
+#: Kinds of modules that can be linked into a firmware: C source, a relocatable object.
+EXPORTABLE = ("c", "o")
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATH = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]*)*")
+_OBJECT_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]*\.o")
+#: Where the library's own headers lie.
+_OWN_HEADERS = ("hil/", "tvm/", "dlpack/", "tvmgen_")
+
+
+def _require_identifier(name: str, what: str) -> None:
+    if not _IDENTIFIER.fullmatch(name):
+        raise InputError(
+            f"{what} {name!r} is not a C identifier", "use letters, digits and underscores"
+        )
 
 
 @dataclass(frozen=True)
@@ -20,7 +68,8 @@ class Device:
 
     ``name`` is the field of ``struct tvmgen_<model>_devices`` through which the caller hands over
     the device's context. Several identical devices have one name and an ``index`` each (field
-    ``<name>_<index>``); ``program`` says which program must be loaded on it.
+    ``<name>_<index>``); ``program`` says which program must be loaded on it. The library's
+    description (:attr:`hilc.library.Module.externals`) tells both for each function.
     """
 
     name: str
@@ -29,37 +78,127 @@ class Device:
     #: Call ``TVMDevice<Name>Activate``, ``Open``, ``Close`` and ``Deactivate`` around the calls.
     use_device_api: bool = False
 
+    def __post_init__(self) -> None:
+        _require_identifier(self.name, "the device name")
+        if self.index is not None and self.index < 0:
+            raise InputError(f"the device {self.name!r} has the index {self.index}")
+
     @property
     def field(self) -> str:
         return self.name if self.index is None else f"{self.name}_{self.index}"
 
+    def hook(self, event: str) -> str:
+        """The C function that is called for ``event``, one of ``Activate``, ``Open``, ..."""
+        return f"TVMDevice{''.join(map(_capital, self.name.split('_')))}{event}"
 
-@dataclass(frozen=True)
+
+def _capital(word: str) -> str:
+    return word[:1].upper() + word[1:]
+
+
+class RoundRobin:
+    """Distributes work over ``count`` identical devices: programs take turns.
+
+    A program that was assigned before stays on its device, which has it loaded; work without a
+    program takes turns, too.
+    """
+
+    def __init__(self, name: str, count: int, *, use_device_api: bool = False) -> None:
+        if count < 1:
+            raise InputError(f"there are {count} devices {name!r}", "at least one is needed")
+        self._name = name
+        self._count = count
+        self._use_device_api = use_device_api
+        self._next = 0
+        self._loaded: dict[str, int] = {}
+
+    def assign(self, program: str = "") -> Device:
+        """The device for the next piece of work, which needs ``program``."""
+        index = self._loaded.get(program) if program else None
+        if index is None:
+            index = self._next
+            self._next = (self._next + 1) % self._count
+            if program:
+                self._loaded[program] = index
+        return Device(self._name, index, program, self._use_device_api)
+
+
+@dataclass(frozen=True, eq=False)
 class ExternalModule:
-    """What a generator made of one subgraph.
+    """What a generator made of one subgraph; the constructor refuses what no compiler could use.
 
     The function ``symbol`` takes the subgraph's inputs, its outputs, its scratch where
     ``scratch_bytes`` is not 0, and the device's context where it has one: as plain pointers
     (``int32_t symbol(void *in0, ..., void *out0, ..., void *scratch, void *device)``) or, in a
-    model with packed operators, as a ``TVMBackendPackedCFunc`` of DLTensor handles and an
-    opaque handle. It returns 0 on success.
+    model with packed operators, as a ``TVMBackendPackedCFunc`` of DLTensor handles (scratch is one
+    of ``uint8``) and an opaque handle. It returns 0 on success; anything else ends the inference.
+
+    Tensors are contiguous, the last dimension innermost. Those of the model's border may be the
+    caller's and are aligned as their elements are; the others, and scratch, start at multiples of
+    16 bytes. No output overlaps an input, and scratch keeps nothing from one call to the next.
     """
 
     symbol: str
     #: C text; the compiler writes it to a file of its own, after the constants' declarations.
     source: str | None = None
-    #: Instead of ``source``: a relocatable object for the target.
+    #: Instead of ``source``: a relocatable object (ELF) for the core.
     object: bytes | None = None
     #: Headers that the source includes, by path.
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Arrays by C symbol: linked as ``const`` data, which the source sees declared.
+    #: Arrays by C symbol: linked as ``const`` data, which the source sees declared and an object
+    #: may refer to. Aligned to 16 bytes.
     constants: Mapping[str, Array] = field(default_factory=dict)
-    #: Further global functions of the source or object.
+    #: Further global names that the source defines, so that a duplicate is refused by name and not
+    #: by a linker. (Those of an object are read from it.)
     functions: tuple[str, ...] = ()
     scratch_bytes: int = 0
     device: Device | None = None
     #: Kind of the module for messages; only "c" (source) and "o" (object) can be exported.
     type_key: str = "c"
+    #: Objects by file name that modules share, such as a library that all of them call: those of
+    #: one name must be equal, also between models of one image, and are linked once.
+    shared_objects: Mapping[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("headers", "constants", "shared_objects"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        if not self.exportable:
+            # The compiler refuses it, together with all others of its kind.
+            return
+        _require_identifier(self.symbol, "the symbol")
+        where = f"the external module {self.symbol!r}"
+        if (self.source is None) == (self.object is None):
+            has = "both source and object" if self.source is not None else "no source and no object"
+            raise InputError(f"{where} has {has}", "give it one of the two")
+        if self.scratch_bytes < 0:
+            raise InputError(f"{where} asks for {self.scratch_bytes} bytes of scratch")
+        for name in self.functions:
+            _require_identifier(name, f"{where}: the function")
+        for name, array in self.constants.items():
+            _require_identifier(name, f"{where}: the constant")
+            if array.dtype.name not in DTYPES or array.size == 0:
+                raise InputError(
+                    f"{where}: the constant {name!r} is {array.dtype}{list(array.shape)}",
+                    f"use an array that is not empty, of {', '.join(DTYPES)}",
+                )
+        for path in self.headers:
+            if not _PATH.fullmatch(path) or path.startswith(_OWN_HEADERS):
+                raise InputError(
+                    f"{where}: the header's path {path!r} is not usable",
+                    "use a relative path of letters, digits and _ . + - that does not begin with "
+                    f"{', '.join(_OWN_HEADERS)}",
+                )
+        for name in self.shared_objects:
+            if not _OBJECT_NAME.fullmatch(name):
+                raise InputError(
+                    f"{where}: the shared object's name {name!r} is not usable",
+                    "use letters, digits and _ . + - with .o at the end, without a folder",
+                )
+
+    @property
+    def exportable(self) -> bool:
+        """Whether it is of a kind that can be linked into a firmware."""
+        return self.type_key in EXPORTABLE
 
 
 @dataclass(frozen=True)
@@ -80,12 +219,196 @@ class ExternalCodegen(Protocol):
     """A user's code generator."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """A C identifier; part of the functions' names."""
+        ...
 
     def claim(self, graph: Graph) -> Sequence[Sequence[int]]:
-        """Groups of node positions in ``graph.nodes`` that this generator takes, each connected."""
+        """Groups of node positions in ``graph.nodes`` that this generator takes.
+
+        A group becomes one function. Its nodes must be connected by tensors that they write or
+        read, and must not wait for a node outside of it that waits for them. :func:`single_nodes`
+        and :func:`connected_groups` make such groups. No node may be in two groups, and nodes
+        ``EXTERNAL`` are taken already.
+        """
         ...
 
     def generate(self, subgraph: Graph, symbol: str, cpu: Cpu, api: str) -> ExternalModule:
-        """Code for a claimed group; ``symbol`` is the name that its function shall have."""
+        """Code for a claimed group; ``symbol`` is the name that its function shall have.
+
+        ``api`` is "unpacked" or "packed": how the function is called (:class:`ExternalModule`).
+        Called once a group, in the order of execution.
+        """
         ...
+
+
+Wanted = Callable[[Graph, Node], bool]
+
+
+def single_nodes(graph: Graph, wanted: Wanted) -> list[list[int]]:
+    """A group of its own for each node that is ``wanted``."""
+    return [
+        [position]
+        for position, node in enumerate(graph.nodes)
+        if node.op != EXTERNAL and wanted(graph, node)
+    ]
+
+
+def connected_groups(graph: Graph, wanted: Wanted) -> list[list[int]]:
+    """The nodes that are ``wanted``, in groups that run in one go.
+
+    A node joins the groups that compute its inputs, except where a node outside would have to run
+    between the two. Each group is connected, and no two of them wait for each other.
+    """
+    units = _Units(graph)
+    taken = {position for (position,) in single_nodes(graph, wanted)}
+    for position in sorted(taken):
+        unit = position
+        # The latest first: it may be what lies between this node and an earlier one.
+        for other in sorted(units.producers(graph.nodes[position]), reverse=True):
+            if other in taken and units.may_join(other, unit):
+                unit = units.join(other, unit)
+    groups: dict[int, list[int]] = {}
+    for position in sorted(taken):
+        groups.setdefault(units.of[position], []).append(position)
+    return list(groups.values())
+
+
+class _Units:
+    """What runs in one go: single nodes at first. A unit is called by its first node."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._writer = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
+        #: The unit of each node.
+        self.of = list(range(len(graph.nodes)))
+        #: The units that a unit waits for, directly or not.
+        self._needs: dict[int, set[int]] = {}
+        for position, node in enumerate(graph.nodes):
+            producers = self.producers(node)
+            self._needs[position] = producers.union(*(self._needs[p] for p in producers))
+
+    def producers(self, node: Node) -> set[int]:
+        """The units that compute the node's inputs."""
+        return {self.of[self._writer[name]] for name in node.inputs if name in self._writer}
+
+    def may_join(self, first: int, second: int) -> bool:
+        """Whether no third unit waits for ``first`` while ``second`` waits for it."""
+        return not any(first in self._needs[unit] for unit in self._needs[second] - {first})
+
+    def join(self, first: int, second: int) -> int:
+        """Make two units one; its name."""
+        kept, gone = min(first, second), max(first, second)
+        both = {first, second}
+        self._needs[kept] = (self._needs[first] | self._needs[second]) - both
+        del self._needs[gone]
+        for needs in self._needs.values():
+            if needs & both:
+                # Who waits for one of the two now waits for what both need.
+                needs -= both
+                needs |= {kept} | self._needs[kept]
+        self.of = [kept if unit == gone else unit for unit in self.of]
+        return kept
+
+
+# From the command line ---------------------------------------------------------------------------
+
+_SPEC = re.compile(r"(?P<path>.+?\.py)(:(?P<factory>\w+))?(?P<options>(,\w+=[^,]*)*)")
+
+
+def load_generator(spec: str, **options: str) -> ExternalCodegen:
+    """The generator that ``spec`` names: ``FILE.py[:FACTORY][,KEY=VALUE]...``.
+
+    ``FACTORY`` is a class or function in the file, which is called with the options, all strings;
+    without it the file defines exactly one class that has ``claim`` and ``generate``.
+    """
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise InputError(
+            f"{spec!r} does not name a code generator", "use FILE.py[:FACTORY][,KEY=VALUE]..."
+        )
+    for option in filter(None, match["options"].split(",")):
+        key, _, value = option.partition("=")
+        if key in options:
+            raise InputError(f"{spec!r} gives {key} twice", "give each option once")
+        options[key] = value
+    path = Path(match["path"])
+    module = _load_file(path)
+    factory = _factory(module, match["factory"], path)
+    where = f"{path}:{factory.__name__}"
+    signature = inspect.signature(factory)
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        known = ", ".join(signature.parameters) or "none"
+        raise InputError(f"{where}: {error}", f"its options are: {known}") from None
+    with blaming(f"{where} failed"):
+        generator = factory(**options)
+    for name in ("name", "claim", "generate"):
+        if not hasattr(generator, name):
+            raise InputError(
+                f"{where} made a {type(generator).__name__}, which has no {name!r}",
+                "a generator has the attributes of hilc.external.ExternalCodegen",
+            )
+    return cast(ExternalCodegen, generator)
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}", "name the file of a code generator")
+    # The name under which its classes can be found, and two files of one name told apart.
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    name = f"hilc_external_{path.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with blaming(f"{path} failed"):
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return module
+
+
+def _factory(module: ModuleType, name: str | None, path: Path) -> Callable[..., Any]:
+    own = {
+        key: value
+        for key, value in vars(module).items()
+        if inspect.isclass(value)
+        and value.__module__ == module.__name__
+        and all(hasattr(value, method) for method in ("claim", "generate"))
+    }
+    if name is not None:
+        factory = getattr(module, name, None)
+        if not callable(factory):
+            raise InputError(
+                f"{path} has no class or function {name!r}",
+                f"its generators are: {', '.join(own) or 'none'}",
+            )
+        return cast(Callable[..., Any], factory)
+    if len(own) != 1:
+        raise InputError(
+            f"{path} defines {len(own)} generators",
+            f"name one after a colon: {', '.join(own)}"
+            if own
+            else "define a class with the attributes of hilc.external.ExternalCodegen",
+        )
+    (only,) = own.values()
+    return only
+
+
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Turn what a user's generator raises into an error that says where in its code that was."""
+    try:
+        yield
+    except HilError as error:
+        raise type(error)(f"{what}: {error.fact}", error.hint) from error
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise InputError(
+            f"{what}: {type(error).__name__}: {error}",
+            f"see line {frame.lineno} of {frame.filename}",
+        ) from error

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hilc.external import EXTERNAL
 from hilc.ops.binary import BINARY
 from hilc.ops.blocks import CONCATENATION, PACK, SPLIT
 from hilc.ops.conv2d import CONV_2D
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
+from hilc.ops.external import EXTERNAL_NODE
 from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.mean import MEAN
 from hilc.ops.moves import PAD, STRIDED_SLICE, TRANSPOSE
@@ -49,5 +51,7 @@ OPS: Mapping[str, OpDef] = MappingProxyType(
         "CONCATENATION": CONCATENATION,
         "PACK": PACK,
         "SPLIT": SPLIT,
+        # Not of TFLite: hilc.passes.partition makes it.
+        EXTERNAL: EXTERNAL_NODE,
     }
 )

@@ -14,7 +14,8 @@ A row holds what the rest of the compiler needs to know of an operator:
     The outputs in numpy, bit-exact with the reference of the project; ``values`` are the inputs'
     arrays (None for an absent optional input).
 ``emit(node, ins, outs, cpu)``
-    The kernel call that computes the node on ``cpu`` (:mod:`hilc.kernels`).
+    The call that computes the node on ``cpu``: a kernel's (:mod:`hilc.kernels`), or that of a
+    function from outside (:mod:`hilc.external`).
 
 Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
 ``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
@@ -31,6 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hilc.cpu import Cpu
+from hilc.external import ExternalCall
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall
 
@@ -42,7 +44,9 @@ Check = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], None]
 Reference = Callable[
     [Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]], list[Array]
 ]
-Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], KernelCall]
+#: What a step of a program calls.
+Call = KernelCall | ExternalCall
+Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], Call]
 
 
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
