@@ -40,9 +40,11 @@ from typing import Any, Protocol, cast
 from hilc.cpu import Cpu
 from hilc.errors import HilError, InputError
 from hilc.ir import DTYPES, Array, Graph, Node
+from hilc.objects import read_object
 
 #: The operator of a node that a generator computes. Its attributes are ``module``
-#: (:class:`ExternalModule`), ``graph`` (the subgraph) and ``generator`` (the generator's name).
+#: (:class:`ExternalModule`), ``graph`` (the subgraph), ``generator`` (the generator's name) and
+#: ``api`` (how its function is called, "unpacked" or "packed").
 EXTERNAL = "EXTERNAL"
 
 #: Kinds of modules that can be linked into a firmware: C source, a relocatable object.
@@ -199,6 +201,13 @@ class ExternalModule:
     def exportable(self) -> bool:
         """Whether it is of a kind that can be linked into a firmware."""
         return self.type_key in EXPORTABLE
+
+    @property
+    def global_names(self) -> Mapping[str, str]:
+        """The global C names that it defines, and what each is; shared objects left out."""
+        names = dict.fromkeys(read_object(self.object, "").defined, "name") if self.object else {}
+        names |= dict.fromkeys((self.symbol, *self.functions), "function")
+        return names | dict.fromkeys(self.constants, "constant")
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,23 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class External:
+    """Code of a user's generator (:mod:`hilc.external`) that a layer calls."""
+
+    #: Index of the layer.
+    layer: int
+    #: The generator's function, which the layer's function calls.
+    function: str
+    generator: str
+    #: The field of :attr:`Module.devices` on which it runs, and the program that must be loaded
+    #: there; "" for none.
+    device: str
+    program: str
+    #: Every global C name that the generator's files for this layer define, sorted.
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Module:
     """One compiled model of a library."""
 
@@ -135,6 +152,7 @@ class Module:
     devices: tuple[str, ...] = ()
     #: Functions with the packed signature, in the order of the registry.
     functions: tuple[str, ...] = ()
+    externals: tuple[External, ...] = ()
 
     def to_json(self) -> bytes:
         return json_bytes(asdict(self))

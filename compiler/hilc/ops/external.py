@@ -2,7 +2,8 @@
 
 Inputs and outputs are those of the subgraph, by position. Attributes: ``graph`` (the subgraph, a
 :class:`~hilc.ir.Graph` that holds its own constants), ``module``
-(:class:`~hilc.external.ExternalModule`), ``generator`` (the name of who made it).
+(:class:`~hilc.external.ExternalModule`), ``generator`` (the name of who made it), ``api`` (how its
+function is called).
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def partition(
             modules.append(made)
             if made.exportable:
                 _check_module(made, symbol, cpu, name)
-            attrs = {"graph": subgraph, "module": made, "generator": name}
+            attrs = {"graph": subgraph, "module": made, "generator": name, "api": api}
             first = subgraph.nodes[0].index
             nodes.append(Node(EXTERNAL, subgraph.inputs, subgraph.outputs, attrs, index=first))
         graph = graph.with_(nodes=tuple(nodes))
