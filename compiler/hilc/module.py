@@ -195,6 +195,11 @@ def check_module(module: Module, where: str) -> None:
         require(len({info.c_name for info in infos}) == len(infos), f"two {border}s share a name")
     for layer in module.layers:
         _check_layer(module, layer, require)
+    for external in module.externals:
+        require(0 <= external.layer < len(module.layers), f"{external} is outside")
+        require(external.device in ("", *module.devices), f"{external} has no such device")
+        for name in (external.function, *external.symbols):
+            require(IDENTIFIER.fullmatch(name) is not None, f"{name!r} is not a C name")
 
 
 def _check_pools(module: Module, require: _Require) -> None:
