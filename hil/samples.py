@@ -77,7 +77,7 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
     An array has the tensor's shape behind a leading sample axis, or the tensor's own shape with the
     samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages.
     """
-    arrays = _load_npz(Path(path))
+    arrays = load_arrays(Path(path))
     known = {tensor.name: tensor for tensor in tensors}
     for name in arrays:
         if name not in known:
@@ -92,7 +92,7 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
                 f"{path} lacks an array for the model's {role} {name!r}",
                 f"it holds {', '.join(arrays) or 'nothing'}; name arrays as the model does",
             )
-        samples_by_name[name] = _split_samples(arrays[name], tensor, f"{path}: array {name!r}")
+        samples_by_name[name] = split_samples(arrays[name], tensor, f"{path}: array {name!r}")
     counts = {name: len(array) for name, array in samples_by_name.items()}
     if len(set(counts.values())) > 1:
         raise InputError(
@@ -116,7 +116,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
 
 def load_input(path: str | Path, tensor: TensorInfo) -> Array:
     """One array of an NPY file, in the tensor's exact shape and type."""
-    samples = _split_samples(_load_npy(Path(path)), tensor, str(path))
+    samples = split_samples(_load_npy(Path(path)), tensor, str(path))
     if len(samples) != 1:
         raise InputError(
             f"{path} holds {len(samples)} samples for {tensor.name!r} but one inference takes one",
@@ -126,7 +126,7 @@ def load_input(path: str | Path, tensor: TensorInfo) -> Array:
     return array
 
 
-def _split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
+def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
     """The array as (samples, *tensor.shape)."""
     if array.dtype != np.dtype(tensor.dtype):
         raise InputError(
@@ -155,7 +155,8 @@ def _dtype_hint(array: Array, tensor: TensorInfo) -> str:
     return f"convert it: array.astype(numpy.{tensor.dtype})"
 
 
-def _load_npz(path: Path) -> dict[str, Array]:
+def load_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of an NPZ file by their names."""
     loaded = _load(path, "an NPZ file (numpy.savez)")
     if isinstance(loaded, np.ndarray):
         raise InputError(f"{path} is an NPY file with one array", "numpy.savez writes an NPZ")
