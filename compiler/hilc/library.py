@@ -16,7 +16,7 @@ from hilc.archive import METADATA, export_time_s, read_files, write_files
 from hilc.errors import InputError
 from hilc.jsondata import json_bytes, parse_json
 from hilc.module import Argument, Layer, Module, Pool, TensorInfo
-from hilc.tvm_archive import tvm_modules
+from hilc.tvm_archive import tvm_entries, tvm_module
 
 __all__ = [
     "FORMAT_VERSION",
@@ -31,6 +31,7 @@ __all__ = [
     "json_bytes",
     "merge",
     "module_path",
+    "require_distinct",
 ]
 
 #: Version of Model Library Format that is written.
@@ -38,6 +39,9 @@ FORMAT_VERSION = 7
 
 # Far above what any firmware needs.
 _MAX_MODULES = 64
+
+# The registry of all modules; no module's own files can have this name.
+_REGISTRY = "codegen/host/src/system_registry.c"
 
 
 @dataclass(frozen=True)
@@ -64,26 +68,63 @@ class ModelLibrary:
 
 
 def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
-    """One library with the modules of all; their names must differ."""
-    modules: dict[str, Module] = {}
+    """One library with the modules of all; their names and global symbols must differ."""
+    modules = tuple(module for library in libraries for module in library.modules)
+    require_distinct(modules)
     files: dict[str, bytes] = {}
     entries: dict[str, Any] = {}
     for library in libraries:
-        for module in library.modules:
-            if (other := modules.setdefault(module.symbol, module)) is not module:
-                raise InputError(
-                    f"the modules {other.name!r} and {module.name!r} have the same symbols: "
-                    "Multiple modules should have unique names.",
-                    "give one of the models another name",
-                )
-        for name, data in library.files.items():
-            if name != METADATA and files.setdefault(name, data) != data:
+        for name, data in _own_files(library).items():
+            if files.setdefault(name, data) != data:
                 raise InputError(
                     f"the libraries differ in their file {name}", "compile them with one version"
                 )
-        entries.update(parse_json(library.files[METADATA], METADATA)["modules"])
+        metadata = parse_json(library.files[METADATA], METADATA)
+        entries.update(tvm_entries(metadata, "a merged library"))
+    packed = [module for module in modules if module.functions]
+    if len(packed) > 1:
+        # Generating code makes libraries, so it imports this module.
+        from hilc.codegen.registry import system_lib_source
+
+        # Each library's own is weak: an image has the registry of all its models.
+        functions = [function for module in packed for function in module.functions]
+        files[_REGISTRY] = system_lib_source(functions, weak=False).encode()
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
-    return ModelLibrary(tuple(modules.values()), files)
+    return ModelLibrary(modules, files)
+
+
+def require_distinct(modules: Sequence[Module]) -> None:
+    """Modules of one image have different names, and none defines what another one does."""
+    owners: dict[str, Module] = {}
+    for module in modules:
+        # TVM tells names apart that differ by case alone; headers and macros do not.
+        key = module.symbol.lower()
+        if (other := owners.setdefault(key, module)) is not module:
+            raise InputError(
+                f"the modules {other.name!r} and {module.name!r} have the same symbols: "
+                "Multiple modules should have unique names.",
+                "give one of the models another name",
+            )
+    owners = {}
+    for module in modules:
+        entries = {f"{module.symbol}_run", f"{module.symbol}___tvm_main__"}
+        layers = {layer.function for layer in module.layers}
+        for function in sorted({*entries, *layers, *module.functions}):
+            if (other := owners.setdefault(function, module)) is not module:
+                raise InputError(
+                    f"the modules {other.name!r} and {module.name!r} both define {function}",
+                    "rename the function in one of the external modules",
+                )
+
+
+def _own_files(library: ModelLibrary) -> dict[str, bytes]:
+    """The files that go into a merged library, where its modules' own names keep them apart."""
+    files = {n: d for n, d in library.files.items() if n not in (METADATA, _REGISTRY)}
+    # Until version 6 an archive had one module.
+    relay = files.pop("src/relay.txt", None)
+    if relay is not None:
+        files[f"src/{library.modules[0].name}.relay"] = relay
+    return files
 
 
 def module_path(name: str) -> str:
@@ -93,28 +134,23 @@ def module_path(name: str) -> str:
 
 def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
     metadata = parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
-    version = metadata.get("version") if isinstance(metadata, dict) else None
-    if type(version) is not int or not isinstance(metadata.get("modules", {}), dict):
+    if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
         raise InputError(f"{where}: {METADATA} is not that of Model Library Format")
-    names = sorted(metadata.get("modules", {}))
-    if len(names) > _MAX_MODULES:
-        raise InputError(f"{where} has more than {_MAX_MODULES} modules")
-    described = [name for name in names if module_path(name) in files]
-    if not described:
-        return ModelLibrary(tvm_modules(files, metadata, where), files)
-    if version != FORMAT_VERSION or described != names:
-        raise InputError(
-            f"{where} has version {version} and describes {len(described)} of {len(names)} "
-            f"modules; expected is version {FORMAT_VERSION} with all of them",
-            "compile the model again with this version",
-        )
+    entries = tvm_entries(metadata, where)
+    if not 0 < len(entries) <= _MAX_MODULES:
+        raise InputError(f"{where} has {len(entries)} modules; expected are 1 to {_MAX_MODULES}")
     modules = []
-    for name in names:
-        module = Module.from_json(files[module_path(name)], f"{where}: {module_path(name)}")
-        if module.name != name:
-            raise InputError(f"{where}: {module_path(name)} describes {module.name!r}")
-        _require_files(module, files, where)
+    for name in sorted(entries):
+        path = module_path(name)
+        if path in files:
+            module = Module.from_json(files[path], f"{where}: {path}")
+            if module.name != name:
+                raise InputError(f"{where}: {path} describes {module.name!r}")
+            _require_files(module, files, where)
+        else:
+            module = tvm_module(files, name, entries[name], where)
         modules.append(module)
+    require_distinct(modules)
     return ModelLibrary(tuple(modules), files)
 
 
@@ -122,11 +158,9 @@ def _require_files(module: Module, files: Mapping[str, bytes], where: str) -> No
     """What the build takes of a module is there; a description alone cannot be linked."""
     folder, suffix = ("lib", "o") if module.codegen == "llvm" else ("src", "c")
     stem = f"codegen/host/{folder}/{module.name}_lib"
-    # What TVM compiled may be a single file, and its packed interface needs no header.
-    for number in (0, 1) if module.layers else (0,):
+    for number in (0, 1):
         _file(files, f"{stem}{number}.{suffix}", where)
-    if module.layers or module.interface == "c":
-        _file(files, f"codegen/host/include/{module.symbol}.h", where)
+    _file(files, f"codegen/host/include/{module.symbol}.h", where)
 
 
 def _file(files: Mapping[str, bytes], name: str, where: str) -> bytes:

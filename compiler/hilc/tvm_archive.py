@@ -37,10 +37,8 @@ VERSIONS = (5, 6, 7)
 _BLOCK_SLACK = 16
 
 
-def tvm_modules(
-    files: Mapping[str, bytes], metadata: Mapping[str, Any], where: str
-) -> tuple[Module, ...]:
-    """The modules of an archive without descriptions of our own, by their name."""
+def tvm_entries(metadata: Mapping[str, Any], where: str) -> dict[str, Mapping[str, Any]]:
+    """What ``metadata.json`` says of each module, by name; it has had three layouts."""
     version = metadata["version"]
     if version not in VERSIONS:
         raise InputError(
@@ -48,17 +46,22 @@ def tvm_modules(
             f"versions {VERSIONS[0]} to {VERSIONS[-1]} can be read",
             "export the model again with TVM 0.8 to 0.15",
         )
-    if version == 7:
-        entries = _member(metadata, "modules", dict, where)
-    else:
+    if version < 7:
         entries = {_member(metadata, "model_name", str, where): metadata}
-    if not entries:
-        raise InputError(f"{where}: metadata.json lists no module", "export the model again")
-    modules = []
-    for name in sorted(entries):
-        entry = _require_kind(entries[name], dict, f"{where}: module {name!r}")
-        modules.append(_Archive(files, name, entry, f"{where}: module {name!r}").module())
-    return tuple(modules)
+    elif metadata.get("style") == "operator":
+        entries = {"": metadata}
+    else:
+        entries = _member(metadata, "modules", dict, where)
+    for name, entry in entries.items():
+        _require_kind(entry, dict, f"{where}: module {name!r}")
+    return entries
+
+
+def tvm_module(
+    files: Mapping[str, bytes], name: str, entry: Mapping[str, Any], where: str
+) -> Module:
+    """The module ``name`` of an archive that does not describe it in our own way."""
+    return _Archive(files, name, entry, f"{where}: module {name!r}").module()
 
 
 class _Archive:
@@ -416,7 +419,9 @@ class _Archive:
             start = re.search(rf"\b{self._symbol}_run\s*\([^;{{}}]{{0,400}}\{{", text)
             if start is None:
                 continue
-            body = text[start.end() : text.find("\n}", start.end())]
+            # Initialisers end with a semicolon behind their brace.
+            end = re.compile(r"\n\}(?!;)").search(text, start.end())
+            body = text[start.end() : end.start() if end else len(text)]
             taken = {
                 int(i) for i in re.findall(r"\(TVMValue\s*\*\)\s*args\)\s*\[(\d{1,4})\]", body)
             }

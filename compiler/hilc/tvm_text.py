@@ -128,7 +128,9 @@ def c_metadata(text: str, kind: str) -> list[Border] | None:
 
 def registry_names(text: str) -> list[str]:
     """The names in a function registry's string; none where the text has no registry."""
-    begin = text.find("_tvm_func_registry")
+    begin = text.find("_tvm_func_names")
+    if begin < 0:
+        begin = text.find("_tvm_func_registry")
     start = re.compile(r"[^\"]{0,200}").match(text, begin) if begin >= 0 else None
     if start is None:
         return []
