@@ -84,7 +84,7 @@ def allocate_pools(
     pools = _Deal(blocks, accesses, limits).best()
     if pools is None:
         return None
-    places = {}
+    places: dict[int, tuple[int, int]] = {}
     for pool, (indices, limit) in enumerate(zip(pools, limits, strict=True)):
         members = [blocks[index] for index in indices]
         offsets = allocate(members)

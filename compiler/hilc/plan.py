@@ -1,16 +1,16 @@
 """From a graph to a program: which kernel computes each layer, and where every tensor lies.
 
-All activations share one pool, or a few where a board has memories of several kinds. A tensor holds its bytes from the step that writes it to the last
-that reads it; operators that only rename bytes (reshape and its kind) share their input's storage,
-and an element-wise kernel may write over an operand that nobody needs any more. What a kernel may
-overlap is read from its own description (:mod:`hilc.kernels`), nothing is repeated here.
+All activations share one pool, or a few where a board has memories of several kinds. A tensor holds
+its bytes from the step that writes it to the last that reads it; operators that only rename bytes
+(reshape and its kind) share their input's storage, and an element-wise kernel may write over an
+operand that nobody needs any more. What a kernel may overlap is read from its own description
+(:mod:`hilc.kernels`), nothing is repeated here.
 
 :func:`check_plan` trusts none of this: it replays the program on a map of who owns each byte.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -24,7 +24,6 @@ from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalCall
 from hilc.ir import Graph, Node, Tensor
-from hilc.external import ExternalCall
 from hilc.kernels import KernelCall
 from hilc.library import Pool
 from hilc.ops import OPS
@@ -175,31 +174,8 @@ def plan(
     return program
 
 
-# A pool of this name holds constants.
-_CONSTANT_POOL = "global_const_workspace"
-
-
 def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
-    seen: dict[str, str] = {}
     for spec in memory:
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,79}", spec.name):
-            raise InputError(
-                f"the memory pool {spec.name!r} has no C name",
-                "use letters, digits and underscores, a letter first",
-            )
-        if spec.name.lower() == _CONSTANT_POOL:
-            raise InputError(
-                f"the memory pool {spec.name!r} has the name of the constants' pool",
-                "give it another name",
-            )
-        if (other := seen.setdefault(spec.name.upper(), spec.name)) != spec.name or (
-            sum(spec.name == same.name for same in memory) > 1
-        ):
-            raise InputError(
-                f"the memory pools {other!r} and {spec.name!r} both become {spec.name.upper()} "
-                "in C",
-                "give one of them another name",
-            )
         if spec.limit_bytes is not None and spec.limit_bytes < 0:
             raise InputError(
                 f"the memory pool {spec.name!r} is limited to {spec.limit_bytes} bytes",

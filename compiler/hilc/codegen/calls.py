@@ -19,6 +19,8 @@ RUNTIME_API = "tvm/runtime/c_runtime_api.h"
 #: What declares the workspace calls and the look-up of functions.
 BACKEND_API = "tvm/runtime/c_backend_api.h"
 
+_INDENT = " " * 4
+
 #: DLPack's type code and bits of an element, by its numpy name. TVM calls a bool a one-bit number.
 _DL_TYPES = {
     "int8": ("kDLInt", 8),
@@ -70,12 +72,33 @@ class Operator:
     #: reads it, the device.
     arguments: tuple[Argument, ...]
     input_count: int
+    output_count: int
+
+    @property
+    def parameters(self) -> list[str]:
+        """What the function calls its arguments."""
+        names = [f"input{i}" for i in range(self.input_count)]
+        names += [f"output{i}" for i in range(self.output_count)]
+        rest = (argument.kind for argument in self.arguments[len(names) :])
+        return names + ["scratch" if kind == "pool" else kind for kind in rest]
 
 
 def unused_packed(*used: str) -> str:
     """Statements that say which of a packed function's parameters, by name, are not ``used``."""
     names = [parameter.rpartition(" ")[2].lstrip("*") for parameter in PACKED_PARAMETERS]
     return "".join(f"    (void){name};\n" for name in names if name not in used)
+
+
+def packed_head(function: str, num_args: int, *used: str) -> str:
+    """What the definition of a packed function begins with that takes ``num_args`` arguments.
+
+    ``used`` are those of its parameters that the rest of it reads.
+    """
+    return (
+        f"{c_wrapped(f'int32_t {function}(', PACKED_PARAMETERS, ') {')}\n"
+        f"{unused_packed('num_args', *used)}"
+        f"    if (num_args != {num_args}) {{\n        return -1;\n    }}\n"
+    )
 
 
 def dl_data_type(dtype: str) -> str:
@@ -104,11 +127,11 @@ class Shapes:
 
 
 def pass_tensor(
-    index: int, data: str, shape: Sequence[int], dtype: str, shapes: Shapes, indent: str = "    "
+    index: int, data: str, shape: Sequence[int], dtype: str, shapes: Shapes, indent: str = _INDENT
 ) -> str:
     """The statement that passes the tensor at the address ``data`` as argument ``index``.
 
-    The function that it stands in has arrays ``values``, ``codes`` and ``tensors``.
+    The function that it stands in has the arrays of :func:`declare_arguments`.
     """
     arguments = [
         f"&values[{index}]",
@@ -122,5 +145,69 @@ def pass_tensor(
     return c_wrapped(f"{indent}pass_tensor(", arguments, ");\n")
 
 
+def pass_handle(index: int, handle: str, indent: str = _INDENT) -> str:
+    """The statements that pass an opaque handle as argument ``index``."""
+    return (
+        f"{indent}values[{index}].v_handle = {handle};\n"
+        f"{indent}codes[{index}] = kTVMOpaqueHandle;\n"
+    )
+
+
+def declare_arguments(count: int) -> str:
+    """The arrays for up to ``count`` arguments of packed calls, and what these return."""
+    return (
+        f"    DLTensor tensors[{count}];\n"
+        f"    TVMValue values[{count}];\n"
+        f"    int codes[{count}];\n"
+        "    TVMValue result = {0};\n"
+        "    int result_code = kTVMNullptr;\n"
+    )
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Something that has to be opened before a call, and is closed after it however that ended."""
+
+    #: C condition that it could be opened.
+    opened: str
+    #: C call that closes it and returns 0 where it could.
+    close: str
+
+
+def workspace_guard(pointer: str) -> Guard:
+    """For the workspace that the variable ``pointer`` was initialised with."""
+    return Guard(f"{pointer} != NULL", free_workspace(pointer))
+
+
+def allocate_workspace(nbytes: int) -> str:
+    """The C call; bytes on the CPU (device 1, 0), whose use is given as int8 (0, 8)."""
+    return f"TVMBackendAllocWorkspace(1, 0, {nbytes}, 0, 8)"
+
+
+def free_workspace(pointer: str) -> str:
+    return f"TVMBackendFreeWorkspace(1, 0, {pointer})"
+
+
+def guarded_call(callee: str, arguments: Sequence[str], guards: Sequence[Guard]) -> str:
+    """Statements that call a function inside of ``guards`` and return 0 if everything did."""
+    if not guards:
+        return c_wrapped(f"    return {callee}(", arguments, ");\n")
+    call = _nested(callee, arguments, guards, _INDENT)
+    return f"    int32_t status = -1;\n{call}    return status;\n"
+
+
+def _nested(callee: str, arguments: Sequence[str], guards: Sequence[Guard], indent: str) -> str:
+    if not guards:
+        return c_wrapped(f"{indent}status = {callee}(", arguments, ");\n")
+    guard = guards[0]
+    return (
+        f"{indent}if ({guard.opened}) {{\n"
+        f"{_nested(callee, arguments, guards[1:], indent + _INDENT)}"
+        f"{indent}    if ({guard.close} != 0) {{\n"
+        f"{indent}        status = -1;\n{indent}    }}\n{indent}}}\n"
+    )
+
+
 def includes(headers: Iterable[str]) -> str:
+    """``headers``, those of the C library without a folder."""
     return "".join(f"#include <{h}>\n" if "/" not in h else f'#include "{h}"\n' for h in headers)

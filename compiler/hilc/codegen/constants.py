@@ -12,14 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from hilc.codegen.cwriter import C_TYPES, CONSTANT_ALIGNMENT, c_values
-from hilc.codegen.names import Names
+from hilc.codegen.cwriter import C_TYPES, CONSTANT_ALIGNMENT, c_values, c_wrapped
+from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.ir import Array
 from hilc.kernels import KernelCall
 from hilc.plan import Program
 
-#: The pool's name: the object, or the field through which the caller hands it over.
-CONSTANT_POOL = "global_const_workspace"
 #: Linker scripts place the section; those written for TVM's code do already.
 SECTION = ".rodata.tvm"
 
@@ -101,36 +99,39 @@ def struct_tag(names: Names) -> str:
     return f"{names.symbol}_constants"
 
 
-def write_struct(pool: ConstantPool, names: Names) -> str:
-    """The struct that lays the pool out, and the proof that it lies as the library says."""
+def write_pool(pool: ConstantPool, names: Names, external: bool) -> list[str]:
+    """C that lays the pool out, and, unless it is external, defines it; nothing for an empty one.
+
+    An external pool is the caller's copy of :attr:`ConstantPool.data`, so that the C compiler has
+    to agree on the place of each member.
+    """
     if not pool.members:
-        return ""
+        return []
     tag = struct_tag(names)
     members = "".join(
         f"    _Alignas({CONSTANT_ALIGNMENT}) "
         f"{C_TYPES[member.array.dtype.name]} {member.name}[{member.array.size}];\n"
         for member in pool.members
     )
-    places = "".join(
-        f'_Static_assert(offsetof(struct {tag}, {member.name}) == {member.offset}, "its place");\n'
-        for member in pool.members
-    )
-    return (
+    struct = (
         "/* Every constant array of the model; equal ones are there once. */\n"
-        f"struct {tag} {{\n{members}}};\n\n"
-        f'_Static_assert(sizeof(struct {tag}) == {pool.nbytes}, "its size");\n{places}'
+        f"struct {tag} {{\n{members}}};\n"
     )
-
-
-def write_object(pool: ConstantPool, names: Names) -> str:
-    """The pool as an object of the file."""
-    if not pool.members:
-        return ""
-    members = "".join(
+    size = f'_Static_assert(sizeof(struct {tag}) == {pool.nbytes}, "size of the constants");\n'
+    if external:
+        return [struct, size + "".join(_place_check(member, tag) for member in pool.members)]
+    values = "".join(
         f"    .{member.name} = {{\n{c_values(member.array, ' ' * 8)}\n    }},\n"
         for member in pool.members
     )
-    return (
+    return [
+        struct,
+        size,
         f'__attribute__((section("{SECTION}"), aligned({CONSTANT_ALIGNMENT})))\n'
-        f"static const struct {struct_tag(names)} {CONSTANT_POOL} = {{\n{members}}};\n"
-    )
+        f"static const struct {tag} {CONSTANT_POOL} = {{\n{values}}};\n",
+    ]
+
+
+def _place_check(member: Constant, tag: str) -> str:
+    place = f"offsetof(struct {tag}, {member.name}) == {member.offset}"
+    return c_wrapped("_Static_assert(", [place, f'"place of {member.name}"'], ");\n")

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
-from hilc.codegen.constants import CONSTANT_POOL, pool_constants
-from hilc.codegen.cwriter import c_wrapped
-from hilc.codegen.names import Names
+from hilc.codegen.calls import (
+    Guard,
+    Operator,
+    Shapes,
+    allocate_workspace,
+    declare_arguments,
+    guarded_call,
+    packed_head,
+    pass_handle,
+    pass_tensor,
+    workspace_guard,
+)
+from hilc.codegen.constants import ConstantPool, pool_constants
+from hilc.codegen.cwriter import c_wrapped, sanitise
+from hilc.codegen.names import CONSTANT_POOL, LOOKUP, Names
 from hilc.codegen.options import Options
-from hilc.codegen.registry import packed_prototype
+from hilc.codegen.registry import PACKED_PARAMETERS, packed_prototype
 from hilc.external import Device, ExternalCall
+from hilc.library import Argument
 from hilc.plan import Program
+
+_Kind = Literal["input", "output", "constants", "pool", "device"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +38,7 @@ class MainArgument:
     A device's context is an opaque handle, without a shape and with the type "".
     """
 
-    kind: Literal["input", "output", "constants", "pool", "device"]
+    kind: _Kind
     #: Of the model's input, output, workspace pool or device.
     index: int
     #: The C parameter where the main takes pointers.
@@ -31,7 +48,7 @@ class MainArgument:
 
     @property
     def c_type(self) -> str:
-        return "uint8_t *" if self.kind in ("constants", "pool") else "void *"
+        return _c_type(self.kind)
 
 
 def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ...]:
@@ -76,5 +93,185 @@ def main_prototype(program: Program, names: Names, options: Options) -> str:
     """The main's declaration, without the semicolon."""
     if options.api == "packed":
         return packed_prototype(names.main)
-    parameters = [f"{a.c_type}{a.name}" for a in main_arguments(program, options)]
-    return c_wrapped(f"int32_t {names.main}(", parameters or ["void"], ")")
+    return _unpacked_head(names.main, main_arguments(program, options), ")")
+
+
+def _unpacked_head(function: str, arguments: Sequence[MainArgument], tail: str) -> str:
+    parameters = [f"{argument.c_type}{argument.name}" for argument in arguments]
+    return c_wrapped(f"int32_t {function}(", parameters or ["void"], tail)
+
+
+def write_main(
+    program: Program,
+    names: Names,
+    options: Options,
+    operators: Sequence[Operator],
+    shapes: Shapes,
+) -> str:
+    """The main, and where it has to close what it opened, a function that it does so around."""
+    return _Main(program, names, options, operators, shapes).write()
+
+
+class _Main:
+    def __init__(
+        self,
+        program: Program,
+        names: Names,
+        options: Options,
+        operators: Sequence[Operator],
+        shapes: Shapes,
+    ) -> None:
+        self._function = names.main
+        self._arguments = main_arguments(program, options)
+        self._packed = options.api == "packed"
+        self._operators = operators
+        self._shapes = shapes
+        self._devices = program_devices(program)
+        #: The C variable of each of the main's arguments, and of the workspace that it allocates.
+        self._variables = {(a.kind, a.index): a.name for a in self._arguments}
+        self._allocated: tuple[str, int] | None = None
+        if options.pools == "calls" and program.pools[0].nbytes:
+            name = f"{program.pools[0].name}_var"
+            self._variables["pool", 0] = name
+            self._allocated = (name, program.pools[0].nbytes)
+
+    def write(self) -> str:
+        comment = "/* Runs the layers in order; -1 as soon as one fails. */\n"
+        used = {(a.kind, a.value if a.kind != "pool" else a.pool) for a in self._passed()}
+        devices: dict[tuple[_Kind, int], Device] = {
+            ("device", index): device
+            for index, device in enumerate(self._devices)
+            if device.use_device_api
+        }
+        if not devices and self._allocated is None:
+            return f"{comment}{self._head(used)}{self._layers()}    return 0;\n}}\n"
+        variables = {key: text for key, text in self._variables.items() if key in used}
+        arguments = list(variables.values())
+        declared = [f"{_c_type(kind)}{text}" for (kind, _), text in variables.items()]
+        if self._packed:
+            arguments.append("resource_handle")
+            declared.append("void *resource_handle")
+        layers = c_wrapped("static int32_t run_layers(", declared or ["void"], ") {\n")
+        allocation, guards = "", []
+        if self._allocated is not None:
+            pointer, nbytes = self._allocated
+            allocation = f"    uint8_t *const {pointer} = {allocate_workspace(nbytes)};\n"
+            guards.append(workspace_guard(pointer))
+        hooks = ""
+        for key, device in devices.items():
+            guards.append(device_guard(device, "Activate", "Deactivate", self._variables[key]))
+            hooks += device_hooks(device, "Activate", "Deactivate")
+        return (
+            f"{comment}{layers}{self._layers()}    return 0;\n}}\n\n{hooks}"
+            f"{self._head(used | set(devices))}{allocation}"
+            f"{guarded_call('run_layers', arguments, guards)}}}\n"
+        )
+
+    def _passed(self) -> list[Argument]:
+        return [argument for operator in self._operators for argument in operator.arguments]
+
+    def _head(self, used: AbstractSet[tuple[_Kind, int]]) -> str:
+        """The main's beginning: a C variable for each argument that is ``used``."""
+        keys = [(argument.kind, argument.index) for argument in self._arguments]
+        if not self._packed:
+            unused = [self._variables[key] for key in keys if key not in used]
+            head = _unpacked_head(self._function, self._arguments, ") {\n")
+            return head + "".join(f"    (void){variable};\n" for variable in unused)
+        read = ["args"] if used & set(keys) else []
+        read += ["resource_handle"] if self._operators else []
+        unpacked = "".join(
+            f"    {_c_type(kind)}const {self._variables[kind, index]} = "
+            + (f"args[{i}].v_handle;\n" if kind == "device" else f"tensor_data(args[{i}]);\n")
+            for i, (kind, index) in enumerate(keys)
+            if (kind, index) in used
+        )
+        return f"{packed_head(self._function, len(keys), *read)}{unpacked}"
+
+    def _layers(self) -> str:
+        """The calls of the operators."""
+        if not self._packed:
+            return "".join(
+                _checked(operator.function, list(map(self._pointer, operator.arguments)))
+                for operator in self._operators
+            )
+        if not self._operators:
+            return ""
+        text = declare_arguments(max(len(operator.arguments) for operator in self._operators))
+        for operator in self._operators:
+            for position, argument in enumerate(operator.arguments):
+                data = self._pointer(argument)
+                if argument.kind == "device":
+                    text += pass_handle(position, data)
+                else:
+                    text += pass_tensor(
+                        position, data, argument.shape, argument.dtype, self._shapes
+                    )
+            count = str(len(operator.arguments))
+            passed = ["values", "codes", count, "&result", "&result_code", "resource_handle"]
+            text += _checked(operator.function, passed)
+        return text
+
+    def _pointer(self, argument: Argument) -> str:
+        """The C expression of what the operator is passed."""
+        if argument.kind == "pool":
+            return f"&{self._variables['pool', argument.pool]}[{argument.value}]"
+        return self._variables[argument.kind, argument.value]
+
+
+def _c_type(kind: str) -> str:
+    return "uint8_t *" if kind in ("constants", "pool") else "void *"
+
+
+def _checked(function: str, arguments: Sequence[str]) -> str:
+    call = c_wrapped(f"    if ({function}(", arguments, ") != 0) {\n")
+    return f"{call}        return -1;\n    }}\n"
+
+
+def device_hooks(device: Device, *hooks: str) -> str:
+    """Declarations of what the device's driver provides."""
+    return "".join(f"int32_t {_hook(device, hook)}(void *context);\n" for hook in hooks)
+
+
+def device_guard(device: Device, opening: str, closing: str, context: str) -> Guard:
+    """A call of the device's driver before, and one after."""
+    return Guard(
+        f"{_hook(device, opening)}({context}) == 0", f"{_hook(device, closing)}({context})"
+    )
+
+
+def _hook(device: Device, hook: str) -> str:
+    camel = "".join(word[:1].upper() + word[1:] for word in sanitise(device.name).split("_"))
+    return f"TVMDevice{camel}{hook}"
+
+
+def write_lookup(constants: ConstantPool, names: Names, options: Options) -> list[str]:
+    """The functions that find a linked constant by its storage id, the index in the pool.
+
+    TVM's runtimes know the one whose name the model is not part of; in an image of several models
+    each has one, of which the linker takes any.
+    """
+    if options.interface != "packed":
+        return []
+    linked = [] if options.constants == "external" else constants.members
+    table = "".join(f"        {CONSTANT_POOL}.{member.name},\n" for member in linked)
+    nothing = "    out_ret_value->v_handle = NULL;\n    *out_ret_tcode = kTVMNullptr;\n"
+    known = (
+        f"    static const void *const constants[] = {{\n{table}    }};\n"
+        "    const int64_t id = args[0].v_int64;\n"
+        f"    if (id >= 0 && id < {len(linked)}) {{\n"
+        "        out_ret_value->v_handle = (void *)constants[(size_t)id];\n"
+        "        *out_ret_tcode = kTVMOpaqueHandle;\n"
+        "        return 0;\n    }\n"
+    )
+    used = ["type_codes", "out_ret_value", "out_ret_tcode", *(["args"] if linked else [])]
+    weak = "" if options.runtime == "cpp" else "__attribute__((weak))\n"
+    passed = [parameter.rpartition(" ")[2].lstrip("*") for parameter in PACKED_PARAMETERS]
+    alias = c_wrapped(f"int32_t {LOOKUP}(", PACKED_PARAMETERS, ") {\n")
+    return [
+        "/* The linked constant that has the storage id args[0]; a null handle where none has. */\n"
+        f"{packed_head(names.lookup, 1, *used)}"
+        "    if (type_codes != NULL && type_codes[0] != kTVMArgInt) {\n"
+        "        return -1;\n    }\n"
+        f"{known if linked else ''}{nothing}    return 0;\n}}\n",
+        f"{weak}{alias}{c_wrapped(f'    return {names.lookup}(', passed, ');')}\n}}\n",
+    ]

@@ -2,48 +2,51 @@
 
 This is ``<name>_lib1.c``. Each layer's function calls a kernel of the run time with a constant
 parameter struct. Where a body is specialised, the C compiler sees both and folds every constant;
-where it is shared, one copy that is not inlined takes the struct by pointer.
+where it is shared, one copy that is not inlined takes the struct by pointer. A layer that another
+code generator made has a function that calls that one's.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.codegen.cwriter import (
-    CONSTANT_ALIGNMENT,
-    c_array,
-    c_comment,
-    c_struct_initialiser,
-    c_wrapped,
+from hilc.codegen.calls import (
+    BACKEND_API,
+    PASS_TENSOR,
+    RUNTIME_API,
+    TENSOR_DATA,
+    Operator,
+    Shapes,
+    allocate_workspace,
+    declare_arguments,
+    free_workspace,
+    guarded_call,
+    includes,
+    packed_head,
+    pass_handle,
+    pass_tensor,
+    workspace_guard,
 )
-from hilc.codegen.names import POOL, Names
-from hilc.ir import Array, Tensor
-from hilc.kernels import Kernel
-from hilc.plan import Place, Program, Step
+from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
+from hilc.codegen.cwriter import c_comment, c_struct_initialiser, c_wrapped
+from hilc.codegen.main import device_guard, device_hooks, program_devices, write_lookup, write_main
+from hilc.codegen.names import CONSTANT_POOL, Names
+from hilc.codegen.options import Options
+from hilc.external import ExternalCall
+from hilc.ir import Tensor
+from hilc.kernels import Kernel, KernelCall
+from hilc.library import Argument
+from hilc.plan import Program, Step
 
-# Linker scripts place the section; those written for TVM's code do already.
-_CONSTANT = "HILC_CONSTANT"
-_DEFINE_CONSTANT = f"""\
-#define {_CONSTANT} \\
-    static const __attribute__((section(".rodata.tvm"), aligned({CONSTANT_ALIGNMENT})))
-"""
+__all__ = ["Operator", "Source", "display_name", "write_operators"]
 
-#: The main's parameter that points to the workspace.
-POOL_PARAMETER = f"{POOL}_0_var"
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A layer's C function, and the places that the main passes to it."""
-
-    function: str
-    #: The tensors that the layer reads (constants are not passed), those that it writes, scratch.
-    places: tuple[Place, ...]
-    input_count: int
+# The members of the constant pool: of the file's own object, or of the one that a layer is given.
+_OWN_CONSTANT = f"{CONSTANT_POOL}."
+_GIVEN_CONSTANT = "pool->"
 
 
 @dataclass(frozen=True)
@@ -52,96 +55,230 @@ class Source:
 
     text: str
     operators: tuple[Operator, ...]
-    constants_bytes: int
+    constants: ConstantPool
+
+    @property
+    def constants_bytes(self) -> int:
+        return self.constants.nbytes
 
 
-def write_operators(program: Program, names: Names, optimize: str) -> Source:
+def write_operators(program: Program, names: Names, options: Options) -> Source:
     """``<name>_lib1.c``."""
-    shared = _shared_kernels(program, optimize)
-    constants = _Constants()
-    tensors = [
-        constants.add(f"constant_{i}", _data(program, n)) for i, n in enumerate(program.constants)
-    ]
-    operators: list[Operator] = []
-    layers: list[str] = []
-    for index, step in enumerate(program.steps):
-        kernel = step.call.kernel
-        operator = _operator(program, step, names.operator(step.node.op, index))
-        callee = f"shared_{kernel.name}" if kernel.name in shared else kernel.name
-        arrays = {
-            field: constants.add(f"layer_{index}_{field}", value)
-            for field, value in step.call.fields.items()
-            if isinstance(value, np.ndarray)
-        }
-        parameters = c_struct_initialiser(step.call.fields, arrays)
-        layers.append(
-            f"{_comment(program, step)}"
-            f"{constants.take_new()}"
-            f"static const struct {kernel.name} layer_{index} = {parameters};\n\n"
-            f"{_function(program, step, operator, callee, f'&layer_{index}', tensors)}"
-        )
-        operators.append(operator)
-    includes = sorted({step.call.kernel.header for step in program.steps})
+    writer = _Writer(program, names, options)
+    operators = tuple(writer.operator(index) for index in range(len(program.steps)))
+    shapes = Shapes()
+    body = "\n".join(
+        [
+            *(writer.layer(index, operator, shapes) for index, operator in enumerate(operators)),
+            write_main(program, names, options, operators, shapes),
+            *write_lookup(writer.constants, names, options),
+        ]
+    )
+    helpers = {"tensor_data(": TENSOR_DATA, "pass_tensor(": PASS_TENSOR}
     parts = [
         c_comment(f'The operators of "{program.graph.name}", and the main that calls them.')
-        + "".join(f"#include <{header}>\n" for header in ("stddef.h", "stdint.h"))
-        + "\n"
-        + "".join(f'#include "{header}"\n' for header in includes)
-        + f"\n{_DEFINE_CONSTANT}",
-        *(_shared_body(step.call.kernel) for step in shared.values()),
-        *layers,
-        _main(program, names, operators),
+        + _includes(program, body),
+        *write_pool(writer.constants, names, writer.external),
+        *([shapes.definitions()] if shapes.definitions() else []),
+        *(text for call, text in helpers.items() if call in body),
+        *(_shared_body(kernel) for kernel in writer.shared.values()),
+        body,
     ]
-    return Source("\n".join(parts), tuple(operators), constants.nbytes)
+    return Source("\n".join(parts), operators, writer.constants)
 
 
-def _shared_kernels(program: Program, optimize: str) -> dict[str, Step]:
-    """The kernels whose body several layers share, each with one of those layers.
+def _includes(program: Program, body: str) -> str:
+    calls = [step.call for step in program.steps]
+    groups = (
+        ["stddef.h", "stdint.h", *(["string.h"] if "pass_tensor(" in body else [])],
+        sorted({call.kernel.header for call in calls if isinstance(call, KernelCall)}),
+        [BACKEND_API] * ("TVMBackend" in body) + [RUNTIME_API] * ("TVMValue" in body),
+    )
+    return "\n".join(includes(group) for group in groups if group)
+
+
+def _shared_kernels(program: Program, optimize: str) -> dict[str, Kernel]:
+    """The kernels whose body several layers share, by name.
 
     A kernel that a single layer uses is specialised even for size: knowing the constants, the C
     compiler leaves out what the layer does not need.
     """
     if optimize != "size":
         return {}
-    uses = Counter(step.call.kernel.name for step in program.steps)
-    return {s.call.kernel.name: s for s in program.steps if uses[s.call.kernel.name] > 1}
+    kernels = [step.call.kernel for step in program.steps if isinstance(step.call, KernelCall)]
+    uses = Counter(kernel.name for kernel in kernels)
+    return {kernel.name: kernel for kernel in kernels if uses[kernel.name] > 1}
 
 
-class _Constants:
-    """The constant arrays of a file; equal ones are written once."""
+class _Writer:
+    """Writes the layers of a program."""
 
-    def __init__(self) -> None:
-        self.nbytes = 0
-        self._names: dict[tuple[str, bytes], str] = {}
-        self._new: list[str] = []
+    def __init__(self, program: Program, names: Names, options: Options) -> None:
+        self.external = options.constants == "external"
+        self.constants = pool_constants(program)
+        self.shared = _shared_kernels(program, options.optimize)
+        self._program = program
+        self._names = names
+        self._packed = options.api == "packed"
+        self._devices = [device.field for device in program_devices(program)]
+        self._pool = _GIVEN_CONSTANT if self.external else _OWN_CONSTANT
 
-    def add(self, name: str, array: Array) -> str:
-        """The name of an array with these values: ``name``, or that of an earlier one."""
-        key = (array.dtype.name, array.tobytes())
-        if key not in self._names:
-            self._names[key] = name
-            self._new.append(c_array(name, array, _CONSTANT))
-            self.nbytes += array.nbytes
-        return self._names[key]
+    def operator(self, index: int) -> Operator:
+        """The function of step ``index`` and what it takes."""
+        step, places = self._program.steps[index], self._program.places
+        reads = [name for name in step.inputs if places[name].kind != "constant"]
+        arguments = [self._argument(name) for name in (*reads, *step.outputs)]
+        if (place := step.scratch) is not None:
+            shape = (step.call.scratch_bytes,)
+            arguments.append(Argument("pool", place.value, shape, "uint8", place.pool))
+        if self.external and self._reads_constants(step):
+            arguments.append(Argument("constants", 0, (self.constants.nbytes,), "uint8"))
+        if isinstance(step.call, ExternalCall) and (device := step.call.module.device):
+            arguments.append(Argument("device", self._devices.index(device.field), (), ""))
+        function = self._names.operator(step.node.op, index)
+        return Operator(function, tuple(arguments), len(reads), len(step.outputs))
 
-    def take_new(self) -> str:
-        """The definitions of the arrays that were added since this was last called."""
-        text = "".join(f"{definition}\n" for definition in self._new)
-        self._new.clear()
-        return text
+    def _argument(self, name: str) -> Argument:
+        place, tensor = self._program.places[name], self._program.graph.tensors[name]
+        assert place.kind != "constant"
+        return Argument(place.kind, place.value, tensor.shape, tensor.dtype, place.pool)
 
+    def _reads_constants(self, step: Step) -> bool:
+        if any(self._program.places[name].kind == "constant" for name in step.inputs):
+            return True
+        return isinstance(step.call, KernelCall) and bool(self._arrays(step.call))
 
-def _data(program: Program, name: str) -> Array:
-    data = program.graph.tensors[name].data
-    assert data is not None
-    return data
+    def _arrays(self, call: KernelCall) -> dict[str, str]:
+        """The C expressions of the parameters that are arrays."""
+        return {
+            field: f"{self._pool}{self.constants.name(value)}"
+            for field, value in call.fields.items()
+            if isinstance(value, np.ndarray)
+        }
 
+    def layer(self, index: int, operator: Operator, shapes: Shapes) -> str:
+        """What the layer is in the model's own terms, its parameters, its function."""
+        step = self._program.steps[index]
+        comment = _comment(self._program, step)
+        if isinstance(step.call, ExternalCall):
+            return f"{comment}{self._external_layer(step, step.call, operator, shapes)}"
+        arrays = self._arrays(step.call)
+        struct = c_struct_initialiser(step.call.fields, arrays)
+        parameters = f"const struct {step.call.kernel.name} layer_{index} = {struct};\n"
+        body = self._kernel_call(index, step, step.call)
+        if self.external and arrays:
+            # Where the constants are is known in the call only.
+            local = "".join(f"    {line}\n" for line in parameters.splitlines())
+            return f"{comment}{self._function(operator, local + body)}"
+        return f"{comment}static {parameters}\n{self._function(operator, body)}"
 
-def _operator(program: Program, step: Step, function: str) -> Operator:
-    reads = [p for p in (program.places[n] for n in step.inputs) if p.kind != "constant"]
-    writes = [program.places[name] for name in step.outputs]
-    scratch = [step.scratch] if step.scratch else []
-    return Operator(function, (*reads, *writes, *scratch), len(reads))
+    def _kernel_call(self, index: int, step: Step, call: KernelCall) -> str:
+        kernel = call.kernel
+        body, passed = "", [f"&layer_{index}"]
+        for types, values, local, qualifier in (
+            (kernel.inputs, self._reads(step), "inputs", "const "),
+            (kernel.outputs, [f"output{i}" for i in range(len(step.outputs))], "outputs", ""),
+        ):
+            for position, c_type in enumerate(types):
+                if c_type.endswith("[]"):
+                    head = f"    {qualifier}{c_type[:-2]} *const {local}[] = {{"
+                    body += c_wrapped(head, values[position:], "};\n")
+                    passed.append(local)
+                else:
+                    passed.append(values[position])
+        if kernel.scratch != "0":
+            passed.append("scratch" if call.scratch_bytes else "NULL")
+        callee = f"shared_{kernel.name}" if kernel.name in self.shared else kernel.name
+        statement = c_wrapped(f"    {callee}(", passed, ");\n")
+        if not call.scratch_bytes or step.scratch is not None:
+            return f"{body}{statement}    return 0;\n"
+        return (
+            f"    void *const scratch = {allocate_workspace(call.scratch_bytes)};\n"
+            f"    if (scratch == NULL) {{\n        return -1;\n    }}\n{body}{statement}"
+            f"    return {free_workspace('scratch')} != 0 ? -1 : 0;\n"
+        )
+
+    def _reads(self, step: Step) -> list[str]:
+        """The C expressions of the tensors that the layer reads."""
+        expressions: list[str] = []
+        taken = 0
+        for name in step.inputs:
+            data = self._program.graph.tensors[name].data
+            if data is not None:
+                expressions.append(f"{self._pool}{self.constants.name(data)}")
+            else:
+                expressions.append(f"input{taken}")
+                taken += 1
+        return expressions
+
+    def _function(self, operator: Operator, body: str) -> str:
+        """The layer's function: its parameters, in the calling convention, around ``body``."""
+        names = operator.parameters
+        pool = f"    const struct {struct_tag(self._names)} *const pool = %s;\n"
+        if not self._packed:
+            head = f"int32_t {operator.function}("
+            given = pool % "constants" if "constants" in names else ""
+            return f"{c_wrapped(head, [f'void *{n}' for n in names], ') {')}\n{given}{body}}}\n"
+        used = ["args", *(name for name in ("type_codes", "resource_handle") if name in body)]
+        unpacked = "".join(
+            {
+                "constants": pool % f"tensor_data(args[{position}])",
+                "device": f"    void *const device = args[{position}].v_handle;\n",
+            }.get(name, f"    void *const {name} = tensor_data(args[{position}]);\n")
+            for position, name in enumerate(names)
+            if name == "constants" or re.search(rf"\b{name}\b", body)
+        )
+        return f"{packed_head(operator.function, len(names), *used)}{unpacked}{body}}}\n"
+
+    def _external_layer(
+        self, step: Step, call: ExternalCall, operator: Operator, shapes: Shapes
+    ) -> str:
+        """The function of another code generator's layer: calls that one's with what it takes."""
+        module, device = call.module, call.module.device
+        allocates = bool(call.scratch_bytes) and step.scratch is None
+        guards = [workspace_guard("scratch")] if allocates else []
+        hooks = ""
+        if device is not None and device.use_device_api:
+            guards.append(device_guard(device, "Open", "Close", "device"))
+            hooks = device_hooks(device, "Open", "Close")
+        tensors = self._program.graph.tensors
+        passed = [
+            (f"(void *){text}" if tensors[name].is_constant else text, name)
+            for name, text in zip(step.inputs, self._reads(step), strict=True)
+        ]
+        passed += [(f"output{i}", name) for i, name in enumerate(step.outputs)]
+        parameters = [text for text, _ in passed]
+        parameters += ["scratch"] * bool(call.scratch_bytes) + ["device"] * (device is not None)
+        own = f"    void *const scratch = {allocate_workspace(call.scratch_bytes)};\n"
+        body = own if allocates else ""
+        if not self._packed:
+            declared = [f"void *input{i}" for i in range(len(step.inputs))]
+            declared += [f"void *{name}" for name in parameters[len(step.inputs) :]]
+            prototype = c_wrapped(f"int32_t {module.symbol}(", declared, ");\n")
+            body += guarded_call(module.symbol, parameters, guards)
+            return f"{prototype}{hooks}\n{self._function(operator, body)}"
+        body = self._find_function(module.symbol) + body + declare_arguments(len(parameters))
+        for position, (text, name) in enumerate(passed):
+            tensor = tensors[name]
+            body += pass_tensor(position, text, tensor.shape, tensor.dtype, shapes)
+        if call.scratch_bytes:
+            shape = (call.scratch_bytes,)
+            body += pass_tensor(len(passed), "scratch", shape, "uint8", shapes)
+        if device is not None:
+            body += pass_handle(len(parameters) - 1, "device")
+        arguments = ["function", "values", "codes", str(len(parameters)), "&result", "&result_code"]
+        body += guarded_call("TVMFuncCall", arguments, guards)
+        return f"{hooks}{self._function(operator, body)}"
+
+    @staticmethod
+    def _find_function(symbol: str) -> str:
+        """C that looks a packed function up by its name, in the module and then everywhere."""
+        arguments = ["resource_handle", f'"{symbol}"', "&function"]
+        found = c_wrapped("    if (TVMBackendGetFuncFromEnv(", arguments, ") != 0 ||\n")
+        return (
+            f"    TVMFunctionHandle function = NULL;\n{found}"
+            "        function == NULL) {\n        return -1;\n    }\n"
+        )
 
 
 def _describe(tensor: Tensor) -> str:
@@ -166,45 +303,6 @@ def display_name(program: Program, name: str) -> str:
     return dict(zip(program.graph.outputs, program.output_names, strict=True)).get(name, name)
 
 
-def _function(
-    program: Program,
-    step: Step,
-    operator: Operator,
-    callee: str,
-    parameters: str,
-    tensors: list[str],
-) -> str:
-    """The layer's function: pointers in, the kernel called, 0 out."""
-    kernel = step.call.kernel
-    own = iter(f"input{i}" for i in range(operator.input_count))
-    places = [program.places[name] for name in step.inputs]
-    reads = [tensors[p.value] if p.kind == "constant" else next(own) for p in places]
-    writes = [f"output{i}" for i in range(len(step.outputs))]
-    declared = [
-        name for name, p in zip(reads, places, strict=True) if p.kind != "constant"
-    ] + writes
-    declared += ["scratch"] if step.scratch else []
-    body, passed = [], [parameters]
-    for types, values, local, qualifier in (
-        (kernel.inputs, reads, "inputs", "const "),
-        (kernel.outputs, writes, "outputs", ""),
-    ):
-        for position, c_type in enumerate(types):
-            if c_type.endswith("[]"):
-                elements = ", ".join(values[position:])
-                body.append(f"    {qualifier}{c_type[:-2]} *const {local}[] = {{{elements}}};\n")
-                passed.append(local)
-            else:
-                passed.append(values[position])
-    if kernel.scratch != "0":
-        passed.append("scratch" if step.scratch else "NULL")
-    head = f"int32_t {operator.function}("
-    return (
-        f"{c_wrapped(head, [f'void *{name}' for name in declared], ') {')}\n{''.join(body)}"
-        f"{c_wrapped(f'    {callee}(', passed, ');')}\n    return 0;\n}}\n"
-    )
-
-
 def _shared_body(kernel: Kernel) -> str:
     parameters = [f"const struct {kernel.name} *p"]
     for types, local, qualifier in ((kernel.inputs, "in", "const "), (kernel.outputs, "out", "")):
@@ -218,44 +316,3 @@ def _shared_body(kernel: Kernel) -> str:
         "/* One body for several layers. */\n__attribute__((noinline))\n"
         f"{c_wrapped(head, parameters, ') {')}\n    {kernel.name}({passed});\n}}\n"
     )
-
-
-def main_parameters(program: Program) -> list[str]:
-    """The parameters' names of the main, in order; all but the last are ``void *``."""
-    if program.io_in_pool:
-        return [POOL_PARAMETER]
-    inputs = [f"input{i}" for i in range(len(program.graph.inputs))]
-    outputs = [f"output{i}" for i in range(len(program.graph.outputs))]
-    return [*inputs, *outputs, POOL_PARAMETER]
-
-
-def main_prototype(program: Program, names: Names) -> str:
-    """The main's declaration, without the semicolon."""
-    *buffers, pool = main_parameters(program)
-    parameters = [*(f"void *{buffer}" for buffer in buffers), f"uint8_t *{pool}"]
-    return c_wrapped(f"int32_t {names.main}(", parameters, ")")
-
-
-def _main(program: Program, names: Names, operators: list[Operator]) -> str:
-    arguments = [_argument(place) for operator in operators for place in operator.places]
-    used = {argument.lstrip("&").partition("[")[0] for argument in arguments}
-    unused = [parameter for parameter in main_parameters(program) if parameter not in used]
-    return (
-        "/* Runs the layers in order; -1 as soon as one fails. */\n"
-        f"{main_prototype(program, names)} {{\n"
-        f"{''.join(f'    (void){parameter};' + chr(10) for parameter in unused)}"
-        f"{''.join(_calls(operators))}    return 0;\n}}\n"
-    )
-
-
-def _calls(operators: Iterable[Operator]) -> Iterable[str]:
-    for operator in operators:
-        head = f"    if ({operator.function}("
-        call = c_wrapped(head, list(map(_argument, operator.places)), ") != 0) {")
-        yield f"{call}\n        return -1;\n    }}\n"
-
-
-def _argument(place: Place) -> str:
-    if place.kind == "pool":
-        return f"&{POOL_PARAMETER}[{place.value}]"
-    return f"{place.kind}{place.value}"
