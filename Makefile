@@ -35,8 +35,11 @@ check: setup
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@command -v cppcheck >/dev/null || { echo 'cppcheck is missing: install the package cppcheck' >&2; exit 1; }
 	@# cppcheck sees one file at a time, so what another file reads counts as unused.
+	@# microTVM's signatures take pointers to what the function only reads.
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr \
 	    --enable=warning,style,performance,portability --suppress=unusedStructMember \
+	    '--suppress=constParameter:compiler/runtime/crt/*' \
+	    '--suppress=constParameter:tests/c/crt/*' \
 	    -I compiler/runtime/include -I firmware_template/include $(C_FILES)
 
 prove: setup

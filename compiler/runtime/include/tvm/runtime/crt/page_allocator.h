@@ -25,8 +25,8 @@ struct MemoryManagerInterface {
 };
 
 /* A manager of the pool, in which it keeps itself and a table of its pages. Pages have
- * 1 << page_size_bytes_log2 bytes, 16 or more. kTvmErrorFunctionCallInvalidArg for other sizes,
- * kTvmErrorBufferTooSmall where not one page remains. */
+ * 1 << page_size_bytes_log2 bytes, 16 or more, and there are fewer than 65535 of them, otherwise
+ * kTvmErrorFunctionCallInvalidArg; kTvmErrorBufferTooSmall where not one page remains. */
 tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface **manager, uint8_t *memory_pool,
                                         size_t memory_pool_size_bytes, size_t page_size_bytes_log2);
 

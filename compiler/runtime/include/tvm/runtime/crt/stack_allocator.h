@@ -32,13 +32,14 @@ typedef struct {
 tvm_crt_error_t StackMemoryManager_Init(tvm_workspace_t *tvm_runtime_workspace,
                                         uint8_t *g_aot_memory, size_t workspace_size);
 
-/* A block of nbytes, rounded up to the alignment. kTvmErrorPlatformNoMemory, *current_alloc is then
- * NULL. */
+/* A block of nbytes (0 is 1), rounded up to the alignment. kTvmErrorPlatformNoMemory,
+ * *current_alloc is then NULL. */
 tvm_crt_error_t StackMemoryManager_Allocate(tvm_workspace_t *tvm_runtime_workspace, int32_t nbytes,
                                             void **current_alloc);
 
-/* Free the last block. kTvmErrorPlatformStackAllocBadFree where ptr is not a block's start, is
- * free already, or (with the check) is not the last; the stack then stays as it is. */
+/* Free the last block; one below it frees those above it too. kTvmErrorPlatformStackAllocBadFree
+ * where no block can start at ptr, it is free already, or (with the check) is not the last; the
+ * stack then stays as it is. */
 tvm_crt_error_t StackMemoryManager_Free(tvm_workspace_t *tvm_runtime_workspace, void *ptr);
 
 /* The same with the check chosen at run time, which must be the same for all blocks of a stack. */

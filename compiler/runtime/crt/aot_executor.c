@@ -1,0 +1,239 @@
+/* A model of the packed interface with memory for its inputs and outputs. */
+#include <tvm/runtime/crt/aot_executor.h>
+
+#include "internal.h"
+
+#include <string.h>
+#include <tvm/runtime/crt/internal/aot_executor/aot_executor.h>
+#include <tvm/runtime/crt/internal/config.h>
+#include <tvm/runtime/crt/packed_func.h>
+#include <tvm/runtime/crt/platform.h>
+
+/* No model has more tensors on its border; more is not metadata. */
+#define MAX_TENSORS 1024
+
+/* The function before + middle + after of the module, called. */
+static int call(TVMModuleHandle module, const char *before, const char *middle, const char *after,
+                TVMValue *values, int *codes, int count, TVMValue *result, int *code) {
+    const char *const parts[] = {before, middle, after};
+    char name[TVM_CRT_MAX_STRLEN_FUNCTION_NAME + 1];
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const size_t part = strlen(parts[i]);
+        if (part >= sizeof name - length) {
+            return hil_crt_fail(kTvmErrorFunctionCallInvalidArg,
+                                "raise TVM_CRT_MAX_STRLEN_FUNCTION_NAME for the model", middle);
+        }
+        memcpy(name + length, parts[i], part + 1);
+        length += part;
+    }
+    TVMFunctionHandle function;
+    const int err = TVMModGetFunction(module, name, 0, &function);
+    return err != 0 ? err : TVMFuncCall(function, values, codes, count, result, code);
+}
+
+static int is_cpu(DLDevice device) { return device.device_type == kDLCPU && device.device_id == 0; }
+
+static int count_is_good(int64_t count, const struct TVMTensorInfo *tensors) {
+    return count >= 0 && count <= MAX_TENSORS && (count == 0 || tensors != NULL);
+}
+
+static int check_metadata(const TVMMetadata *metadata) {
+    if (metadata == NULL || metadata->version != TVM_METADATA_VERSION ||
+        metadata->mod_name == NULL || !count_is_good(metadata->num_inputs, metadata->inputs) ||
+        !count_is_good(metadata->num_outputs, metadata->outputs) ||
+        !count_is_good(metadata->num_workspace_pools, metadata->workspace_pools)) {
+        return hil_crt_fail(kTvmErrorFunctionCallInvalidArg,
+                            "the model's metadata are not of version 1", NULL);
+    }
+    return 0;
+}
+
+/* The arrays of the model's arguments. executor->num_args counts those that exist. */
+static int make_args(TVMAotExecutor *executor) {
+    const TVMMetadata *const metadata = executor->metadata;
+    const struct {
+        const struct TVMTensorInfo *tensors;
+        int64_t count;
+        int (*make)(int32_t, const tvm_index_t *, DLDataType, DLDevice, TVMNDArray *);
+    } groups[] = {
+        {metadata->inputs, metadata->num_inputs, TVMNDArray_Empty},
+        {metadata->outputs, metadata->num_outputs, TVMNDArray_Empty},
+        {metadata->workspace_pools, metadata->num_workspace_pools, TVMNDArray_Create},
+    };
+    for (size_t group = 0; group < sizeof groups / sizeof groups[0]; group++) {
+        for (int64_t i = 0; i < groups[group].count; i++) {
+            const struct TVMTensorInfo *const info = &groups[group].tensors[i];
+            TVMNDArray *const array = &executor->args[executor->num_args];
+            if (info->num_shape < 0 || info->num_shape > TVM_CRT_MAX_NDIM) {
+                return hil_crt_fail(kTvmErrorFunctionCallInvalidArg,
+                                    "raise TVM_CRT_MAX_NDIM for the axes of", info->name);
+            }
+            const int err = groups[group].make((int32_t)info->num_shape, info->shape, info->dtype,
+                                               executor->device, array);
+            if (err != 0) {
+                return err;
+            }
+            array->is_view = groups[group].make == TVMNDArray_Create;
+            TVMNDArray_IncrementReference(array);
+            executor->num_args++;
+        }
+    }
+    return 0;
+}
+
+int TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
+                          TVMAotExecutor **executor, const char *module_name) {
+    *executor = NULL;
+    if (module_name == NULL) {
+        return hil_crt_fail(kTvmErrorFunctionCallInvalidArg, "no model's name given", NULL);
+    }
+    if (!is_cpu(device)) {
+        return hil_crt_fail(kTvmErrorExecutorModuleBadContext, "the only device is kDLCPU 0", NULL);
+    }
+    TVMValue result;
+    int code = kTVMNullptr;
+    int err = call(module_handle, "tvmgen_", module_name, "_get_c_metadata", NULL, NULL, 0, &result,
+                   &code);
+    if (err == 0 && code != kTVMOpaqueHandle) {
+        err =
+            hil_crt_fail(kTvmErrorFunctionCallWrongArgType, "no metadata returned by", module_name);
+    }
+    const TVMMetadata *const metadata = (const TVMMetadata *)result.v_handle;
+    err = err != 0 ? err : check_metadata(metadata);
+    if (err != 0) {
+        return err;
+    }
+
+    void *memory = NULL;
+    err = (int)TVMPlatformMemoryAllocate(sizeof(TVMAotExecutor), device, &memory);
+    if (err != 0) {
+        return hil_crt_fail((tvm_crt_error_t)err, "no memory for an executor of", module_name);
+    }
+    TVMAotExecutor *const self = (TVMAotExecutor *)memory;
+    memset(self, 0, sizeof *self);
+    self->metadata = metadata;
+    self->module_handle = module_handle;
+    self->device = device;
+    const size_t count =
+        (size_t)(metadata->num_inputs + metadata->num_outputs + metadata->num_workspace_pools);
+    void *args = NULL;
+    if (count > 0) {
+        err = (int)TVMPlatformMemoryAllocate(count * sizeof(TVMNDArray), device, &args);
+        if (err != 0) {
+            hil_crt_fail((tvm_crt_error_t)err, "no memory for an executor of", module_name);
+        }
+    }
+    self->args = (TVMNDArray *)args;
+    err = err != 0 ? err : make_args(self);
+    if (err != 0) {
+        (void)TVMAotExecutor_Release(self, device);
+        return err;
+    }
+    *executor = self;
+    return 0;
+}
+
+int TVMAotExecutor_Release(TVMAotExecutor *executor, const DLDevice device) {
+    if (executor == NULL) {
+        return hil_crt_fail(kTvmErrorFunctionCallInvalidArg, "no executor to release", NULL);
+    }
+    int result = is_cpu(device) ? 0
+                                : hil_crt_fail(kTvmErrorExecutorModuleBadContext,
+                                               "the only device is kDLCPU 0", NULL);
+    if (result != 0) {
+        return result;
+    }
+    /* In the opposite order of the allocation, for platforms with a stack. */
+    for (int64_t i = executor->num_args; i-- > 0;) {
+        const int err = TVMNDArray_Release(&executor->args[i]);
+        result = result != 0 ? result : err;
+    }
+    if (executor->args != NULL) {
+        const int err = (int)TVMPlatformMemoryFree(executor->args, device);
+        result = result != 0 ? result : err;
+    }
+    const int err = (int)TVMPlatformMemoryFree(executor, device);
+    return result != 0 ? result : err;
+}
+
+int TVMAotExecutor_GetNumInputs(TVMAotExecutor *executor) {
+    return (int)executor->metadata->num_inputs;
+}
+
+int TVMAotExecutor_GetNumOutputs(TVMAotExecutor *executor) {
+    return (int)executor->metadata->num_outputs;
+}
+
+int TVMAotExecutor_GetInputIndex(TVMAotExecutor *executor, const char *name) {
+    const TVMMetadata *const metadata = executor->metadata;
+    for (int64_t i = 0; name != NULL && i < metadata->num_inputs; i++) {
+        if (strcmp(metadata->inputs[i].name, name) == 0) {
+            return (int)i;
+        }
+    }
+    hil_crt_fail(kTvmErrorExecutorModuleNoSuchInput, "no such input", name);
+    return -1;
+}
+
+int TVMAotExecutor_GetInputName(TVMAotExecutor *executor, int index, const char **name) {
+    if (index < 0 || index >= executor->metadata->num_inputs) {
+        return hil_crt_fail(kTvmErrorExecutorModuleNoSuchInput, "no input of this index", NULL);
+    }
+    *name = executor->metadata->inputs[index].name;
+    return 0;
+}
+
+int TVMAotExecutor_Run(TVMAotExecutor *executor) {
+    const TVMMetadata *const metadata = executor->metadata;
+    /* A model with pools of its own takes none. */
+    int64_t count = metadata->num_inputs + metadata->num_outputs;
+    int64_t pools = 0;
+    for (int64_t i = count; i < executor->num_args; i++) {
+        pools += executor->args[i].dl_tensor.data != NULL ? 1 : 0;
+    }
+    count += pools == metadata->num_workspace_pools ? pools : 0;
+
+    TVMValue values[TVM_CRT_MAX_ARGS];
+    int codes[TVM_CRT_MAX_ARGS];
+    if (count > TVM_CRT_MAX_ARGS) {
+        return hil_crt_fail(kTvmErrorFunctionCallNumArguments, "raise TVM_CRT_MAX_ARGS for",
+                            metadata->mod_name);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        values[i].v_handle = &executor->args[i].dl_tensor;
+        codes[i] = kTVMDLTensorHandle;
+    }
+    TVMValue result;
+    int code = kTVMNullptr;
+    return call(executor->module_handle, "", metadata->mod_name, "_run", values, codes, (int)count,
+                &result, &code);
+}
+
+tvm_crt_error_t tvm_runtime_run(const tvm_model_t *model, void **inputs, void **outputs) {
+    if (model == NULL || model->run_func == NULL) {
+        return (tvm_crt_error_t)hil_crt_fail(kTvmErrorFunctionCallInvalidArg, "no model given",
+                                             NULL);
+    }
+    const size_t count = model->num_input_tensors + model->num_output_tensors;
+    if (model->num_input_tensors > TVM_CRT_MAX_ARGS || count > TVM_CRT_MAX_ARGS ||
+        count < model->num_output_tensors) {
+        return (tvm_crt_error_t)hil_crt_fail(kTvmErrorFunctionCallNumArguments,
+                                             "too many tensors, raise TVM_CRT_MAX_ARGS", NULL);
+    }
+    DLTensor tensors[TVM_CRT_MAX_ARGS];
+    TVMValue values[TVM_CRT_MAX_ARGS];
+    int codes[TVM_CRT_MAX_ARGS];
+    memset(tensors, 0, sizeof tensors);
+    for (size_t i = 0; i < count; i++) {
+        /* Their shapes are the model's own business: a tvm_model_t has none. */
+        tensors[i].data =
+            i < model->num_input_tensors ? inputs[i] : outputs[i - model->num_input_tensors];
+        tensors[i].device.device_type = kDLCPU;
+        values[i].v_handle = &tensors[i];
+        codes[i] = kTVMDLTensorHandle;
+    }
+    TVMValue result;
+    int code = kTVMNullptr;
+    return (tvm_crt_error_t)model->run_func(values, codes, (int)count, &result, &code, NULL);
+}

@@ -1,0 +1,97 @@
+/* Functions by name. */
+#include <tvm/runtime/crt/func_registry.h>
+
+#include <string.h>
+
+/* The number of functions, before the names. */
+#define COUNT_BYTES sizeof(uint16_t)
+
+static uint16_t count_of(const TVMFuncRegistry *reg) {
+    uint16_t count = 0;
+    if (reg != NULL && reg->names != NULL && reg->funcs != NULL) {
+        memcpy(&count, reg->names, sizeof count); /* a string may start at an odd address */
+    }
+    return count;
+}
+
+tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry *reg, const char *name,
+                                       tvm_function_index_t *function_index) {
+    const uint16_t count = count_of(reg);
+    if (count == 0 || name == NULL || function_index == NULL) {
+        return kTvmErrorFunctionNameNotFound;
+    }
+    const char *candidate = reg->names + COUNT_BYTES;
+    for (uint16_t i = 0; i < count && *candidate != '\0'; i++) {
+        if (strcmp(candidate, name) == 0) {
+            *function_index = i;
+            return kTvmErrorNoError;
+        }
+        candidate += strlen(candidate) + 1;
+    }
+    return kTvmErrorFunctionNameNotFound;
+}
+
+tvm_crt_error_t TVMFuncRegistry_GetByIndex(const TVMFuncRegistry *reg, tvm_function_index_t index,
+                                           TVMBackendPackedCFunc *out_func) {
+    if (index >= count_of(reg) || out_func == NULL) {
+        return kTvmErrorFunctionIndexInvalid;
+    }
+    *out_func = reg->funcs[index];
+    return kTvmErrorNoError;
+}
+
+tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry *reg, uint8_t *buffer,
+                                              size_t buffer_size_bytes) {
+    if (reg == NULL || buffer == NULL || buffer_size_bytes < TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES) {
+        return kTvmErrorBufferTooSmall;
+    }
+    size_t max_functions = buffer_size_bytes / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES;
+    if (max_functions > UINT16_MAX) {
+        max_functions = UINT16_MAX;
+    }
+    /* The last place for the addresses, down to where they are aligned. An entry is larger than an
+     * address by more than that costs. */
+    uintptr_t funcs = (uintptr_t)buffer + buffer_size_bytes - max_functions * sizeof(void *);
+    funcs -= funcs % sizeof(void *);
+    reg->registry.names = (const char *)buffer;
+    reg->registry.funcs = (const TVMBackendPackedCFunc *)funcs;
+    reg->max_functions = max_functions;
+    memset(buffer, 0, buffer_size_bytes);
+    return kTvmErrorNoError;
+}
+
+tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry *reg, const char *name,
+                                           TVMBackendPackedCFunc func, int override) {
+    if (reg == NULL || reg->registry.names == NULL || name == NULL || *name == '\0' ||
+        func == NULL) {
+        return kTvmErrorFunctionCallInvalidArg;
+    }
+    /* Both tables lie in the buffer that the caller gave to write to. */
+    TVMBackendPackedCFunc *const funcs = (TVMBackendPackedCFunc *)(uintptr_t)reg->registry.funcs;
+    char *const names = (char *)(uintptr_t)reg->registry.names;
+    tvm_function_index_t index;
+    if (TVMFuncRegistry_Lookup(&reg->registry, name, &index) == kTvmErrorNoError) {
+        if (!override) {
+            return kTvmErrorFunctionAlreadyDefined;
+        }
+        funcs[index] = func;
+        return kTvmErrorNoError;
+    }
+    uint16_t count = count_of(&reg->registry);
+    char *end = names + COUNT_BYTES;
+    for (uint16_t i = 0; i < count; i++) {
+        end += strlen(end) + 1;
+    }
+    /* Room for the name, its zero and the empty name that ends the table. */
+    const size_t room = (uintptr_t)funcs - (uintptr_t)end;
+    const size_t length = strlen(name);
+    if (count >= reg->max_functions || room < 2 || length > room - 2) {
+        return kTvmErrorFunctionRegistryFull;
+    }
+    memcpy(end, name, length + 1);
+    end[length + 1] = '\0';
+    funcs[count] = func;
+    count++;
+    memcpy(names, &count, sizeof count);
+    return kTvmErrorNoError;
+}
