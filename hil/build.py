@@ -25,8 +25,10 @@ from typing import Any
 from hil import fit
 from hil.board import Board, MemoryRegion
 from hil.errors import BuildError, InputError
+from hil.glue import model_key
 from hil.linkmap import LinkMap, Piece, read_map
-from hil.project import model_key, modules_of, project_files, with_build_id
+from hil.placement import Workspace, check_placement
+from hil.project import modules_of, project_files, region_section, with_build_id
 from hilc.library import ModelLibrary, Module
 
 #: Written last: what the build found out. Its presence says that the build is complete.
@@ -45,6 +47,8 @@ _ENTRIES = (
     "include",
     "models",
     "ports",
+    "runtime",
+    "crt",
     "src",
     "CMakeLists.txt",
     "CMakePresets.json",
@@ -68,7 +72,8 @@ class ModelSizes:
     #: Code, constants and glue, and what of the C library only this model uses.
     flash_bytes: int
     constants_bytes: int
-    #: Its pool, and its input and output buffers where they are not in the pool.
+    #: Its own pools, and its input and output buffers where they are not in a pool. What several
+    #: models work in is the firmware's.
     workspace_bytes: int
     stack_frame_bytes: int
 
@@ -113,21 +118,24 @@ def build(
     board: Board,
     output: Path | None = None,
     *,
+    workspace: str = "own",
     warnings_as_errors: bool = False,
 ) -> Firmware:
     """The firmware for ``board`` with all models of ``libraries``.
 
-    Without ``output`` it lies in the cache; an ``output`` folder that this function made before is
-    brought up to date. Raises :class:`~hil.fit.FitError` where the board is too small,
+    ``workspace`` is ``own`` or ``shared``: whether models whose pools the firmware provides work in
+    the same bytes (:mod:`hil.placement`). Without ``output`` the project lies in the cache; an
+    ``output`` folder that this function made before is brought up to date. Raises :class:`~hil.fit.FitError` where the board is too small,
     :class:`~hil.errors.BuildError` where a tool is missing or fails.
     """
     modules = modules_of(libraries)
+    placed = check_placement(modules, board, workspace)
     regions: list[MemoryRegion | None] = [None]
     if not board.is_host:
-        fit.check_estimate(modules, board)
-        regions = [*fit.workspace_regions(modules, board)]
+        fit.check_estimate(modules, board, placed)
+        regions = [*fit.workspace_regions(modules, board, placed)]
     definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
-    files = project_files(libraries, board, regions[0])
+    files = project_files(libraries, board, regions[0], placed)
     build_id = _key(files, (_compiler_version(board), *definitions))
     folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
     with _locked(folder):
@@ -142,15 +150,15 @@ def build(
             _clear(folder)
             for region in regions:
                 # The estimate allows each of them, the linker may not.
-                project = with_build_id(project_files(libraries, board, region), build_id)
-                _write_project(folder, project)
+                project = project_files(libraries, board, region, placed)
+                _write_project(folder, with_build_id(project, build_id))
                 demands = _run_cmake(folder, board, definitions)
                 if not demands:
                     break
             else:
-                raise fit.fit_error(modules, board, demands)
+                raise fit.fit_error(modules, board, demands, placed)
             sizes = _measure(folder, board, modules)
-            _check_stack(sizes, board, modules)
+            _check_stack(sizes, board, modules, placed)
             _write_result(folder, build_id, sizes)
             if output is None:
                 _forget_unused()
@@ -342,7 +350,9 @@ def _tool_folders() -> list[str]:
 
 def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
     link = read_map((folder / "build" / "firmware.map").read_text(encoding="utf-8"))
-    flash, ram = link.size(_FLASH_SECTIONS), link.size(_RAM_SECTIONS)
+    own_sections = {r.name: region_section(r.name) for r in board.memory if r.kind == "ram"}
+    flash = link.size(_FLASH_SECTIONS)
+    ram = link.size((*_RAM_SECTIONS, *own_sections.values()))
     stack, handler_stack = link.size([".stack"]), link.size([".handler_stack"])
     regions: tuple[RegionUse, ...] = ()
     if not board.is_host:
@@ -354,6 +364,8 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
         used[board.regions("flash")[0].name] += flash
         used[data] += link.size((".data", ".bss")) + stack + handler_stack
         used[match[1]] += link.size([".workspace"])
+        for name, section in own_sections.items():
+            used[name] += link.size([section])
         regions = tuple(RegionUse(r.name, used[r.name], r.size) for r in board.memory)
     models = {module.name: _measure_model(folder, link, module) for module in modules}
     return Sizes(flash, ram, stack, handler_stack, regions, models)
@@ -361,11 +373,15 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
 
 def _measure_model(folder: Path, link: LinkMap, module: Module) -> ModelSizes:
     objects = f"CMakeFiles/model_{model_key(module)}.dir/"
+    # Objects that came with the library lie in its folder.
+    compiled = re.compile(rf"/{module.name}_lib\d+\.o$")
 
     def size(pieces: Iterator[Piece]) -> int:
         return sum(piece.size for piece in pieces)
 
-    own = [piece for piece in link.pieces if objects in link.origin(piece.file)]
+    origins = {piece.file: link.origin(piece.file) for piece in link.pieces}
+    mine = {f for f, origin in origins.items() if objects in origin or compiled.search(origin)}
+    own = [piece for piece in link.pieces if piece.file in mine]
     frames = [0]
     for path in (folder / "build" / objects).rglob("*.su"):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -379,7 +395,9 @@ def _measure_model(folder: Path, link: LinkMap, module: Module) -> ModelSizes:
     )
 
 
-def _check_stack(sizes: Sizes, board: Board, modules: Sequence[Module]) -> None:
+def _check_stack(
+    sizes: Sizes, board: Board, modules: Sequence[Module], workspace: Workspace
+) -> None:
     """The firmware's own depth and the largest frame of a model must fit the stack."""
     if board.is_host:
         return
@@ -392,4 +410,4 @@ def _check_stack(sizes: Sizes, board: Board, modules: Sequence[Module]) -> None:
             fit.Demand("flash", sizes.flash_bytes, code.size, f"region {code.name!r}"),
             fit.Demand("stack", needed, board.stack_bytes, note),
         )
-        raise fit.fit_error(modules, board, demands)
+        raise fit.fit_error(modules, board, demands, workspace)

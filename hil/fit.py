@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
+from hil.placement import Workspace, static_bytes
 from hilc.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
-_POOL_ALIGNMENT = 16
 # sizeof the structs of hil_model.h on a 32-bit core.
 _MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 
@@ -37,17 +37,6 @@ class Demand:
         return self.needed <= self.had
 
 
-def workspace_bytes(modules: Sequence[Module]) -> int:
-    """Static RAM that the models' pools and buffers take."""
-    total = 0
-    for module in modules:
-        sizes = [module.workspace_bytes]
-        if not module.io_in_pool:
-            sizes += [tensor.nbytes for tensor in (*module.inputs, *module.outputs)]
-        total += sum(_aligned(size) for size in sizes)
-    return total
-
-
 def description_bytes(module: Module) -> int:
     """Flash that the firmware's description of a model takes: hil_model.h's structs, their texts.
 
@@ -63,41 +52,50 @@ def description_bytes(module: Module) -> int:
     return structs + shapes + sum(len(text) + 1 for text in texts)
 
 
-def estimate(modules: Sequence[Module], board: Board) -> tuple[Demand, Demand, Demand]:
-    """Lower bounds of flash, RAM and stack; RAM is that of the region which has most room."""
+def estimate(
+    modules: Sequence[Module], board: Board, workspace: Workspace = "own"
+) -> tuple[Demand, ...]:
+    """Lower bounds of flash, RAM and stack.
+
+    RAM is that of the region that has most room, then of each region that a pool names.
+    """
     code = board.regions("flash")[0]
     flash = board.base.flash_bytes
     flash += sum(module.constants_bytes + description_bytes(module) for module in modules)
-    workspace = workspace_bytes(modules)
-    region = max(board.regions("ram"), key=lambda region: _room(board, region))
-    fixed = region.size - _room(board, region)
-    parts = [f"{workspace} for the models"]
-    if fixed:
-        parts.append(f"{fixed} for the firmware and its stacks")
+    placed = static_bytes(modules, workspace)
+    region = max(board.regions("ram"), key=lambda region: _left(board, region, placed))
+    named = [r for r in board.regions("ram") if placed.get(r.name) and r is not region]
     return (
         Demand("flash", flash, code.size, f"region {code.name!r}", at_least=True),
-        Demand(
-            "RAM",
-            fixed + workspace,
-            region.size,
-            f"region {region.name!r}; {' and '.join(parts)}",
-            at_least=True,
-        ),
+        _ram_demand(board, region, placed.get(region.name, 0) + placed.get(None, 0)),
+        *(_ram_demand(board, other, placed[other.name]) for other in named),
         Demand("stack", board.base.stack_bytes, board.stack_bytes, at_least=True),
     )
 
 
-def check_estimate(modules: Sequence[Module], board: Board) -> None:
+def _ram_demand(board: Board, region: MemoryRegion, models: int) -> Demand:
+    fixed = region.size - room(board, region)
+    parts = [f"{models} for the models"]
+    if fixed:
+        parts.append(f"{fixed} for the firmware and its stacks")
+    note = f"region {region.name!r}; {' and '.join(parts)}"
+    return Demand("RAM", fixed + models, region.size, note, at_least=True)
+
+
+def check_estimate(modules: Sequence[Module], board: Board, workspace: Workspace = "own") -> None:
     """Raises :class:`FitError` where the lower bounds alone are too much."""
-    demands = estimate(modules, board)
+    demands = estimate(modules, board, workspace)
     if not all(demand.fits for demand in demands):
-        raise fit_error(modules, board, demands)
+        raise fit_error(modules, board, demands, workspace)
 
 
-def workspace_regions(modules: Sequence[Module], board: Board) -> list[MemoryRegion]:
-    """Regions that can hold the models' pools by the estimate, in the order of preference."""
-    workspace = workspace_bytes(modules)
-    return [region for region in board.regions("ram") if _room(board, region) >= workspace]
+def workspace_regions(
+    modules: Sequence[Module], board: Board, workspace: Workspace = "own"
+) -> list[MemoryRegion]:
+    """Regions that can hold the pools that name none, by the estimate; the preferred first."""
+    placed = static_bytes(modules, workspace)
+    free = placed.get(None, 0)
+    return [region for region in board.regions("ram") if _left(board, region, placed) >= free]
 
 
 def linker_demands(log: str, board: Board) -> tuple[Demand, ...]:
@@ -111,13 +109,19 @@ def linker_demands(log: str, board: Board) -> tuple[Demand, ...]:
     return tuple(demands.values())
 
 
-def fit_error(modules: Sequence[Module], board: Board, demands: Sequence[Demand]) -> FitError:
+def fit_error(
+    modules: Sequence[Module],
+    board: Board,
+    demands: Sequence[Demand],
+    workspace: Workspace = "own",
+) -> FitError:
     """The error for these demands, of which one at least is not met.
 
     Resources that they leave out are shown with their estimate.
     """
     known = {demand.resource for demand in demands}
-    demands = [*demands, *(d for d in estimate(modules, board) if d.resource not in known)]
+    estimated = estimate(modules, board, workspace)
+    demands = [*demands, *(d for d in estimated if d.resource not in known)]
     names = ", ".join(repr(module.name) for module in modules) or "the firmware"
     verb = "does" if len(modules) <= 1 else "do"
     lines = [f"{names} {verb} not fit {board.name}:"]
@@ -140,7 +144,7 @@ def fit_error(modules: Sequence[Module], board: Board, demands: Sequence[Demand]
     return FitError("\n".join(lines), hint)
 
 
-def _room(board: Board, region: MemoryRegion) -> int:
+def room(board: Board, region: MemoryRegion) -> int:
     """What the firmware itself leaves of a RAM region; its data and stacks are in the first."""
     if region is not board.regions("ram")[0]:
         return region.size
@@ -148,5 +152,6 @@ def _room(board: Board, region: MemoryRegion) -> int:
     return region.size - link - board.stack_bytes - board.handler_stack_bytes
 
 
-def _aligned(size: int) -> int:
-    return -(-max(size, 1) // _POOL_ALIGNMENT) * _POOL_ALIGNMENT
+def _left(board: Board, region: MemoryRegion, placed: Mapping[str | None, int]) -> int:
+    """Room for pools that name no region, beside those that name this one."""
+    return room(board, region) - placed.get(region.name, 0)

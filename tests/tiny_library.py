@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hilc.library import Argument, Layer, ModelLibrary, Module, Pool, TensorInfo
+from hilc.library import Argument, Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
 
 _WORDS = 4
 
@@ -61,6 +61,7 @@ def tiny_library(
     )
     source = _source(symbol, body, globals_, pools, io_in_pool, workspace_bytes)
     files = {
+        module_path(name): module.to_json(),
         f"codegen/host/src/{name}_lib1.c": source.encode(),
         f"codegen/host/include/{symbol}.h": _header(symbol, pools, io_in_pool).encode(),
     }
@@ -80,7 +81,7 @@ def _header(symbol: str, pools: str, io_in_pool: bool) -> str:
 #include <stdint.h>
 struct {symbol}_inputs {{ void *x; }};
 struct {symbol}_outputs {{ void *y; }};
-struct {symbol}_workspace_pools {{ void *sram; }};
+struct {symbol}_workspace_pools {{ void *global_workspace; }};
 int32_t {symbol}_run({_run_parameters(symbol, pools, io_in_pool)});
 #endif
 """
@@ -92,11 +93,12 @@ def _source(
     # Like the compiler's: main takes inputs, outputs and pool, or the pool alone.
     parameters = "uint8_t *pool" if io_in_pool else "void *x, void *y, uint8_t *pool"
     operands = f"pool, pool + {4 * _WORDS}" if io_in_pool else "x, y"
-    pool = "own_pool" if pools == "internal" else "workspace_pools->sram"
+    own = f"{symbol}_global_workspace"
+    pool = own if pools == "internal" else "workspace_pools->global_workspace"
     arguments = pool if io_in_pool else f"inputs->x, outputs->y, {pool}"
     own_pool = (
         f'__attribute__((section(".bss.noinit.tvm"), aligned(16))) '
-        f"static uint8_t own_pool[{workspace_bytes}];\n"
+        f"uint8_t {own}[{workspace_bytes}];\n"
         if pools == "internal"
         else ""
     )
@@ -112,7 +114,7 @@ int32_t {symbol}_fused_add_0(void *x_, void *y_) {{
 }}
 int32_t {symbol}___tvm_main__({parameters});
 int32_t {symbol}___tvm_main__({parameters}) {{
-    (void)pool;
+    {"(void)pool" if io_in_pool else "*(volatile uint8_t *)pool = 0"};
     return {symbol}_fused_add_0({operands});
 }}
 int32_t {symbol}_run({_run_parameters(symbol, pools, io_in_pool)}) {{

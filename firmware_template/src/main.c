@@ -1,8 +1,14 @@
 #include "hil_port.h"
 #include "hil_rpc.h"
+#ifdef HIL_HAS_PACKED
+#include "hil_crt.h"
+#endif
 
 int main(void) {
     hil_port_init();
+#ifdef HIL_HAS_PACKED
+    hil_crt_init();
+#endif
     hil_rpc_init();
     for (;;) {
         hil_rpc_poll();

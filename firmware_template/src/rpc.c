@@ -11,7 +11,11 @@
 #include "hil_frame.h"
 #include "hil_model.h"
 #include "hil_port.h"
+#include "hil_rpc_command.h"
 #include "hil_stack.h"
+#ifdef HIL_HAS_PACKED
+#include "hil_rpc_packed.h"
+#endif
 
 _Static_assert(HIL_FRAME_MAX >= HIL_FRAME_MIN, "raise HIL_FRAME_MAX: HELLO must fit");
 _Static_assert(HIL_FRAME_MAX <= HIL_FRAME_LIMIT, "lower HIL_FRAME_MAX: 16 bits hold it");
@@ -42,34 +46,13 @@ static uint32_t bad_frames;
 static struct hil_fault fault;
 static bool faulted;
 
-static uint16_t get_u16(const uint8_t *from) { return (uint16_t)(from[0] | from[1] << 8); }
-
-static uint32_t get_u32(const uint8_t *from) {
-    return get_u16(from) | (uint32_t)get_u16(from + 2) << 16;
-}
-
-static void put_u16(uint8_t *to, uint16_t value) {
-    to[0] = (uint8_t)value;
-    to[1] = (uint8_t)(value >> 8);
-}
-
-static void put_u32(uint8_t *to, uint32_t value) {
-    put_u16(to, (uint16_t)value);
-    put_u16(to + 2, (uint16_t)(value >> 16));
-}
-
-static void put_u64(uint8_t *to, uint64_t value) {
-    put_u32(to, (uint32_t)value);
-    put_u32(to + 4, (uint32_t)(value >> 32));
-}
-
 /* Writes the header in front of `payload`, which lies in `frame`, and codes the frame. */
 static size_t seal(uint8_t *frame, uint8_t *payload, size_t size, uint16_t to_session, uint16_t seq,
                    enum hil_kind kind, uint8_t code) {
     uint8_t *header = payload - HIL_HEADER_BYTES;
 
-    put_u16(header + HIL_HEADER_SESSION, to_session);
-    put_u16(header + HIL_HEADER_SEQ, seq);
+    hil_put_u16(header + HIL_HEADER_SESSION, to_session);
+    hil_put_u16(header + HIL_HEADER_SEQ, seq);
     header[HIL_HEADER_KIND] = (uint8_t)kind;
     header[HIL_HEADER_CODE] = code;
     return hil_frame_encode(frame, (size_t)(header - frame), HIL_HEADER_BYTES + size);
@@ -83,61 +66,61 @@ static void send_event(enum hil_event event, uint16_t seq, size_t size) {
     hil_uart_write(notice, coded);
 }
 
-static size_t fail(uint8_t *reply, enum hil_status status, uint32_t detail) {
+size_t hil_rpc_fail(uint8_t *reply, enum hil_status status, uint32_t detail) {
     reply[HIL_ERROR_STATUS] = (uint8_t)status;
-    put_u32(reply + HIL_ERROR_DETAIL, detail);
+    hil_put_u32(reply + HIL_ERROR_DETAIL, detail);
     return HIL_ERROR_BYTES;
 }
 
 /* Answers a request that is not executed. */
 static void refuse(const uint8_t *header, enum hil_status status, uint32_t detail) {
-    const size_t size = fail(notice_payload(), status, detail);
+    const size_t size = hil_rpc_fail(notice_payload(), status, detail);
     const size_t coded =
-        seal(notice, notice_payload(), size, get_u16(header + HIL_HEADER_SESSION),
-             get_u16(header + HIL_HEADER_SEQ), HIL_KIND_REPLY, header[HIL_HEADER_CODE]);
+        seal(notice, notice_payload(), size, hil_get_u16(header + HIL_HEADER_SESSION),
+             hil_get_u16(header + HIL_HEADER_SEQ), HIL_KIND_REPLY, header[HIL_HEADER_CODE]);
     hil_uart_write(notice, coded);
 }
 
-static void send_busy(uint32_t done, uint32_t total) {
-    put_u32(notice_payload() + HIL_BUSY_EVENT_DONE, done);
-    put_u32(notice_payload() + HIL_BUSY_EVENT_TOTAL, total);
+void hil_rpc_send_busy(uint32_t done, uint32_t total) {
+    hil_put_u32(notice_payload() + HIL_BUSY_EVENT_DONE, done);
+    hil_put_u32(notice_payload() + HIL_BUSY_EVENT_TOTAL, total);
     send_event(HIL_EVENT_BUSY, last_seq, HIL_BUSY_EVENT_BYTES);
 }
 
 static void send_fault(void) {
     uint8_t *event = notice_payload();
 
-    put_u32(event + HIL_FAULT_EVENT_KIND, (uint32_t)fault.kind);
-    put_u64(event + HIL_FAULT_EVENT_PC, fault.pc);
-    put_u64(event + HIL_FAULT_EVENT_LR, fault.lr);
-    put_u64(event + HIL_FAULT_EVENT_SP, fault.sp);
-    put_u64(event + HIL_FAULT_EVENT_MMFAR, fault.mmfar);
-    put_u64(event + HIL_FAULT_EVENT_BFAR, fault.bfar);
-    put_u32(event + HIL_FAULT_EVENT_PSR, fault.psr);
-    put_u32(event + HIL_FAULT_EVENT_CFSR, fault.cfsr);
-    put_u32(event + HIL_FAULT_EVENT_HFSR, fault.hfsr);
-    put_u32(event + HIL_FAULT_EVENT_R0, fault.r0);
-    put_u32(event + HIL_FAULT_EVENT_R1, fault.r1);
-    put_u32(event + HIL_FAULT_EVENT_R2, fault.r2);
-    put_u32(event + HIL_FAULT_EVENT_R3, fault.r3);
-    put_u32(event + HIL_FAULT_EVENT_R12, fault.r12);
+    hil_put_u32(event + HIL_FAULT_EVENT_KIND, (uint32_t)fault.kind);
+    hil_put_u64(event + HIL_FAULT_EVENT_PC, fault.pc);
+    hil_put_u64(event + HIL_FAULT_EVENT_LR, fault.lr);
+    hil_put_u64(event + HIL_FAULT_EVENT_SP, fault.sp);
+    hil_put_u64(event + HIL_FAULT_EVENT_MMFAR, fault.mmfar);
+    hil_put_u64(event + HIL_FAULT_EVENT_BFAR, fault.bfar);
+    hil_put_u32(event + HIL_FAULT_EVENT_PSR, fault.psr);
+    hil_put_u32(event + HIL_FAULT_EVENT_CFSR, fault.cfsr);
+    hil_put_u32(event + HIL_FAULT_EVENT_HFSR, fault.hfsr);
+    hil_put_u32(event + HIL_FAULT_EVENT_R0, fault.r0);
+    hil_put_u32(event + HIL_FAULT_EVENT_R1, fault.r1);
+    hil_put_u32(event + HIL_FAULT_EVENT_R2, fault.r2);
+    hil_put_u32(event + HIL_FAULT_EVENT_R3, fault.r3);
+    hil_put_u32(event + HIL_FAULT_EVENT_R12, fault.r12);
     send_event(HIL_EVENT_FAULT, 0, HIL_FAULT_EVENT_BYTES);
 }
 
-/* Copies what fits of `text` from byte `offset` on to reply + at, and its whole length to
- * reply + length_at. Returns the size of the reply. */
-static size_t put_name(uint8_t *reply, size_t length_at, size_t at, const char *text,
-                       size_t offset) {
+size_t hil_rpc_room(void) { return room; }
+
+size_t hil_rpc_put_name(uint8_t *reply, size_t length_at, size_t at, const char *text,
+                        size_t offset) {
     const size_t length = strlen(text);
     const size_t rest = offset < length ? length - offset : 0;
     const size_t size = rest < room - at ? rest : room - at;
 
-    put_u16(reply + length_at, (uint16_t)length);
+    hil_put_u16(reply + length_at, (uint16_t)length);
     memcpy(reply + at, text + (length - rest), size);
     return at + size;
 }
 
-static const struct hil_model *find_model(uint8_t index) {
+const struct hil_model *hil_rpc_model(uint8_t index) {
     return index < hil_model_count ? hil_models[index] : NULL;
 }
 
@@ -145,14 +128,14 @@ static const struct hil_model *find_model(uint8_t index) {
  * size in *failed. */
 static const struct hil_tensor *find_tensor(const uint8_t *request, uint8_t *reply,
                                             size_t *failed) {
-    const struct hil_model *model = find_model(request[HIL_READ_REQUEST_MODEL]);
+    const struct hil_model *model = hil_rpc_model(request[HIL_READ_REQUEST_MODEL]);
     const uint8_t index = request[HIL_READ_REQUEST_INDEX];
-    const uint16_t layer = get_u16(request + HIL_READ_REQUEST_LAYER);
+    const uint16_t layer = hil_get_u16(request + HIL_READ_REQUEST_LAYER);
     const struct hil_tensor *tensors = NULL;
     uint8_t count = 0;
 
     if (model == NULL) {
-        *failed = fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+        *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
         return NULL;
     }
     switch (request[HIL_READ_REQUEST_LIST]) {
@@ -166,7 +149,7 @@ static const struct hil_tensor *find_tensor(const uint8_t *request, uint8_t *rep
         break;
     case HIL_TENSORS_LAYER_OUTPUT:
         if (layer >= model->layer_count) {
-            *failed = fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
+            *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
             return NULL;
         }
         tensors = model->layers[layer].outputs;
@@ -176,7 +159,7 @@ static const struct hil_tensor *find_tensor(const uint8_t *request, uint8_t *rep
         break;
     }
     if (index >= count) {
-        *failed = fail(reply, HIL_STATUS_BAD_TENSOR, count);
+        *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_TENSOR, count);
         return NULL;
     }
     return &tensors[index];
@@ -187,21 +170,21 @@ static bool in_tensor(const struct hil_tensor *tensor, uint32_t offset, size_t s
 }
 
 static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
-    const uint16_t host_max = get_u16(request + HIL_HELLO_REQUEST_FRAME_MAX);
+    const uint16_t host_max = hil_get_u16(request + HIL_HELLO_REQUEST_FRAME_MAX);
     const uint16_t frame_max = host_max < HIL_FRAME_MAX ? host_max : HIL_FRAME_MAX;
 
     (void)size;
     if (frame_max < HIL_FRAME_MIN) {
-        return fail(reply, HIL_STATUS_TOO_BIG, frame_max);
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, frame_max);
     }
     room = PAYLOAD_MAX(frame_max);
     if (faulted) {
         send_fault();
     }
     reply[HIL_HELLO_REPLY_VERSION] = HIL_PROTOCOL_VERSION;
-    put_u16(reply + HIL_HELLO_REPLY_FRAME_MAX, frame_max);
-    put_u32(reply + HIL_HELLO_REPLY_WINDOW, HIL_RX_MAX);
-    put_u32(reply + HIL_HELLO_REPLY_TICKS_HZ, hil_ticks_hz());
+    hil_put_u16(reply + HIL_HELLO_REPLY_FRAME_MAX, frame_max);
+    hil_put_u32(reply + HIL_HELLO_REPLY_WINDOW, HIL_RX_MAX);
+    hil_put_u32(reply + HIL_HELLO_REPLY_TICKS_HZ, hil_ticks_hz());
     reply[HIL_HELLO_REPLY_MODELS] = hil_model_count;
     memcpy(reply + HIL_HELLO_REPLY_BUILD_ID, HIL_BUILD_ID, HIL_BUILD_ID_BYTES);
     const size_t length = sizeof HIL_BOARD_NAME - 1;
@@ -220,7 +203,7 @@ static size_t on_reset(const uint8_t *request, size_t size, uint8_t *reply) {
 
 static size_t on_echo(const uint8_t *request, size_t size, uint8_t *reply) {
     if (size > room - HIL_ECHO_REPLY_DATA) {
-        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_ECHO_REPLY_DATA));
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_ECHO_REPLY_DATA));
     }
     memcpy(reply + HIL_ECHO_REPLY_DATA, request + HIL_ECHO_REQUEST_DATA, size);
     return HIL_ECHO_REPLY_DATA + size;
@@ -229,26 +212,26 @@ static size_t on_echo(const uint8_t *request, size_t size, uint8_t *reply) {
 static size_t on_memory(const uint8_t *request, size_t size, uint8_t *reply) {
     (void)request;
     (void)size;
-    put_u32(reply + HIL_MEMORY_REPLY_STACK_BYTES, hil_stack_bytes());
-    put_u32(reply + HIL_MEMORY_REPLY_STACK_PEAK_BYTES, hil_stack_peak_bytes());
-    put_u32(reply + HIL_MEMORY_REPLY_RX_BYTES, HIL_RX_MAX);
-    put_u32(reply + HIL_MEMORY_REPLY_BAD_FRAMES, bad_frames);
+    hil_put_u32(reply + HIL_MEMORY_REPLY_STACK_BYTES, hil_stack_bytes());
+    hil_put_u32(reply + HIL_MEMORY_REPLY_STACK_PEAK_BYTES, hil_stack_peak_bytes());
+    hil_put_u32(reply + HIL_MEMORY_REPLY_RX_BYTES, HIL_RX_MAX);
+    hil_put_u32(reply + HIL_MEMORY_REPLY_BAD_FRAMES, bad_frames);
     return HIL_MEMORY_REPLY_BYTES;
 }
 
 static size_t on_model_info(const uint8_t *request, size_t size, uint8_t *reply) {
-    const struct hil_model *model = find_model(request[HIL_MODEL_INFO_REQUEST_MODEL]);
+    const struct hil_model *model = hil_rpc_model(request[HIL_MODEL_INFO_REQUEST_MODEL]);
 
     (void)size;
     if (model == NULL) {
-        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
     }
     reply[HIL_MODEL_INFO_REPLY_INPUTS] = model->input_count;
     reply[HIL_MODEL_INFO_REPLY_OUTPUTS] = model->output_count;
-    put_u16(reply + HIL_MODEL_INFO_REPLY_LAYERS, model->layer_count);
-    put_u32(reply + HIL_MODEL_INFO_REPLY_WORKSPACE_BYTES, model->workspace_bytes);
-    return put_name(reply, HIL_MODEL_INFO_REPLY_NAME_LENGTH, HIL_MODEL_INFO_REPLY_NAME, model->name,
-                    get_u16(request + HIL_MODEL_INFO_REQUEST_NAME_OFFSET));
+    hil_put_u16(reply + HIL_MODEL_INFO_REPLY_LAYERS, model->layer_count);
+    hil_put_u32(reply + HIL_MODEL_INFO_REPLY_WORKSPACE_BYTES, model->workspace_bytes);
+    return hil_rpc_put_name(reply, HIL_MODEL_INFO_REPLY_NAME_LENGTH, HIL_MODEL_INFO_REPLY_NAME,
+                            model->name, hil_get_u16(request + HIL_MODEL_INFO_REQUEST_NAME_OFFSET));
 }
 
 static size_t on_tensor_info(const uint8_t *request, size_t size, uint8_t *reply) {
@@ -261,49 +244,50 @@ static size_t on_tensor_info(const uint8_t *request, size_t size, uint8_t *reply
         return failed;
     }
     if (tensor->ndim > (room - at) / 4) {
-        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - at));
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - at));
     }
     reply[HIL_TENSOR_INFO_REPLY_DTYPE] = tensor->dtype;
     reply[HIL_TENSOR_INFO_REPLY_NDIM] = tensor->ndim;
-    put_u32(reply + HIL_TENSOR_INFO_REPLY_NBYTES, tensor->nbytes);
+    hil_put_u32(reply + HIL_TENSOR_INFO_REPLY_NBYTES, tensor->nbytes);
     for (uint8_t i = 0; i < tensor->ndim; ++i, at += 4) {
-        put_u32(reply + at, (uint32_t)tensor->shape[i]);
+        hil_put_u32(reply + at, (uint32_t)tensor->shape[i]);
     }
-    return put_name(reply, HIL_TENSOR_INFO_REPLY_NAME_LENGTH, at, tensor->name,
-                    get_u16(request + HIL_TENSOR_INFO_REQUEST_NAME_OFFSET));
+    return hil_rpc_put_name(reply, HIL_TENSOR_INFO_REPLY_NAME_LENGTH, at, tensor->name,
+                            hil_get_u16(request + HIL_TENSOR_INFO_REQUEST_NAME_OFFSET));
 }
 
 static size_t on_layer_info(const uint8_t *request, size_t size, uint8_t *reply) {
-    const struct hil_model *model = find_model(request[HIL_LAYER_INFO_REQUEST_MODEL]);
-    const uint16_t index = get_u16(request + HIL_LAYER_INFO_REQUEST_LAYER);
+    const struct hil_model *model = hil_rpc_model(request[HIL_LAYER_INFO_REQUEST_MODEL]);
+    const uint16_t index = hil_get_u16(request + HIL_LAYER_INFO_REQUEST_LAYER);
 
     (void)size;
     if (model == NULL) {
-        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
     }
     if (index >= model->layer_count) {
-        return fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
     }
     reply[HIL_LAYER_INFO_REPLY_OUTPUTS] = model->layers[index].output_count;
-    return put_name(reply, HIL_LAYER_INFO_REPLY_NAME_LENGTH, HIL_LAYER_INFO_REPLY_NAME,
-                    model->layers[index].name,
-                    get_u16(request + HIL_LAYER_INFO_REQUEST_NAME_OFFSET));
+    return hil_rpc_put_name(reply, HIL_LAYER_INFO_REPLY_NAME_LENGTH, HIL_LAYER_INFO_REPLY_NAME,
+                            model->layers[index].name,
+                            hil_get_u16(request + HIL_LAYER_INFO_REQUEST_NAME_OFFSET));
 }
 
 static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {
     size_t failed;
     const struct hil_tensor *tensor = find_tensor(request, reply, &failed);
-    const uint32_t offset = get_u32(request + HIL_WRITE_REQUEST_OFFSET);
+    const uint32_t offset = hil_get_u32(request + HIL_WRITE_REQUEST_OFFSET);
     const size_t count = size - HIL_WRITE_REQUEST_DATA;
 
     if (tensor == NULL) {
         return failed;
     }
     if (request[HIL_WRITE_REQUEST_LIST] != HIL_TENSORS_INPUT) {
-        return fail(reply, HIL_STATUS_BAD_TENSOR, 0); /* no tensor of this list is writable */
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_TENSOR,
+                            0); /* no tensor of this list is writable */
     }
     if (!in_tensor(tensor, offset, count)) {
-        return fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
     }
     memcpy((uint8_t *)tensor->data + offset, request + HIL_WRITE_REQUEST_DATA, count);
     return HIL_WRITE_REPLY_BYTES;
@@ -312,18 +296,18 @@ static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {
 static size_t on_read(const uint8_t *request, size_t size, uint8_t *reply) {
     size_t failed;
     const struct hil_tensor *tensor = find_tensor(request, reply, &failed);
-    const uint32_t offset = get_u32(request + HIL_READ_REQUEST_OFFSET);
-    const uint16_t count = get_u16(request + HIL_READ_REQUEST_LENGTH);
+    const uint32_t offset = hil_get_u32(request + HIL_READ_REQUEST_OFFSET);
+    const uint16_t count = hil_get_u16(request + HIL_READ_REQUEST_LENGTH);
 
     (void)size;
     if (tensor == NULL) {
         return failed;
     }
     if (count > room - HIL_READ_REPLY_DATA) {
-        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_READ_REPLY_DATA));
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_READ_REPLY_DATA));
     }
     if (!in_tensor(tensor, offset, count)) {
-        return fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
     }
     memcpy(reply + HIL_READ_REPLY_DATA, (const uint8_t *)tensor->data + offset, count);
     return HIL_READ_REPLY_DATA + count;
@@ -339,71 +323,66 @@ static int32_t measure(int32_t (*run)(void), uint64_t *ticks, uint64_t *reported
 
     *ticks = end - start;
     if (end - *reported >= hil_ticks_hz()) {
-        send_busy(done, total);
+        hil_rpc_send_busy(done, total);
         *reported = end;
     }
     return result;
 }
 
 static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
-    const struct hil_model *model = find_model(request[HIL_RUN_REQUEST_MODEL]);
-    const uint32_t repeat = get_u32(request + HIL_RUN_REQUEST_REPEAT);
+    const struct hil_model *model = hil_rpc_model(request[HIL_RUN_REQUEST_MODEL]);
+    const uint32_t repeat = hil_get_u32(request + HIL_RUN_REQUEST_REPEAT);
     uint64_t total = 0;
 
     (void)size;
     if (model == NULL) {
-        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
     }
-    send_busy(0, repeat);
+    hil_rpc_send_busy(0, repeat);
     uint64_t reported = hil_ticks();
     for (uint32_t i = 0; i < repeat; ++i) {
         uint64_t ticks;
         const int32_t result = measure(model->run, &ticks, &reported, i + 1, repeat);
         if (result != 0) {
-            return fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
+            return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
         }
         total += ticks;
     }
-    put_u64(reply + HIL_RUN_REPLY_TICKS, total);
+    hil_put_u64(reply + HIL_RUN_REPLY_TICKS, total);
     return HIL_RUN_REPLY_BYTES;
 }
 
 static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply) {
-    const struct hil_model *model = find_model(request[HIL_RUN_LAYERS_REQUEST_MODEL]);
-    const uint16_t first = get_u16(request + HIL_RUN_LAYERS_REQUEST_FIRST);
-    const uint16_t count = get_u16(request + HIL_RUN_LAYERS_REQUEST_COUNT);
+    const struct hil_model *model = hil_rpc_model(request[HIL_RUN_LAYERS_REQUEST_MODEL]);
+    const uint16_t first = hil_get_u16(request + HIL_RUN_LAYERS_REQUEST_FIRST);
+    const uint16_t count = hil_get_u16(request + HIL_RUN_LAYERS_REQUEST_COUNT);
 
     (void)size;
     if (model == NULL) {
-        return fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
     }
     if (first > model->layer_count || count > model->layer_count - first) {
-        return fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
     }
     if (count > (room - HIL_RUN_LAYERS_REPLY_TICKS) / 8) {
-        return fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_RUN_LAYERS_REPLY_TICKS));
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG,
+                            (uint32_t)(room - HIL_RUN_LAYERS_REPLY_TICKS));
     }
-    send_busy(0, count);
+    hil_rpc_send_busy(0, count);
     uint64_t reported = hil_ticks();
     for (uint32_t i = 0; i < count; ++i) {
         uint64_t ticks;
         const int32_t result =
             measure(model->layers[first + i].run, &ticks, &reported, i + 1, count);
         if (result != 0) {
-            return fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
+            return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
         }
-        put_u64(reply + HIL_RUN_LAYERS_REPLY_TICKS + 8 * i, ticks);
+        hil_put_u64(reply + HIL_RUN_LAYERS_REPLY_TICKS + 8 * i, ticks);
     }
     return HIL_RUN_LAYERS_REPLY_TICKS + 8U * count;
 }
 
-struct command {
-    size_t (*handle)(const uint8_t *request, size_t size, uint8_t *reply); /* reply's size */
-    uint8_t size;  /* of the request, or of its fixed part */
-    bool has_data; /* bytes may follow */
-};
-
-static const struct command commands[] = {
+static const struct hil_rpc_command commands[] = {
     [HIL_COMMAND_HELLO] = {on_hello, HIL_HELLO_REQUEST_BYTES, false},
     [HIL_COMMAND_RESET] = {on_reset, HIL_RESET_REQUEST_BYTES, false},
     [HIL_COMMAND_ECHO] = {on_echo, HIL_ECHO_REQUEST_BYTES, true},
@@ -415,20 +394,31 @@ static const struct command commands[] = {
     [HIL_COMMAND_READ] = {on_read, HIL_READ_REQUEST_BYTES, false},
     [HIL_COMMAND_RUN] = {on_run, HIL_RUN_REQUEST_BYTES, false},
     [HIL_COMMAND_RUN_LAYERS] = {on_run_layers, HIL_RUN_LAYERS_REQUEST_BYTES, false},
+#ifdef HIL_HAS_PACKED
+    HIL_RPC_PACKED_COMMANDS
+#endif
 };
+
+/* Commands of the protocol that only firmware with packed functions executes. */
+static bool is_left_out(uint8_t code) {
+    return code >= sizeof commands / sizeof commands[0] && code <= HIL_COMMAND_METADATA_CONSTANT;
+}
 
 /* Fills the reply and returns its size. */
 static size_t dispatch(uint8_t code, const uint8_t *request, size_t size, uint8_t *reply) {
-    if (code >= sizeof commands / sizeof commands[0] || commands[code].handle == NULL) {
-        return fail(reply, HIL_STATUS_UNKNOWN_COMMAND, code);
+    if (is_left_out(code)) {
+        return hil_rpc_fail(reply, HIL_STATUS_NOT_IN_FIRMWARE, code);
     }
-    const struct command *command = &commands[code];
+    if (code >= sizeof commands / sizeof commands[0] || commands[code].handle == NULL) {
+        return hil_rpc_fail(reply, HIL_STATUS_UNKNOWN_COMMAND, code);
+    }
+    const struct hil_rpc_command *command = &commands[code];
     if (size < command->size || (size > command->size && !command->has_data)) {
-        return fail(reply, HIL_STATUS_BAD_LENGTH, command->size);
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_LENGTH, command->size);
     }
     if (faulted && code != HIL_COMMAND_HELLO && code != HIL_COMMAND_RESET) {
         send_fault();
-        return fail(reply, HIL_STATUS_FAULTED, (uint32_t)fault.kind);
+        return hil_rpc_fail(reply, HIL_STATUS_FAULTED, (uint32_t)fault.kind);
     }
     reply[HIL_ERROR_STATUS] = HIL_STATUS_OK;
     return command->handle(request, size, reply);
@@ -456,8 +446,8 @@ static bool is_hello(const uint8_t *request, size_t size) {
 }
 
 static void on_request(const uint8_t *header, const uint8_t *request, size_t size) {
-    const uint16_t from_session = get_u16(header + HIL_HEADER_SESSION);
-    const uint16_t seq = get_u16(header + HIL_HEADER_SEQ);
+    const uint16_t from_session = hil_get_u16(header + HIL_HEADER_SESSION);
+    const uint16_t seq = hil_get_u16(header + HIL_HEADER_SEQ);
     const uint8_t code = header[HIL_HEADER_CODE];
 
     if (code == HIL_COMMAND_HELLO && from_session != 0) {

@@ -26,6 +26,8 @@ _ENUMS: tuple[tuple[str, str, type[IntEnum]], ...] = (
     ("hil_status", "HIL_STATUS", protocol.Status),
     ("hil_wire_dtype", "HIL_WIRE", protocol.Dtype),
     ("hil_tensors", "HIL_TENSORS", protocol.Tensors),
+    ("hil_value", "HIL_VALUE", protocol.Value),
+    ("hil_metadata_list", "HIL_METADATA_LIST", protocol.MetadataList),
 )
 
 
@@ -75,6 +77,7 @@ def header_text() -> str:
     messages = [("HIL_HEADER", protocol.HEADER), ("HIL_ERROR", protocol.ERROR)]
     messages += [(f"HIL_{c.name}_REQUEST", m) for c, m in protocol.REQUESTS.items()]
     messages += [(f"HIL_{c.name}_REPLY", m) for c, m in protocol.REPLIES.items()]
+    messages += [(f"HIL_{v.name}_VALUE", m) for v, m in protocol.VALUES.items()]
     messages += [(f"HIL_{e.name}_EVENT", m) for e, m in protocol.EVENTS.items()]
     for prefix, message in messages:
         lines += _enum("", _layout(prefix, message))

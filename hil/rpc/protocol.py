@@ -14,11 +14,15 @@ from typing import Any
 from construct import (
     Bytes,
     Const,
+    CString,
+    Float64l,
     GreedyBytes,
     GreedyRange,
     Int8ul,
     Int16ul,
+    Int32sl,
     Int32ul,
+    Int64sl,
     Int64ul,
     Struct,
 )
@@ -53,6 +57,12 @@ class Command(IntEnum):
     READ = 9
     RUN = 10
     RUN_LAYERS = 11
+    # Only a firmware with packed functions executes these.
+    FUNCTION_INFO = 12
+    CALL = 13
+    METADATA_INFO = 14
+    METADATA_TENSOR = 15
+    METADATA_CONSTANT = 16
 
 
 class Event(IntEnum):
@@ -76,6 +86,12 @@ class Status(IntEnum):
     TOO_BIG = 10
     MODEL_FAILED = 11
     FAULTED = 12
+    NOT_IN_FIRMWARE = 13
+    BAD_FUNCTION = 14
+    BAD_ARGUMENT = 15
+    TOO_MANY_ARGUMENTS = 16
+    NO_METADATA = 17
+    BAD_ENTRY = 18
 
 
 #: What each status means; ``{detail}`` is the number that comes with it.
@@ -93,6 +109,12 @@ STATUS_TEXT: Mapping[Status, str] = {
     Status.TOO_BIG: "the answer does not fit in a frame, which takes {detail} bytes of it",
     Status.MODEL_FAILED: "the model returned {detail}",
     Status.FAULTED: "the firmware stopped at a fault (kind {detail}) and waits for a reset",
+    Status.NOT_IN_FIRMWARE: "the firmware has no packed functions, which command {detail} is for",
+    Status.BAD_FUNCTION: "no such function: the firmware has {detail} packed functions",
+    Status.BAD_ARGUMENT: "argument {detail} of the call is malformed or names no tensor",
+    Status.TOO_MANY_ARGUMENTS: "the firmware takes at most {detail} arguments of a call",
+    Status.NO_METADATA: "the model has no TVM metadata",
+    Status.BAD_ENTRY: "no such entry: the list of the metadata has {detail}",
 }
 
 
@@ -114,6 +136,28 @@ class Tensors(IntEnum):
     INPUT = 0
     OUTPUT = 1
     LAYER_OUTPUT = 2
+    # Only as arguments of a call.
+    LAYER_ARGUMENT = 3
+    POOL = 4
+
+
+class Value(IntEnum):
+    """Kinds of a call's arguments and results: TVM's type codes."""
+
+    INT = 0
+    FLOAT = 2
+    HANDLE = 3
+    NONE = 4
+    TENSOR = 7
+    STRING = 11
+
+
+class MetadataList(IntEnum):
+    """The lists of tensors in a model's TVM metadata."""
+
+    INPUT = 0
+    OUTPUT = 1
+    WORKSPACE_POOL = 2
 
 
 class Fault(IntEnum):
@@ -156,6 +200,23 @@ REQUESTS: Mapping[Command, Any] = {
     Command.READ: _message(**_TENSOR, offset=Int32ul, length=Int16ul),
     Command.RUN: _message(model=Int8ul, repeat=Int32ul),
     Command.RUN_LAYERS: _message(model=Int8ul, first=Int16ul, count=Int16ul),
+    Command.FUNCTION_INFO: _message(function=Int16ul, name_offset=Int16ul),
+    Command.CALL: _message(arguments=Int8ul, name_and_values=GreedyBytes),
+    Command.METADATA_INFO: _message(model=Int8ul, name_offset=Int16ul),
+    Command.METADATA_TENSOR: _message(
+        model=Int8ul, list=Int8ul, index=Int16ul, name_offset=Int16ul
+    ),
+    Command.METADATA_CONSTANT: _message(model=Int8ul, index=Int16ul, name_offset=Int16ul),
+}
+
+#: What follows the kind of a call's argument; a string is its bytes and a zero.
+VALUES: Mapping[Value, Any] = {
+    Value.INT: _message(value=Int64sl),
+    Value.FLOAT: _message(value=Float64l),
+    Value.HANDLE: _message(value=Int64ul),
+    Value.NONE: _message(),
+    Value.TENSOR: _message(**_TENSOR),
+    Value.STRING: _message(value=CString("utf8")),
 }
 
 REPLIES: Mapping[Command, Any] = {
@@ -196,6 +257,32 @@ REPLIES: Mapping[Command, Any] = {
     Command.READ: _message(**_OK, data=GreedyBytes),
     Command.RUN: _message(**_OK, ticks=Int64ul),
     Command.RUN_LAYERS: _message(**_OK, ticks=GreedyRange(Int64ul)),
+    Command.FUNCTION_INFO: _message(
+        **_OK, functions=Int16ul, name_length=Int16ul, name=GreedyBytes
+    ),
+    Command.CALL: _message(**_OK, returned=Int32sl, kind=Int8ul, value=Bytes(8), text=GreedyBytes),
+    Command.METADATA_INFO: _message(
+        **_OK,
+        version=Int64sl,
+        inputs=Int16ul,
+        outputs=Int16ul,
+        workspace_pools=Int16ul,
+        constants=Int16ul,
+        name_length=Int16ul,
+        name=GreedyBytes,
+    ),
+    Command.METADATA_TENSOR: _message(
+        **_OK,
+        code=Int8ul,
+        bits=Int8ul,
+        lanes=Int16ul,
+        ndim=Int8ul,
+        name_length=Int16ul,
+        shape_and_name=GreedyBytes,
+    ),
+    Command.METADATA_CONSTANT: _message(
+        **_OK, byte_offset=Int64sl, data_bytes=Int64sl, name_length=Int16ul, name=GreedyBytes
+    ),
 }
 
 EVENTS: Mapping[Event, Any] = {

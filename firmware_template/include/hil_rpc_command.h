@@ -1,0 +1,64 @@
+/* Inside the server of the serial protocol: what the handlers of commands need, wherever they are.
+ * A handler gets the request's payload and fills the reply's, which starts with HIL_STATUS_OK; it
+ * returns the reply's size. */
+#ifndef HIL_RPC_COMMAND_H
+#define HIL_RPC_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hil_model.h"
+#include "hil_protocol.h"
+
+struct hil_rpc_command {
+    size_t (*handle)(const uint8_t *request, size_t size, uint8_t *reply);
+    uint8_t size;  /* of the request, or of its fixed part */
+    bool has_data; /* bytes may follow */
+};
+
+/* The reply that says why a request is not executed. */
+size_t hil_rpc_fail(uint8_t *reply, enum hil_status status, uint32_t detail);
+
+/* Bytes of payload that the host takes in a frame. */
+size_t hil_rpc_room(void);
+
+/* Copies what fits of `text` from byte `offset` on to reply + at, and its whole length to
+ * reply + length_at. Returns the size of the reply. */
+size_t hil_rpc_put_name(uint8_t *reply, size_t length_at, size_t at, const char *text,
+                        size_t offset);
+
+/* The model, or NULL. */
+const struct hil_model *hil_rpc_model(uint8_t index);
+
+/* Tells the host that what it asked for takes its time. */
+void hil_rpc_send_busy(uint32_t done, uint32_t total);
+
+static inline uint16_t hil_get_u16(const uint8_t *from) {
+    return (uint16_t)(from[0] | from[1] << 8);
+}
+
+static inline uint32_t hil_get_u32(const uint8_t *from) {
+    return hil_get_u16(from) | (uint32_t)hil_get_u16(from + 2) << 16;
+}
+
+static inline uint64_t hil_get_u64(const uint8_t *from) {
+    return hil_get_u32(from) | (uint64_t)hil_get_u32(from + 4) << 32;
+}
+
+static inline void hil_put_u16(uint8_t *to, uint16_t value) {
+    to[0] = (uint8_t)value;
+    to[1] = (uint8_t)(value >> 8);
+}
+
+static inline void hil_put_u32(uint8_t *to, uint32_t value) {
+    hil_put_u16(to, (uint16_t)value);
+    hil_put_u16(to + 2, (uint16_t)(value >> 16));
+}
+
+static inline void hil_put_u64(uint8_t *to, uint64_t value) {
+    hil_put_u32(to, (uint32_t)value);
+    hil_put_u32(to + 4, (uint32_t)(value >> 32));
+}
+
+#endif
