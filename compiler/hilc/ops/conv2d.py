@@ -16,7 +16,10 @@ from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
 
 
-def _operands(node: Node, ins: Sequence[Tensor | None]) -> tuple[linear.Operands, geometry.Window]:
+def layer_operands(
+    node: Node, ins: Sequence[Tensor | None]
+) -> tuple[linear.Operands, geometry.Window]:
+    """The operands, checked, and the window that slides over the image."""
     ops = linear.operands(node, ins, rank=4, channel_axis=0)
     if len(ops.x.shape) != 4:
         invalid(node, f"has an input of shape {list(ops.x.shape)}, not of 4 dimensions")
@@ -34,13 +37,13 @@ def _operands(node: Node, ins: Sequence[Tensor | None]) -> tuple[linear.Operands
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-    ops, window = _operands(node, ins)
+    ops, window = layer_operands(node, ins)
     shape = (ops.x.shape[0], window.h.out_size, window.w.out_size, ops.weights.shape[0])
     return [(shape, ops.x.dtype)]
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    ops, _ = _operands(node, ins)
+    ops, _ = layer_operands(node, ins)
     if ops.x.dtype == "int8":
         linear.requantization(node, linear.channel_factors(node, ops), outs[0])
 
@@ -51,7 +54,7 @@ def _reference(
     outs: Sequence[Tensor],
     values: Sequence[Array | None],
 ) -> list[Array]:
-    ops, window = _operands(node, ins)
+    ops, window = layer_operands(node, ins)
     x = values[0]
     assert x is not None
     columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
@@ -68,7 +71,7 @@ def _reference(
 
 
 def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
-    ops, window = _operands(node, ins)
+    ops, window = layer_operands(node, ins)
     if ops.x.dtype == "float32":
         return emit_columns(ops, window, outs[0], linear.float_fields(node, ops), fill=0)
     requant = linear.requantization(node, linear.channel_factors(node, ops), outs[0])

@@ -29,9 +29,10 @@ _PIXEL_BLOCK = 4
 _WORD = 4
 
 
-def _operands(
+def layer_operands(
     node: Node, ins: Sequence[Tensor | None]
 ) -> tuple[linear.Operands, geometry.Window, int]:
+    """The operands, checked, the window that slides over the image, the depth multiplier."""
     ops = linear.operands(node, ins, rank=4, channel_axis=_CHANNEL_AXIS)
     if len(ops.x.shape) != 4:
         invalid(node, f"has an input of shape {list(ops.x.shape)}, not of 4 dimensions")
@@ -47,13 +48,13 @@ def _operands(
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-    ops, window, _ = _operands(node, ins)
+    ops, window, _ = layer_operands(node, ins)
     shape = (ops.x.shape[0], window.h.out_size, window.w.out_size, ops.weights.shape[3])
     return [(shape, ops.x.dtype)]
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    ops, _, _ = _operands(node, ins)
+    ops, _, _ = layer_operands(node, ins)
     if ops.x.dtype == "int8":
         linear.requantization(node, linear.channel_factors(node, ops), outs[0])
 
@@ -64,7 +65,7 @@ def _reference(
     outs: Sequence[Tensor],
     values: Sequence[Array | None],
 ) -> list[Array]:
-    ops, window, multiplier = _operands(node, ins)
+    ops, window, multiplier = layer_operands(node, ins)
     x = values[0]
     assert x is not None
     is_float = ops.x.dtype == "float32"
@@ -85,7 +86,7 @@ def _reference(
 
 
 def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
-    ops, window, multiplier = _operands(node, ins)
+    ops, window, multiplier = layer_operands(node, ins)
     is_float = ops.x.dtype == "float32"
     zero_point = 0 if is_float else quantization(node, ops.x)[1]
     if is_float:

@@ -18,12 +18,13 @@ from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
 
 
-def _operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
+def layer_operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
+    """The operands, checked."""
     return linear.operands(node, ins, rank=2, channel_axis=0)
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-    ops = _operands(node, ins)
+    ops = layer_operands(node, ins)
     channels, depth = ops.weights.shape
     if node.attrs.get("keep_num_dims"):
         if not ops.x.shape or ops.x.shape[-1] != depth:
@@ -36,7 +37,8 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     return [((ops.x.size // depth, channels), ops.x.dtype)]
 
 
-def _requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requantization:
+def requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requantization:
+    """From sums to outputs, by the reference's own rule for the factor of all weights."""
     factors = linear.channel_factors(node, ops)
     if len(factors) == 1:
         # With one scale for all weights the reference multiplies it in float32.
@@ -46,9 +48,9 @@ def _requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Req
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    ops = _operands(node, ins)
+    ops = layer_operands(node, ins)
     if ops.x.dtype == "int8":
-        _requantization(node, ops, outs[0])
+        requantization(node, ops, outs[0])
 
 
 def _reference(
@@ -57,7 +59,7 @@ def _reference(
     outs: Sequence[Tensor],
     values: Sequence[Array | None],
 ) -> list[Array]:
-    ops = _operands(node, ins)
+    ops = layer_operands(node, ins)
     x = values[0]
     assert x is not None
     rows = x.reshape(-1, ops.weights.shape[1])
@@ -66,12 +68,12 @@ def _reference(
     else:
         zero_point = quantization(node, ops.x)[1]
         sums = linear.int8_products(rows, zero_point, ops.weight_data, ops.bias_data)
-        result = _requantization(node, ops, outs[0]).apply(sums)
+        result = requantization(node, ops, outs[0]).apply(sums)
     return [result.reshape(outs[0].shape)]
 
 
 def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
-    ops = _operands(node, ins)
+    ops = layer_operands(node, ins)
     channels, depth = ops.weights.shape
     shape = {"rows": ops.x.size // depth, "depth": depth, "columns": channels}
     weights = linear.interleave(ops.weight_data)
@@ -79,7 +81,7 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     if ops.x.dtype == "float32":
         fields = {**shape, **linear.float_fields(node, ops), "weights": weights}
         return KernelCall(kernels()["hil_matmul_f32"], fields, macs=macs)
-    requant = _requantization(node, ops, outs[0])
+    requant = requantization(node, ops, outs[0])
     fields = {**shape, **linear.int8_fields(node, ops, requant, 0), "weights": weights}
     return KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)
 
