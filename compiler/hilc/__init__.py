@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from hilc.codegen import Options, generate
+from hilc.codegen import Options
+from hilc.codegen.generate import generate
 from hilc.cpu import get_cpu
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
+from hilc.external import ExternalCodegen
 from hilc.importer import load_model
 from hilc.ir import Graph
 from hilc.library import ModelLibrary, merge
 from hilc.passes import run_passes
+from hilc.passes.partition import partition
+from hilc.plan import PoolSpec
 from hilc.plan import plan as make_program
 
 __version__ = "0.1.0"
@@ -39,13 +44,36 @@ def compile(
     interface: str = "c",
     pools: str = "internal",
     io_in_pool: bool = False,
+    runtime: str = "crt",
+    constants: str = "internal",
+    system_lib: bool | None = None,
+    memory: Sequence[PoolSpec] = (),
+    externals: Sequence[ExternalCodegen] = (),
 ) -> ModelLibrary:
     """Compile a model, given as a file, its bytes or a graph, for a core (:mod:`hilc.cpu`).
 
-    The other options are those of :class:`hilc.codegen.Options`. ``name`` is the module's; without
-    it that of the file.
+    ``name`` is the module's; without it that of the file.
+
+    ``memory`` are the pools that the model may work in, the preferred first; without them it is
+    one, of whatever size the model needs. ``externals`` are code generators of the user that may
+    claim parts of the model; the first one that wants a layer gets it. The other options are those
+    of :class:`hilc.codegen.Options`.
+
+    Raises :class:`InputError` for options that do not go together, names that become one in C, and
+    a model that does not fit into ``memory``; :class:`ModelError` and :class:`UnsupportedError` for
+    what is wrong with the model.
     """
-    options = Options(optimize, codegen, api, interface, pools, io_in_pool)
+    options = Options(
+        optimize=optimize,
+        codegen=codegen,
+        api=api,
+        interface=interface,
+        pools=pools,
+        io_in_pool=io_in_pool,
+        runtime=runtime,
+        constants=constants,
+        system_lib=system_lib,
+    )
     core = get_cpu(cpu)
     source: bytes | None = None
     if isinstance(model, Graph):
@@ -53,5 +81,14 @@ def compile(
     else:
         graph = load_model(model, name)
         source = model if isinstance(model, bytes) else Path(model).read_bytes()
-    program = make_program(run_passes(graph), core, io_in_pool=io_in_pool)
+    graph = run_passes(graph)
+    if externals:
+        graph = partition(graph, externals, core, api, graph.name)
+    program = make_program(
+        graph,
+        core,
+        io_in_pool=io_in_pool,
+        memory=tuple(memory) or (PoolSpec(),),
+        scratch_in_pool=pools != "calls",
+    )
     return generate(program, options, source)

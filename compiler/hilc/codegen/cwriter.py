@@ -91,17 +91,30 @@ def c_comment(*paragraphs: str) -> str:
     return "/* " + "\n * ".join(lines) + " */\n"
 
 
-def c_wrapped(head: str, items: Sequence[str], tail: str) -> str:
-    """``head``, the items separated by commas, ``tail``; continued below the first item."""
+def c_wrapped(head: str, items: Sequence[str], tail: str, separator: str = ",") -> str:
+    """``head``, the items with separators between, ``tail``; continued below the first item."""
     lines = [head]
     for index, item in enumerate(items):
-        text = f"{item}," if index < len(items) - 1 else f"{item}{tail}"
+        text = f"{item}{separator}" if index < len(items) - 1 else f"{item}{tail}"
         gap = " " if index else ""
         if index and len(lines[-1]) + len(gap) + len(text) > _LINE_LENGTH:
             lines.append(" " * len(head) + text)
         else:
             lines[-1] += gap + text
     return "\n".join(lines) if items else f"{head}{tail}"
+
+
+def c_includes(*headers: str) -> str:
+    """``#include`` lines: the C library's headers, then the others, whose paths have a slash or are
+    the library's own (``tvmgen_``).
+    """
+    own = [header for header in headers if "/" in header or header.startswith("tvmgen_")]
+    system = [header for header in headers if header not in own]
+    groups = [
+        "".join(f"#include <{header}>\n" for header in system),
+        "".join(f'#include "{header}"\n' for header in own),
+    ]
+    return "\n".join(group for group in groups if group)
 
 
 def c_int(value: int) -> str:

@@ -1,121 +1,101 @@
-"""TVM's C interface: the header ``tvmgen_<name>.h`` and the entry point, ``<name>_lib0.c``."""
+"""TVM's C interface: structs of pointers, and an entry point that takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from hilc.allocate import ALIGNMENT
-from hilc.codegen.cwriter import c_comment, c_quoted, c_wrapped
-from hilc.codegen.names import POOL, Names
-from hilc.codegen.operators import main_prototype
-from hilc.ir import Tensor
+from hilc.codegen.cwriter import c_wrapped
+from hilc.codegen.main import MainArgument, main_arguments
+from hilc.codegen.names import CONSTANT_POOL, Names
+from hilc.codegen.options import Options
 from hilc.plan import Program
 
-_POOL_POINTER = f"(uint8_t *)workspace_pools->{POOL}"
-
-
-def write_header(program: Program, names: Names, pools: str) -> str:
-    """``tvmgen_<name>.h``."""
-    guard = f"{names.macro('H')}_"
-    title = c_comment(f'The model "{program.graph.name}" through TVM\'s C interface.')
-    io = _io(program, names)
-    sections = [
-        f"{title}#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n",
-        '#ifdef __cplusplus\nextern "C" {\n#endif\n',
-        *_size_macros(names, io),
-        _struct(names, "inputs", "The input tensors", names.inputs),
-        _struct(names, "outputs", "The output tensors", names.outputs),
-    ]
-    if pools == "external":
-        sections.append(
-            _struct(names, "workspace_pools", "The memory that a run works in", (POOL,))
-        )
-    if program.io_in_pool:
-        sections += [
-            f"{_MAP_COMMENT % kind}{_map_prototype(names, kind, pools)};\n" for kind in _IO
-        ]
-    sections += [
-        f"{_run_comment(program, pools)}{_run_prototype(program, names, pools)};\n",
-        f"/*! \\brief Workspace size (in bytes), aligned to {ALIGNMENT} */\n"
-        f"#define {names.macro('WORKSPACE_SIZE')} {program.workspace_bytes}\n",
-    ]
-    if pools == "external":
-        macro = names.macro(f"{POOL}_WORKSPACE_POOL_SIZE")
-        sections.append(
-            f"/*! \\brief {POOL} size (in bytes) */\n#define {macro} {program.workspace_bytes}\n"
-        )
-    sections.append(f"#ifdef __cplusplus\n}}\n#endif\n\n#endif /* {guard} */\n")
-    return "\n".join(sections)
-
-
-def write_entry(program: Program, names: Names, pools: str) -> str:
-    """``<name>_lib0.c``: the workspace where it is the library's own, and the entry point."""
-    sections = [
-        c_comment(f'Entry point of the model "{program.graph.name}".')
-        + f'#include <stddef.h>\n\n#include "{names.header}"\n',
-        f"{main_prototype(program, names)};\n",
-    ]
-    if pools == "external":
-        pool = _POOL_POINTER
-    elif program.workspace_bytes:
-        pool = POOL
-        sections.append(
-            f'__attribute__((section(".bss.noinit.tvm"), aligned({ALIGNMENT})))\n'
-            f"static uint8_t {POOL}[{program.workspace_bytes}];\n"
-        )
-    else:
-        pool = "NULL"
-    if program.io_in_pool:
-        sections += [_map_function(program, names, kind, pools) for kind in _IO]
-        arguments = [pool]
-    else:
-        arguments = [f"inputs->{field}" for field in names.inputs]
-        arguments += [f"outputs->{field}" for field in names.outputs]
-        arguments.append(pool)
-    unused = "" if names.inputs or program.io_in_pool else "    (void)inputs;\n"
-    call = c_wrapped(f"    return {names.main}(", arguments, ");\n")
-    sections.append(f"{_run_prototype(program, names, pools)} {{\n{unused}{call}}}\n")
-    return "\n".join(sections)
-
+HEADER_INCLUDES = ("stdint.h",)
+ENTRY_INCLUDES = ("stddef.h",)
 
 _IO = ("inputs", "outputs")
 _MAP_COMMENT = "/*! \\brief Where the %s lie in the workspace */\n"
 
 
-def _io(program: Program, names: Names) -> list[tuple[str, str, str, Tensor]]:
-    """What, original name, field and tensor of each input and output."""
-    tensors = program.graph.tensors
-    inputs = [
-        ("Input", name, field, tensors[name])
-        for name, field in zip(program.graph.inputs, names.inputs, strict=True)
-    ]
-    outputs = [
-        ("Output", name, field, tensors[name])
-        for name, field in zip(program.output_names, names.outputs, strict=True)
-    ]
-    return inputs + outputs
+def declarations(
+    program: Program, names: Names, options: Options, constants_bytes: int
+) -> Iterable[str]:
+    """The structs and prototypes for the header."""
+    yield _struct(names, "inputs", "The input tensors", names.inputs)
+    yield _struct(names, "outputs", "The output tensors", names.outputs)
+    if "workspace_pools" in _structs(program, options):
+        brief = "The memory that a run works in" if options.pools == "external" else "The constants"
+        fields = [name for name, _ in _pool_fields(program, names, options)]
+        yield _struct(names, "workspace_pools", brief, fields)
+    if names.devices:
+        yield _struct(names, "devices", "The contexts of the devices", names.devices)
+    if program.io_in_pool:
+        for kind in _IO:
+            yield f"{_MAP_COMMENT % kind}{_map_prototype(names, kind, options)};\n"
+    yield f"{_run_comment(program, options)}{_run_prototype(program, names, options)};\n"
 
 
-def _size_macros(names: Names, io: Sequence[tuple[str, str, str, Tensor]]) -> Iterable[str]:
-    seen: set[str] = set()
-    for what, name, field, tensor in io:
-        macro = names.macro(f"{field}_SIZE")
-        # An input that is also an output has one macro: the size is the same.
-        if macro in seen:
-            continue
-        seen.add(macro)
-        shape = ",".join(map(str, tensor.shape))
-        quant = ""
-        if tensor.quant and tensor.quant.per_tensor:
-            # repr() writes the shortest text that reads back as the same number.
-            scale, zero_point = tensor.quant.scale[0], tensor.quant.zero_point[0]
-            sign = "-" if zero_point >= 0 else "+"
-            quant = f"; real = {scale!r} * (value {sign} {abs(zero_point)})"
-        yield (
-            f'/*! \\brief {what} "{c_quoted(name)}" size (in bytes)\n'
-            f" * {tensor.dtype}[{shape}]{quant} */\n"
-            f"#define {macro} {tensor.nbytes}\n"
-        )
+def entry_point(program: Program, names: Names, options: Options) -> Iterable[str]:
+    """The map functions, and the entry point, which calls the main."""
+    if program.io_in_pool:
+        for kind in _IO:
+            yield _map_function(program, names, kind, options)
+    arguments = main_arguments(program, options)
+    structs = _structs(program, options)
+    # The fields of a struct are checked behind the struct itself.
+    given = [(a, _value(names, options, a)) for a in arguments]
+    checked = list(structs)
+    checked += [
+        value.removeprefix("(uint8_t *)")
+        for argument, value in given
+        if "->" in value and argument.kind != "device" and argument.shape != (0,)
+    ]
+    test = ""
+    if checked:
+        conditions = [f"{pointer} == NULL" for pointer in checked]
+        test = c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
+    call = c_wrapped(f"    return {names.main}(", [value for _, value in given], ");\n")
+    yield f"{_run_prototype(program, names, options)} {{\n{test}{call}}}\n"
+
+
+def _structs(program: Program, options: Options) -> list[str]:
+    """The structs that the entry point takes, in order."""
+    kinds = {argument.kind for argument in main_arguments(program, options)}
+    structs = [] if program.io_in_pool else list(_IO)
+    if options.pools == "external" or "constants" in kinds:
+        structs.append("workspace_pools")
+    if "device" in kinds:
+        structs.append("devices")
+    return structs
+
+
+def _pool_fields(program: Program, names: Names, options: Options) -> list[tuple[str, int]]:
+    """Names and sizes of what ``struct tvmgen_<name>_workspace_pools`` points to."""
+    fields = []
+    for argument in main_arguments(program, options):
+        if argument.kind == "constants":
+            fields.append((CONSTANT_POOL, argument.shape[0]))
+        elif argument.kind == "pool" and options.pools == "external":
+            fields.append((names.pools[argument.index], argument.shape[0]))
+    return fields
+
+
+def _value(names: Names, options: Options, argument: MainArgument) -> str:
+    """What the entry point passes to the main."""
+    match argument.kind:
+        case "input":
+            return f"inputs->{names.inputs[argument.index]}"
+        case "output":
+            return f"outputs->{names.outputs[argument.index]}"
+        case "constants":
+            return f"(uint8_t *)workspace_pools->{CONSTANT_POOL}"
+        case "pool" if options.pools == "external":
+            return f"(uint8_t *)workspace_pools->{names.pools[argument.index]}"
+        case "pool":
+            return names.pool_object(argument.index) if argument.shape != (0,) else "NULL"
+        case "device":
+            return f"devices->{names.devices[argument.index]}"
 
 
 def _struct(names: Names, suffix: str, brief: str, fields: Sequence[str]) -> str:
@@ -124,8 +104,8 @@ def _struct(names: Names, suffix: str, brief: str, fields: Sequence[str]) -> str
     return f"/*! \\brief {brief} */\nstruct {names.symbol}_{suffix} {{\n{members}}};\n"
 
 
-def _run_comment(program: Program, pools: str) -> str:
-    lines = ["\\brief One inference; 0 on success, -1 when an operator fails."]
+def _run_comment(program: Program, options: Options) -> str:
+    lines = ["\\brief One inference; 0 on success, -1 when an operator fails or a pointer is NULL."]
     if program.io_in_pool:
         lines.append(
             "A run destroys the inputs: they lie in the workspace, whose bytes later tensors take."
@@ -134,37 +114,44 @@ def _run_comment(program: Program, pools: str) -> str:
     else:
         lines.append("The inputs are only read. Each buffer is aligned as its elements are,")
         lines.append("and no two of them may overlap.")
-    if pools == "external":
+    if options.pools == "external":
         lines.append(f"The workspace is aligned to {ALIGNMENT} and needs no initial value.")
+    if options.pools == "calls":
+        lines.append("The workspace comes from TVMBackendAllocWorkspace; -1 too when that fails.")
+    if options.constants == "external":
+        lines.append(f"The constants are aligned to {ALIGNMENT}; a run only reads them.")
     return "/*! " + "\n * ".join(lines) + " */\n"
 
 
-def _run_prototype(program: Program, names: Names, pools: str) -> str:
-    structs = [] if program.io_in_pool else list(_IO)
-    structs += ["workspace_pools"] if pools == "external" else []
-    parameters = [f"struct {names.symbol}_{struct} *{struct}" for struct in structs]
+def _run_prototype(program: Program, names: Names, options: Options) -> str:
+    parameters = [
+        f"struct {names.symbol}_{struct} *{struct}" for struct in _structs(program, options)
+    ]
     return c_wrapped(f"int32_t {names.run}(", parameters or ["void"], ")")
 
 
-def _map_prototype(names: Names, kind: str, pools: str) -> str:
+def _map_prototype(names: Names, kind: str, options: Options) -> str:
     parameter = f"struct {names.symbol}_workspace_pools *workspace_pools"
-    head = f"struct {names.symbol}_{kind} {names.symbol}_map_{kind}("
-    return c_wrapped(head, [parameter if pools == "external" else "void"], ")")
+    head = f"struct {names.symbol}_{kind} {names.map(kind)}("
+    return c_wrapped(head, [parameter if options.pools == "external" else "void"], ")")
 
 
-def _map_function(program: Program, names: Names, kind: str, pools: str) -> str:
+def _map_function(program: Program, names: Names, kind: str, options: Options) -> str:
     graph = program.graph
     tensors, fields = (
         (graph.inputs, names.inputs) if kind == "inputs" else (graph.outputs, names.outputs)
     )
-    base = f"({_POOL_POINTER})" if pools == "external" else POOL
-    members = [
-        f"        .{field} = &{base}[{program.places[name].value}],\n"
-        for name, field in zip(tensors, fields, strict=True)
-    ] or ["        .none = NULL,\n"]
-    unused = "" if fields or pools != "external" else "    (void)workspace_pools;\n"
+    members = []
+    for name, field in zip(tensors, fields, strict=True):
+        place = program.places[name]
+        base = names.pool_object(place.pool)
+        if options.pools == "external":
+            base = f"((uint8_t *)workspace_pools->{names.pools[place.pool]})"
+        members.append(f"        .{field} = &{base}[{place.value}],\n")
+    unused = "" if fields or options.pools != "external" else "    (void)workspace_pools;\n"
     return (
-        f"{_map_prototype(names, kind, pools)} {{\n{unused}"
-        f"    const struct {names.symbol}_{kind} mapped = {{\n{''.join(members)}    }};\n"
+        f"{_map_prototype(names, kind, options)} {{\n{unused}"
+        f"    const struct {names.symbol}_{kind} mapped = {{\n"
+        f"{''.join(members) or '        .none = NULL,' + chr(10)}    }};\n"
         "    return mapped;\n}\n"
     )

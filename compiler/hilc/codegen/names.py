@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hilc.codegen.cwriter import c_identifier, sanitise, shorten
 from hilc.errors import InputError
+from hilc.external import ExternalCall
 from hilc.plan import Program
 
 #: The workspace pool, as TVM names the one that it plans itself.
 POOL = "global_workspace"
+#: The constant pool: the object in flash, or the field through which the caller hands it over.
+CONSTANT_POOL = "global_const_workspace"
 
-# Size macros that every header has, by the tensor name that would give the same macro.
-_TAKEN = {"WORKSPACE": "the workspace", f"{POOL.upper()}_WORKSPACE_POOL": "the workspace pool"}
+#: Function that finds a linked constant by its storage id, and that which returns the metadata.
+LOOKUP = "_lookup_linked_param"
+GET_METADATA = "get_c_metadata"
 
 
 @dataclass(frozen=True)
 class Names:
     """``module`` names files; ``symbol`` begins every global symbol and, in capitals, every macro.
 
-    ``inputs`` and ``outputs`` are the fields of the structs.
+    ``inputs``, ``outputs``, ``pools`` and ``devices`` are the fields of the structs.
     """
 
     module: str
     symbol: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    pools: tuple[str, ...] = (POOL,)
+    devices: tuple[str, ...] = ()
 
     @property
     def header(self) -> str:
@@ -40,36 +46,79 @@ class Names:
     def run(self) -> str:
         return f"{self.symbol}_run"
 
+    @property
+    def get_metadata(self) -> str:
+        return f"{self.symbol}_{GET_METADATA}"
+
+    @property
+    def lookup(self) -> str:
+        return f"{self.symbol}_{LOOKUP}"
+
     def operator(self, op: str, index: int) -> str:
         """The function of the operator at step ``index``."""
         return shorten(f"{self.symbol}_fused_{sanitise(op).lower()}_{index}")
+
+    def pool_object(self, index: int) -> str:
+        """The static array that is the workspace pool ``index``, where pools are internal."""
+        return f"{self.symbol}_{self.pools[index]}"
+
+    def map(self, kind: str) -> str:
+        """The function that finds the ``inputs`` or ``outputs`` in the workspace."""
+        return f"{self.symbol}_map_{kind}"
 
     def macro(self, what: str) -> str:
         return f"{self.symbol}_{what}".upper()
 
 
-def make_names(program: Program) -> Names:
+def module_names(name: str, interface: str) -> tuple[str, str]:
+    """The module's name and the stem of its symbols, for a model called ``name``.
+
+    TVM's C interface writes symbols in lower case, its packed interface as they are.
+    """
+    module = shorten(sanitise(name)) or "default"
+    return module, f"tvmgen_{module if interface == 'packed' else module.lower()}"
+
+
+def make_names(program: Program, interface: str = "c") -> Names:
     """The names for ``program``; :class:`~hilc.errors.InputError` where two become the same."""
-    module = shorten(sanitise(program.graph.name)) or "default"
+    module, symbol = module_names(program.graph.name, interface)
     fields: dict[str, str] = {}
     for name in (*program.graph.inputs, *program.output_names):
         fields[name] = c_identifier(name)
-    _require_distinct(fields)
-    return Names(
+    pools = tuple(c_identifier(pool.name) for pool in program.pools)
+    _require_distinct_macros(fields, pools)
+    for pool in program.pools:
+        if pool.region is not None and sanitise(pool.region) != pool.region:
+            raise InputError(
+                f"the memory pool {pool.name!r} lies in the region {pool.region!r}, which no "
+                "linker script can name",
+                "use letters, digits and underscores",
+            )
+    names = Names(
         module=module,
-        symbol=f"tvmgen_{module.lower()}",
+        symbol=symbol,
         inputs=tuple(fields[name] for name in program.graph.inputs),
         outputs=tuple(_count_repeats(fields[name] for name in program.output_names)),
+        pools=pools,
+        devices=_devices(program),
     )
+    _require_distinct_symbols(program, names)
+    return names
 
 
-def _require_distinct(fields: dict[str, str]) -> None:
+def _require_distinct_macros(fields: dict[str, str], pools: Sequence[str]) -> None:
+    """Refuse tensors whose size macro is another's; fields differ when their macros do."""
+    taken = {
+        "WORKSPACE": "the workspace",
+        f"{CONSTANT_POOL.upper()}_CONSTANT_POOL": "the constant pool",
+        **{f"{pool.upper()}_WORKSPACE_POOL": f"the memory pool {pool!r}" for pool in pools},
+    }
     owners: dict[str, str] = {}
     for name, field in fields.items():
         macro = field.upper()
-        if macro in _TAKEN:
+        if macro in taken:
             raise InputError(
-                f"the tensor {name!r} would share the macro {macro}_SIZE with {_TAKEN[macro]}",
+                f"the tensor {name!r} would share the macro {macro}_SIZE with {taken[macro]}",
                 "rename the tensor in the model",
             )
         if macro in owners:
@@ -78,6 +127,55 @@ def _require_distinct(fields: dict[str, str]) -> None:
                 "rename one of the tensors in the model",
             )
         owners[macro] = name
+
+
+def _devices(program: Program) -> tuple[str, ...]:
+    """The fields of the devices that external functions run on, in the order of their first use."""
+    owners: dict[str, str] = {}
+    calls = [step.call for step in program.steps]
+    for call in calls:
+        if not isinstance(call, ExternalCall) or call.module.device is None:
+            continue
+        original = call.module.device.field
+        field = c_identifier(original)
+        if owners.setdefault(field, original) != original:
+            raise InputError(
+                f"the devices {owners[field]!r} and {original!r} both become {field} in C",
+                "rename one of the devices in its code generator",
+            )
+    return tuple(owners)
+
+
+def _require_distinct_symbols(program: Program, names: Names) -> None:
+    """Refuse two global symbols of one name: the linker would, or would take one for the other."""
+    own = {
+        names.run: "the entry point",
+        names.main: "the main",
+        names.map("inputs"): "the function that maps the inputs",
+        names.map("outputs"): "the function that maps the outputs",
+        names.get_metadata: "the function that returns the metadata",
+        names.lookup: "the function that looks up constants",
+        GET_METADATA: "the function that returns the metadata",
+        LOOKUP: "the function that looks up constants",
+    }
+    for index, step in enumerate(program.steps):
+        own[names.operator(step.node.op, index)] = f"the layer {step.node.name!r}"
+    symbols = [
+        (names.pool_object(index), f"the memory pool {pool!r}", "rename the pool")
+        for index, pool in enumerate(names.pools)
+    ]
+    modules = [step.call.module for step in program.steps if isinstance(step.call, ExternalCall)]
+    for module in {id(module): module for module in modules}.values():
+        hint = "rename it in its code generator"
+        symbols += [
+            (symbol, f"the external function {symbol!r}", hint)
+            for symbol in dict.fromkeys((module.symbol, *module.functions))
+        ]
+        symbols += [(name, f"the external constant {name!r}", hint) for name in module.constants]
+    for symbol, what, hint in symbols:
+        if symbol in own:
+            raise InputError(f"{what} and {own[symbol]} would both be {symbol} in C", hint)
+        own[symbol] = what
 
 
 def _count_repeats(fields: Iterable[str]) -> Iterable[str]:

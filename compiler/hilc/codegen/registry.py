@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hilc.codegen.cwriter import c_comment, c_wrapped
+from hilc.codegen.cwriter import c_comment, c_includes, c_wrapped
 from hilc.errors import InputError
 
 #: The function through which the runtime asks for the table.
@@ -19,7 +19,7 @@ ENTRY_POINT = "TVMSystemLibEntryPoint"
 _MAX_FUNCTIONS = 0x7FFF
 
 #: What the definitions need.
-INCLUDES = '#include "tvm/runtime/c_backend_api.h"\n#include "tvm/runtime/crt/module.h"\n'
+INCLUDES = ("tvm/runtime/c_backend_api.h", "tvm/runtime/crt/module.h")
 
 #: What a packed function takes; TVM's own names.
 PACKED_PARAMETERS = (
@@ -30,6 +30,9 @@ PACKED_PARAMETERS = (
     "int *out_ret_tcode",
     "void *resource_handle",
 )
+
+#: Their names, to hand all of them on.
+PACKED_ARGUMENTS = tuple(p.rpartition(" ")[2].lstrip("*") for p in PACKED_PARAMETERS)
 
 
 def packed_prototype(function: str, prefix: str = "") -> str:
@@ -78,8 +81,7 @@ def system_lib_source(functions: Sequence[str], weak: bool) -> str:
     return "\n".join(
         [
             c_comment("The packed functions of this image by name, for TVM's C runtime.")
-            + "#include <stddef.h>\n#include <stdint.h>\n\n"
-            + INCLUDES,
+            + c_includes("stddef.h", "stdint.h", *INCLUDES),
             *([registry_declarations(functions)] if functions else []),
             registry_definitions(functions, weak),
         ]

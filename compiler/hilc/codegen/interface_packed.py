@@ -1,0 +1,203 @@
+"""TVM's packed interface: an entry point that takes an array of DLTensor handles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hilc.allocate import ALIGNMENT
+from hilc.codegen.calls import (
+    PASS_TENSOR,
+    RUNTIME_API,
+    TENSOR_DATA,
+    Shapes,
+    dl_data_type,
+    unused_packed,
+)
+from hilc.codegen.cwriter import c_quoted, c_wrapped
+from hilc.codegen.main import MainArgument, main_arguments
+from hilc.codegen.names import CONSTANT_POOL, Names
+from hilc.codegen.options import Options
+from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
+from hilc.plan import Program
+
+HEADER_INCLUDES = ("stdint.h", RUNTIME_API)
+ENTRY_INCLUDES = ("stddef.h", "string.h", "tvm/runtime/crt/error_codes.h")
+
+
+def declarations(
+    program: Program, names: Names, options: Options, constants_bytes: int
+) -> Iterable[str]:
+    """The prototypes for the header."""
+    yield f"{_run_comment(program, names, options)}{packed_prototype(names.run)};\n"
+    yield (
+        "/*! \\brief Returns the model's TVMMetadata as an opaque handle; takes no arguments */\n"
+        f"{packed_prototype(names.get_metadata)};\n"
+    )
+    yield (
+        "/*! \\brief Returns the constant with the storage id args[0], an integer, as an opaque\n"
+        " * handle; a null pointer where there is none */\n"
+        f"{packed_prototype(names.lookup)};\n"
+    )
+
+
+def entry_point(program: Program, names: Names, options: Options) -> Iterable[str]:
+    """The entry point and what it is made of. It calls the main in the main's own convention."""
+    arguments = main_arguments(program, options)
+    given = _given(program, options)
+    yield _check(given)
+    if options.api == "unpacked":
+        yield TENSOR_DATA
+        yield _call_unpacked(arguments, names, options)
+    elif len(given) == len(arguments):
+        yield _forward(names)
+    else:
+        yield PASS_TENSOR
+        shapes = Shapes()
+        function = _call_packed(arguments, names, options, shapes)
+        yield shapes.definitions()
+        yield function
+
+
+def _is_given(argument: MainArgument, options: Options) -> bool:
+    """Whether the caller hands the argument over: all but the library's own pools."""
+    return argument.kind != "pool" or options.pools == "external"
+
+
+def _given(program: Program, options: Options) -> list[MainArgument]:
+    return [a for a in main_arguments(program, options) if _is_given(a, options)]
+
+
+def _run_comment(program: Program, names: Names, options: Options) -> str:
+    lines = [
+        "\\brief One inference; 0 on success, -1 when an operator fails, and TVM's error code for",
+        "arguments of the wrong number or type, or without memory.",
+        "args are DLTensor handles, and opaque handles for devices' contexts:",
+    ]
+    for index, argument in enumerate(_given(program, options)):
+        match argument.kind:
+            case "input":
+                what = f'input "{c_quoted(program.graph.inputs[argument.index])}"'
+            case "output":
+                what = f'output "{c_quoted(program.output_names[argument.index])}"'
+            case "constants":
+                what = f"{CONSTANT_POOL}, aligned to {ALIGNMENT}"
+            case "pool":
+                what = f"{names.pools[argument.index]}, aligned to {ALIGNMENT}"
+            case "device":
+                what = f"device {names.devices[argument.index]}"
+        if argument.kind != "device":
+            shape = ",".join(map(str, argument.shape))
+            what += f": {argument.dtype}[{shape}]"
+        lines.append(f"  {index}: {what}")
+    lines.append("Tensors are compact, aligned as their elements are, and do not overlap.")
+    if options.pools == "calls":
+        lines.append("The workspace comes from TVMBackendAllocWorkspace; -1 too when that fails.")
+    return "/*! " + "\n * ".join(lines) + " */\n"
+
+
+def _check(given: list[MainArgument]) -> str:
+    tensors = [argument for argument in given if argument.kind != "device"]
+    devices = len(given) - len(tensors)
+    # A pool that the model does not need may have no memory.
+    empty = [index for index, argument in enumerate(tensors) if argument.shape == (0,)]
+    no_memory = " && ".join(["tensor->data == NULL", *(f"i != {index}" for index in empty)])
+    no_memory = f"({no_memory})" if empty else no_memory
+    for_devices = ""
+    if devices:
+        for_devices = (
+            f"    for (int i = {len(tensors)}; i < {len(given)}; i++) {{\n"
+            "        if (type_codes != NULL && type_codes[i] != kTVMOpaqueHandle &&\n"
+            "            type_codes[i] != kTVMNullptr) {\n"
+            "            return kTvmErrorFunctionCallWrongArgType;\n"
+            "        }\n    }\n"
+        )
+    return (
+        "/* Whether the caller hands over what the model needs; it may leave out the codes. */\n"
+        "static int32_t check_arguments(const TVMValue *args, const int *type_codes,\n"
+        "                               int num_args) {\n"
+        f"    if (num_args != {len(given)}) {{\n"
+        "        return kTvmErrorFunctionCallNumArguments;\n    }\n"
+        "    if (args == NULL) {\n        return kTvmErrorFunctionCallInvalidArg;\n    }\n"
+        f"    for (int i = 0; i < {len(tensors)}; i++) {{\n"
+        "        if (type_codes != NULL && type_codes[i] != kTVMDLTensorHandle &&\n"
+        "            type_codes[i] != kTVMNDArrayHandle && type_codes[i] != kTVMOpaqueHandle) {\n"
+        "            return kTvmErrorFunctionCallWrongArgType;\n        }\n"
+        "        const DLTensor *const tensor = (const DLTensor *)args[i].v_handle;\n"
+        f"        if (tensor == NULL || {no_memory}) {{\n"
+        "            return kTvmErrorFunctionCallInvalidArg;\n        }\n    }\n"
+        f"{for_devices}    return 0;\n}}\n"
+    )
+
+
+_CHECKED = """\
+    const int32_t status = check_arguments(args, type_codes, num_args);
+    if (status != 0) {
+        return status;
+    }
+"""
+
+
+def _call_unpacked(arguments: tuple[MainArgument, ...], names: Names, options: Options) -> str:
+    values, index = [], 0
+    for argument in arguments:
+        if not _is_given(argument, options):
+            values.append(_own_pool(argument, names))
+            continue
+        handle = argument.kind == "device"
+        values.append(f"args[{index}].v_handle" if handle else f"tensor_data(args[{index}])")
+        index += 1
+    call = c_wrapped(f"    return {names.main}(", values, ");\n")
+    return (
+        f"{packed_prototype(names.run)} {{\n"
+        f"{unused_packed('args', 'type_codes', 'num_args')}{_CHECKED}{call}}}\n"
+    )
+
+
+def _own_pool(pool: MainArgument, names: Names) -> str:
+    return names.pool_object(pool.index) if pool.shape != (0,) else "NULL"
+
+
+def _forward(names: Names) -> str:
+    call = c_wrapped(f"    return {names.main}(", PACKED_ARGUMENTS, ");\n")
+    return f"{packed_prototype(names.run)} {{\n{_CHECKED}{call}}}\n"
+
+
+def _call_packed(
+    arguments: tuple[MainArgument, ...], names: Names, options: Options, shapes: Shapes
+) -> str:
+    """The arguments again, with the library's own pools between them."""
+    own = [i for i, argument in enumerate(arguments) if not _is_given(argument, options)]
+    # Devices follow the pools: what the caller hands over is in front of them, and behind.
+    copies = "".join(
+        f"    for (int i = {start}; i < {end}; i++) {{\n"
+        f"        values[i] = args[i{f' - {len(own)}' if start else ''}];\n"
+        f"        codes[i] = {code};\n    }}\n"
+        for start, end, code in (
+            (0, own[0], "kTVMDLTensorHandle"),
+            (own[-1] + 1, len(arguments), "kTVMOpaqueHandle"),
+        )
+        if start < end
+    )
+    pools = "".join(
+        c_wrapped(
+            "    pass_tensor(",
+            [
+                f"&values[{position}]",
+                f"&codes[{position}]",
+                f"&tensors[{index}]",
+                _own_pool(arguments[position], names),
+                dl_data_type("uint8"),
+                "1",
+                shapes.name(arguments[position].shape),
+            ],
+            ");\n",
+        )
+        for index, position in enumerate(own)
+    )
+    passed = ["values", "codes", str(len(arguments)), "out_ret_value", "out_ret_tcode"]
+    call = c_wrapped(f"    return {names.main}(", [*passed, "resource_handle"], ");\n")
+    return (
+        f"{packed_prototype(names.run)} {{\n{_CHECKED}"
+        f"    TVMValue values[{len(arguments)}];\n    int codes[{len(arguments)}];\n"
+        f"    DLTensor tensors[{len(own)}];\n{copies}{pools}{call}}}\n"
+    )
