@@ -2,39 +2,62 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hil.samples import load_samples
+import numpy as np
+
+from hil.samples import Sample, load_samples
 from hil.verify import Oracle
 from hilc.errors import InputError
 from hilc.importer import load_model
-from hilc.ir import Graph
-from hilc.library import ModelLibrary, Module
+from hilc.ir import Array, Graph
+from hilc.library import ModelLibrary, Module, TensorInfo
 from hilc.references import Reference, get_reference
 
 DEFAULT_REFERENCE = "tflm"
 FALLBACK_REFERENCE = "hilc"
 
 
-def reference_of(library: ModelLibrary, module: Module, name: str | None = None) -> Oracle:
-    """The reference called ``name`` for a model of ``library``, which holds the model's file.
+def reference_of(
+    library: ModelLibrary,
+    module: Module,
+    name: str | None = None,
+    *,
+    source: str | Path | None = None,
+) -> Oracle:
+    """The reference called ``name`` for a model of ``library``.
 
-    Without a name it is ``tflm``, or ``hilc`` where that one cannot run; the description says why.
+    It computes the model's file, which the library holds; for one that does not (TVM's), ``source``
+    is the file. Without a name the reference is ``tflm``, or ``hilc`` where that one cannot run;
+    the description says why.
     """
-    source = library.files.get(f"src/{module.name}.tflite")
-    if source is None:
+    model = library.files.get(f"src/{module.name}.tflite")
+    if source is not None:
+        model = _read(Path(source))
+    if model is None:
         raise InputError(
             f"the library of {module.name!r} does not hold the model that it was compiled from, "
             "so no reference can run",
-            "give the model file, or the outputs to expect: --inputs F.npz --expect F.npz",
+            "give the model's file (--source MODEL.tflite), or the outputs to expect "
+            "(--inputs F.npz --expect F.npz)",
         )
-    graph = load_model(source, module.name)
-    reference, remark = _reference(name, graph, source)
-    return Oracle(
-        reference.name,
-        reference.description + remark,
-        lambda index, sample: reference.run_all(sample),
-    )
+    graph = load_model(model, module.name)
+    # Where the file is another one, the mismatch is to be told before anything runs.
+    names = _pair(module, graph, "input", module.inputs, graph.inputs)
+    outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
+    reference, remark = _reference(name, graph, model)
+
+    def values(index: int, sample: Sample) -> Mapping[str, Array]:
+        inputs = {
+            names[tensor]: np.reshape(array, graph.tensors[names[tensor]].shape)
+            for tensor, array in sample.items()
+        }
+        computed = reference.run_all(inputs)
+        return {**computed, **{ours: computed[theirs] for ours, theirs in outputs.items()}}
+
+    return Oracle(reference.name, reference.description + remark, values)
 
 
 def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
@@ -46,6 +69,53 @@ def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
             "give as many outputs as inputs",
         )
     return Oracle("expect", f"expected outputs of {path}", lambda index, sample: expected[index])
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read the model {path}: {error.strerror}", "give the file as --source"
+        ) from None
+
+
+def _pair(
+    module: Module,
+    graph: Graph,
+    kind: str,
+    tensors: Sequence[TensorInfo],
+    originals: Sequence[str],
+) -> dict[str, str]:
+    """The model file's name of each of the module's tensors.
+
+    By name, as it is or as TVM writes it in C; where TVM renamed all of them (its outputs are
+    ``output0``, ``output1``), by position. A shape may be flat, but sizes and types agree.
+    """
+    by_name = {_in_c(name): name for name in originals}
+    found = [by_name.get(_in_c(tensor.name), "") for tensor in tensors]
+    if sorted(found) != sorted(originals):
+        found = list(originals)
+    infos = [graph.tensors[name] for name in found]
+    if len(found) != len(tensors) or any(
+        (tensor.dtype, tensor.nbytes) != (info.dtype, info.nbytes)
+        for tensor, info in zip(tensors, infos, strict=True)
+    ):
+        ours = ", ".join(f"{t.name} {t.dtype}{list(t.shape)}" for t in tensors)
+        theirs = ", ".join(
+            f"{name} {graph.tensors[name].dtype}{list(graph.tensors[name].shape)}"
+            for name in originals
+        )
+        raise InputError(
+            f"the {kind}s of the compiled model {module.name!r} ({ours}) are not those of the "
+            f"model's file ({theirs})",
+            "give the file that the library was compiled from",
+        )
+    return {tensor.name: name for tensor, name in zip(tensors, found, strict=True)}
+
+
+def _in_c(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]", "_", name)
 
 
 def _reference(name: str | None, graph: Graph, source: bytes) -> tuple[Reference, str]:

@@ -140,6 +140,12 @@ def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
         return array[np.newaxis]
     if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
         return array[:, np.newaxis]
+    # TVM's archives may not say a shape: the tensor is flat then, and the size decides.
+    if len(shape) == 1 and array.ndim > 1 and array.size and array.size % shape[0] == 0:
+        if array.size == shape[0]:
+            return array.reshape(1, -1)
+        if array.size == shape[0] * len(array):
+            return array.reshape(len(array), -1)
     raise InputError(
         f"{where} has shape {list(array.shape)} but the model's {tensor.name!r} has {list(shape)}",
         f"give one sample as {list(shape)} or several as {['N', *shape]}".replace("'", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import hilc
 import hilc.references
 from hil.errors import InputError
 from hil.oracle import expected_outputs, reference_of
-from hilc.library import ModelLibrary
+from hilc.library import ModelLibrary, Module
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +61,89 @@ def test_without_tflm_it_is_hilc_and_says_why(
 def test_a_library_without_its_model(library: ModelLibrary) -> None:
     files = {path: data for path, data in library.files.items() if not path.startswith("src/")}
     bare = dataclasses.replace(library, files=files)
-    with pytest.raises(InputError, match="does not hold the model"):
+    with pytest.raises(InputError, match="does not hold the model") as caught:
         reference_of(bare, bare.modules[0])
+    assert "--source MODEL.tflite" in str(caught.value.hint)
+    assert "--expect F.npz" in str(caught.value.hint)
+
+
+def _renamed(library: ModelLibrary, **tensors: dict[str, Any]) -> tuple[ModelLibrary, Module]:
+    """The library without its model, its input ``x`` and output ``y`` described otherwise."""
+    (module,) = library.modules
+    module = dataclasses.replace(
+        module,
+        inputs=(dataclasses.replace(module.inputs[0], **tensors.get("x", {})),),
+        outputs=(dataclasses.replace(module.outputs[0], **tensors.get("y", {})),),
+    )
+    return dataclasses.replace(library, modules=(module,), files={}), module
+
+
+@pytest.fixture(scope="module")
+def source(library: ModelLibrary, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("oracle") / "relu.tflite"
+    path.write_bytes(library.files["src/relu.tflite"])
+    return path
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {},
+        {"y": {"name": "output0"}},
+        {"x": {"name": "serving_x_0"}, "y": {"name": "output"}},
+        {"x": {"shape": (4,)}, "y": {"shape": (4,), "name": "output"}},
+    ],
+)
+def test_the_model_of_a_library_without_it_is_given(
+    library: ModelLibrary, source: Path, tensors: dict[str, Any]
+) -> None:
+    bare, module = _renamed(library, **tensors)
+    oracle = reference_of(bare, module, "hilc", source=source)
+    x = X.reshape(module.inputs[0].shape)
+    values = oracle.values(0, {module.inputs[0].name: x})
+    assert values[module.outputs[0].name].tolist() == RELU_X
+
+
+def test_tensors_are_matched_by_name_before_position(tmp_path: Path) -> None:
+    builder = ModelBuilder()
+    for name in ("in:1", "in:0"):
+        builder.input(name, (1, 4), "int8", scale=0.5, zero_point=1)
+    for name, scale in (("b", 1.0), ("a", 0.5)):
+        builder.output(name, (1, 4), "int8", scale=scale, zero_point=1)
+    builder.op("RELU", ("in:1",), ("a",))
+    builder.op("QUANTIZE", ("in:0",), ("b",))
+    (tmp_path / "two.tflite").write_bytes(builder.build())
+    library = hilc.compile(builder.build(), name="two")
+    (module,) = library.modules
+    # TVM's order is its own; its names are those that C allows.
+    first, second = module.inputs
+    inputs = (dataclasses.replace(second, name="in_0"), dataclasses.replace(first, name="in_1"))
+    module = dataclasses.replace(module, inputs=inputs)
+    bare = dataclasses.replace(library, modules=(module,), files={})
+    oracle = reference_of(bare, module, "hilc", source=tmp_path / "two.tflite")
+    values = oracle.values(0, {"in_0": X + 1, "in_1": X})
+    assert values["a"].tolist() == RELU_X
+    assert values["b"].tolist() == [[-1, 1, 2, 6]]
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"x": {"dtype": "uint8"}}, r"inputs of the compiled model 'relu' \(x uint8\[1, 4\]\)"),
+        ({"y": {"nbytes": 8, "shape": (8,)}}, r"outputs .* are not those of the model's file"),
+    ],
+)
+def test_another_models_file_is_refused(
+    library: ModelLibrary, source: Path, tensors: dict[str, Any], message: str
+) -> None:
+    bare, module = _renamed(library, **tensors)
+    with pytest.raises(InputError, match=message):
+        reference_of(bare, module, "hilc", source=source)
+
+
+def test_a_source_that_is_not_there(library: ModelLibrary, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the model .*gone"):
+        reference_of(library, library.modules[0], source=tmp_path / "gone")
 
 
 def test_expected_outputs(library: ModelLibrary, tmp_path: Path) -> None:

@@ -67,6 +67,24 @@ def test_forms_of_samples(tmp_path: Path, shape: tuple[int, ...], count: int) ->
     assert np.concatenate([s["x"].ravel() for s in samples]).tolist() == array.ravel().tolist()
 
 
+@pytest.mark.parametrize(
+    ("shape", "count"), [((6,), 1), ((1, 2, 3), 1), ((2, 3), 1), ((5, 6), 5), ((4, 2, 3), 4)]
+)
+def test_a_flat_tensor_takes_any_shape_of_its_size(
+    tmp_path: Path, shape: tuple[int, ...], count: int
+) -> None:
+    array = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
+    np.savez(tmp_path / "a.npz", x=array)
+    samples = load_samples(tmp_path / "a.npz", [tensor("x", (6,))], "input")
+    assert np.stack([s["x"] for s in samples]).tolist() == array.reshape(count, 6).tolist()
+
+
+def test_a_flat_tensor_of_another_size(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((2, 9), np.int8))
+    with pytest.raises(InputError, match=r"has shape \[2, 9\] but the model's 'x' has \[6\]"):
+        load_samples(tmp_path / "a.npz", [tensor("x", (6,))], "input")
+
+
 def test_several_inputs(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.ones((3, 2, 3), np.int8), y=np.ones((3, 4), np.float32))
     samples = load_samples(tmp_path / "a.npz", [X, Y], "input")
