@@ -20,7 +20,7 @@ from hilc.codegen.calls import (
     workspace_guard,
 )
 from hilc.codegen.constants import ConstantPool, pool_constants
-from hilc.codegen.cwriter import c_wrapped, sanitise
+from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.names import CONSTANT_POOL, LOOKUP, Names
 from hilc.codegen.options import Options
 from hilc.codegen.registry import PACKED_PARAMETERS, packed_prototype
@@ -229,19 +229,12 @@ def _checked(function: str, arguments: Sequence[str]) -> str:
 
 def device_hooks(device: Device, *hooks: str) -> str:
     """Declarations of what the device's driver provides."""
-    return "".join(f"int32_t {_hook(device, hook)}(void *context);\n" for hook in hooks)
+    return "".join(f"int32_t {device.hook(hook)}(void *context);\n" for hook in hooks)
 
 
 def device_guard(device: Device, opening: str, closing: str, context: str) -> Guard:
     """A call of the device's driver before, and one after."""
-    return Guard(
-        f"{_hook(device, opening)}({context}) == 0", f"{_hook(device, closing)}({context})"
-    )
-
-
-def _hook(device: Device, hook: str) -> str:
-    camel = "".join(word[:1].upper() + word[1:] for word in sanitise(device.name).split("_"))
-    return f"TVMDevice{camel}{hook}"
+    return Guard(f"{device.hook(opening)}({context}) == 0", f"{device.hook(closing)}({context})")
 
 
 def write_lookup(constants: ConstantPool, names: Names, options: Options) -> list[str]:

@@ -293,8 +293,9 @@ def _comment(program: Program, step: Step) -> str:
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
     # A fused layer's name is a list without spaces, which could not be wrapped.
     name = display_name(program, step.node.name).replace(";", "; ")
+    maker = f" by {step.node.attrs['generator']}" if isinstance(step.call, ExternalCall) else ""
     return c_comment(
-        f"{step.node.op} {name}", f"operator {step.node.index}: {reads} -> {writes}{macs}"
+        f"{step.node.op} {name}{maker}", f"operator {step.node.index}: {reads} -> {writes}{macs}"
     )
 
 
