@@ -125,8 +125,9 @@ def build(
 
     ``workspace`` is ``own`` or ``shared``: whether models whose pools the firmware provides work in
     the same bytes (:mod:`hil.placement`). Without ``output`` the project lies in the cache; an
-    ``output`` folder that this function made before is brought up to date. Raises :class:`~hil.fit.FitError` where the board is too small,
-    :class:`~hil.errors.BuildError` where a tool is missing or fails.
+    ``output`` folder that this function made before is brought up to date. Raises
+    :class:`~hil.fit.FitError` where the board is too small, :class:`~hil.errors.BuildError` where a
+    tool is missing or fails.
     """
     modules = modules_of(libraries)
     placed = check_placement(modules, board, workspace)
@@ -140,7 +141,7 @@ def build(
     folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
     with _locked(folder):
         sizes = _read_result(folder, build_id)
-        if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
+        if output is not None and _changed(folder, with_build_id(files, build_id)):
             sizes = None
         if sizes is not None:
             os.utime(folder / _RESULT)  # used now: see _forget_unused
@@ -163,6 +164,42 @@ def build(
             if output is None:
                 _forget_unused()
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
+
+
+def create_project(
+    libraries: Sequence[ModelLibrary], board: Board, output: Path, *, workspace: str = "own"
+) -> None:
+    """Writes the project of :func:`build` without building it, for a folder that is new or empty.
+
+    Raises as :func:`build` does where the board is too small by the estimate.
+    """
+    files, build_id = _project(libraries, board, workspace)
+    with _locked(output.resolve()):
+        _check_is_project(output)
+        _clear(output)
+        _write_project(output, with_build_id(files, build_id))
+
+
+def changed_files(
+    libraries: Sequence[ModelLibrary], board: Board, output: Path, *, workspace: str = "own"
+) -> list[str]:
+    """The files of the project in ``output`` that are not as :func:`build` would write them."""
+    files, build_id = _project(libraries, board, workspace)
+    return _changed(output, with_build_id(files, build_id))
+
+
+def _project(
+    libraries: Sequence[ModelLibrary], board: Board, workspace: str
+) -> tuple[dict[str, bytes], str]:
+    """The project's files with the preferred place of the pools, and its build id."""
+    modules = modules_of(libraries)
+    placed = check_placement(modules, board, workspace)
+    region: MemoryRegion | None = None
+    if not board.is_host:
+        fit.check_estimate(modules, board, placed)
+        region = fit.workspace_regions(modules, board, placed)[0]
+    files = project_files(libraries, board, region, placed)
+    return files, _key(files, (_compiler_version(board),))
 
 
 def cache_folder() -> Path:
@@ -242,13 +279,14 @@ def _check_is_project(folder: Path) -> None:
         )
 
 
-def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Whether nobody edited the project; where the pools lie is the result of an attempt."""
-    return all(
-        (folder / path).is_file() and (folder / path).read_bytes() == data
+def _changed(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """The files that somebody edited; where the pools lie is the result of an attempt."""
+    return [
+        path
         for path, data in files.items()
         if path != "generated/firmware.ld"
-    )
+        and not ((folder / path).is_file() and (folder / path).read_bytes() == data)
+    ]
 
 
 def _clear(folder: Path) -> None:
