@@ -109,11 +109,12 @@ def require_distinct(modules: Sequence[Module]) -> None:
     for module in modules:
         entries = {f"{module.symbol}_run", f"{module.symbol}___tvm_main__"}
         layers = {layer.function for layer in module.layers}
-        for function in sorted({*entries, *layers, *module.functions}):
+        externals = {symbol for external in module.externals for symbol in external.symbols}
+        for function in sorted({*entries, *layers, *module.functions, *externals}):
             if (other := owners.setdefault(function, module)) is not module:
                 raise InputError(
                     f"the modules {other.name!r} and {module.name!r} both define {function}",
-                    "rename the function in one of the external modules",
+                    "rename it in the code generator that makes one of the external modules",
                 )
 
 

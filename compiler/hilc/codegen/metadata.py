@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from hilc.archive import export_time_s
+from hilc.codegen.externals import external_constants_bytes
 from hilc.codegen.names import Names
 from hilc.codegen.operators import Source
 from hilc.codegen.options import Options
@@ -37,7 +38,7 @@ def write_metadata(
     main = {
         "device": _CPU_DEVICE,
         "workspace_size_bytes": program.workspace_bytes,
-        "constants_size_bytes": source.constants_bytes,
+        "constants_size_bytes": source.constants_bytes + external_constants_bytes(program),
         "io_size_bytes": io_bytes,
         "inputs": {name: _size(tensors[name]) for name in program.graph.inputs},
         "outputs": {

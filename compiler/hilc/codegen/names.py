@@ -166,12 +166,14 @@ def _require_distinct_symbols(program: Program, names: Names) -> None:
     ]
     modules = [step.call.module for step in program.steps if isinstance(step.call, ExternalCall)]
     for module in {id(module): module for module in modules}.values():
-        hint = "rename it in its code generator"
         symbols += [
-            (symbol, f"the external function {symbol!r}", hint)
-            for symbol in dict.fromkeys((module.symbol, *module.functions))
+            (
+                symbol,
+                f"the {kind} {symbol!r} of the external module {module.symbol!r}",
+                "rename it in its code generator",
+            )
+            for symbol, kind in module.global_names.items()
         ]
-        symbols += [(name, f"the external constant {name!r}", hint) for name in module.constants]
     for symbol, what, hint in symbols:
         if symbol in own:
             raise InputError(f"{what} and {own[symbol]} would both be {symbol} in C", hint)
