@@ -6,55 +6,374 @@ The model interface is that of a device, so the same test runs in both places::
         model.set_input(0, x)
         model.run()
         y = model.get_output(0)
+
+A library can also be kept as a shared object, which needs no compiler to be loaded again, and is
+used as TVM's ahead-of-time executor was::
+
+    hilc.host.export_library(library, "kws.so")
+    factory = hilc.host.load_module("kws.so")
+    with factory["default"](hilc.host.cpu(0)) as executor:
+        executor.run(input_1=x)
+        y = executor.get_output(0)
 """
 
 from __future__ import annotations
 
-import _ctypes
-import ctypes
 import os
 import shutil
-import subprocess
+import struct
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 
-from hilc.allocate import ALIGNMENT
-from hilc.codegen.names import POOL
-from hilc.errors import HilError, InputError
+from hilc.errors import InputError
+from hilc.executor import AotModule, find_tensor, input_values
+from hilc.host_build import (
+    DESCRIPTION,
+    Description,
+    HostBuildError,
+    build_shared_object,
+    host_compiler,
+)
+from hilc.host_model import Code, Contexts, HostModel
 from hilc.ir import Array
-from hilc.library import Argument, Layer, ModelLibrary, Module, TensorInfo
+from hilc.library import ModelLibrary, Module
 
-_FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared")
-_BUILD_LIMIT_S = 600
+__all__ = [
+    "AotExecutorFactory",
+    "AotModule",
+    "Device",
+    "HostBuildError",
+    "HostModel",
+    "build",
+    "cpu",
+    "export_library",
+    "host_compiler",
+    "load",
+    "load_module",
+]
+
+#: The key of a factory for the module that is meant where none is named, as in TVM.
+DEFAULT = "default"
 
 
-class HostBuildError(HilError):
-    """The host's C compiler is missing or failed."""
+def load(
+    library: ModelLibrary, name: str | None = None, *, devices: Contexts = MappingProxyType({})
+) -> HostModel:
+    """Build ``library`` and load the module ``name``, which may be left out when there is one.
 
-    exit_code = 3
-
-
-def load(library: ModelLibrary, name: str | None = None) -> HostModel:
-    """Build ``library`` and load the module ``name``, which may be left out when there is one."""
-    module = _module(library, name)
+    ``devices`` gives the context (an address, or an array of its bytes) of each device that the
+    module runs on; the others get a null pointer.
+    """
+    module = _module(library.modules, name)
     folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
     try:
-        return HostModel(module, _build(library, module, Path(folder.name)), folder)
+        shared_object = build_shared_object(library, Path(folder.name))
+        return HostModel(module, Code(shared_object, folder), devices)
     except BaseException:
         folder.cleanup()
         raise
 
 
-def _module(library: ModelLibrary, name: str | None) -> Module:
-    names = [module.name for module in library.modules]
+def build(library: ModelLibrary, folder: str | Path) -> Path:
+    """Build all of ``library`` in ``folder``; the shared object's path.
+
+    The sources and all other files stay beside it, for a debugger.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return build_shared_object(library, folder)
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+
+
+def export_library(
+    library: ModelLibrary,
+    path: str | Path,
+    name: str | None = None,
+    params: Mapping[str, npt.ArrayLike] = MappingProxyType({}),
+) -> Path:
+    """Write ``library`` as one shared object, which :func:`load_module` loads without a compiler.
+
+    ``name`` and ``params`` are those of :class:`AotExecutorFactory`.
+    """
+    return AotExecutorFactory(library, name, params).export_library(path)
+
+
+def load_module(path: str | Path) -> AotExecutorFactory:
+    """The factory whose library is the shared object ``path``.
+
+    A shared object is a program: load only one that you trust. Raises
+    :class:`~hilc.errors.InputError` for a file that is none, is cut off, is for another machine, or
+    was not exported here.
+    """
+    return AotExecutorFactory(_open_exported(Path(path)))
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where an executor computes: ``cpu(0)`` is the one that there is."""
+
+    kind: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.index})"
+
+
+def cpu(index: int = 0) -> Device:
+    """This machine's processor."""
+    return Device("cpu", index)
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """A library that is a shared object already."""
+
+    path: Path
+    description: Description
+
+
+def _open(path: str | Path) -> ModelLibrary | _Exported:
+    path = Path(path)
+    return _open_exported(path) if path.suffix == ".so" else ModelLibrary.load(path)
+
+
+def _open_exported(path: Path) -> _Exported:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    _check_shared_object(data, str(path))
+    code = _copy_in(path)
+    try:
+        text = code.data_text(DESCRIPTION)
+    finally:
+        code.close()
+    return _Exported(path.absolute(), Description.from_json(text, str(path)))
+
+
+class AotExecutorFactory:
+    """Makes executors of a library's modules: ``factory["default"](hilc.host.cpu(0))``.
+
+    ``library`` is a compiled one, or the path of an archive, a folder or an exported shared object.
+    ``name`` is the module that ``"default"`` stands for, which may be left out when there is one;
+    ``params`` are values that every new executor of it begins with, by input. Both are written to
+    an exported library.
+    """
+
+    def __init__(
+        self,
+        library: ModelLibrary | str | Path | _Exported,
+        name: str | None = None,
+        params: Mapping[str, npt.ArrayLike] = MappingProxyType({}),
+    ) -> None:
+        source = _open(library) if isinstance(library, (str, Path)) else library
+        modules: tuple[Module, ...]
+        if isinstance(source, _Exported):
+            modules = source.description.modules
+            name = source.description.default if name is None else name
+            params = {**source.description.params, **params}
+        else:
+            modules = source.modules
+        self._source = source
+        self._default = None if name is None and len(modules) != 1 else _module(modules, name)
+        self._modules = {module.name: module for module in modules}
+        self._params = self._checked(params)
+        self._build: _Build | None = None
+
+    @property
+    def module_names(self) -> tuple[str, ...]:
+        """The keys of the factory, besides ``"default"``."""
+        return tuple(self._modules)
+
+    @property
+    def params(self) -> Mapping[str, Array]:
+        """Values of inputs that every new executor of the default module begins with."""
+        return MappingProxyType(self._params)
+
+    def __getitem__(self, key: str) -> Callable[..., AotModule]:
+        """What makes executors of the module ``key``.
+
+        Call it with the device, and with ``contexts`` of the accelerators where the module uses
+        some (see :func:`load`). Each executor has its own workspace and can run in its own thread.
+        """
+        module = self._modules.get(key)
+        if key == DEFAULT and module is None:
+            module = self._default
+            if module is None:
+                raise InputError(
+                    f"the library has several modules and {DEFAULT!r} was not said to be one",
+                    f"choose one of {', '.join(self._modules)}",
+                )
+        if module is None:
+            raise InputError(
+                f"the library has no module {key!r}",
+                f"choose one of {', '.join((DEFAULT, *self._modules))}",
+            )
+        chosen = module
+
+        def create(*devices: Device, contexts: Contexts = MappingProxyType({})) -> AotModule:
+            return self._create(chosen, devices, contexts)
+
+        return create
+
+    def export_library(self, path: str | Path) -> Path:
+        """Write one shared object with all modules, the name and the params of this factory."""
+        path = Path(path)
+        if path.suffix != ".so":
+            raise InputError(
+                f"a library cannot be exported as {path.name!r}",
+                "give it the ending .so; ModelLibrary.save writes archives",
+            )
+        if isinstance(self._source, _Exported) and (
+            self._description().to_json() != self._source.description.to_json()
+        ):
+            raise InputError(
+                f"{self._source.path} was exported with another name or other params, which are "
+                "part of it",
+                "export the compiled library again with the new ones",
+            )
+        # Whoever loads the library meets the old one or the whole new one.
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self._shared_object(), partial)
+            partial.replace(path)
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+        finally:
+            partial.unlink(missing_ok=True)
+        return path
+
+    def _create(self, module: Module, devices: tuple[Any, ...], contexts: Contexts) -> AotModule:
+        if len(devices) != 1 or devices[0] != cpu(0):
+            given = ", ".join(map(str, devices)) or "none"
+            raise InputError(
+                f"the executor of {module.name!r} cannot run on the devices given: {given}",
+                "pass hilc.host.cpu(0), and accelerators' contexts as contexts={name: address}",
+            )
+        executor = AotModule(HostModel(module, _copy_in(self._shared_object()), contexts))
+        try:
+            if module is self._default:
+                for name, value in self._params.items():
+                    executor.set_input(name, value)
+        except BaseException:
+            executor.close()
+            raise
+        return executor
+
+    def _checked(self, params: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        if params and self._default is None:
+            raise InputError(
+                "params were given for a library of several modules",
+                f"say whose they are: name={' or '.join(map(repr, self._modules))}",
+            )
+        checked = {}
+        for name, value in params.items():
+            assert self._default is not None
+            info = self._default.inputs[find_tensor(self._default.inputs, name, "input")]
+            checked[info.name] = input_values(info, value).copy()
+        return checked
+
+    def _description(self) -> Description:
+        default = self._default.name if self._default else None
+        return Description(tuple(self._modules.values()), default, self._params)
+
+    def _shared_object(self) -> Path:
+        """The library, built when it is first needed."""
+        if isinstance(self._source, _Exported):
+            return self._source.path
+        if self._build is None:
+            folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+            try:
+                target = build_shared_object(self._source, Path(folder.name), self._description())
+            except BaseException:
+                folder.cleanup()
+                raise
+            self._build = _Build(target, folder)
+        return self._build.path
+
+
+@dataclass
+class _Build:
+    path: Path
+    #: Deleted with this object.
+    folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+
+
+def _copy_in(path: Path) -> Code:
+    """A shared object loaded from a copy: one path is loaded only once, with one workspace."""
+    folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+    try:
+        copy = Path(folder.name) / "library.so"
+        shutil.copyfile(path, copy)
+        return Code(copy, folder)
+    except OSError as error:
+        folder.cleanup()
+        raise InputError(f"cannot load {path}: {error}") from None
+    except BaseException:
+        folder.cleanup()
+        raise
+
+
+def _check_shared_object(data: bytes, where: str) -> None:
+    """Refuse what the dynamic linker would choke on, or what is none of ours, before it runs."""
+    own = Path(sys.executable).resolve()
+    with own.open("rb") as file:
+        program = file.read(64)
+    if data[:4] != b"\x7fELF" or len(data) < 64:
+        raise InputError(f"{where} is not a shared object", "pass what export_library wrote")
+    # Class, byte order, kind and machine; this program itself tells which are right.
+    machine, own_machine = (header[18:20] for header in (data, program))
+    if data[4:6] != program[4:6] or machine != own_machine:
+        raise InputError(
+            f"{where} is for another machine (ELF machine {int.from_bytes(machine, 'little')}, "
+            f"this one is {int.from_bytes(own_machine, 'little')})",
+            "export the library again on this machine",
+        )
+    if struct.unpack_from("=H", data, 16)[0] != 3:
+        raise InputError(f"{where} is ELF but not a shared object", "link it with -shared")
+    if _elf_end(data) > len(data):
+        raise InputError(
+            f"{where} is cut off: it has {len(data)} of {_elf_end(data)} bytes",
+            "copy or export it again",
+        )
+    if DESCRIPTION.encode() + b"\0" not in data:
+        raise InputError(
+            f"{where} does not say what models it has", "pass what export_library wrote"
+        )
+
+
+def _elf_end(data: bytes) -> int:
+    """Where the parts of the ELF file that its header names end."""
+    if data[4] == 2:
+        program_at, section_at = struct.unpack_from("=QQ", data, 32)
+        program_size, program_count, section_size, section_count = struct.unpack_from(
+            "=4H", data, 54
+        )
+    else:
+        program_at, section_at = struct.unpack_from("=II", data, 28)
+        program_size, program_count, section_size, section_count = struct.unpack_from(
+            "=4H", data, 42
+        )
+    program_end: int = program_at + program_size * program_count
+    section_end: int = section_at + section_size * section_count
+    return max(program_end, section_end)
+
+
+def _module(modules: tuple[Module, ...], name: str | None) -> Module:
+    names = [module.name for module in modules]
     if name is None and len(names) == 1:
         name = names[0]
-    for module in library.modules:
+    for module in modules:
         if module.name == name:
             return module
     raise InputError(
@@ -63,219 +382,7 @@ def _module(library: ModelLibrary, name: str | None) -> Module:
     )
 
 
-def host_compiler() -> str:
-    """The C compiler: ``CC`` if it is set, else the first of cc, gcc and clang that is there."""
-    candidates = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
-    for candidate in candidates:
-        if path := shutil.which(candidate):
-            return path
-    raise HostBuildError(
-        f"no C compiler for this machine: {', '.join(candidates)} not found",
-        "install gcc or clang (Debian: apt install gcc), or set CC",
+def _cannot_write(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write {path}: {error.strerror}", "choose a place that can be written to"
     )
-
-
-def _build(library: ModelLibrary, module: Module, folder: Path) -> Path:
-    for name, data in library.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    target = folder / f"{module.name}.so"
-    sources = [f"codegen/host/src/{module.name}_lib{index}.c" for index in (0, 1)]
-    command = [host_compiler(), *_FLAGS, "-Icodegen/host/include", *sources]
-    command += ["-lm", "-o", target.name]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_BUILD_LIMIT_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostBuildError(f"building {module.name} for this machine failed: {error}") from None
-    if done.returncode:
-        raise HostBuildError(
-            f"building {module.name} for this machine failed: {done.stderr.strip()[:2000]}",
-            f"the library is for {module.cpu}; compile it with cpu=host to run it here",
-        )
-    return target
-
-
-class HostModel:
-    """One module, loaded. A context manager: closing it unloads the code and deletes its files."""
-
-    def __init__(
-        self, module: Module, shared_object: Path, folder: tempfile.TemporaryDirectory[str]
-    ) -> None:
-        self._module = module
-        self._folder = folder
-        self._code: ctypes.CDLL | None = ctypes.CDLL(str(shared_object))
-        self._inputs = [_aligned(info.nbytes) for info in module.inputs]
-        self._outputs = [_aligned(info.nbytes) for info in module.outputs]
-        self._pool = _aligned(module.workspace_bytes)
-
-    @property
-    def name(self) -> str:
-        return self._module.name
-
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]:
-        return self._module.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]:
-        return self._module.outputs
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        return self._module.layers
-
-    def __enter__(self) -> HostModel:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Unload the code; the model cannot be used any more."""
-        if self._code is not None:
-            _ctypes.dlclose(self._code._handle)
-            self._code = None
-            self._folder.cleanup()
-
-    def set_input(self, which: str | int, array: Array) -> None:
-        """Copy ``array``, which has the input's exact shape and type, into the input."""
-        index = _index(self.inputs, which, "input")
-        info = self.inputs[index]
-        array = np.asarray(array)
-        if array.dtype != np.dtype(info.dtype) or array.shape != info.shape:
-            raise InputError(
-                f"input {info.name!r} was given {array.dtype}{list(array.shape)} "
-                f"but is {info.dtype}{list(info.shape)}",
-                "convert and reshape the array first",
-            )
-        self._inputs[index][:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-    def get_output(self, which: str | int) -> Array:
-        """A copy of an output of the last run, in its shape and type."""
-        index = _index(self.outputs, which, "output")
-        return _typed(self._outputs[index], self.outputs[index])
-
-    def run(self, repeat: int = 1) -> None:
-        """``repeat`` inferences through the library's entry point."""
-        if repeat < 1:
-            raise InputError(f"repeat is {repeat}", "run at least once")
-        for _ in range(repeat):
-            self._run_once()
-
-    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
-        """Run layer by layer; yield each with copies of its outputs right after it ran."""
-        pooled = self._module.io_in_pool
-        if pooled:
-            self._copy_in(self._pool.ctypes.data)
-        for layer in self.layers:
-            addresses = [self._address(argument) for argument in layer.arguments]
-            self._call(layer.function, *map(ctypes.c_void_p, addresses))
-            yield (
-                layer,
-                [
-                    _typed(_memory(self._address(argument), info.nbytes), info)
-                    for argument, info in zip(layer.output_arguments, layer.outputs, strict=True)
-                ],
-            )
-        if pooled:
-            self._copy_out(self._pool.ctypes.data)
-
-    def _address(self, argument: Argument) -> int:
-        buffers = {"input": self._inputs, "output": self._outputs}
-        if argument.kind == "pool":
-            return self._pool.ctypes.data + argument.value
-        return buffers[argument.kind][argument.value].ctypes.data
-
-    def _run_once(self) -> None:
-        """Call the entry point as a C program does, in the form that the library has."""
-        external = self._module.pools == "external"
-        pools = _struct("workspace_pools", [POOL])(self._pool.ctypes.data)
-        pool_arguments = [ctypes.byref(pools)] if external else []
-        run = f"{self._module.symbol}_run"
-        if self._module.io_in_pool:
-            inputs, outputs = (self._map(kind, pool_arguments) for kind in ("inputs", "outputs"))
-            for address, buffer in zip(inputs, self._inputs, strict=True):
-                ctypes.memmove(address, buffer.ctypes.data, buffer.nbytes)
-            self._call(run, *pool_arguments)
-            for address, buffer in zip(outputs, self._outputs, strict=True):
-                ctypes.memmove(buffer.ctypes.data, address, buffer.nbytes)
-        else:
-            structs = [
-                _struct(kind, [info.c_name for info in infos])(*(b.ctypes.data for b in buffers))
-                for kind, infos, buffers in (
-                    ("inputs", self.inputs, self._inputs),
-                    ("outputs", self.outputs, self._outputs),
-                )
-            ]
-            self._call(run, *map(ctypes.byref, structs), *pool_arguments)
-
-    def _map(self, kind: str, arguments: list[Any]) -> list[int]:
-        """The addresses that a map function of the library returns."""
-        infos = self.inputs if kind == "inputs" else self.outputs
-        function = self._function(f"{self._module.symbol}_map_{kind}")
-        function.restype = _struct(kind, [info.c_name for info in infos])
-        mapped = function(*arguments)
-        return [getattr(mapped, info.c_name) for info in infos]
-
-    def _copy_in(self, pool: int) -> None:
-        for info, buffer in zip(self.inputs, self._inputs, strict=True):
-            ctypes.memmove(pool + (info.offset or 0), buffer.ctypes.data, info.nbytes)
-
-    def _copy_out(self, pool: int) -> None:
-        for info, buffer in zip(self.outputs, self._outputs, strict=True):
-            ctypes.memmove(buffer.ctypes.data, pool + (info.offset or 0), info.nbytes)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        status = self._function(name)(*arguments)
-        if status:
-            raise HilError(f"{name} returned {status}")
-
-    def _function(self, name: str) -> Any:
-        if self._code is None:
-            raise InputError(f"the model {self.name!r} is closed", "load it again")
-        function = self._code[name]
-        function.restype = ctypes.c_int32
-        return function
-
-
-def _aligned(nbytes: int) -> Array:
-    """``nbytes`` zero bytes, aligned as a workspace is."""
-    memory = np.zeros(nbytes + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + nbytes]
-
-
-def _memory(address: int, nbytes: int) -> Array:
-    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
-
-
-def _typed(memory: Array, info: TensorInfo) -> Array:
-    """A copy of the bytes of a tensor in its type and shape."""
-    return memory.copy().view(info.dtype).reshape(info.shape)
-
-
-def _index(infos: tuple[TensorInfo, ...], which: str | int, kind: str) -> int:
-    """The position of a tensor given by name or position."""
-    names = [info.name for info in infos]
-    if isinstance(which, str) and which in names:
-        return names.index(which)
-    if isinstance(which, int) and 0 <= which < len(infos):
-        return which
-    raise InputError(
-        f"the model has no {kind} {which!r}",
-        f"its {kind}s are {', '.join(f'{i}: {name!r}' for i, name in enumerate(names)) or 'none'}",
-    )
-
-
-def _struct(kind: str, names: list[str]) -> type[ctypes.Structure]:
-    """A struct of pointers, as the header declares them."""
-    fields = [(name, ctypes.c_void_p) for name in names or ["none"]]
-    return type(kind, (ctypes.Structure,), {"_fields_": fields})

@@ -1,0 +1,372 @@
+"""The executor of a compiled model, with the methods that TVM's ahead-of-time executor had.
+
+One class for a model in this process (:mod:`hilc.host`) and for one on a board (``hil.open``)::
+
+    executor = AotModule(device["kws"])
+    executor.set_input("input_1", x)
+    executor.run()
+    y = executor.get_output(0)
+
+The functions at the end are what both kinds of model check arrays with.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.errors import InputError
+from hilc.ir import Array
+from hilc.library import TensorInfo
+
+Which = str | int
+
+
+class Model(Protocol):
+    """What an executor drives: it holds no array of the caller's, every access copies."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]: ...
+
+    def set_input(self, name: Which, array: npt.ArrayLike, /) -> None: ...
+    def run(self) -> object: ...
+    def get_output(self, name: Which, /) -> Array: ...
+
+
+@runtime_checkable
+class BindableModel(Model, Protocol):
+    """A model in this process: its inputs keep their values, and it can use the caller's arrays."""
+
+    def get_input(self, name: Which, /) -> Array: ...
+    def set_input_zero_copy(self, name: Which, array: Array, /) -> None: ...
+    def set_output_zero_copy(self, name: Which, array: Array, /) -> None: ...
+
+
+class AotModule:
+    """An executor over ``model``; a context manager that closes the model where it can be closed.
+
+    Tensors are given by name or index. Inputs keep their values from one run to the next, also on a
+    board whose model destroys them; the first ones are zeros. While an executor drives a board's
+    model, set its inputs through the executor only.
+    """
+
+    def __init__(self, model: Model) -> None:
+        #: What is driven, with the methods that only it has.
+        self.model = model
+        self._model = model if isinstance(model, BindableModel) else _Copies(model)
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        return self._model.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        return self._model.outputs
+
+    def __enter__(self) -> AotModule:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the model; the models of a board are closed with it, not one by one."""
+        close = getattr(self.model, "close", None)
+        if close is not None:
+            close()
+
+    def __getitem__(self, key: str) -> Callable[..., Any]:
+        """The method called ``key``: TVM's way to reach what an executor does."""
+        if key not in _METHODS:
+            raise InputError(
+                f"an executor has no function {key!r}", f"it has {', '.join(_METHODS)}"
+            )
+        method: Callable[..., Any] = getattr(self, key)
+        return method
+
+    def set_input(
+        self, key: Which | None = None, value: npt.ArrayLike | None = None, **params: npt.ArrayLike
+    ) -> None:
+        """Copy ``value`` into the input ``key``, and each of ``params`` into the one of its name.
+
+        Shapes and element types must be the inputs' own. This ends what
+        :meth:`set_input_zero_copy` set up for these inputs. When one of several arrays is
+        refused, none is set.
+        """
+        given: dict[Which, npt.ArrayLike] = dict(params.items())
+        if key is not None:
+            if value is None:
+                raise InputError(f"input {key!r} was given no value", "pass an array")
+            given[key] = value
+        elif value is not None:
+            raise InputError("a value was given for no input", "name the input or give its index")
+        self._set_inputs(given)
+
+    def set_input_zero_copy(self, key: Which, value: Array) -> None:
+        """Let each run read the input from ``value``, as it is then.
+
+        On a board it is sent with each run. The array must be contiguous, aligned as its elements
+        are, and of the input's shape and type; it is never written to.
+        """
+        self._model.set_input_zero_copy(key, value)
+
+    def set_output_zero_copy(self, key: Which, value: Array) -> None:
+        """Let each run write the output to ``value``.
+
+        On a board it is filled after each run. The array must be contiguous, writable, aligned as
+        its elements are, of the output's shape and type, and apart from all others in use.
+        """
+        self._model.set_output_zero_copy(key, value)
+
+    def get_input(self, index: Which, out: Array | None = None) -> Array:
+        """A copy of what an input holds: what was set last; with ``out``, that array, filled."""
+        position = find_tensor(self.inputs, index, "input")
+        return _deliver(self.inputs[position], self._model.get_input(position), out)
+
+    def get_output(self, index: Which, out: Array | None = None) -> Array:
+        """A copy of an output of the last run; with ``out``, that array, filled."""
+        position = find_tensor(self.outputs, index, "output")
+        return _deliver(self.outputs[position], self._model.get_output(position), out)
+
+    def get_num_inputs(self) -> int:
+        return len(self.inputs)
+
+    def get_num_outputs(self) -> int:
+        return len(self.outputs)
+
+    def get_input_index(self, name: str) -> int:
+        """The index of the input called ``name``; -1 where there is none, as in TVM."""
+        return next((i for i, info in enumerate(self.inputs) if info.name == name), -1)
+
+    def get_input_name(self, index: int) -> str:
+        return self.inputs[find_tensor(self.inputs, index, "input")].name
+
+    def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+        """The inputs' shapes and element types, by name."""
+        return (
+            {info.name: info.shape for info in self.inputs},
+            {info.name: info.dtype for info in self.inputs},
+        )
+
+    def run(self, **inputs: npt.ArrayLike) -> object:
+        """Set ``inputs`` by name, then run once; returns what the model's own run returns."""
+        self._set_inputs(inputs)
+        return self._model.run()
+
+    def _set_inputs(self, values: Mapping[Any, npt.ArrayLike]) -> None:
+        for which, array in values.items():
+            input_values(self.inputs[find_tensor(self.inputs, which, "input")], array)
+        for which, array in values.items():
+            self._model.set_input(which, array)
+
+
+_METHODS = (
+    "set_input", "set_input_zero_copy", "set_output_zero_copy", "get_input", "get_output",
+    "get_num_inputs", "get_num_outputs", "get_input_index", "get_input_name", "get_input_info",
+    "run",
+)  # fmt: skip
+
+
+class _Copies:
+    """A model that only copies, made to look like one in this process.
+
+    Each input's value is kept here and sent when the model may have lost it.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._copied = model
+        # Where inputs lie in the workspace a run destroys them; so they may in an unknown model.
+        self._keeps_inputs = not getattr(getattr(model, "module", None), "io_in_pool", True)
+        self._values: list[Array] = [np.zeros(info.shape, info.dtype) for info in model.inputs]
+        #: Inputs whose value the model has.
+        self._sent: set[int] = set()
+        self._bindings = Bindings(model.inputs, model.outputs)
+
+    @property
+    def name(self) -> str:
+        return self._copied.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        return self._copied.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        return self._copied.outputs
+
+    def set_input(self, name: Which, array: npt.ArrayLike, /) -> None:
+        index = find_tensor(self.inputs, name, "input")
+        self._values[index] = input_values(self.inputs[index], array).copy()
+        self._bindings.inputs.pop(index, None)
+        self._sent.discard(index)
+
+    def set_input_zero_copy(self, name: Which, array: Array, /) -> None:
+        self._bindings.bind_input(name, array)
+
+    def set_output_zero_copy(self, name: Which, array: Array, /) -> None:
+        self._bindings.bind_output(name, array)
+
+    def get_input(self, name: Which, /) -> Array:
+        index = find_tensor(self.inputs, name, "input")
+        return self._bindings.inputs.get(index, self._values[index]).copy()
+
+    def get_output(self, name: Which, /) -> Array:
+        index = find_tensor(self.outputs, name, "output")
+        bound = self._bindings.outputs.get(index)
+        return self._copied.get_output(index) if bound is None else bound.copy()
+
+    def run(self) -> object:
+        for index, value in enumerate(self._values):
+            bound = self._bindings.inputs.get(index)
+            if bound is not None:
+                self._copied.set_input(index, bound)
+            elif index not in self._sent:
+                self._copied.set_input(index, value)
+        # Until the run has ended well nobody knows what is left of the inputs.
+        self._sent.clear()
+        result = self._copied.run()
+        if self._keeps_inputs:
+            self._sent.update(set(range(len(self._values))) - set(self._bindings.inputs))
+        for index, bound in self._bindings.outputs.items():
+            np.copyto(bound, self._copied.get_output(index))
+        return result
+
+
+class Bindings:
+    """The caller's arrays that take the place of inputs and outputs, by index."""
+
+    def __init__(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
+        self._infos: Mapping[str, Sequence[TensorInfo]] = {"input": inputs, "output": outputs}
+        self.inputs: dict[int, Array] = {}
+        self.outputs: dict[int, Array] = {}
+
+    def bind_input(self, which: Which, array: Array) -> int:
+        """Check and keep ``array``; the input's index."""
+        index = find_tensor(self._infos["input"], which, "input")
+        self._check("input", index, array)
+        self._require_apart("input", index, array, self.outputs.items(), "output")
+        self.inputs[index] = array
+        return index
+
+    def bind_output(self, which: Which, array: Array) -> int:
+        """Check and keep ``array``; the output's index."""
+        index = find_tensor(self._infos["output"], which, "output")
+        self._check("output", index, array)
+        self._require_apart("output", index, array, self.inputs.items(), "input")
+        others = [(i, other) for i, other in self.outputs.items() if i != index]
+        self._require_apart("output", index, array, others, "output")
+        self.outputs[index] = array
+        return index
+
+    def _check(self, kind: str, index: int, array: Array) -> None:
+        info = self._infos[kind][index]
+        what = f"{kind} {info.name!r}"
+        if not isinstance(array, np.ndarray):
+            raise InputError(
+                f"{what} was given a {type(array).__name__}, which cannot be used in place",
+                "pass a numpy array",
+            )
+        if array.dtype != np.dtype(info.dtype) or array.shape != info.shape:
+            raise _other_tensor(what, info, array)
+        if not array.flags.c_contiguous:
+            raise InputError(
+                f"the array for {what} is not contiguous (strides {list(array.strides)})",
+                "pass numpy.ascontiguousarray(array)",
+            )
+        element = array.dtype.itemsize
+        if array.ctypes.data % element:
+            raise InputError(
+                f"the array for {what} starts at {array.ctypes.data:#x}, but its elements "
+                f"({info.dtype}) must lie at multiples of {element}",
+                "pass a copy of the array",
+            )
+        if kind == "output":
+            require_writable(info, array)
+
+    def _require_apart(
+        self, kind: str, index: int, array: Array, others: Any, other_kind: str
+    ) -> None:
+        for other_index, other in others:
+            if np.may_share_memory(array, other):
+                raise InputError(
+                    f"the array for {kind} {self._infos[kind][index].name!r} overlaps that for "
+                    f"{other_kind} {self._infos[other_kind][other_index].name!r}",
+                    "give each its own array",
+                )
+
+
+def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
+    """The position of a tensor that is given by name or position; ``kind`` says what it is."""
+    names = [info.name for info in infos]
+    if isinstance(which, str):
+        if which in names:
+            return names.index(which)
+    else:
+        try:
+            index = operator.index(which)
+        except TypeError:
+            index = -1
+        if 0 <= index < len(infos):
+            return index
+    raise InputError(
+        f"the model has no {kind} {which!r}",
+        f"its {kind}s are {', '.join(f'{i}: {name!r}' for i, name in enumerate(names)) or 'none'}",
+    )
+
+
+def input_values(info: TensorInfo, array: npt.ArrayLike) -> Array:
+    """``array``, contiguous and in this machine's byte order, as a value for the input ``info``.
+
+    It may be the array itself. InputError when it has another shape or element type.
+    """
+    values = np.asarray(array)
+    native = values.dtype.newbyteorder("=")
+    if native != np.dtype(info.dtype) or values.shape != info.shape:
+        raise _other_tensor(f"input {info.name!r}", info, values)
+    # asarray: ascontiguousarray gives a scalar a dimension.
+    return np.asarray(values, native, order="C")
+
+
+def require_writable(info: TensorInfo, array: Array) -> None:
+    if not array.flags.writeable:
+        raise InputError(f"the array for {info.name!r} is read-only", "pass an array of your own")
+
+
+def _other_tensor(what: str, info: TensorInfo, array: Array) -> InputError:
+    return InputError(
+        f"{what} was given {array.dtype}{list(array.shape)} but is {info.dtype}{list(info.shape)}",
+        "convert and reshape the array first (quantised: value / scale + zero point, rounded)",
+    )
+
+
+def _deliver(info: TensorInfo, value: Array, out: Array | None) -> Array:
+    """``value``, or ``out`` filled with it."""
+    if out is None:
+        return value
+    if not isinstance(out, np.ndarray):
+        raise InputError(
+            f"{info.name!r} cannot be written to a {type(out).__name__}", "pass a numpy array"
+        )
+    if out.dtype != value.dtype or out.shape != value.shape:
+        raise _other_tensor(f"the array for {info.name!r}", info, out)
+    require_writable(info, out)
+    np.copyto(out, value)
+    return out

@@ -1,0 +1,209 @@
+"""A library as a shared object for this machine, which carries its own description.
+
+What is loaded needs no compiler and no other file: modules and starting values lie in the shared
+object as data, ``hilc_host_description``, beside the external constants of each module.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hilc.codegen.registry import system_lib_source
+from hilc.errors import HilError, InputError
+from hilc.ir import Array
+from hilc.jsondata import parse_json
+from hilc.library import ModelLibrary, Module, module_path
+from hilc.params import load_params, save_params
+from hilc.resources import data_dir
+
+_FLAGS = ("-std=gnu11", "-O2", "-fPIC")
+# Bsymbolic: another library in the process may have functions of these names, TVM's own for one.
+_LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack")
+_BUILD_LIMIT_S = 600
+
+_DESCRIPTION_VERSION = 1
+_REGISTRY = "hilc_registry.c"
+
+#: Symbols of the data in the shared object.
+DESCRIPTION = "hilc_host_description"
+CONSTANTS = "hilc_host_constants_"
+
+
+class HostBuildError(HilError):
+    """The host's C compiler is missing or failed."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a shared object says of itself."""
+
+    modules: tuple[Module, ...]
+    #: The module that is meant where none is named.
+    default: str | None = None
+    #: First values of its inputs by name, for every executor that is made.
+    params: Mapping[str, Array] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        value = {
+            "version": _DESCRIPTION_VERSION,
+            "modules": [json.loads(module.to_json()) for module in self.modules],
+            "default": self.default,
+            "params": base64.b64encode(save_params(self.params)).decode(),
+        }
+        # Without indentation: it is compiled in, and nobody reads it there.
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+    @staticmethod
+    def from_json(text: bytes, where: str) -> Description:
+        value = parse_json(text, where)
+        version = value.get("version") if isinstance(value, dict) else None
+        if version != _DESCRIPTION_VERSION:
+            raise InputError(
+                f"{where} has version {version!r} of the description of a library; "
+                f"known is {_DESCRIPTION_VERSION}",
+                "export the library again with this version",
+            )
+        modules = (
+            Module.from_json(json.dumps(module).encode(), where) for module in value["modules"]
+        )
+        params = load_params(base64.b64decode(value["params"]), where)
+        return Description(tuple(modules), value["default"], params)
+
+
+def host_compiler() -> str:
+    """The C compiler: ``CC`` if it is set, else the first of cc, gcc and clang that is there."""
+    candidates = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
+    for candidate in candidates:
+        if path := shutil.which(candidate):
+            return path
+    raise HostBuildError(
+        f"no C compiler for this machine: {', '.join(candidates)} not found",
+        "install gcc or clang (Debian: apt install gcc), or set CC",
+    )
+
+
+def needs_runtime(module: Module) -> bool:
+    """Whether the module calls TVM's C run time, or is called through it."""
+    packed = "packed" in (module.interface, module.api) or bool(module.functions)
+    return packed or module.pools == "calls" or not module.layers
+
+
+def build_shared_object(
+    library: ModelLibrary, folder: Path, description: Description | None = None
+) -> Path:
+    """``library`` in one shared object, made in ``folder`` (its files are written there, too).
+
+    ``description`` is what it says of itself, where that is more than its modules.
+    """
+    compiler = host_compiler()
+    _require_for_this_machine(library)
+    for name, data in library.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    description = description or Description(library.modules)
+    (folder / "hilc_host.c").write_text(_glue(library.modules, description))
+    sources = [name for name in library.files if _is_part(name, "src", ".c")]
+    objects = [name for name in library.files if _is_part(name, "lib", ".o")]
+    link_flags = [*_LINK_FLAGS]
+    foreign = any(module_path(m.name) not in library.files for m in library.modules)
+    functions = [name for module in library.modules for name in module.functions]
+    if functions and (foreign or len(library.modules) > 1):
+        # One registry for all, before the libraries' own: those of TVM are not weak.
+        (folder / _REGISTRY).write_text(system_lib_source(functions, weak=False))
+        sources = [_REGISTRY, *sources]
+        link_flags.append("-Wl,--allow-multiple-definition")
+    flags = [*_FLAGS, "-Icodegen/host/include"]
+    if any(map(needs_runtime, library.modules)):
+        flags.append(f"-I{data_dir('runtime') / 'include'}")
+        objects += map(str, _runtime_objects(compiler))
+    if foreign:
+        flags.append("-w")
+    target = folder / "library.so"
+    names = ", ".join(module.name for module in library.modules)
+    command = [compiler, *flags, *link_flags, *sources, "hilc_host.c", *objects]
+    _run([*command, "-lm", "-o", target.name], folder, names, _hint(library))
+    return target
+
+
+def _is_part(name: str, folder: str, suffix: str) -> bool:
+    return name.startswith(f"codegen/host/{folder}/") and name.endswith(suffix)
+
+
+def _require_for_this_machine(library: ModelLibrary) -> None:
+    for module in library.modules:
+        if module.codegen == "llvm" and module.cpu != "host":
+            raise InputError(
+                f"the objects of {module.name!r} are for {module.cpu}, which is not this machine",
+                "compile the model with cpu=host, or with codegen=c",
+            )
+
+
+def _hint(library: ModelLibrary) -> str:
+    cpus = sorted({module.cpu for module in library.modules} - {"host"})
+    if not cpus:
+        return ""
+    return f"the library is for {', '.join(cpus)}; compile it with cpu=host to run it here"
+
+
+def _run(command: Sequence[str], folder: Path, what: str, hint: str) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=_BUILD_LIMIT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostBuildError(f"building {what} for this machine failed: {error}") from None
+    if done.returncode:
+        raise HostBuildError(
+            f"building {what} for this machine failed: {done.stderr.strip()[:2000]}", hint
+        )
+
+
+def _glue(modules: Sequence[Module], description: Description) -> str:
+    """The data that a loaded library is called with."""
+    parts = ["#include <stdint.h>\n"]
+    parts += [f'#include "{m.symbol}.h"\n' for m in modules if m.constants == "external"]
+    # A literal for every part: compilers bound the length of one.
+    text = description.to_json().decode()
+    lines = [text[i : i + 4000] for i in range(0, len(text), 4000)]
+    quoted = "\n".join(f'    "{_escape(line)}"' for line in lines)
+    parts.append(f"const char {DESCRIPTION}[] =\n{quoted};\n")
+    for module in modules:
+        if module.constants == "external":
+            stem = f"{module.symbol}_{module.constants_pool}_CONSTANT_POOL".upper()
+            parts.append(
+                f"const uint8_t {CONSTANTS}{module.symbol}[{stem}_SIZE]\n"
+                f"    __attribute__((aligned(16))) = {stem}_DATA;\n"
+            )
+    return "\n".join(parts)
+
+
+def _escape(text: str) -> str:
+    # Two question marks could begin a trigraph.
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?")
+
+
+@functools.lru_cache(maxsize=4)
+def _runtime(compiler: str) -> tuple[tempfile.TemporaryDirectory[str], tuple[Path, ...]]:
+    """The C run time, compiled once for all models of this process; the folder ends with it."""
+    folder = tempfile.TemporaryDirectory(prefix="hilc-crt-")
+    root = data_dir("runtime")
+    sources = [*sorted((root / "crt").glob("*.c")), root / "crt" / "host" / "platform.c"]
+    command = [compiler, *_FLAGS, f"-I{root / 'include'}", "-c", *map(str, sources)]
+    _run(command, Path(folder.name), "the C run time", "")
+    return folder, tuple(sorted(Path(folder.name).glob("*.o")))
+
+
+def _runtime_objects(compiler: str) -> tuple[Path, ...]:
+    return _runtime(compiler)[1]

@@ -1,0 +1,392 @@
+"""A module of a loaded shared object, called as a C program calls it."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.allocate import ALIGNMENT
+from hilc.errors import HilError, InputError
+from hilc.executor import Bindings, Which, find_tensor, input_values
+from hilc.host_build import CONSTANTS, needs_runtime
+from hilc.ir import Array
+from hilc.library import Argument, Layer, Module, TensorInfo
+from hilc.packed import Call, Handle, TensorAt
+from hilc.tvm_metadata import Metadata, read_metadata
+
+#: Contexts of devices by the device's name: an address, the bytes of the context, or none.
+Contexts = Mapping[str, "int | Array | None"]
+
+
+class Code:
+    """A shared object in this process; ``folder``, which holds it, is deleted when it is closed."""
+
+    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str]) -> None:
+        self._library: ctypes.CDLL | None = ctypes.CDLL(str(path))
+        self._folder = folder
+
+    def close(self) -> None:
+        if self._library is not None:
+            _ctypes.dlclose(self._library._handle)
+            self._library = None
+            self._folder.cleanup()
+
+    def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
+        """The C function ``name``, which returns ``result``."""
+        function = self._opened()[name]
+        function.restype = result
+        return function
+
+    def has(self, name: str) -> bool:
+        return hasattr(self._opened(), name)
+
+    def data_address(self, name: str) -> int:
+        return ctypes.addressof(ctypes.c_char.in_dll(self._opened(), name))
+
+    def data_text(self, name: str) -> bytes:
+        """The bytes of a C string."""
+        return ctypes.string_at(self.data_address(name))
+
+    def _opened(self) -> ctypes.CDLL:
+        if self._library is None:
+            raise InputError("the model is closed", "load it again")
+        return self._library
+
+
+class HostModel:
+    """One module, loaded. A context manager: closing it unloads the code and deletes its files."""
+
+    def __init__(
+        self, module: Module, code: Code, devices: Contexts = MappingProxyType({})
+    ) -> None:
+        self.module = module
+        self._code = code
+        self._contexts = [_context(module, devices, name) for name in module.devices]
+        if unknown := sorted(set(devices) - set(module.devices)):
+            raise InputError(
+                f"the model {module.name!r} has no device {unknown[0]!r}",
+                f"its devices are {', '.join(module.devices) or 'none'}",
+            )
+        self._inputs = [_aligned(info.nbytes) for info in module.inputs]
+        self._outputs = [_aligned(info.nbytes) for info in module.outputs]
+        self._bindings = Bindings(module.inputs, module.outputs)
+        # The caller's own; where the library has them, layers that are run one by one use these.
+        self._pools = [_aligned(pool.nbytes) for pool in module.workspace_pools]
+        self._has_runtime = needs_runtime(module)
+        if self._has_runtime:
+            self._start_runtime()
+
+    def _start_runtime(self) -> None:
+        # Exactly what the library says that it needs, so that a wrong figure is an error here, too.
+        nbytes = self.module.workspace_bytes if self.module.pools == "calls" else 0
+        self._stack = _aligned(nbytes)
+        start = self._code.function("hilc_host_start")
+        status = start(ctypes.c_void_p(self._stack.ctypes.data), ctypes.c_size_t(nbytes))
+        if status:
+            raise self._failed("the C run time", status)
+
+    @property
+    def name(self) -> str:
+        return self.module.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.outputs
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.module.layers
+
+    def __enter__(self) -> HostModel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unload the code; the model cannot be used any more."""
+        self._code.close()
+
+    # Tensors ----------------------------------------------------------------------------------
+
+    def set_input(self, which: Which, array: npt.ArrayLike) -> None:
+        """Copy ``array``, which has the input's exact shape and type, into the input."""
+        index = find_tensor(self.inputs, which, "input")
+        values = input_values(self.inputs[index], array)
+        if self._bindings.inputs.pop(index, None) is not None:
+            self._inputs[index] = _aligned(values.nbytes)
+        self._inputs[index][:] = values.reshape(-1).view(np.uint8)
+
+    def set_input_zero_copy(self, which: Which, array: Array) -> None:
+        """Let the model read the input from ``array``; see :class:`hilc.executor.AotModule`."""
+        index = self._bindings.bind_input(which, array)
+        self._inputs[index] = array.reshape(-1).view(np.uint8)
+
+    def set_output_zero_copy(self, which: Which, array: Array) -> None:
+        """Let the model write the output to ``array``; see :class:`hilc.executor.AotModule`."""
+        index = self._bindings.bind_output(which, array)
+        self._outputs[index] = array.reshape(-1).view(np.uint8)
+
+    def get_input(self, which: Which) -> Array:
+        """A copy of what an input holds, in its shape and type."""
+        index = find_tensor(self.inputs, which, "input")
+        return _typed(self._inputs[index], self.inputs[index])
+
+    def get_output(self, which: Which) -> Array:
+        """A copy of an output of the last run, in its shape and type."""
+        index = find_tensor(self.outputs, which, "output")
+        return _typed(self._outputs[index], self.outputs[index])
+
+    # Running ----------------------------------------------------------------------------------
+
+    def run(self, repeat: int = 1) -> None:
+        """``repeat`` inferences through the library's entry point."""
+        if repeat < 1:
+            raise InputError(f"repeat is {repeat}", "run at least once")
+        for _ in range(repeat):
+            if self.module.interface == "packed":
+                self._call_packed(f"{self.module.symbol}_run", self._entry_arguments())
+            else:
+                self._run_structs()
+
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
+        """Run layer by layer; yield each with copies of its outputs right after it ran."""
+        if not self.layers:
+            raise InputError(
+                f"the library does not say what layers {self.name!r} has",
+                "compile the model with hil compile",
+            )
+        if self.module.io_in_pool:
+            for info, buffer in zip(self.inputs, self._inputs, strict=True):
+                self._place(info)[:] = buffer
+        for layer in self.layers:
+            self._run_layer(layer)
+            yield (
+                layer,
+                [
+                    _typed(self._memory(argument, info.nbytes), info)
+                    for argument, info in zip(layer.output_arguments, layer.outputs, strict=True)
+                ],
+            )
+        if self.module.io_in_pool:
+            for info, buffer in zip(self.outputs, self._outputs, strict=True):
+                buffer[:] = self._place(info)
+
+    def _run_layer(self, layer: Layer) -> None:
+        if self.module.api == "packed":
+            self._call_packed(layer.function, map(self._packed_argument, layer.arguments))
+        else:
+            pointers = [ctypes.c_void_p(self._address(argument)) for argument in layer.arguments]
+            self._check(layer.function, self._code.function(layer.function)(*pointers))
+
+    # The packed convention --------------------------------------------------------------------
+
+    def functions(self) -> tuple[str, ...]:
+        """The module's packed functions, in the order of its registry."""
+        return self.module.functions
+
+    def call(self, name: str, *arguments: Any) -> int | float | str | bytes | None:
+        """Call a packed function with the arguments of :class:`hilc.packed.Call`; its result."""
+        if name not in self.module.functions:
+            raise InputError(
+                f"the model {self.name!r} has no packed function {name!r}",
+                f"it has {', '.join(self.module.functions) or 'none: use interface=packed'}",
+            )
+        return self._call_packed(name, arguments).take_result()
+
+    def metadata(self) -> Metadata:
+        """What the module says of itself through ``get_c_metadata``."""
+        name = f"{self.module.symbol}_get_c_metadata"
+        if not self._code.has(name):
+            raise InputError(
+                f"the model {self.name!r} carries no metadata", "compile it with interface=packed"
+            )
+        address = self._call_packed(name, ()).take_result()
+        if not isinstance(address, int):
+            raise HilError(f"{name} returned {address!r}, which is no address")
+        return read_metadata(address)
+
+    def _entry_arguments(self) -> Iterator[Any]:
+        module = self.module
+        for infos, buffers in ((self.inputs, self._inputs), (self.outputs, self._outputs)):
+            for info, buffer in zip(infos, buffers, strict=True):
+                yield TensorAt(buffer.ctypes.data, info.shape, info.dtype)
+        if module.constants == "external":
+            yield TensorAt(self._constants(), (module.constants_bytes,), "uint8")
+        if module.pools == "external":
+            for pool in self._pools:
+                yield TensorAt(pool.ctypes.data, pool.shape, "uint8")
+        yield from map(Handle, self._contexts)
+
+    def _packed_argument(self, argument: Argument) -> TensorAt | Handle:
+        if argument.kind == "device":
+            return Handle(self._contexts[argument.value])
+        return TensorAt(self._address(argument) or 0, argument.shape, argument.dtype)
+
+    def _call_packed(self, name: str, arguments: Any) -> Call:
+        call = Call(tuple(arguments))
+        status = self._code.function("hilc_host_call_packed")(
+            self._code.function(name),
+            call.values,
+            call.codes,
+            call.count,
+            ctypes.byref(call.result),
+            ctypes.byref(call.result_code),
+        )
+        self._check(name, status)
+        return call
+
+    # The C interface --------------------------------------------------------------------------
+
+    def _run_structs(self) -> None:
+        """Call the entry point with the structs that the header declares."""
+        module = self.module
+        pools = self._pool_struct()
+        devices = self._struct("devices", module.devices, self._contexts) if module.devices else []
+        run = f"{module.symbol}_run"
+        if not module.io_in_pool:
+            structs = [
+                *self._struct("inputs", _fields(self.inputs), _addresses(self._inputs)),
+                *self._struct("outputs", _fields(self.outputs), _addresses(self._outputs)),
+            ]
+            self._call_structs(run, [*structs, *pools, *devices])
+            return
+        inputs, outputs = self._map("inputs", pools), self._map("outputs", pools)
+        for address, buffer in zip(inputs, self._inputs, strict=True):
+            ctypes.memmove(address, buffer.ctypes.data, buffer.nbytes)
+        self._call_structs(run, [*pools, *devices])
+        for address, buffer in zip(outputs, self._outputs, strict=True):
+            ctypes.memmove(buffer.ctypes.data, address, buffer.nbytes)
+
+    def _pool_struct(self) -> list[ctypes.Structure]:
+        """The struct of what the caller provides besides tensors; none where that is nothing."""
+        module = self.module
+        names, addresses = list[str](), list[int | None]()
+        if module.constants == "external":
+            names.append(module.constants_pool)
+            addresses.append(self._constants())
+        if module.pools == "external":
+            names += [pool.name for pool in module.workspace_pools]
+            addresses += _addresses(self._pools)
+        if not names and module.pools != "external":
+            return []
+        return self._struct("workspace_pools", names, addresses)
+
+    def _struct(
+        self, kind: str, names: Sequence[str], addresses: Sequence[int | None]
+    ) -> list[ctypes.Structure]:
+        return [_struct_type(kind, names)(*addresses)]
+
+    def _call_structs(self, name: str, structs: Sequence[ctypes.Structure]) -> None:
+        function = self._code.function(name)
+        if not self._has_runtime:
+            self._check(name, function(*map(ctypes.byref, structs)))
+            return
+        pointers = (ctypes.c_void_p * 4)(*map(ctypes.addressof, structs))
+        call = self._code.function("hilc_host_call")
+        self._check(name, call(function, pointers, len(structs)))
+
+    def _map(self, kind: str, pools: Sequence[ctypes.Structure]) -> list[int]:
+        """The addresses that a map function of the library returns."""
+        names = _fields(self.inputs if kind == "inputs" else self.outputs)
+        function = self._code.function(
+            f"{self.module.symbol}_map_{kind}", _struct_type(kind, names)
+        )
+        mapped = function(*map(ctypes.byref, pools))
+        return [getattr(mapped, name) for name in names]
+
+    # Memory -----------------------------------------------------------------------------------
+
+    def _address(self, argument: Argument) -> int | None:
+        match argument.kind:
+            case "pool":
+                return self._pools[argument.pool].ctypes.data + argument.value
+            case "input":
+                return self._inputs[argument.value].ctypes.data
+            case "output":
+                return self._outputs[argument.value].ctypes.data
+            case "constants":
+                return self._constants()
+            case "device":
+                return self._contexts[argument.value]
+
+    def _memory(self, argument: Argument, nbytes: int) -> Array:
+        """The bytes of a tensor, where ``argument`` says that it is."""
+        if argument.kind == "pool":
+            return self._pools[argument.pool][argument.value : argument.value + nbytes]
+        return self._outputs[argument.value][:nbytes]
+
+    def _place(self, info: TensorInfo) -> Array:
+        """The bytes of a tensor that lies in a pool."""
+        offset = info.offset or 0
+        return self._pools[info.pool][offset : offset + info.nbytes]
+
+    def _constants(self) -> int:
+        return self._code.data_address(f"{CONSTANTS}{self.module.symbol}")
+
+    # Errors -----------------------------------------------------------------------------------
+
+    def _check(self, name: str, status: int) -> None:
+        if status:
+            raise self._failed(name, status)
+        if self._has_runtime:
+            left = self._code.function("hilc_host_workspace_left", ctypes.c_size_t)()
+            if left:
+                raise HilError(f"{name} left {left} bytes of workspace allocated")
+
+    def _failed(self, name: str, status: int) -> HilError:
+        said = ""
+        if self._has_runtime:
+            text = self._code.function("TVMGetLastError", ctypes.c_char_p)()
+            said = f": {text.decode('utf-8', 'replace')}" if text else ""
+        # The C run time's errors are known by their hexadecimal form.
+        code = f"{status:#x}" if status >= 0x100 else f"{status}"
+        return HilError(f"{name} returned {code}{said}")
+
+
+def _context(module: Module, devices: Contexts, name: str) -> int | None:
+    context = devices.get(name)
+    return context.ctypes.data if isinstance(context, np.ndarray) else context
+
+
+def _aligned(nbytes: int) -> Array:
+    """``nbytes`` zero bytes, aligned as a workspace is."""
+    memory = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + nbytes]
+
+
+def _typed(memory: Array, info: TensorInfo) -> Array:
+    """A copy of the bytes of a tensor in its type and shape."""
+    return memory.copy().view(info.dtype).reshape(info.shape)
+
+
+def _fields(infos: Sequence[TensorInfo]) -> list[str]:
+    return [info.c_name for info in infos]
+
+
+def _addresses(buffers: Sequence[Array]) -> list[int | None]:
+    return [buffer.ctypes.data for buffer in buffers]
+
+
+def _struct_type(kind: str, names: Sequence[str]) -> type[ctypes.Structure]:
+    """A struct of pointers, as the header declares them."""
+    fields = [(name, ctypes.c_void_p) for name in names or ["none"]]
+    return type(kind, (ctypes.Structure,), {"_fields_": fields})
