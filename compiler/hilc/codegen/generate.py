@@ -120,7 +120,11 @@ def _module(program: Program, names: Names, source: Source, options: Options) ->
         codegen=cast(Literal["c", "llvm"], options.codegen),
         api=cast(Literal["unpacked", "packed"], options.api),
         interface=cast(Literal["c", "packed"], options.interface),
-        constants=cast(Literal["internal", "external"], options.constants),
+        # A model may have no constants of its own to hand over.
+        constants=cast(
+            Literal["internal", "external"],
+            options.constants if source.constants_bytes else "internal",
+        ),
         devices=names.devices,
         functions=tuple(_functions(program, names, source, options)),
         externals=describe_externals(program),
