@@ -99,23 +99,25 @@ def require_distinct(modules: Sequence[Module]) -> None:
     for module in modules:
         # TVM tells names apart that differ by case alone; headers and macros do not.
         key = module.symbol.lower()
-        if (other := owners.setdefault(key, module)) is not module:
+        if key in owners:
             raise InputError(
-                f"the modules {other.name!r} and {module.name!r} have the same symbols: "
+                f"the modules {owners[key].name!r} and {module.name!r} have the same symbols: "
                 "Multiple modules should have unique names.",
                 "give one of the models another name",
             )
+        owners[key] = module
     owners = {}
     for module in modules:
         entries = {f"{module.symbol}_run", f"{module.symbol}___tvm_main__"}
         layers = {layer.function for layer in module.layers}
-        externals = {symbol for external in module.externals for symbol in external.symbols}
-        for function in sorted({*entries, *layers, *module.functions, *externals}):
-            if (other := owners.setdefault(function, module)) is not module:
+        for function in sorted({*entries, *layers, *module.functions}):
+            if function in owners:
                 raise InputError(
-                    f"the modules {other.name!r} and {module.name!r} both define {function}",
-                    "rename it in the code generator that makes one of the external modules",
+                    f"the modules {owners[function].name!r} and {module.name!r} both define "
+                    f"{function}",
+                    "rename the function in one of the external modules",
                 )
+            owners[function] = module
 
 
 def _own_files(library: ModelLibrary) -> dict[str, bytes]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 import json
 import os
+import re
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -159,9 +161,54 @@ def test_libraries_merge_into_one(tmp_path: Path) -> None:
     assert sorted(json.loads(loaded.files["metadata.json"])["modules"]) == ["one", "two"]
 
 
-def test_modules_of_one_name_do_not_merge() -> None:
+@pytest.mark.parametrize("other", ["net", "NET", "nEt"])
+def test_modules_of_one_name_do_not_merge(other: str) -> None:
     with pytest.raises(InputError, match="Multiple modules should have unique names"):
-        hilc.merge([_library("net"), _library("NET")])
+        hilc.merge([_library("net"), _library(other)])
+
+
+def test_a_function_that_two_modules_define_is_refused_by_name() -> None:
+    one, two = _library("one"), _library("two")
+    (module,) = two.modules
+    layer = dataclasses.replace(module.layers[0], function=one.modules[0].layers[0].function)
+    module = dataclasses.replace(module, layers=(layer, *module.layers[1:]))
+    with pytest.raises(InputError, match=rf"'one' and 'two' both define {layer.function}"):
+        hilc.merge([one, dataclasses.replace(two, modules=(module,))])
+
+
+def _global_functions(path: Path, archive: str, pattern: str) -> list[str]:
+    """The C files of the archive that define a function, strong ones only."""
+    text = {name: data.decode() for name, data in ModelLibrary.load(path / archive).files.items()}
+    found = []
+    for name, source in text.items():
+        if name.endswith(".c") and (match := re.search(pattern, source)):
+            weak = source[: match.start()].rstrip().endswith("__attribute__((weak))")
+            found += [] if weak else [name]
+    return found
+
+
+def test_several_modules_share_one_registry(tmp_path: Path) -> None:
+    options = {"api": "packed", "interface": "packed"}
+    one, two, plain = _library("one", **options), _library("two", **options), _library("plain")
+    hilc.merge([one, plain, two]).save(tmp_path / "all.tar")
+    definition = r"const TVMModule \*TVMSystemLibEntryPoint\(void\) \{"
+    registry = "codegen/host/src/system_registry.c"
+    assert _global_functions(tmp_path, "all.tar", definition) == [registry]
+    text = ModelLibrary.load(tmp_path / "all.tar").files[registry].decode()
+    names = re.findall(r'"(\w+)\\000"', text)
+    assert names == [*one.modules[0].functions, *two.modules[0].functions]
+    # Merged again it is that of all.
+    four = hilc.merge([ModelLibrary.load(tmp_path / "all.tar"), _library("four", **options)])
+    assert re.findall(r'"(\w+)_run\\000"', four.files[registry].decode()) == [
+        "tvmgen_one",
+        "tvmgen_two",
+        "tvmgen_four",
+    ]
+
+
+def test_one_module_keeps_its_own_registry() -> None:
+    packed = _library("one", api="packed", interface="packed")
+    assert "codegen/host/src/system_registry.c" not in hilc.merge([packed, _library("two")]).files
 
 
 # Reading: archives that were made to harm -------------------------------------------------------
@@ -303,10 +350,12 @@ def _load_changed(path: Path, **files: bytes | None) -> None:
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "not that of Model Library Format"),
         (b'{"version": "7"}', "not that of Model Library Format"),
-        (b'{"version": 7, "modules": []}', "not that of Model Library Format"),
-        (b'{"version": 5, "model_name": "net"}', "TVM's own archives (this one has version 5)"),
-        (b'{"version": 7, "modules": {"other": {}}}', "TVM's own archives"),
-        (b'{"version": 7, "modules": {"net": {}, "two": {}}}', "describes 1 of 2 modules"),
+        (b'{"version": true}', "not that of Model Library Format"),
+        (b'{"version": 7, "modules": []}', "modules is []; expected is an object"),
+        (b'{"version": 7, "modules": {}}', "has 0 modules; expected are 1 to 64"),
+        (b'{"version": 7, "modules": {"net": 1}}', "module 'net' is 1; expected is an object"),
+        (b'{"version": 5, "model_name": "other"}', "'other': metadata.json lacks 'executors'"),
+        (b'{"version": 7, "modules": {"net": {}, "two": {}}}', "module 'two': metadata.json lacks"),
         (b'{"version": 8, "modules": {"net": {}}}', "has version 8"),
     ],
 )
