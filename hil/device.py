@@ -5,18 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hil.errors import DeviceError, InputError
-from hil.rpc.client import Client, Hello, Memory, TensorRef
+from hil.rpc.client import (
+    CallArgument,
+    Client,
+    Handle,
+    Hello,
+    Memory,
+    NotInFirmwareError,
+    TensorRef,
+)
 from hil.rpc.protocol import Tensors
 from hil.runner import Counter, Running
 from hilc.ir import Array
 from hilc.library import Layer, ModelLibrary, Module, TensorInfo
+from hilc.tvm_metadata import Metadata
 
 if TYPE_CHECKING:
     from hil.build import Firmware
@@ -110,6 +119,45 @@ class Model:
         """Runs layer by layer; returns each layer's ticks."""
         return self._client.run_layers(self._index, 0, len(self.layers))
 
+    def input_ref(self, name: str | int) -> TensorRef:
+        """An input as an argument of :meth:`Device.call`."""
+        index = _find(name, self.inputs, f"input of model {self.name!r}")
+        return TensorRef(self._index, Tensors.INPUT, index)
+
+    def output_ref(self, name: str | int) -> TensorRef:
+        """An output as an argument of :meth:`Device.call`."""
+        index = _find(name, self.outputs, f"output of model {self.name!r}")
+        return TensorRef(self._index, Tensors.OUTPUT, index)
+
+    def layer_refs(self, layer: int) -> tuple[TensorRef, ...]:
+        """The tensors that the packed function of a layer takes, in its order.
+
+        Its scratch and the constant pool are among them where it takes them, devices are not.
+        """
+        if not 0 <= layer < len(self.layers):
+            raise InputError(
+                f"model {self.name!r} has no layer {layer}", f"it has {len(self.layers)}"
+            )
+        tensors = [a for a in self.layers[layer].arguments if a.kind != "device"]
+        return tuple(
+            TensorRef(self._index, Tensors.LAYER_ARGUMENT, index, layer)
+            for index in range(len(tensors))
+        )
+
+    def pool_refs(self) -> tuple[TensorRef, ...]:
+        """The pools that the model's entry takes behind its inputs and outputs."""
+        count = len(self.module.workspace_pools) if self.module.pools == "external" else 0
+        count += self.module.constants == "external"
+        return tuple(TensorRef(self._index, Tensors.POOL, index) for index in range(count))
+
+    def metadata(self) -> Metadata:
+        """TVM's metadata, as the model's ``get_c_metadata`` on the board returns them.
+
+        Raises :class:`~hil.errors.DeviceError` where the model has none: those with
+        ``interface=packed`` do.
+        """
+        return self._client.metadata(self._index)
+
     def _read(self, tensor: TensorInfo, ref: TensorRef) -> Array:
         data = self._client.read(ref, tensor.nbytes)
         little_endian = np.dtype(tensor.dtype).newbyteorder("<")
@@ -190,6 +238,38 @@ class Device:
     def count(self, ticks: int) -> int:
         """Ticks of the board's time base as instructions or cycles."""
         return self._running.count(ticks, self.hello.ticks_hz) if self._running else ticks
+
+    def functions(self) -> tuple[str, ...]:
+        """The packed functions of all models, in the order of the image's registry."""
+        try:
+            return self._client.functions()
+        except NotInFirmwareError:
+            return ()
+
+    def call(self, name: str, *arguments: CallArgument) -> int | float | str | Handle | None:
+        """Calls a packed function of the image by its name, once; returns what it returned.
+
+        Tensors are on the board: write them with :meth:`Model.set_input`, pass
+        ``model.input_ref(0)`` and the like, read results with :meth:`Model.get_output`. Raises
+        :class:`~hil.errors.DeviceError` where there is no such function, or it returns an error.
+        """
+        for argument in arguments:
+            if not isinstance(argument, int | float | str | TensorRef | Handle | NoneType):
+                raise InputError(
+                    f"a {type(argument).__name__} cannot be an argument of {name!r}",
+                    "pass numbers, text, None, or tensors that are on the board: set_input writes "
+                    "one, input_ref names it",
+                )
+            if isinstance(argument, int) and not -(1 << 63) <= argument < 1 << 63:
+                raise InputError(f"{argument}, an argument of {name!r}, has more than 64 bits")
+        for text in (name, *(a for a in arguments if isinstance(a, str))):
+            if "\0" in text:
+                raise InputError(f"{text!r} has a zero character, which ends a text in C")
+        result = self._client.call(name, arguments)
+        if result.returned != 0:
+            reason = f": {result.error}" if result.error else ""
+            raise DeviceError(f"the function {name!r} returned {result.returned:#x}{reason}")
+        return result.value
 
     def echo(self, data: bytes) -> bytes:
         """``data``, after it went to the board and back."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
-from hil.placement import Workspace, static_bytes
+from hil.placement import ALIGNMENT, Workspace, buffer_bytes, static_bytes
 from hilc.library import Module
+from hilc.plan import PoolSpec
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
 # sizeof the structs of hil_model.h on a 32-bit core.
@@ -96,6 +97,27 @@ def workspace_regions(
     placed = static_bytes(modules, workspace)
     free = placed.get(None, 0)
     return [region for region in board.regions("ram") if _left(board, region, placed) >= free]
+
+
+def region_pools(modules: Sequence[Module], board: Board) -> tuple[PoolSpec, ...]:
+    """A pool in each RAM region, as large as the estimate leaves room for.
+
+    Beside the pools, the models' buffers of inputs and outputs lie in one of the regions.
+    """
+    buffers = sum(size for module in modules for size in buffer_bytes(module))
+    regions = board.regions("ram")
+    # The last region that can take them, so that the first, often the fastest, is for the pools.
+    holder = next((r for r in reversed(regions) if room(board, r) >= buffers), None)
+    return tuple(
+        PoolSpec(
+            name=f"{region.name}_workspace",
+            limit_bytes=max(0, room(board, region) - (buffers if region is holder else 0))
+            // ALIGNMENT
+            * ALIGNMENT,
+            region=region.name,
+        )
+        for region in regions
+    )
 
 
 def linker_demands(log: str, board: Board) -> tuple[Demand, ...]:

@@ -24,6 +24,7 @@ from hil.glue import (
 )
 from hil.placement import ALIGNMENT, Workspace, arena_bytes, shared_bytes
 from hilc.codegen.registry import ENTRY_POINT, system_lib_source
+from hilc.crt import crt_files, crt_sources
 from hilc.library import ModelLibrary, Module, module_path
 from hilc.resources import data_dir
 
@@ -156,8 +157,6 @@ def _template_files(board: Board, has_crt: bool) -> dict[str, bytes]:
         paths += sorted(folder.glob("*.[ch]")) + sorted(folder.glob("*.cmake"))
     files = {path.relative_to(template).as_posix(): path.read_bytes() for path in paths}
     if has_crt:
-        from hilc.crt import crt_files
-
         files.update((f"runtime/{path}", data) for path, data in crt_files().items())
     return files
 
@@ -212,10 +211,8 @@ def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
     sources = [f"ports/{port.name}/{source}" for port in board.ports for source in port.sources]
     crt: list[str] = []
     if any(needs_crt(library) for library in libraries):
-        from hilc.crt import crt_files
-
         crt = ["crt/platform.c", "crt/format.c"]
-        crt += sorted(f"runtime/{path}" for path in crt_files() if path.endswith(".c"))
+        crt += [f"runtime/{path}" for path in crt_sources()]
     modules = modules_of(libraries)
     if any(map(is_packed, modules)):
         crt += ["crt/rpc_packed.c", "generated/system_lib.c"]

@@ -26,13 +26,15 @@ def open(
     runner: str | None = None,
     port: str | None = None,
     probe: str | None = None,
+    workspace: str = "own",
 ) -> Iterator[Device]:
     """A device that runs ``models`` (libraries, model files, archives) on ``board``.
 
     Builds the firmware and starts it with ``runner``, the board's default one when None. With
     ``port`` (any pyserial URL) nothing is started: the firmware there must be the one that is built
-    from ``models``, or any of this project when there are no models. Leaving the context closes the
-    link and ends what was started, however it is left.
+    from ``models``, or any of this project when there are no models. ``workspace`` is ``own`` or
+    ``shared``: whether the models work in the same memory, one after the other. Leaving the context
+    closes the link and ends what was started, however it is left.
     """
     if probe is not None:
         raise InputError(
@@ -41,8 +43,9 @@ def open(
         )
     if isinstance(board, str):
         board = load_board(board)
-    libraries = [_library(model, board) for model in models]
-    firmware = build(libraries, board) if libraries or port is None else None
+    libraries = [_library(model, board, workspace) for model in models]
+    has_firmware = bool(libraries) or port is None
+    firmware = build(libraries, board, workspace=workspace) if has_firmware else None
     with contextlib.ExitStack() as stack:
         running: Running | None = None
         if port is None:
@@ -56,11 +59,11 @@ def open(
         yield Device(client, libraries, running, firmware, ticks_are)
 
 
-def _library(model: ModelLibrary | str | Path, board: Board) -> ModelLibrary:
+def _library(model: ModelLibrary | str | Path, board: Board, workspace: str) -> ModelLibrary:
     if isinstance(model, ModelLibrary):
         return model
     (source,) = parse_sources([str(model)])
-    return load_library(source, CompileOptions(cpu=board.cpu.name))
+    return load_library(source, CompileOptions(board.cpu.name, board=board, workspace=workspace))
 
 
 def _link(board: Board, running: Running | None, port: str | None) -> Link:

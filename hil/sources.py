@@ -7,37 +7,61 @@ import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import hilc
+from hil.board import Board
+from hil.fit import region_pools, workspace_regions
 from hilc.errors import InputError
 from hilc.library import ModelLibrary
+from hilc.plan import PoolSpec
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What the user chose of the compiler's options; None leaves the compiler's default."""
+    """What the user chose of the compiler's options; None leaves what suits the purpose."""
 
     cpu: str
     codegen: str | None = None
     api: str | None = None
     interface: str | None = None
     optimize: str | None = None
-    #: A firmware of ours gives the models their pool, with inputs and outputs in it; a library for
-    #: another firmware brings its own.
+    pools: str | None = None
+    constants: str | None = None
+    runtime: str | None = None
+    #: The workspace pools to plan; without any one pool, or, on ``board``, one in each of several
+    #: RAM regions where none of them alone has room.
+    memory: tuple[PoolSpec, ...] = ()
+    #: A firmware of ours gives the models their pools, with inputs and outputs in them; a library
+    #: for another firmware brings its own.
     for_firmware: bool = True
+    #: The board of that firmware, where it is known.
+    board: Board | None = None
+    #: Whether models of one firmware work in the same memory; then what they are given and what
+    #: they find is not in it.
+    workspace: str = "own"
 
     @property
-    def chosen(self) -> dict[str, str]:
-        """The options that differ from the compiler's defaults, as its keyword arguments."""
-        values = {
-            "codegen": self.codegen,
-            "api": self.api,
-            "interface": self.interface,
-            "optimize": self.optimize,
-        }
+    def chosen(self) -> dict[str, Any]:
+        """The options that the user chose, as the compiler's keyword arguments."""
+        names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
+        values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def compiled(self) -> dict[str, Any]:
+        """All options as the compiler's keyword arguments."""
+        pools = self.pools or ("external" if self.for_firmware else "internal")
+        io_in_pool = (
+            self.for_firmware
+            and self.workspace == "own"
+            and pools == "external"
+            and self.interface in (None, "c")
+        )
+        arguments = {"pools": pools, "io_in_pool": io_in_pool, **self.chosen}
+        return arguments | ({"memory": self.memory} if self.memory else {})
 
 
 @dataclass(frozen=True)
@@ -68,15 +92,7 @@ def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSo
 def load_library(source: ModelSource, options: CompileOptions) -> ModelLibrary:
     """The library of a source: read when it is an archive, compiled otherwise."""
     if not source.is_archive:
-        library: ModelLibrary = hilc.compile(
-            source.path,
-            cpu=options.cpu,
-            name=source.name,
-            pools="external" if options.for_firmware else "internal",
-            io_in_pool=options.for_firmware,
-            **options.chosen,
-        )
-        return library
+        return _compile(source, options)
     if options.chosen:
         option = next(iter(options.chosen))
         raise InputError(
@@ -91,6 +107,27 @@ def load_library(source: ModelSource, options: CompileOptions) -> ModelLibrary:
             "compile the model file again with that name",
         )
     return library
+
+
+def _compile(source: ModelSource, options: CompileOptions) -> ModelLibrary:
+    def compiled(**memory: tuple[PoolSpec, ...]) -> ModelLibrary:
+        arguments = {**options.compiled, **memory}
+        library: ModelLibrary = hilc.compile(
+            source.path, cpu=options.cpu, name=source.name, **arguments
+        )
+        return library
+
+    library = compiled()
+    board = options.board
+    if board is None or options.memory or options.compiled["pools"] == "calls":
+        return library
+    if workspace_regions(library.modules, board) or len(board.regions("ram")) == 1:
+        return library
+    try:
+        return compiled(memory=region_pools(library.modules, board))
+    except InputError:
+        # Not even all regions together: the first plan's figures are what the refusal shows.
+        return library
 
 
 def load_libraries(

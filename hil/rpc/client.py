@@ -18,13 +18,16 @@ from typing import Any
 
 from construct import ConstructError
 
-from hil.errors import DeviceError, LinkError
+from hil.errors import DeviceError, InputError, LinkError
 from hil.rpc import protocol
 from hil.rpc.codec import Frame
 from hil.rpc.fault import fault_error
 from hil.rpc.link import Link
-from hil.rpc.protocol import Command, Event, Kind, Status, Tensors
+from hil.rpc.protocol import Command, Event, Kind, MetadataList, Status, Tensors, Value
+from hilc.tvm_metadata import Metadata, MetadataConstant, MetadataTensor, dtype_name
 
+#: Bytes of a side in the replies that have a shape in front of the name.
+_SIDE_BYTES = {Command.TENSOR_INFO: 4, Command.METADATA_TENSOR: 8}
 #: What the host takes in a frame; the board's limit is below it.
 _FRAME_MAX = protocol.FRAME_LIMIT
 _HELLO_RETRY_S = 0.1
@@ -40,6 +43,10 @@ _BUSY_RETRY_S = 30.0
 _FRAME_EXTRA = 16
 #: No line that is slower is expected: 9600 baud.
 _SLOWEST_BYTES_PER_S = 960
+
+
+class NotInFirmwareError(DeviceError):
+    """The firmware was built without the part that executes the command."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,28 @@ class TensorRef:
             "layer": self.layer,
             "index": self.index,
         }
+
+
+@dataclass(frozen=True)
+class Handle:
+    """An address on the board: what a packed function returned, or takes, as an opaque handle."""
+
+    address: int
+
+
+#: What a packed function may be given over the link.
+CallArgument = int | float | str | None | TensorRef | Handle
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What a packed function returned."""
+
+    #: 0 when it succeeded.
+    returned: int
+    value: int | float | str | Handle | None
+    #: What the run time says of a failure; often nothing.
+    error: str
 
 
 @dataclass
@@ -341,6 +370,65 @@ class Client:
             ticks += self._ask_once(Command.RUN_LAYERS, fields).ticks
         return ticks
 
+    def functions(self) -> tuple[str, ...]:
+        """The packed functions of the image, in the order of its registry."""
+        names: list[str] = []
+        count = 1
+        while len(names) < count:
+            reply, name = self._named(Command.FUNCTION_INFO, {"function": len(names)})
+            names.append(name)
+            count = reply.functions
+        return tuple(names)
+
+    def call(self, function: str, arguments: Sequence[CallArgument]) -> CallResult:
+        """Calls a packed function by its name, once."""
+        values = b"".join(map(_call_argument, arguments))
+        name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
+        size = len(name_and_values) + _fixed_bytes(protocol.REQUESTS[Command.CALL])
+        if size > self._payload_max or len(arguments) > 0xFF:
+            raise InputError(
+                f"the call of {function!r} with {len(arguments)} arguments takes {size} bytes, a "
+                f"frame of this board holds {self._payload_max}",
+                "pass less text, or raise frame_max in the board's description",
+            )
+        fields = {"arguments": len(arguments), "name_and_values": name_and_values}
+        reply = self._ask_once(Command.CALL, fields)
+        text = reply.text.decode("utf-8", "replace")
+        if reply.returned != 0:
+            return CallResult(reply.returned, None, text)
+        return CallResult(0, _call_value(reply.kind, reply.value, text), "")
+
+    def metadata(self, model: int) -> Metadata:
+        """TVM's metadata of a model."""
+        info, mod_name = self._named(Command.METADATA_INFO, {"model": model})
+
+        def tensors(entries: MetadataList, count: int) -> tuple[MetadataTensor, ...]:
+            fields = {"model": model, "list": entries}
+            return tuple(self._metadata_tensor({**fields, "index": i}) for i in range(count))
+
+        return Metadata(
+            version=info.version,
+            mod_name=mod_name,
+            inputs=tensors(MetadataList.INPUT, info.inputs),
+            outputs=tensors(MetadataList.OUTPUT, info.outputs),
+            workspace_pools=tensors(MetadataList.WORKSPACE_POOL, info.workspace_pools),
+            constant_pools=tuple(
+                self._metadata_constant(model, index) for index in range(info.constants)
+            ),
+        )
+
+    def _metadata_tensor(self, fields: dict[str, int]) -> MetadataTensor:
+        reply, name = self._named(Command.METADATA_TENSOR, fields)
+        shape = tuple(
+            int.from_bytes(reply.shape_and_name[8 * i : 8 * i + 8], "little", signed=True)
+            for i in range(reply.ndim)
+        )
+        return MetadataTensor(name, shape, dtype_name(reply.code, reply.bits, reply.lanes))
+
+    def _metadata_constant(self, model: int, index: int) -> MetadataConstant:
+        reply, name = self._named(Command.METADATA_CONSTANT, {"model": model, "index": index})
+        return MetadataConstant(name, reply.byte_offset, reply.data_bytes)
+
     def close(self) -> None:
         self.link.close()
 
@@ -349,8 +437,8 @@ class Client:
         name = b""
         while True:
             reply = self.request(command, 64, **fields, name_offset=len(name))
-            if command is Command.TENSOR_INFO:
-                part = reply.shape_and_name[4 * reply.ndim :]
+            if command in _SIDE_BYTES:
+                part = reply.shape_and_name[_SIDE_BYTES[command] * reply.ndim :]
             else:
                 part = reply.name
             name += part
@@ -451,7 +539,7 @@ class Client:
             late[seq] = flights.pop(seq).job
             waiting.appendleft(late[seq])
 
-    def _ask_once(self, command: Command, fields: dict[str, int]) -> Any:
+    def _ask_once(self, command: Command, fields: dict[str, Any]) -> Any:
         """The reply to a request that the board must execute exactly once."""
         frame = self._frame(command, protocol.REQUESTS[command].build(fields))
         self._send(frame)
@@ -527,9 +615,41 @@ class Client:
         return LinkError(
             f"no answer to {command.name} from {self.link.url} within {waited_s:.1f} s",
             "check the cable; a model that runs longer needs a longer run_timeout_s"
-            if command in (Command.RUN, Command.RUN_LAYERS)
+            if command in (Command.RUN, Command.RUN_LAYERS, Command.CALL)
             else "check the cable and the power supply, or reset the board",
         )
+
+
+def _call_argument(argument: CallArgument) -> bytes:
+    """An argument of a call as the board reads it."""
+    fields: Any
+    match argument:
+        case TensorRef():
+            kind, fields = Value.TENSOR, argument.fields
+        case Handle():
+            kind, fields = Value.HANDLE, {"value": argument.address}
+        case None:
+            kind, fields = Value.NONE, {}
+        case str():
+            kind, fields = Value.STRING, {"value": argument}
+        case float():
+            kind, fields = Value.FLOAT, {"value": argument}
+        case _:
+            kind, fields = Value.INT, {"value": int(argument)}
+    built: bytes = protocol.VALUES[kind].build(fields)
+    return bytes((kind,)) + built
+
+
+def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handle | None:
+    """A call's result; a kind that is not one of :class:`Value` is an address as well."""
+    if kind == Value.NONE:
+        return None
+    if kind == Value.STRING:
+        return text
+    if kind in (Value.INT, Value.FLOAT):
+        number: int | float = protocol.VALUES[Value(kind)].parse(value).value
+        return number
+    return Handle(protocol.VALUES[Value.HANDLE].parse(value).value)
 
 
 def _fixed_bytes(message: Any) -> int:
@@ -563,4 +683,7 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
         text = protocol.STATUS_TEXT[Status(status)].format(detail=detail)
     except ValueError:
         text = f"status {status} ({detail})"
-    return DeviceError(f"the board refused {command.name}: {text}")
+    fact = f"the board refused {command.name}: {text}"
+    if status == Status.NOT_IN_FIRMWARE:
+        return NotInFirmwareError(fact, "compile the model with interface=packed")
+    return DeviceError(fact)
