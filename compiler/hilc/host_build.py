@@ -118,14 +118,15 @@ def build_shared_object(
     objects = [name for name in library.files if _is_part(name, "lib", ".o")]
     link_flags = [*_LINK_FLAGS]
     foreign = any(module_path(m.name) not in library.files for m in library.modules)
+    with_runtime = any(map(needs_runtime, library.modules))
     functions = [name for module in library.modules for name in module.functions]
-    if functions and (foreign or len(library.modules) > 1):
+    if with_runtime and (foreign or len(library.modules) > 1 or not functions):
         # One registry for all, before the libraries' own: those of TVM are not weak.
         (folder / _REGISTRY).write_text(system_lib_source(functions, weak=False))
         sources = [_REGISTRY, *sources]
         link_flags.append("-Wl,--allow-multiple-definition")
     flags = [*_FLAGS, "-Icodegen/host/include"]
-    if any(map(needs_runtime, library.modules)):
+    if with_runtime:
         flags.append(f"-I{data_dir('runtime') / 'include'}")
         objects += map(str, _runtime_objects(compiler))
     if foreign:

@@ -23,9 +23,6 @@ int32_t hilc_host_call(void *function, void *const *pointers, int count);
 /* Bytes that the last call allocated and did not free. */
 size_t hilc_host_workspace_left(void);
 
-/* A library without packed functions has none. */
-extern const TVMModule *TVMSystemLibEntryPoint(void) __attribute__((weak));
-
 static tvm_workspace_t stack;
 static uint8_t *stack_memory;
 static size_t stack_bytes;
@@ -44,7 +41,7 @@ int32_t hilc_host_start(uint8_t *workspace, size_t nbytes) {
     if (error == 0) {
         error = TVMInitializeRuntime();
     }
-    if (error == 0 && TVMSystemLibEntryPoint != NULL) {
+    if (error == 0) {
         TVMModuleHandle handle;
         error = TVMModCreateFromCModule(TVMSystemLibEntryPoint(), &handle);
     }
@@ -93,10 +90,7 @@ int32_t hilc_host_call_packed(TVMBackendPackedCFunc function, TVMValue *args, in
     if (empty_stack() != 0) {
         return kTvmErrorPlatformNoMemory;
     }
-    const TVMFuncRegistry *registry = NULL;
-    if (TVMSystemLibEntryPoint != NULL) {
-        registry = TVMSystemLibEntryPoint()->registry;
-    }
+    const TVMFuncRegistry *const registry = TVMSystemLibEntryPoint()->registry;
     int32_t status = setjmp(caller);
     if (status == 0) {
         caller_waits = true;
