@@ -1,13 +1,12 @@
 """How generated functions are called: with plain pointers, or TVM's packed calling convention.
 
 Packed functions take an array of 8-byte values and one of type codes; tensors are passed as
-pointers to ``DLTensor``. The C texts here are what every generated file needs to read and to make
-such arguments; each file that uses one holds its own copy.
+pointers to ``DLTensor``, which ``hil/packed_call.h`` makes and reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hilc.codegen.cwriter import c_int, c_wrapped
@@ -16,6 +15,8 @@ from hilc.library import Argument
 
 #: What defines the types below.
 RUNTIME_API = "tvm/runtime/c_runtime_api.h"
+#: What passes and reads arguments; includes the types.
+PACKED_CALL = "hil/packed_call.h"
 #: What declares the workspace calls and the look-up of functions.
 BACKEND_API = "tvm/runtime/c_backend_api.h"
 
@@ -31,35 +32,6 @@ _DL_TYPES = {
     "bool": ("kDLUInt", 1),
     "float32": ("kDLFloat", 32),
 }
-
-#: C: a pointer to the first element of the tensor that a packed argument is.
-TENSOR_DATA = """\
-/* The first byte of the tensor that is passed as value. */
-static void *tensor_data(TVMValue value) {
-    const DLTensor *const tensor = (const DLTensor *)value.v_handle;
-    return (uint8_t *)tensor->data + (size_t)tensor->byte_offset;
-}
-"""
-
-#: C: a packed argument that is a tensor; every field of the tensor is set.
-PASS_TENSOR = """\
-/* Makes tensor the compact one at data, and passes it as value. It is zeroed first: with short
- * enums device_type is one byte here, of which C++ code reads four. */
-static void pass_tensor(TVMValue *value, int *type_code, DLTensor *tensor, void *data,
-                        DLDataType dtype, int32_t ndim, const int64_t *shape) {
-    memset(tensor, 0, sizeof *tensor);
-    tensor->data = data;
-    tensor->device.device_type = kDLCPU;
-    tensor->device.device_id = 0;
-    tensor->ndim = ndim;
-    tensor->dtype = dtype;
-    tensor->shape = (int64_t *)shape;
-    tensor->strides = NULL; /* compact, row by row */
-    tensor->byte_offset = 0;
-    value->v_handle = tensor;
-    *type_code = kTVMDLTensorHandle;
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -127,30 +99,35 @@ class Shapes:
 
 
 def pass_tensor(
-    index: int, data: str, shape: Sequence[int], dtype: str, shapes: Shapes, indent: str = _INDENT
+    index: int, data: str, shape: Sequence[int], dtype: str, shapes: Shapes, tensor: int = -1
 ) -> str:
     """The statement that passes the tensor at the address ``data`` as argument ``index``.
 
-    The function that it stands in has the arrays of :func:`declare_arguments`.
+    It fills ``values[index]``, ``codes[index]`` and ``tensors[tensor]``, by default that of the
+    same index.
     """
+    code, bits = _DL_TYPES[dtype]
     arguments = [
         f"&values[{index}]",
         f"&codes[{index}]",
-        f"&tensors[{index}]",
+        f"&tensors[{index if tensor < 0 else tensor}]",
         data,
-        dl_data_type(dtype),
+        code,
+        str(bits),
         str(len(shape)),
         shapes.name(shape),
     ]
-    return c_wrapped(f"{indent}pass_tensor(", arguments, ");\n")
+    return c_wrapped(f"{_INDENT}hil_pass_tensor(", arguments, ");\n")
 
 
-def pass_handle(index: int, handle: str, indent: str = _INDENT) -> str:
-    """The statements that pass an opaque handle as argument ``index``."""
-    return (
-        f"{indent}values[{index}].v_handle = {handle};\n"
-        f"{indent}codes[{index}] = kTVMOpaqueHandle;\n"
-    )
+def pass_handle(index: int, handle: str) -> str:
+    """The statement that passes an opaque handle as argument ``index``."""
+    return f"{_INDENT}hil_pass_handle(&values[{index}], &codes[{index}], {handle});\n"
+
+
+def argument_data(index: int) -> str:
+    """The C expression for the first byte of the tensor that is argument ``index``."""
+    return f"hil_argument_data(args[{index}])"
 
 
 def declare_arguments(count: int) -> str:
@@ -206,8 +183,3 @@ def _nested(callee: str, arguments: Sequence[str], guards: Sequence[Guard], inde
         f"{indent}    if ({guard.close} != 0) {{\n"
         f"{indent}        status = -1;\n{indent}    }}\n{indent}}}\n"
     )
-
-
-def includes(headers: Iterable[str]) -> str:
-    """``headers``, those of the C library without a folder."""
-    return "".join(f"#include <{h}>\n" if "/" not in h else f'#include "{h}"\n' for h in headers)

@@ -20,8 +20,8 @@ from hilc.codegen.metadata import write_metadata
 from hilc.codegen.names import Names, make_names
 from hilc.codegen.operators import Source, display_name, write_operators
 from hilc.codegen.options import Options
+from hilc.codegen.shipped import shipped_files
 from hilc.external import ExternalCall
-from hilc.kernels import KernelCall
 from hilc.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
 from hilc.plan import Program, Step
 from hilc.resources import data_dir
@@ -30,8 +30,13 @@ _INCLUDE = re.compile(r'^#include "(hil/[^"]+)"', re.MULTILINE)
 _FOLDER = "codegen/host"
 
 
-def generate(program: Program, options: Options, model: bytes | None = None) -> ModelLibrary:
-    """The library of ``program``; ``model`` is the file that it was compiled from."""
+def generate(
+    program: Program, options: Options, model: bytes | None = None, original: Graph | None = None
+) -> ModelLibrary:
+    """The library of ``program``.
+
+    ``model`` is the file that it was compiled from, ``original`` the graph before any pass.
+    """
     names = make_names(program, options.interface)
     source = write_operators(program, names, options)
     module = _module(program, names, source, options)
@@ -42,6 +47,7 @@ def generate(program: Program, options: Options, model: bytes | None = None) -> 
         files = llvm.to_objects(files, module, registry)
     files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)
     files[module_path(module.name)] = module.to_json()
+    files.update(shipped_files(original or program.graph, names.module, options.runtime))
     if model is not None:
         files[f"src/{names.module}.tflite"] = model
     return ModelLibrary((module,), dict(sorted(files.items())))
@@ -68,8 +74,8 @@ def _sources(
         metadata = write_c_metadata(program, names, options, source.constants)
         texts[f"{_FOLDER}/src/{names.module}_lib2.c"] = metadata
     files = {path: text.encode() for path, text in texts.items()}
-    kernels = [step.call.kernel for step in program.steps if isinstance(step.call, KernelCall)]
-    for header, data in _headers(kernel.header for kernel in kernels).items():
+    included = (header for text in texts.values() for header in _INCLUDE.findall(text))
+    for header, data in _headers(included).items():
         files[f"{_FOLDER}/include/{header}"] = data
     return files
 

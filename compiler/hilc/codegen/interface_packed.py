@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from hilc.allocate import ALIGNMENT
 from hilc.codegen.calls import (
-    PASS_TENSOR,
+    PACKED_CALL,
     RUNTIME_API,
-    TENSOR_DATA,
     Shapes,
-    dl_data_type,
+    argument_data,
+    pass_tensor,
     unused_packed,
 )
 from hilc.codegen.cwriter import c_quoted, c_wrapped
@@ -21,7 +21,7 @@ from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
 from hilc.plan import Program
 
 HEADER_INCLUDES = ("stdint.h", RUNTIME_API)
-ENTRY_INCLUDES = ("stddef.h", "string.h", "tvm/runtime/crt/error_codes.h")
+ENTRY_INCLUDES = ("stddef.h", PACKED_CALL, "tvm/runtime/crt/error_codes.h")
 
 
 def declarations(
@@ -46,12 +46,10 @@ def entry_point(program: Program, names: Names, options: Options) -> Iterable[st
     given = _given(program, options)
     yield _check(given)
     if options.api == "unpacked":
-        yield TENSOR_DATA
         yield _call_unpacked(arguments, names, options)
     elif len(given) == len(arguments):
         yield _forward(names)
     else:
-        yield PASS_TENSOR
         shapes = Shapes()
         function = _call_packed(arguments, names, options, shapes)
         yield shapes.definitions()
@@ -144,7 +142,7 @@ def _call_unpacked(arguments: tuple[MainArgument, ...], names: Names, options: O
             values.append(_own_pool(argument, names))
             continue
         handle = argument.kind == "device"
-        values.append(f"args[{index}].v_handle" if handle else f"tensor_data(args[{index}])")
+        values.append(f"args[{index}].v_handle" if handle else argument_data(index))
         index += 1
     call = c_wrapped(f"    return {names.main}(", values, ");\n")
     return (
@@ -179,18 +177,13 @@ def _call_packed(
         if start < end
     )
     pools = "".join(
-        c_wrapped(
-            "    pass_tensor(",
-            [
-                f"&values[{position}]",
-                f"&codes[{position}]",
-                f"&tensors[{index}]",
-                _own_pool(arguments[position], names),
-                dl_data_type("uint8"),
-                "1",
-                shapes.name(arguments[position].shape),
-            ],
-            ");\n",
+        pass_tensor(
+            position,
+            _own_pool(arguments[position], names),
+            arguments[position].shape,
+            "uint8",
+            shapes,
+            index,
         )
         for index, position in enumerate(own)
     )

@@ -12,6 +12,7 @@ from hilc.codegen.calls import (
     Operator,
     Shapes,
     allocate_workspace,
+    argument_data,
     declare_arguments,
     guarded_call,
     packed_head,
@@ -181,7 +182,7 @@ class _Main:
         read += ["resource_handle"] if self._operators else []
         unpacked = "".join(
             f"    {_c_type(kind)}const {self._variables[kind, index]} = "
-            + (f"args[{i}].v_handle;\n" if kind == "device" else f"tensor_data(args[{i}]);\n")
+            + (f"args[{i}].v_handle;\n" if kind == "device" else f"{argument_data(i)};\n")
             for i, (kind, index) in enumerate(keys)
             if (kind, index) in used
         )

@@ -16,23 +16,21 @@ import numpy as np
 
 from hilc.codegen.calls import (
     BACKEND_API,
-    PASS_TENSOR,
-    RUNTIME_API,
-    TENSOR_DATA,
+    PACKED_CALL,
     Operator,
     Shapes,
     allocate_workspace,
+    argument_data,
     declare_arguments,
     free_workspace,
     guarded_call,
-    includes,
     packed_head,
     pass_handle,
     pass_tensor,
     workspace_guard,
 )
 from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
-from hilc.codegen.cwriter import c_comment, c_struct_initialiser, c_wrapped
+from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
 from hilc.codegen.main import device_guard, device_hooks, program_devices, write_lookup, write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
@@ -74,13 +72,11 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
             *write_lookup(writer.constants, names, options),
         ]
     )
-    helpers = {"tensor_data(": TENSOR_DATA, "pass_tensor(": PASS_TENSOR}
     parts = [
         c_comment(f'The operators of "{program.graph.name}", and the main that calls them.')
         + _includes(program, body),
         *write_pool(writer.constants, names, writer.external),
         *([shapes.definitions()] if shapes.definitions() else []),
-        *(text for call, text in helpers.items() if call in body),
         *(_shared_body(kernel) for kernel in writer.shared.values()),
         body,
     ]
@@ -89,12 +85,10 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
 
 def _includes(program: Program, body: str) -> str:
     calls = [step.call for step in program.steps]
-    groups = (
-        ["stddef.h", "stdint.h", *(["string.h"] if "pass_tensor(" in body else [])],
-        sorted({call.kernel.header for call in calls if isinstance(call, KernelCall)}),
-        [BACKEND_API] * ("TVMBackend" in body) + [RUNTIME_API] * ("TVMValue" in body),
-    )
-    return "\n".join(includes(group) for group in groups if group)
+    kernels = {call.kernel.header for call in calls if isinstance(call, KernelCall)}
+    packed = [PACKED_CALL] if "TVMValue" in body else []
+    backend = [BACKEND_API] if "TVMBackend" in body else []
+    return c_includes("stddef.h", "stdint.h", *sorted([*kernels, *packed]), *backend)
 
 
 def _shared_kernels(program: Program, optimize: str) -> dict[str, Kernel]:
@@ -222,9 +216,9 @@ class _Writer:
         used = ["args", *(name for name in ("type_codes", "resource_handle") if name in body)]
         unpacked = "".join(
             {
-                "constants": pool % f"tensor_data(args[{position}])",
+                "constants": pool % argument_data(position),
                 "device": f"    void *const device = args[{position}].v_handle;\n",
-            }.get(name, f"    void *const {name} = tensor_data(args[{position}]);\n")
+            }.get(name, f"    void *const {name} = {argument_data(position)};\n")
             for position, name in enumerate(names)
             if name == "constants" or re.search(rf"\b{name}\b", body)
         )
