@@ -81,7 +81,7 @@ def compile(
     else:
         graph = load_model(model, name)
         source = model if isinstance(model, bytes) else Path(model).read_bytes()
-    graph = run_passes(graph)
+    original, graph = graph, run_passes(graph)
     if externals:
         graph = partition(graph, externals, core, api, graph.name)
     program = make_program(
@@ -91,4 +91,4 @@ def compile(
         memory=tuple(memory) or (PoolSpec(),),
         scratch_in_pool=pools != "calls",
     )
-    return generate(program, options, source)
+    return generate(program, options, source, original)

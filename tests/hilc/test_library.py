@@ -21,6 +21,7 @@ from random_graphs import GraphBuilder
 import hilc
 from hilc.errors import InputError
 from hilc.library import ModelLibrary, Module
+from hilc.params import load_params
 
 
 @functools.cache
@@ -55,11 +56,38 @@ def test_the_archive_is_laid_out_as_tvms(tmp_path: Path) -> None:
         "./codegen/host/src/kws_lib1.c",
         "./codegen/host/include/tvmgen_kws.h",
         "./codegen/host/include/hil/quant.h",
+        "./parameters/kws.params",
+        "./runtime/CMakeLists.txt",
+        "./runtime/include/dlpack/dlpack.h",
+        "./runtime/include/tvm/runtime/c_runtime_api.h",
+        "./runtime/src/stack_allocator.c",
+        "./templates/crt_config.h.template",
+        "./templates/platform.c.template",
     } <= {member.name for member in members}
     for member in members:
         assert member.name.startswith("./")
         assert (member.uid, member.gid, member.uname, member.gname) == (0, 0, "root", "root")
         assert (member.mode, member.mtime) == (0o644, 315532800)
+
+
+def test_the_parameters_are_the_models_constants() -> None:
+    b = GraphBuilder()
+    y = b.conv(b.input(1, 4, 4, 2), 4)
+    graph = b.graph(b.relu(y), name="net")
+    constants = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
+    assert constants
+    files = hilc.compile(graph).files
+    parameters = load_params(files["parameters/net.params"], "net.params")
+    assert sorted(parameters) == sorted(constants)
+    for name, data in constants.items():
+        assert parameters[name].dtype == data.dtype
+        np.testing.assert_array_equal(parameters[name], data)
+
+
+def test_the_cpp_run_time_is_not_shipped() -> None:
+    files = _library("net", api="packed", interface="packed", runtime="cpp").files
+    assert not [path for path in files if path.startswith(("runtime/", "templates/"))]
+    assert b"external_dependencies" not in files["metadata.json"]
 
 
 def test_metadata_is_laid_out_as_tvms() -> None:
@@ -69,8 +97,17 @@ def test_metadata_is_laid_out_as_tvms() -> None:
     assert metadata["version"] == 7
     entry = metadata["modules"]["kws"]
     assert sorted(entry) == [
-        "executors", "export_datetime", "memory", "model_name", "style", "target",
+        "executors", "export_datetime", "external_dependencies", "memory", "model_name", "style",
+        "target",
     ]  # fmt: skip
+    assert entry["external_dependencies"] == [
+        {
+            "short_name": "tvm_standalone_crt",
+            "url": "./runtime",
+            "url_type": "mlf_path",
+            "version_spec": "0.19.0",
+        }
+    ]
     assert entry["model_name"] == "kws"
     assert entry["executors"] == ["aot"]
     assert entry["style"] == "full-model"
@@ -178,10 +215,10 @@ def test_a_function_that_two_modules_define_is_refused_by_name() -> None:
 
 def _global_functions(path: Path, archive: str, pattern: str) -> list[str]:
     """The C files of the archive that define a function, strong ones only."""
-    text = {name: data.decode() for name, data in ModelLibrary.load(path / archive).files.items()}
     found = []
-    for name, source in text.items():
-        if name.endswith(".c") and (match := re.search(pattern, source)):
+    for name, data in ModelLibrary.load(path / archive).files.items():
+        source = data.decode() if name.endswith(".c") else ""
+        if match := re.search(pattern, source):
             weak = source[: match.start()].rstrip().endswith("__attribute__((weak))")
             found += [] if weak else [name]
     return found

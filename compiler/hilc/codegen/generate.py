@@ -22,6 +22,7 @@ from hilc.codegen.operators import Source, display_name, write_operators
 from hilc.codegen.options import Options
 from hilc.codegen.shipped import shipped_files
 from hilc.external import ExternalCall
+from hilc.ir import Graph
 from hilc.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
 from hilc.plan import Program, Step
 from hilc.resources import data_dir

@@ -18,6 +18,8 @@ from hilc.plan import Program
 
 # DLPack's kDLCPU: TVM lists memory by device.
 _CPU_DEVICE = 1
+# The last TVM that had the interfaces that our C run time implements.
+_RUNTIME_VERSION = "0.19.0"
 
 
 def write_metadata(
@@ -25,15 +27,9 @@ def write_metadata(
     names: Names,
     source: Source,
     io_bytes: int,
-    options: Options | None = None,
-    runtime_version: str = "",
+    options: Options,
 ) -> bytes:
-    """The file for a library of one module.
-
-    ``runtime_version`` is that of the C run time in the archive's ``runtime`` folder, empty where
-    it has none.
-    """
-    options = options or Options()
+    """The file for a library of one module."""
     tensors = program.graph.tensors
     main = {
         "device": _CPU_DEVICE,
@@ -61,13 +57,13 @@ def write_metadata(
         "executors": ["aot"],
         "style": "full-model",
     }
-    if runtime_version and options.runtime == "crt":
+    if options.runtime == "crt":
         module["external_dependencies"] = [
             {
                 "short_name": "tvm_standalone_crt",
                 "url": "./runtime",
                 "url_type": "mlf_path",
-                "version_spec": runtime_version,
+                "version_spec": _RUNTIME_VERSION,
             }
         ]
     return json_bytes({"version": FORMAT_VERSION, "modules": {names.module: module}})

@@ -1,0 +1,26 @@
+"""What an archive holds beside the model's own code: its parameters, the C run time, templates."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hilc.crt import crt_files, template_files
+from hilc.ir import Graph
+from hilc.params import save_params
+
+
+def shipped_files(graph: Graph, module: str, runtime: str) -> dict[str, bytes]:
+    """The files by path.
+
+    The parameters are the constants of ``graph`` by their names, as the model has them: the code
+    holds them folded and packed. With TVM's C++ run time there is no C run time to ship.
+    """
+    constants = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+    files = {f"parameters/{module}.params": save_params(constants)}
+    return files | _runtime_files() if runtime == "crt" else files
+
+
+@cache
+def _runtime_files() -> dict[str, bytes]:
+    files = {f"runtime/{path}": data for path, data in crt_files().items()}
+    return files | {f"templates/{path}": data for path, data in template_files().items()}
