@@ -16,6 +16,7 @@ code   meaning
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import json
 import os
@@ -27,6 +28,8 @@ from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import Any, NoReturn
 
+from hil.commands.tvmc_flags import explain_flag
+from hil.commands.tvmc_parser import add_tvmc
 from hil.console import Console
 from hilc.errors import HilError, InputError
 
@@ -92,12 +95,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     try:
-        args = build_parser().parse_args(words)
+        args, unknown = build_parser().parse_known_args(words)
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
+    if unknown:
+        raise _unknown_arguments(args.parser, unknown)
     module_name, function_name = args.handler
     handler: Handler = getattr(importlib.import_module(module_name), function_name)
     return handler(args, Console(args.json))
+
+
+def _unknown_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> HilError:
+    """The error for words that the command does not know: it names those that are near."""
+    flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+    if flags and (error := explain_flag(flags[0])):
+        return error
+    known = list(parser._option_string_actions)
+    near = [flag for word in flags for flag in difflib.get_close_matches(word, known, 3, 0.6)]
+    did_you_mean = f"did you mean {' or '.join(dict.fromkeys(near))}? " if near else ""
+    return UsageError(
+        f"unrecognized arguments: {' '.join(words)}", f"{did_you_mean}see `{parser.prog} --help`"
+    )
 
 
 def _report(error: HilError, as_json: bool) -> int:
@@ -142,7 +160,7 @@ def build_parser() -> argparse.ArgumentParser:
     def command(name: str, module: str, summary: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
-        sub.set_defaults(handler=(f"hil.commands.{module}", f"{name}_command"))
+        sub.set_defaults(handler=(f"hil.commands.{module}", f"{name}_command"), parser=sub)
         return sub
 
     compile_ = command(
@@ -188,6 +206,11 @@ def build_parser() -> argparse.ArgumentParser:
         "--reference", metavar="NAME", help="tflm, litert or hilc (default: tflm if installed)"
     )
     verify.add_argument(
+        "--source",
+        metavar="MODEL",
+        help="the model file that the library was compiled from, where it does not have it",
+    )
+    verify.add_argument(
         "--per-layer", action="store_true", help="compare every layer's outputs, too"
     )
 
@@ -213,6 +236,7 @@ def build_parser() -> argparse.ArgumentParser:
     monitor.add_argument(
         "--seconds", type=_positive_float, metavar="S", help="stop after S seconds"
     )
+    add_tvmc(commands, _Parser)
     return parser
 
 
@@ -241,6 +265,12 @@ def _add_board(
             metavar="URL",
             help="use the firmware that runs at this serial port or pyserial URL",
         )
+    parser.add_argument(
+        "--workspace",
+        choices=("own", "shared"),
+        default="own",
+        help="of several models: each its own (default), or all the same bytes",
+    )
     _add_cpu(parser, "compile for this core instead of the board's")
     _add_compile_options(parser)
 
@@ -255,9 +285,24 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         ("--codegen", ("c", "llvm"), "form of the code (default: c)"),
         ("--api", ("unpacked", "packed"), "arguments of the operators (default: unpacked)"),
         ("--interface", ("c", "packed"), "entry points (default: c)"),
+        ("--runtime", ("crt", "cpp"), "run time of TVM that the code is for (default: crt)"),
+        ("--pools", ("internal", "external", "calls"), "where a run gets its memory from"),
+        ("--constants", ("internal", "external"), "in the code (default), or the caller's"),
         ("--optimize", ("balanced", "speed", "size", "ram"), "goal (default: balanced)"),
     ):
         parser.add_argument(option, choices=choices, help=what)
+    parser.add_argument(
+        "--memory",
+        metavar="REGION[:BYTES],...",
+        help="RAM regions of the board to plan pools in, the preferred first, with limits",
+    )
+    parser.add_argument(
+        "--external",
+        action="append",
+        default=[],
+        metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
+        help="hand parts of the model to this code generator; may be repeated",
+    )
 
 
 def _add_seed(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ import hilc
 from hil.board import Board
 from hil.fit import region_pools, workspace_regions
 from hilc.errors import InputError
+from hilc.external import load_generator
 from hilc.library import ModelLibrary
 from hilc.plan import PoolSpec
 
@@ -34,6 +35,8 @@ class CompileOptions:
     #: The workspace pools to plan; without any one pool, or, on ``board``, one in each of several
     #: RAM regions where none of them alone has room.
     memory: tuple[PoolSpec, ...] = ()
+    #: Code generators of the user, in :func:`hilc.external.load_generator`'s words.
+    external: tuple[str, ...] = ()
     #: A firmware of ours gives the models their pools, with inputs and outputs in them; a library
     #: for another firmware brings its own.
     for_firmware: bool = True
@@ -61,6 +64,8 @@ class CompileOptions:
             and self.interface in (None, "c")
         )
         arguments = {"pools": pools, "io_in_pool": io_in_pool, **self.chosen}
+        if self.external:
+            arguments["externals"] = tuple(load_generator(spec) for spec in self.external)
         return arguments | ({"memory": self.memory} if self.memory else {})
 
 
@@ -93,8 +98,9 @@ def load_library(source: ModelSource, options: CompileOptions) -> ModelLibrary:
     """The library of a source: read when it is an archive, compiled otherwise."""
     if not source.is_archive:
         return _compile(source, options)
-    if options.chosen:
-        option = next(iter(options.chosen))
+    changing = [*options.chosen, *(n for n in ("memory", "external") if getattr(options, n))]
+    if changing:
+        option = changing[0]
         raise InputError(
             f"{source.path} is compiled already, so --{option} cannot change it",
             "give the model file that it was compiled from",
@@ -119,7 +125,7 @@ def _compile(source: ModelSource, options: CompileOptions) -> ModelLibrary:
 
     library = compiled()
     board = options.board
-    if board is None or options.memory or options.compiled["pools"] == "calls":
+    if board is None or options.memory or options.pools == "calls":
         return library
     if workspace_regions(library.modules, board) or len(board.regions("ram")) == 1:
         return library

@@ -20,8 +20,8 @@ from hilc.library import Module, merge
 def compile_command(args: argparse.Namespace, console: Console) -> int:
     """Models to one Model Library Format file or folder."""
     start = time.monotonic()
-    cpu = load_board(args.board).cpu.name if args.board else "host"
-    options = compile_options(args, cpu, for_firmware=False)
+    board = load_board(args.board) if args.board else None
+    options = compile_options(args, board, for_firmware=False)
     library = merge(load_libraries(args.models, options, args.name))
     library.save(args.output)
     seconds = round(time.monotonic() - start, 3)
@@ -48,7 +48,14 @@ def _module_json(module: Module) -> dict[str, Any]:
     return {
         "model": module.name,
         "cpu": module.cpu,
+        "codegen": module.codegen,
+        "api": module.api,
+        "interface": module.interface,
         "workspace_bytes": module.workspace_bytes,
+        "pools": [
+            {"name": pool.name, "bytes": pool.nbytes, "region": pool.region}
+            for pool in module.workspace_pools
+        ],
         "io_bytes": module.io_bytes,
         "constants_bytes": module.constants_bytes,
         "layers": len(module.layers),
@@ -61,7 +68,8 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     start = time.monotonic()
     board = load_board(args.board)
     libraries = compiled_for(args, board)
-    firmware = build(libraries, board, Path(args.output) if args.output else None)
+    output = Path(args.output) if args.output else None
+    firmware = build(libraries, board, output, workspace=args.workspace)
     sizes = firmware.sizes
     data = {
         "board": board.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,25 +11,67 @@ import hil
 from hil.board import Board
 from hil.console import Console
 from hil.device import Device
+from hil.errors import InputError
 from hil.sources import CompileOptions, load_libraries
 from hilc.library import ModelLibrary
+from hilc.plan import PoolSpec
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 
 
-def compile_options(args: argparse.Namespace, cpu: str, for_firmware: bool) -> CompileOptions:
-    """The compiler's options of a command line; ``--cpu`` wins over ``cpu``."""
+def compile_options(
+    args: argparse.Namespace, board: Board | None, for_firmware: bool
+) -> CompileOptions:
+    """The compiler's options of a command line; ``--cpu`` wins over the board's core."""
     return CompileOptions(
-        cpu=args.cpu or cpu,
+        cpu=args.cpu or (board.cpu.name if board else "host"),
         codegen=args.codegen,
         api=args.api,
         interface=args.interface,
         optimize=args.optimize,
+        runtime=args.runtime,
+        pools=args.pools,
+        constants=args.constants,
+        memory=parse_memory(args.memory, board) if args.memory else (),
+        external=tuple(args.external),
         for_firmware=for_firmware,
+        board=board if for_firmware and board and not board.is_host else None,
+        workspace=args.workspace if for_firmware else "own",
     )
+
+
+def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
+    """The pools of ``--memory REGION[:BYTES],...``: one a region, which gives it its name."""
+    pools: list[PoolSpec] = []
+    for entry in text.split(","):
+        name, separator, size = entry.strip().partition(":")
+        if board is not None:
+            regions = [region.name for region in board.regions("ram")]
+            if name not in regions:
+                raise InputError(
+                    f"{board.name} has no RAM region {name!r}",
+                    f"its RAM regions are {', '.join(regions)}" if regions else "drop --memory",
+                )
+        elif not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise InputError(
+                f"--memory {text!r} names the region {name!r}", "write REGION or REGION:BYTES"
+            )
+        if name in [pool.name for pool in pools]:
+            raise InputError(f"--memory names the region {name!r} twice", "name it once")
+        match = re.fullmatch(r"(\d+)([KM]?)", size)
+        if separator and match is None:
+            raise InputError(
+                f"--memory gives {name!r} {size!r}, which is no number of bytes",
+                "write 65536, 64K or 1M",
+            )
+        limit = int(match[1]) * _UNITS[match[2]] if match else None
+        pools.append(PoolSpec(name, limit, name))
+    return tuple(pools)
 
 
 def compiled_for(args: argparse.Namespace, board: Board) -> list[ModelLibrary]:
     """The models that the arguments name, compiled for the board's core."""
-    options = compile_options(args, board.cpu.name, for_firmware=True)
+    options = compile_options(args, board, for_firmware=True)
     return load_libraries(args.models, options, args.name)
 
 
@@ -37,6 +80,8 @@ def opened(
     args: argparse.Namespace, board: Board, libraries: list[ModelLibrary], console: Console
 ) -> Iterator[Device]:
     """The device that the arguments name, with its log on stderr."""
-    with hil.open(board, *libraries, runner=args.runner, port=args.port) as device:
+    with hil.open(
+        board, *libraries, runner=args.runner, port=args.port, workspace=args.workspace
+    ) as device:
         device.log = lambda text: console.log(f"{board.name}: {text}")
         yield device

@@ -20,6 +20,7 @@ from hilc.codegen.registry import registry_names_blob
 from hilc.cpu import Cpu, get_cpu
 from hilc.errors import HilError
 from hilc.library import Module
+from hilc.resources import data_dir
 
 #: The first release whose LLVM modules are read with opaque pointers, there behind a switch.
 OLDEST_CLANG = 14
@@ -75,7 +76,9 @@ def to_objects(
     cpu = get_cpu(module.cpu)
     clang, version = find_clang()
     flags = _target_flags(cpu)
-    headers = _libc_flags(cpu)
+    # TVM's run-time interfaces are not part of a library; whoever links it has them.
+    runtime = data_dir("runtime") / "include"
+    headers = (f"-I{_INCLUDE}", f"-isystem{runtime}", *_libc_flags(cpu))
     pattern = re.compile(rf"{_SOURCES}/({re.escape(module.name)}_lib(\d+))\.c")
     taken = re.compile(rf"{_OBJECTS}/{re.escape(module.name)}_lib(\d+)\.o")
     result = dict(files)
@@ -90,7 +93,7 @@ def to_objects(
             stem = f"{_OBJECTS}/{found[1]}"
             # clang writes the stack usage beside the object.
             (folder / _OBJECTS).mkdir(parents=True, exist_ok=True)
-            command = [clang, *flags, *_CODE_FLAGS, *_C_FLAGS, *headers, f"-I{_INCLUDE}"]
+            command = [clang, *flags, *_CODE_FLAGS, *_C_FLAGS, *headers]
             _call([*command, "-c", path, "-o", f"{stem}.o"], folder, path)
             del result[path]
             _strip(folder / f"{stem}.o", cpu)

@@ -1,0 +1,492 @@
+"""``hil tvmc``: tvmc's commands on this project's compiler, firmware and boards."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import hil
+import hilc
+from hil.build import Firmware, build, changed_files, create_project
+from hil.commands.tvmc_flags import Compilation, nearest, parse_shapes, translate
+from hil.commands.tvmc_parser import DEVICES, FILL_MODES
+from hil.commands.tvmc_project import (
+    ARCHIVE,
+    Project,
+    check_platform,
+    find_board,
+    load_project,
+    parse_options,
+)
+from hil.console import Console, json_number, writing
+from hil.device import Device
+from hil.errors import HilError
+from hil.samples import load_arrays, random_sample, save_arrays, split_samples
+from hilc import host
+from hilc.errors import InputError
+from hilc.external import load_generator
+from hilc.ir import Array
+from hilc.library import ModelLibrary, Module, TensorInfo
+
+
+class NoBuildError(HilError):
+    """A project was not built yet."""
+
+    exit_code = 3
+
+
+# -- compile -----------------------------------------------------------------------------------
+
+
+def compile_command(args: argparse.Namespace, console: Console) -> int:
+    """``tvmc compile``."""
+    compilation = translate(args)
+    notes = [*compilation.notes]
+    if not Path(args.FILE).is_file():
+        raise InputError(
+            f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.",
+            "give the path of a .tflite file",
+        )
+    externals = tuple(load_generator(spec) for spec in args.external)
+    if compilation.wants_cmsis_nn and not externals:
+        notes.append(
+            "target cmsis-nn changes nothing without --external: this compiler's own kernels "
+            "compute the same bytes"
+        )
+    if args.output_format == "so" and compilation.options["cpu"] != "host":
+        raise InputError(
+            f"a shared library is for this machine, and the target is {compilation.options['cpu']}",
+            "use --output-format mlf",
+        )
+    if args.output_format == "tar":
+        raise InputError(
+            "--output-format tar is not offered: it is what TVM's C++ RPC server links",
+            "use mlf, which holds sources, or objects with --target llvm",
+        )
+    dumps = _dump_formats(args.dump_code, compilation)
+    library = hilc.compile(args.FILE, **compilation.options, externals=externals)
+    (module,) = library.modules
+    if module.name != args.module_name:
+        notes.append(f"the module's name in C and in the archive is {module.name!r}")
+    _check_shapes(args.input_shapes, module)
+    for note in notes:
+        console.log(f"note: {note}")
+    output = Path(args.output)
+    with writing(output):
+        if args.output_format == "mlf":
+            _save_archive(library, output)
+        else:
+            _save_shared_object(library, output)
+    for suffix in dumps:
+        dump = output.with_name(f"{output.name}.{suffix}")
+        with writing(dump):
+            dump.write_text(_sources(library), encoding="utf-8")
+    data = {
+        "model": module.name,
+        "output": str(output),
+        "output_format": args.output_format,
+        "cpu": module.cpu,
+        "codegen": module.codegen,
+        "api": module.api,
+        "interface": module.interface,
+        "runtime": compilation.options["runtime"],
+        "pools": module.pools,
+        "workspace_bytes": module.workspace_bytes,
+        "constants_bytes": module.constants_bytes,
+        "io_bytes": module.io_bytes,
+        "notes": notes,
+    }
+    console.result(
+        data,
+        f"{output}: {module.name} for {module.cpu}, {module.api} API, {module.interface} "
+        f"interface, workspace {module.workspace_bytes:,}, constants {module.constants_bytes:,}",
+    )
+    return 0
+
+
+def _dump_formats(text: str, compilation: Compilation) -> list[str]:
+    formats = [word.strip() for word in text.split(",") if word.strip()]
+    for word in formats:
+        if word != "c":
+            raise InputError(
+                f"--dump-code {word} is not offered: there is no Relay, TIR or assembly",
+                "choose c",
+            )
+    if formats and compilation.options["codegen"] != "c":
+        raise InputError("--dump-code c needs C, and the target is llvm", "use --target c")
+    return formats
+
+
+def _check_shapes(text: str | None, module: Module) -> None:
+    """The shapes of the command line must be the model's: nothing is reshaped."""
+    if text is None:
+        return
+    own = {tensor.name: tensor.shape for tensor in module.inputs}
+    for name, shape in parse_shapes(text).items():
+        if name not in own:
+            raise InputError(
+                f"--input-shapes names {name!r}, which is no input{nearest(name, own)}",
+                f"the inputs are {', '.join(own)}",
+            )
+        if own[name] != shape:
+            raise InputError(
+                f"--input-shapes gives {name} as {list(shape)} and the model has {list(own[name])}",
+                "convert the model with that shape; shapes are fixed in it",
+            )
+
+
+def _save_archive(library: ModelLibrary, output: Path) -> None:
+    """An archive, whatever the name's suffix is: tvmc goes by the format alone."""
+    if output.suffix == ".tar":
+        library.save(output)
+        return
+    with tempfile.TemporaryDirectory(prefix="hil-tvmc-") as folder:
+        archive = library.save(Path(folder) / ARCHIVE)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(archive, output)
+
+
+def _save_shared_object(library: ModelLibrary, output: Path) -> None:
+    """A shared object, whatever the name's suffix is."""
+    with tempfile.TemporaryDirectory(prefix="hil-tvmc-") as folder:
+        made = host.export_library(library, Path(folder) / "module.so")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made, output)
+
+
+def _sources(library: ModelLibrary) -> str:
+    """The C of a library in one text, each file under its name."""
+    return "\n".join(
+        f"/* {path} */\n{library.files[path].decode('utf-8', 'replace')}"
+        for path in sorted(library.files)
+        if path.startswith("codegen/host/src/")
+    )
+
+
+# -- micro -------------------------------------------------------------------------------------
+
+
+def create_command(args: argparse.Namespace, console: Console) -> int:
+    """``tvmc micro create``: this project's firmware, around the archive's models."""
+    check_platform(args.platform, args.template_dir)
+    options = parse_options(args.project_option)
+    _log_notes(options.notes, console)
+    if options.board is None:
+        raise InputError(
+            "Option 'board' is required but was not specified.",
+            "add --project-option board=B, a board of `hil boards` or a file",
+        )
+    board = find_board(options.board)
+    folder = Path(args.project_dir)
+    if not Path(args.MLF).exists():
+        raise InputError(f"MLF file {args.MLF} does not exist!", "make it with hil tvmc compile")
+    library = ModelLibrary.load(args.MLF)
+    if folder.exists():
+        if not args.force:
+            raise InputError(
+                "The specified project dir already exists. "
+                "To force overwriting it use '-f' or '--force'.",
+                f"it is {folder}",
+            )
+        # Nothing but a project is removed, whatever the folder's name is.
+        load_project(folder)
+        shutil.rmtree(folder)
+    project = Project(folder, args.platform, board)
+    with writing(folder):
+        create_project([library], board, folder)
+        library.save(folder / ARCHIVE)
+        project.save()
+    console.log("note: the project is this project's own firmware, on every platform")
+    models = ", ".join(module.name for module in library.modules)
+    console.result(
+        {"project": str(folder), "board": board.name, "models": [m.name for m in library.modules]},
+        f"{folder}: {models} on {board.name}",
+    )
+    return 0
+
+
+def build_command(args: argparse.Namespace, console: Console) -> int:
+    """``tvmc micro build``."""
+    check_platform(args.platform, args.template_dir)
+    options = parse_options(args.project_option)
+    _log_notes(options.notes, console)
+    project = load_project(args.project_dir)
+    library = project.library()
+    changed = changed_files([library], project.board, project.folder)
+    if changed and not args.force:
+        raise InputError(
+            f"{project.folder} was changed since it was created ({', '.join(changed[:3])}), and "
+            "a build would undo that",
+            "build it with `cmake --preset firmware && cmake --build --preset firmware` there, or "
+            "undo the changes with --force",
+        )
+    firmware = build([library], project.board, project.folder)
+    sizes = firmware.sizes
+    console.result(
+        {
+            "project": str(project.folder),
+            "board": project.board.name,
+            "elf": str(firmware.elf),
+            "flash_bytes": sizes.flash_bytes,
+            "ram_bytes": sizes.ram_bytes,
+        },
+        f"{firmware.elf}: flash {sizes.flash_bytes:,}, RAM {sizes.ram_bytes:,}",
+    )
+    return 0
+
+
+def flash_command(args: argparse.Namespace, console: Console) -> int:
+    """``tvmc micro flash``: nothing is left to do, an emulator loads the image as it starts."""
+    check_platform(args.platform, args.template_dir)
+    options = parse_options(args.project_option)
+    _log_notes(options.notes, console)
+    project = load_project(args.project_dir)
+    _built(project)
+    text = (
+        f"{project.board.name} is started by {project.board.default_runner}, which loads "
+        f"{project.elf} itself: nothing to program; hil tvmc run --device micro starts it"
+    )
+    console.result(
+        {"project": str(project.folder), "board": project.board.name, "programmed": False}, text
+    )
+    return 0
+
+
+def _built(project: Project) -> Firmware:
+    """The firmware of a project that was built and not changed since."""
+    if not project.elf.is_file():
+        raise NoBuildError(
+            f"Could not find a build in {project.folder}",
+            f"run hil tvmc micro build {project.folder} {project.platform}",
+        )
+    library = project.library()
+    changed = changed_files([library], project.board, project.folder)
+    if changed:
+        raise NoBuildError(
+            f"{project.folder} was changed since it was built: {', '.join(changed[:3])}",
+            "run hil tvmc micro build --force, which undoes the changes",
+        )
+    # Everything is there already, so this builds nothing.
+    return build([library], project.board, project.folder)
+
+
+def _log_notes(notes: Sequence[str], console: Console) -> None:
+    for note in notes:
+        console.log(f"note: {note}")
+
+
+# -- run ---------------------------------------------------------------------------------------
+
+
+class _Runnable(Protocol):
+    """A model here or on a board."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]: ...
+    def set_input(self, name: str | int, array: Array, /) -> None: ...
+    def get_output(self, name: str | int, /) -> Array: ...
+
+
+def run_command(args: argparse.Namespace, console: Console) -> int:
+    """``tvmc run``."""
+    repeat, number = _count(args.repeat, "--repeat"), _count(args.number, "--number")
+    top = _count(args.print_top, "--print-top") if args.print_top is not None else 0
+    _check_run_flags(args)
+    with _opened(args, console) as (model, measured):
+        inputs = _inputs(args, model.inputs)
+
+        def once(runs: int) -> float:
+            """The seconds that each of ``runs`` runs took."""
+            start = time.perf_counter()
+            # Each measurement starts from the same inputs: a run may destroy them.
+            for name, array in inputs.items():
+                model.set_input(name, array)
+            seconds = measured(runs)
+            if args.end_to_end:
+                for index in range(len(model.outputs)):
+                    model.get_output(index)
+                seconds = (time.perf_counter() - start) / runs
+            return seconds
+
+        times = [once(number) for _ in range(repeat)] if args.print_time else []
+        once(1)
+        outputs = {
+            f"output_{index}": model.get_output(index) for index in range(len(model.outputs))
+        }
+    if args.outputs:
+        with writing(args.outputs):
+            save_arrays(args.outputs, outputs)
+    largest = _largest(outputs["output_0"], top) if top else None
+    data: dict[str, Any] = {
+        "outputs": [
+            {
+                "name": name,
+                "shape": list(array.shape),
+                "dtype": array.dtype.name,
+                "values": [json_number(value) for value in array.ravel().tolist()],
+            }
+            for name, array in outputs.items()
+        ],
+        "times_s": times,
+    }
+    if largest is not None:
+        data["top"] = [{"position": int(i), "value": json_number(v.item())} for i, v in largest]
+    console.result(data, "\n".join(_run_lines(outputs, times, largest)))
+    return 0
+
+
+def _count(text: str, flag: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"{flag} {text} is not a whole number above 0")
+    return int(text)
+
+
+def _check_run_flags(args: argparse.Namespace) -> None:
+    if args.device not in DEVICES:
+        raise InputError(
+            f"the device {args.device!r} is not offered{nearest(args.device, DEVICES)}",
+            f"choose {' or '.join(DEVICES)}",
+        )
+    if args.fill_mode not in FILL_MODES:
+        raise InputError(
+            f"--fill-mode {args.fill_mode} does not exist{nearest(args.fill_mode, FILL_MODES)}",
+            f"choose one of {', '.join(FILL_MODES)}",
+        )
+    if args.profile:
+        raise InputError("--profile is not offered here", "use hil bench --per-layer")
+    if args.rpc_key or args.rpc_tracker:
+        raise InputError(
+            "--rpc-key and --rpc-tracker are not offered: there is no tracker",
+            "give a board's port with --project-option port=URL",
+        )
+
+
+@contextmanager
+def _opened(
+    args: argparse.Namespace, console: Console
+) -> Iterator[tuple[_Runnable, Callable[[int], float]]]:
+    """The model, and a function that runs it N times and says how long each took."""
+    options = parse_options(args.project_option)
+    _log_notes(options.notes, console)
+    if args.device == "cpu":
+        if args.project_option:
+            raise InputError(
+                "--project-option is for boards, and the device is cpu", "add --device micro"
+            )
+        with host.load_module(args.PATH)[host.DEFAULT](host.cpu()) as executor:
+
+            def run_here(runs: int) -> float:
+                start = time.perf_counter()
+                for _ in range(runs):
+                    executor.run()
+                return (time.perf_counter() - start) / runs
+
+            yield executor, run_here
+        return
+    firmware = _firmware(args.PATH, options.board)
+    with hil.open(firmware.board, *firmware.libraries, port=options.port) as device:
+        device.log = lambda text: console.log(f"{firmware.board.name}: {text}")
+        model = device[_only_model(firmware)]
+
+        def run_there(runs: int) -> float:
+            return _seconds(device, model.run(runs).ticks) / runs
+
+        yield model, run_there
+
+
+def _firmware(path: str, board: str | None) -> Firmware:
+    """The firmware of a built project, or one made of an archive for ``board``."""
+    if Path(path).is_dir():
+        project = load_project(path)
+        if board is not None and find_board(board).name != project.board.name:
+            raise InputError(
+                f"the project is for {project.board.name}, not {board}", "create another project"
+            )
+        return _built(project)
+    if not Path(path).exists():
+        raise InputError(f"{path} does not exist", "give a project folder")
+    if board is None:
+        raise InputError(
+            f"{path} is an archive, which runs on no board yet",
+            "create a project, or add --project-option board=B",
+        )
+    return build([ModelLibrary.load(path)], find_board(board))
+
+
+def _only_model(firmware: Firmware) -> str:
+    names = [module.name for library in firmware.libraries for module in library.modules]
+    if len(names) != 1:
+        raise InputError(
+            f"the firmware has the models {', '.join(names)}, and tvmc runs one",
+            "use hil run, which runs all of them",
+        )
+    return names[0]
+
+
+def _seconds(device: Device, ticks: int) -> float:
+    return ticks / device.hello.ticks_hz
+
+
+def _inputs(args: argparse.Namespace, tensors: Sequence[TensorInfo]) -> dict[str, Array]:
+    """The inputs of the file, and for the others what the fill mode says."""
+    given = load_arrays(Path(args.inputs)) if args.inputs else {}
+    known = {tensor.name: tensor for tensor in tensors}
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"the input tensor {name!r} of {args.inputs} is not in the model"
+                f"{nearest(name, known)}",
+                f"the inputs are {', '.join(known)}",
+            )
+    random = random_sample(tensors, 0, 0)
+    inputs: dict[str, Array] = {}
+    for name, tensor in known.items():
+        if name in given:
+            samples = split_samples(given[name], tensor, f"{args.inputs}: array {name!r}")
+            if len(samples) != 1:
+                raise InputError(
+                    f"{args.inputs} holds {len(samples)} samples for {name!r}, and one runs",
+                    "use hil verify --inputs for several",
+                )
+            inputs[name] = samples[0]
+        elif args.fill_mode == "random":
+            inputs[name] = random[name]
+        else:
+            value = 0 if args.fill_mode == "zeros" else 1
+            inputs[name] = np.full(tensor.shape, value, np.dtype(tensor.dtype))
+    return inputs
+
+
+def _largest(array: Array, count: int) -> list[tuple[int, Any]]:
+    """Position and value of the largest elements, the largest first; a tie keeps their order."""
+    flat = array.ravel()
+    order = np.argsort(-flat.astype(np.float64), kind="stable")[:count]
+    return [(int(index), flat[index]) for index in order]
+
+
+def _run_lines(
+    outputs: Mapping[str, Array], times: Sequence[float], largest: list[tuple[int, Any]] | None
+) -> Iterator[str]:
+    if times:
+        milliseconds = np.asarray(times) * 1000
+        names = ("mean", "median", "max", "min", "std")
+        yield "Execution time summary:"
+        yield " ".join(f"{f'{name} (ms)':^12}" for name in names)
+        yield " ".join(f"{getattr(np, name)(milliseconds):^12.4f}" for name in names)
+        yield ""
+    if largest is not None:
+        # Two rows, as tvmc prints them.
+        yield str(np.array([[i for i, _ in largest], [v.item() for _, v in largest]]))
+    if not times and largest is None:
+        for name, array in outputs.items():
+            yield f"{name}: {array.dtype}{list(array.shape)}"

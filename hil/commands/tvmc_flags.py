@@ -1,0 +1,655 @@
+"""tvmc's flags for microcontrollers, and what each of them means to this compiler.
+
+A flag has its meaning here, or is accepted with a note because it cannot change the result, or is
+refused with the candidates. Nothing is ignored silently.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hilc.allocate import ALIGNMENT
+from hilc.cpu import Cpu, cpu_names, get_cpu
+from hilc.errors import InputError
+from hilc.plan import PoolSpec
+
+# -- executors and run times -------------------------------------------------------------------
+
+#: TVM's names of the types of options, which are in its messages.
+_BOOL, _INT, _STRING = "runtime.BoxBool", "runtime.BoxInt", "runtime.String"
+_TRUTH = {"0": False, "1": True, "false": False, "true": True}
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The executors or the run times, each with the types of its options."""
+
+    #: As it stands in messages, ``Executor``.
+    title: str
+    options: Mapping[str, Mapping[str, str]]
+
+    @property
+    def flag(self) -> str:
+        return self.title.lower()
+
+    def check_name(self, name: str) -> None:
+        if name not in self.options:
+            raise InputError(
+                f'{self.title} "{name}" is not defined', f"choose {_words(self.options)}"
+            )
+
+    def value(self, name: str, option: str, text: str) -> bool | int | str:
+        """The value of an option, in its own type."""
+        self.check_name(name)
+        known = self.options[name]
+        if option not in known:
+            raise InputError(
+                f'Attribute "{option}" is not available on this {self.title}',
+                f"{name} has {_words(known)}",
+            )
+        wanted = known[option]
+        if wanted == _STRING:
+            return text
+        if wanted == _BOOL and text.lower() in _TRUTH:
+            return _TRUTH[text.lower()]
+        if wanted == _INT and text.isdecimal():
+            return int(text)
+        found = _INT if text.isdecimal() else _STRING
+        raise InputError(
+            f'Attribute "{option}" should have type "{wanted}" but instead found "{found}"',
+            f"{text!r} is not {'0, 1, true or false' if wanted == _BOOL else 'a whole number'}",
+        )
+
+    def explain_flag(self, flag: str) -> InputError | None:
+        """Why there is no such flag as ``--executor-aot-...``, where it looks like one of these."""
+        match = re.match(rf"--{self.flag}-([a-z]+)-([^=]+)", flag)
+        if match is None:
+            return None
+        try:
+            self.value(match[1], match[2], "")
+        except InputError as error:
+            return error
+        return None
+
+
+EXECUTORS = Registry(
+    "Executor",
+    {
+        "aot": {
+            "link-params": _BOOL,
+            "unpacked-api": _BOOL,
+            "interface-api": _STRING,
+            "workspace-byte-alignment": _INT,
+            "constant-byte-alignment": _INT,
+        },
+        "graph": {"link-params": _BOOL},
+    },
+)
+RUNTIMES = Registry("Runtime", {"crt": {"system-lib": _BOOL}, "cpp": {"system-lib": _BOOL}})
+
+
+def explain_flag(flag: str) -> InputError | None:
+    """Why there is no flag ``flag``, where tvmc has a sentence for it."""
+    return EXECUTORS.explain_flag(flag) or RUNTIMES.explain_flag(flag)
+
+
+# -- targets -----------------------------------------------------------------------------------
+
+#: The attributes of each target. Those with a reason say nothing that this compiler could use.
+_UNUSED_ATTRIBUTES = {
+    "keys": "kernels are chosen by the core",
+    "device": "kernels are chosen by the core",
+    "model": "kernels are chosen by the core",
+    "tag": "it only names the target",
+    "libs": "no other library is called",
+    "host": "the target is its own host",
+    "num-cores": "a microcontroller's core works alone",
+    "opt-level": "objects are optimised as the firmware is",
+    "mattr": "features follow from the core",
+    "debug_last_error": "it is for CMSIS-NN's own messages",
+}
+_USED_ATTRIBUTES = ("mcpu", "march")
+#: Attributes that became options of executor and run time; older scripts have them here.
+_MOVED_ATTRIBUTES = {
+    "executor": ("executor", None),
+    "runtime": ("runtime", None),
+    "interface-api": ("executor", "interface-api"),
+    "unpacked-api": ("executor", "unpacked-api"),
+    "link-params": ("executor", "link-params"),
+    "workspace-byte-alignment": ("executor", "workspace-byte-alignment"),
+    "constants-byte-alignment": ("executor", "constant-byte-alignment"),
+    "system-lib": ("runtime", "system-lib"),
+}
+TARGETS: Mapping[str, tuple[str, ...]] = {
+    "c": (*_USED_ATTRIBUTES, *_MOVED_ATTRIBUTES, *_UNUSED_ATTRIBUTES),
+    "llvm": (
+        *_USED_ATTRIBUTES, "mtriple", "mfloat-abi", *_MOVED_ATTRIBUTES, *_UNUSED_ATTRIBUTES,
+    ),
+    "cmsis-nn": ("mcpu", "mattr", "debug_last_error"),
+}  # fmt: skip
+_CODEGEN = {"c": "c", "llvm": "llvm"}
+
+# -- pass configurations -----------------------------------------------------------------------
+
+_ALGORITHMS = ("greedy_by_size", "greedy_by_conflicts", "hill_climb")
+_USED_CONFIGS = (
+    "tir.usmp.enable",
+    "tir.usmp.algorithm",
+    "tir.usmp.use_workspace_io",
+    "tir.usmp.custom_algorithm",
+)
+# Configurations of passes that this compiler does not have.
+_UNUSED_CONFIG_NAMES = """
+    relay.FuseOps.link_params relay.FuseOps.max_depth relay.backend.disable_memory_plan
+    relay.backend.tir_converter relay.backend.use_auto_scheduler relay.backend.use_meta_schedule
+    relay.backend.use_meta_schedule_dispatch relay.ext.cmsisnn.options relay.fallback_device_type
+    relay.frontend.fill_span relay.remove_standalone_reshapes.enable tir.HoistIfThenElse
+    tir.LoopPartition tir.Simplify tir.UnrollLoop tir.add_lower_pass tir.debug_keep_trivial_loop
+    tir.detect_global_barrier tir.disable_assert tir.disable_cse_tir tir.disable_storage_rewrite
+    tir.disable_vectorize tir.enable_debug tir.enable_equiv_terms_in_cse_tir
+    tir.instrument_bound_checkers tir.noalias tir.vtcm_capacity
+"""
+_UNUSED_CONFIGS = tuple(_UNUSED_CONFIG_NAMES.split())
+
+# -- the other flags ---------------------------------------------------------------------------
+
+#: Flags that cannot change the result: name, argparse's settings, reason.
+_UNUSED_FLAGS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("--tuning-records", {"metavar": "PATH"}, "kernels are written, not tuned"),
+    ("--desired-layout", {"nargs": "+"}, "layers keep the model's own layout"),
+    ("--desired-layout-ops", {"nargs": "+"}, "layers keep the model's own layout"),
+    ("--disabled-pass", {"metavar": "NAMES"}, "no pass here has TVM's name"),
+    ("--print-pass-times", {"action": "store_true"}, "no pass here has TVM's name"),
+    ("--print-ir-before", {"metavar": "NAMES"}, "there is no Relay and no TIR to print"),
+    ("--print-ir-after", {"metavar": "NAMES"}, "there is no Relay and no TIR to print"),
+    ("--dump-offloads", {"metavar": "PATH"}, "`--json` tells what is external"),
+    ("--dump-prim-func-names", {"action": "store_true"}, "the C names every layer"),
+    ("--cross-compiler-options", {"metavar": "OPTIONS"}, "no cross compiler is called"),
+    *(
+        (f"--workspace-pools-{name}", {"metavar": "POOL:VALUE"}, "the planner asks for sizes only")
+        for name in (
+            "targets",
+            "target-access",
+            "clock-frequency-hz",
+            "read-bandwidth-bytes-per-cycle",
+            "write-bandwidth-bytes-per-cycle",
+            "read-latency-cycles",
+            "write-latency-cycles",
+            "target-burst-bytes",
+        )
+    ),
+)
+#: Flags for what this project does not do: name, argparse's settings, reason, remedy.
+_REFUSED_FLAGS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
+    (
+        "--use-vm",
+        {"action": "store_true"},
+        "there is no virtual machine: code is made ahead of time",
+        "use --executor aot",
+    ),
+    (
+        "--mixed-precision",
+        {"action": "store_true"},
+        "it would change the model's numbers",
+        "convert the model before compiling it",
+    ),
+)
+MODEL_FORMATS = ("tflite",)
+OUTPUT_FORMATS = ("so", "tar", "mlf")
+
+
+def add_compile_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``tvmc compile``; :func:`translate` reads them."""
+    parser.add_argument("FILE", help="a .tflite file")
+    parser.add_argument("-o", "--output", default="module.tar", help="default: module.tar")
+    parser.add_argument(
+        "-f", "--output-format", default="so", metavar="FORMAT",
+        help="mlf: Model Library Format; so: a shared library for this machine (default)",
+    )  # fmt: skip
+    parser.add_argument("--model-format", metavar="FORMAT", help="tflite")
+    parser.add_argument("--module-name", default="default", help="default: default")
+    parser.add_argument(
+        "--target", default="llvm", metavar="TARGET",
+        help='c or llvm with attributes, "c -mcpu=cortex-m4"; text, JSON or a JSON file',
+    )  # fmt: skip
+    for kind, attributes in TARGETS.items():
+        group = parser.add_argument_group(f"target {kind}")
+        for attribute in attributes:
+            group.add_argument(f"--target-{kind}-{attribute}", metavar="VALUE")
+    for registry, default in ((EXECUTORS, "aot"), (RUNTIMES, "cpp")):
+        parser.add_argument(f"--{registry.flag}", metavar="NAME", help=f"default: {default}")
+        for name, options in registry.options.items():
+            for option in options:
+                parser.add_argument(f"--{registry.flag}-{name}-{option}", metavar="VALUE")
+    parser.add_argument("--pass-config", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--workspace-pools", metavar="NAME,...", help="pools that the caller hands over"
+    )
+    parser.add_argument("--workspace-pools-size-hint-bytes", metavar="NAME:BYTES,...")
+    parser.add_argument("--input-shapes", metavar='"NAME:[1,2] ..."', help="the model's own shapes")
+    parser.add_argument("--cross-compiler", default="", metavar="PROGRAM")
+    parser.add_argument("--dump-code", default="", metavar="FORMAT,...", help="c")
+    parser.add_argument("-O", "--opt-level", metavar="[0-3]")
+    parser.add_argument("-v", "--verbose", action="count", default=0)
+    for flag, settings, _ in _UNUSED_FLAGS:
+        parser.add_argument(flag, **settings)
+    for flag, settings, _, _ in _REFUSED_FLAGS:
+        parser.add_argument(flag, **settings)
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What a command line of tvmc asks of this compiler."""
+
+    #: Keyword arguments of :func:`hilc.compile`.
+    options: Mapping[str, Any]
+    output_format: str
+    #: What was accepted and does nothing, and what differs from tvmc.
+    notes: tuple[str, ...]
+    #: ``cmsis-nn`` is among the targets.
+    wants_cmsis_nn: bool = False
+
+
+def translate(args: argparse.Namespace) -> Compilation:
+    """The meaning of the parsed flags; :class:`~hilc.errors.InputError` for what has none."""
+    notes = _Notes()
+    _check_plain_flags(args, notes)
+    targets = _with_flags(parse_target(args.target), args)
+    kind, cpu = _core(targets, notes)
+    moved = _moved(targets[-1])
+    executor, executor_options = _entity(EXECUTORS, args, moved)
+    runtime, runtime_options = _entity(RUNTIMES, args, moved)
+    if executor is None:
+        notes.add("without --executor tvmc takes the graph executor; here it is always aot")
+    elif executor == "graph":
+        raise InputError(
+            "the graph executor is not offered: nothing interprets a graph on the device",
+            "use --executor aot, whose results are the same",
+        )
+    runtime = runtime or "cpp"
+    _check_executor_options(executor_options, notes)
+    configs = _configs(args.pass_config, notes)
+    pools, memory = _pools(args, configs, runtime, notes)
+    usmp = pools != "calls"
+    if configs.get("tir.usmp.use_workspace_io") and not usmp:
+        notes.unused("tir.usmp.use_workspace_io", "nothing is planned without tir.usmp.enable")
+    options: dict[str, Any] = {
+        "cpu": cpu.name,
+        "name": args.module_name,
+        "codegen": _CODEGEN[kind],
+        "api": "unpacked" if executor_options.get("unpacked-api", False) else "packed",
+        "interface": executor_options.get("interface-api", "packed"),
+        "runtime": runtime,
+        "pools": pools,
+        "io_in_pool": usmp and bool(configs.get("tir.usmp.use_workspace_io", False)),
+        "system_lib": bool(runtime_options.get("system-lib", False)),
+        "memory": memory,
+    }
+    has_cmsis = any(target.kind == "cmsis-nn" for target in targets)
+    return Compilation(options, args.output_format, tuple(notes.texts), has_cmsis)
+
+
+def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of ``--input-shapes``: ``name:[1,2] other:[3]``."""
+    entries = re.findall(r"\s*(\S[^\[\]]*?)\s*:\s*\[([\d\s,]*)\]\s*,?", text)
+    rest = re.sub(r"\s*(\S[^\[\]]*?)\s*:\s*\[([\d\s,]*)\]\s*,?", "", text)
+    if not entries or rest.strip():
+        raise InputError(
+            f"--input-shapes {text!r} is not a list of shapes", 'write "input_1:[1,49,10,1]"'
+        )
+    return {name: tuple(map(int, re.findall(r"\d+", sides))) for name, sides in entries}
+
+
+# -- how it is done ----------------------------------------------------------------------------
+
+
+@dataclass
+class _Notes:
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+
+    def unused(self, what: str, why: str) -> None:
+        self.add(f"{what} changes nothing: {why}")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target of ``--target``, with its attributes as text."""
+
+    kind: str
+    attributes: Mapping[str, str]
+
+
+def _words(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """``(did you mean ...?)`` where a word is near, else nothing."""
+    near = difflib.get_close_matches(word, list(words), n=3, cutoff=0.5)
+    return f" (did you mean {_words(near)}?)" if near else ""
+
+
+def _attribute(args: argparse.Namespace, flag: str) -> Any:
+    return getattr(args, flag.lstrip("-").replace("-", "_"))
+
+
+def _check_plain_flags(args: argparse.Namespace, notes: _Notes) -> None:
+    """Everything that neither target nor executor nor planner has to do with."""
+    for flag, _, fact, remedy in _REFUSED_FLAGS:
+        if _attribute(args, flag):
+            raise InputError(f"{flag} is not offered: {fact}", remedy)
+    if args.output_format not in OUTPUT_FORMATS:
+        raise InputError(
+            "Only 'so', 'tar', and 'mlf' output formats are supported.",
+            f"--output-format is {args.output_format!r}",
+        )
+    if args.output_format == "mlf" and args.cross_compiler:
+        raise InputError(
+            "Specifying the MLF output and a cross compiler is not supported.",
+            "drop --cross-compiler: the firmware's build compiles the archive's sources",
+        )
+    if args.model_format not in (None, *MODEL_FORMATS):
+        raise InputError(
+            f"--model-format {args.model_format} is not offered",
+            f"convert the model to {_words(MODEL_FORMATS)}",
+        )
+    if args.opt_level is not None:
+        if args.opt_level not in ("0", "1", "2", "3"):
+            raise InputError(f"--opt-level {args.opt_level} is not within 0 to 3")
+        notes.unused("--opt-level", "every pass always runs")
+    for flag, _, why in _UNUSED_FLAGS:
+        if _attribute(args, flag):
+            notes.unused(flag, why)
+
+
+def parse_target(text: str) -> list[Target]:
+    """The targets of ``--target``: text, inline JSON, or the path of a JSON file."""
+    if not text.strip():
+        raise InputError("--target is empty", 'write "c -mcpu=cortex-m4"')
+    stripped = text.strip()
+    if Path(stripped).is_file():
+        stripped = Path(stripped).read_text(encoding="utf-8", errors="replace").strip()
+    targets = [_json_target(stripped)] if stripped.startswith("{") else _text_targets(stripped)
+    for target in targets:
+        if target.kind not in TARGETS:
+            raise InputError(
+                f"the target {target.kind!r} is not offered{nearest(target.kind, TARGETS)}",
+                "the last target is c or llvm; cmsis-nn may stand before it",
+            )
+        for name in target.attributes:
+            if name not in TARGETS[target.kind]:
+                raise InputError(
+                    f"the target {target.kind} has no attribute {name!r}"
+                    f"{nearest(name, TARGETS[target.kind])}",
+                    f"its attributes are {', '.join(TARGETS[target.kind])}",
+                )
+    kinds = [target.kind for target in targets]
+    if kinds[-1] not in _CODEGEN:
+        raise InputError(f"the last target is {kinds[-1]}, not c or llvm", 'write "cmsis-nn, c"')
+    if len(set(kinds)) < len(kinds) or len([kind for kind in kinds if kind in _CODEGEN]) > 1:
+        raise InputError(
+            f"the targets {', '.join(kinds)} are more than one for the code", "keep the last"
+        )
+    return targets
+
+
+def _json_target(text: str) -> Target:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"--target is not valid JSON: {error}") from None
+    attributes = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in found.items()
+        if name != "kind"
+    }
+    return Target(str(found.get("kind", "")), attributes)
+
+
+def _text_targets(text: str) -> list[Target]:
+    """``cmsis-nn -mcpu=cortex-m55, c -keys=arm_cpu,cpu``: a comma within a value does not part."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"--target {text!r} cannot be read: {error}") from None
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("-"):
+            parts[-1].append(word.rstrip(","))
+            if word.endswith(","):
+                parts.append([])
+            continue
+        for index, name in enumerate(word.split(",")):
+            if index:
+                parts.append([])
+            if name:
+                parts[-1].append(name)
+    targets = []
+    for part in filter(None, parts):
+        kind, *options = part
+        attributes: dict[str, str] = {}
+        for option in options:
+            name, separator, value = option.lstrip("-").partition("=")
+            if not option.startswith("-"):
+                raise InputError(
+                    f"{option!r} in --target is not an attribute", f"write {kind} -name=value"
+                )
+            attributes[name] = value if separator else "1"
+        targets.append(Target(kind, attributes))
+    return targets
+
+
+def _with_flags(targets: Sequence[Target], args: argparse.Namespace) -> list[Target]:
+    """The targets with the attributes that ``--target-<kind>-<attribute>`` gives them."""
+    given: dict[str, dict[str, str]] = {}
+    for kind, attributes in TARGETS.items():
+        for name in attributes:
+            value = _attribute(args, f"--target-{kind}-{name}")
+            if value is not None:
+                given.setdefault(kind, {})[name] = value
+    for kind, attributes_of_kind in given.items():
+        if kind not in [target.kind for target in targets]:
+            first = next(iter(attributes_of_kind))
+            raise InputError(
+                f"Passed --target-{kind}-{first} but did not specify {kind} target",
+                f"the targets are {', '.join(target.kind for target in targets)}",
+            )
+    return [
+        Target(target.kind, {**target.attributes, **given.get(target.kind, {})})
+        for target in targets
+    ]
+
+
+def _core(targets: Sequence[Target], notes: _Notes) -> tuple[str, Cpu]:
+    """How code is made, and the core that the targets mean."""
+    last = targets[-1]
+    names = {t.attributes["mcpu"] for t in targets if "mcpu" in t.attributes}
+    if len(names) > 1:
+        raise InputError(f"the targets name the cores {' and '.join(sorted(names))}", "name one")
+    march = last.attributes.get("march")
+    if names:
+        (name,) = names
+        if name not in cpu_names():
+            raise InputError(
+                f"-mcpu={name} is not offered{nearest(name, cpu_names())}",
+                f"the cores are {', '.join(n for n in cpu_names() if n != 'host')}",
+            )
+        cpu = get_cpu(name)
+    elif march is not None:
+        cpu = _core_of(march)
+    else:
+        cpu = get_cpu("host")
+    if march is not None and march.partition("+")[0] != cpu.arch:
+        raise InputError(f"-march={march} is not that of {cpu.name}", f"which has {cpu.arch}")
+    _check_triple(last, cpu)
+    abi = last.attributes.get("mfloat-abi")
+    if abi is not None and f"-mfloat-abi={abi}" not in cpu.cflags:
+        own = next((f for f in cpu.cflags if f.startswith("-mfloat-abi=")), "this machine's own")
+        raise InputError(f"-mfloat-abi={abi} is not offered for {cpu.name}", f"it has {own}")
+    for target in targets:
+        for name, why in _UNUSED_ATTRIBUTES.items():
+            if name in target.attributes:
+                notes.unused(f"-{name}", why)
+    return last.kind, cpu
+
+
+def _core_of(march: str) -> Cpu:
+    """The smallest core of an architecture."""
+    cores = [get_cpu(name) for name in cpu_names() if name != "host"]
+    for cpu in cores:
+        if cpu.arch == march.partition("+")[0]:
+            return cpu
+    archs = dict.fromkeys(cpu.arch for cpu in cores)
+    raise InputError(
+        f"-march={march} is not offered{nearest(march, archs)}", f"choose one of {', '.join(archs)}"
+    )
+
+
+def _check_triple(target: Target, cpu: Cpu) -> None:
+    triple = target.attributes.get("mtriple")
+    if triple is None:
+        return
+    bare = re.fullmatch(r"(thumb|arm)[\w.]*-(\w+-)*(eabi|eabihf)", triple) is not None
+    if bare != (cpu.arch != "host") or (not bare and not triple.startswith("x86_64")):
+        raise InputError(
+            f"-mtriple={triple} is not offered for {cpu.name}",
+            "name a Cortex-M with -mcpu, or leave triple and core out for this machine",
+        )
+
+
+def _moved(target: Target) -> dict[str, dict[str | None, str]]:
+    """What the target says of executor and run time, as older scripts write it."""
+    moved: dict[str, dict[str | None, str]] = {"executor": {}, "runtime": {}}
+    for name, (where, option) in _MOVED_ATTRIBUTES.items():
+        if name in target.attributes:
+            moved[where][option] = target.attributes[name]
+    # The C run time had this name first.
+    if moved["runtime"].get(None) == "c":
+        moved["runtime"][None] = "crt"
+    return moved
+
+
+def _entity(
+    registry: Registry, args: argparse.Namespace, moved: Mapping[str, Mapping[str | None, str]]
+) -> tuple[str | None, dict[str, Any]]:
+    """Name of the executor or run time, None where the line leaves it out, and its options."""
+    old = moved[registry.flag]
+    name: str | None = _attribute(args, f"--{registry.flag}") or old.get(None)
+    default = "aot" if registry is EXECUTORS else "cpp"
+    if name is not None:
+        registry.check_name(name)
+    chosen = name or default
+    options: dict[str, Any] = {
+        option: registry.value(chosen, option, text) for option, text in old.items() if option
+    }
+    for other, known in registry.options.items():
+        for option in known:
+            text = _attribute(args, f"--{registry.flag}-{other}-{option}")
+            if text is None:
+                continue
+            if other != chosen:
+                raise InputError(
+                    f"Passed --{registry.flag}-{other}-{option} but did not specify {other} "
+                    f"{registry.flag}",
+                    f"write --{registry.flag} {other}",
+                )
+            options[option] = registry.value(other, option, text)
+    return name, options
+
+
+def _check_executor_options(options: Mapping[str, Any], notes: _Notes) -> None:
+    if options.get("link-params") is False:
+        raise InputError(
+            "link-params=0 is not offered: the code always has its parameters in it",
+            "leave it out; hil compile --constants external takes them out of the code",
+        )
+    for option in ("workspace-byte-alignment", "constant-byte-alignment"):
+        alignment = options.get(option, ALIGNMENT)
+        if alignment < 1 or alignment & (alignment - 1):
+            raise InputError(f"{option}={alignment} is not a power of two")
+        if alignment > ALIGNMENT:
+            raise InputError(
+                f"{option}={alignment} is not offered", f"everything is aligned to {ALIGNMENT}"
+            )
+        if alignment < ALIGNMENT:
+            notes.unused(f"{option}={alignment}", f"everything is aligned to {ALIGNMENT}")
+
+
+def _configs(words: Sequence[str], notes: _Notes) -> dict[str, bool | str]:
+    """The pass configurations that mean something here."""
+    known = (*_USED_CONFIGS, *_UNUSED_CONFIGS)
+    configs: dict[str, bool | str] = {}
+    for word in words:
+        name, separator, value = (part.strip() for part in word.partition("="))
+        if not separator or not name or not value:
+            raise InputError(f"--pass-config {word!r} is not NAME=VALUE", "write tir.usmp.enable=1")
+        if name not in known:
+            raise InputError(
+                f"the pass configuration {name!r} does not exist{nearest(name, known)}",
+                f"those that change something are {', '.join(_USED_CONFIGS[:3])}",
+            )
+        if name == "tir.usmp.custom_algorithm":
+            raise InputError(
+                "tir.usmp.custom_algorithm is not offered: it names a function in TVM's process",
+                f"leave it out, or choose one of {', '.join(_ALGORITHMS)}",
+            )
+        if name == "tir.usmp.algorithm":
+            if value not in _ALGORITHMS:
+                raise InputError(
+                    f"{name}={value} does not exist{nearest(value, _ALGORITHMS)}",
+                    f"choose one of {', '.join(_ALGORITHMS)}",
+                )
+            notes.unused(word, "one planner computes every plan")
+        elif name in _UNUSED_CONFIGS:
+            notes.unused(word, "no pass here has this option")
+        elif value.lower() in _TRUTH:
+            configs[name] = _TRUTH[value.lower()]
+        else:
+            raise InputError(f"--pass-config {word} is not 0, 1, true or false")
+    return configs
+
+
+def _pools(
+    args: argparse.Namespace, configs: Mapping[str, Any], runtime: str, notes: _Notes
+) -> tuple[str, tuple[PoolSpec, ...]]:
+    """Where the workspace comes from, and the pools that the line names."""
+    # TVM plans memory for its C run time unless told otherwise, and never for the C++ one.
+    planned = configs.get("tir.usmp.enable", runtime == "crt")
+    names = [name.strip() for name in (args.workspace_pools or "").split(",") if name.strip()]
+    limits = _limits(args.workspace_pools_size_hint_bytes, names)
+    if not planned:
+        if names:
+            notes.unused("--workspace-pools", "nothing is planned without tir.usmp.enable")
+        return "calls", ()
+    if not names:
+        return "internal", ()
+    return "external", tuple(PoolSpec(name, limits.get(name)) for name in names)
+
+
+def _limits(text: str | None, pools: Sequence[str]) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    for entry in (text or "").split(","):
+        if not entry.strip():
+            continue
+        name, _, size = entry.strip().rpartition(":")
+        if name not in pools:
+            raise InputError(
+                f"--workspace-pools-size-hint-bytes names {name or entry!r}, which is no pool",
+                f"the pools are {', '.join(pools) or 'named with --workspace-pools'}",
+            )
+        if not size.isdecimal():
+            raise InputError(f"the size of pool {name!r} is {size!r}, not a whole number of bytes")
+        limits[name] = int(size)
+    return limits

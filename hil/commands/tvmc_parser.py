@@ -1,0 +1,101 @@
+"""The command line of ``hil tvmc``: tvmc's own commands and flags, as TVM 0.14 spells them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Protocol
+
+from hil.commands.tvmc_flags import add_compile_flags
+
+#: Platforms of ``micro``; the project is this project's own in each case.
+PLATFORMS = ("zephyr", "arduino", "template")
+FILL_MODES = ("zeros", "ones", "random")
+#: tvmc knows more devices; a model of this project runs in this process or on a board.
+DEVICES = ("cpu", "micro")
+
+
+class Commands(Protocol):
+    """What ``add_subparsers`` returns."""
+
+    def add_parser(self, name: str, **settings: Any) -> argparse.ArgumentParser: ...
+
+
+def add_tvmc(commands: Commands, parser_class: type[argparse.ArgumentParser]) -> None:
+    """Adds ``tvmc`` and everything below it."""
+    summary = "tvmc's commands for microcontrollers, for scripts that come from microTVM."
+    tvmc = commands.add_parser("tvmc", help=summary, description=summary, allow_abbrev=False)
+    words = tvmc.add_subparsers(metavar="COMMAND", required=True, parser_class=parser_class)
+
+    compile_ = _command(words, "compile", "compile", "Compile a model for a microcontroller.")
+    add_compile_flags(compile_)
+    compile_.add_argument(
+        "--external",
+        action="append",
+        default=[],
+        metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
+        help="hand parts of the model to this code generator (not a flag of tvmc's)",
+    )
+
+    run = _command(words, "run", "run", "Run a compiled module here or on a board.")
+    run.add_argument("PATH", help="a project folder, or the shared library for --device cpu")
+    run.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default) or micro")
+    run.add_argument("-i", "--inputs", metavar="F.npz")
+    run.add_argument("-o", "--outputs", metavar="F.npz", help="arrays output_0, output_1, ...")
+    run.add_argument(
+        "--fill-mode",
+        default="random",
+        metavar="MODE",
+        help="zeros, ones or random (default): inputs that --inputs does not give",
+    )
+    run.add_argument("--print-time", action="store_true", help="times of the runs")
+    run.add_argument("--print-top", metavar="N", help="positions and values of the largest N")
+    run.add_argument("--repeat", default="1", metavar="N", help="measurements (default: 1)")
+    run.add_argument("--number", default="1", metavar="N", help="runs of each (default: 1)")
+    run.add_argument("--end-to-end", action="store_true", help="also measure moving tensors")
+    run.add_argument("--profile", action="store_true", help="not offered: see hil bench")
+    run.add_argument("--rpc-key", metavar="KEY", help="not offered")
+    run.add_argument("--rpc-tracker", metavar="HOST", help="not offered")
+    _add_project_option(run)
+
+    text = "Firmware projects."
+    micro = words.add_parser("micro", help=text, description=text, allow_abbrev=False)
+    steps = micro.add_subparsers(metavar="COMMAND", required=True, parser_class=parser_class)
+    for name in ("create", "create-project"):
+        create = _command(steps, name, "create", "Make a firmware project around a model.")
+        create.add_argument("project_dir", metavar="PROJECT_DIR")
+        create.add_argument("MLF", help="the Model Library Format archive")
+        _add_platform(create)
+        create.add_argument("-f", "--force", action="store_true", help="replace the folder")
+    build = _command(steps, "build", "build", "Build a project's firmware.")
+    build.add_argument("project_dir", metavar="PROJECT_DIR")
+    _add_platform(build)
+    build.add_argument(
+        "-f", "--force", action="store_true", help="build again, and undo changes of the project"
+    )
+    flash = _command(steps, "flash", "flash", "Put a project's firmware onto its board.")
+    flash.add_argument("project_dir", metavar="PROJECT_DIR")
+    _add_platform(flash)
+
+
+def _command(commands: Commands, name: str, function: str, summary: str) -> argparse.ArgumentParser:
+    sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+    sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    sub.set_defaults(handler=("hil.commands.tvmc", f"{function}_command"), parser=sub)
+    return sub
+
+
+def _add_platform(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("platform", metavar="PLATFORM", help="zephyr, arduino or template")
+    parser.add_argument("--template-dir", metavar="DIR", help="not offered")
+    _add_project_option(parser)
+
+
+def _add_project_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--project-option",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="board=B: a board of `hil boards` or a file; other options are explained when given",
+    )

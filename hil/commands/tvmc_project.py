@@ -1,0 +1,185 @@
+"""What a project of ``hil tvmc micro`` is, and what the platforms' options mean.
+
+A project is this project's firmware for one board, with the archive that it was made from and a
+file that says which board that is.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hil.board import Board, board_names, load_board
+from hil.commands.tvmc_flags import nearest
+from hil.commands.tvmc_parser import PLATFORMS
+from hilc.archive import METADATA
+from hilc.errors import InputError
+from hilc.library import ModelLibrary
+
+#: The archive in a project, where TVM's projects have it.
+ARCHIVE = "model.tar"
+_DESCRIPTION = "hil-tvmc.json"
+_ELF = "build/firmware.elf"
+
+#: Names that Zephyr has for boards that are described here under another one.
+_ZEPHYR_BOARDS = {"qemu_cortex_m0": "microbit", "qemu_cortex_m3": "lm3s6965evb"}
+_BOARD_OPTIONS = ("board", "zephyr_board", "arduino_board")
+_PROJECT_TYPES = ("host_driven",)
+#: Options that change nothing here, and why.
+_UNUSED_OPTIONS: Mapping[str, str] = {
+    "arduino_cli_cmd": "CMake builds the project",
+    "arm_fvp_path": "the board's description says how it is started",
+    "cmsis_path": "a code generator finds its library itself (--external FILE.py,KEY=VALUE)",
+    "config_main_stack_size": "the board's description has the stack's size",
+    "gdbserver_port": "nothing starts a debugger",
+    "heap_size_bytes": "nothing is allocated on a heap",
+    "nrfjprog_snr": "the board's description says how it is started",
+    "openocd_serial": "the board's description says how it is started",
+    "serial_number": "the board's description says how it is started",
+    "use_fvp": "the board's description says how it is started",
+    "warning_as_error": "the project compiles without warnings",
+    "verbose": "build.log in the project has everything",
+    "west_cmd": "CMake builds the project",
+    "workspace_size_bytes": "the compiler knows what the model needs",
+    "zephyr_base": "the firmware needs no other operating system",
+}
+_REFUSED_OPTIONS: Mapping[str, str] = {
+    "compile_definitions": "add them to the project's CMakeLists.txt",
+    "extra_files_tar": "copy them into the project",
+}
+_USED_OPTIONS = (*_BOARD_OPTIONS, "port", "project_type")
+
+
+@dataclass(frozen=True)
+class ProjectOptions:
+    """The options of a command line that mean something."""
+
+    board: str | None
+    port: str | None
+    notes: tuple[str, ...]
+
+
+def check_platform(platform: str, template_dir: str | None) -> None:
+    """Refuses platforms that TVM did not have either, and templates of others."""
+    if platform not in PLATFORMS:
+        raise InputError(
+            f"platform {platform} is not supported.", f"choose one of {', '.join(PLATFORMS)}"
+        )
+    if template_dir is not None:
+        raise InputError(
+            f"--template-dir {template_dir} is not offered: a template's Project API server is a "
+            "program for TVM's own build",
+            "leave it out; every platform gives this project's firmware",
+        )
+
+
+def parse_options(words: Sequence[str]) -> ProjectOptions:
+    """The ``NAME=VALUE`` of ``--project-option``."""
+    given: dict[str, str] = {}
+    notes: list[str] = []
+    for word in words:
+        name, separator, value = word.partition("=")
+        if not separator or not name:
+            raise InputError(
+                f"the project option {word!r} is not NAME=VALUE", "write board=mps2-an386"
+            )
+        if name in _REFUSED_OPTIONS:
+            raise InputError(f"the project option {name} is not offered", _REFUSED_OPTIONS[name])
+        if name in _UNUSED_OPTIONS:
+            notes.append(f"project option {name} changes nothing: {_UNUSED_OPTIONS[name]}")
+        elif name not in _USED_OPTIONS:
+            known = (*_USED_OPTIONS, *_UNUSED_OPTIONS)
+            raise InputError(
+                f"there is no project option {name!r}{nearest(name, known)}",
+                f"those that change something are {', '.join(_USED_OPTIONS)}",
+            )
+        given[name] = value
+    project_type = given.get("project_type", _PROJECT_TYPES[0])
+    if project_type not in _PROJECT_TYPES:
+        raise InputError(
+            f"project_type={project_type} is not offered{nearest(project_type, _PROJECT_TYPES)}",
+            "the firmware is host_driven; another one links the archive's code itself",
+        )
+    boards = {given[name] for name in _BOARD_OPTIONS if name in given}
+    if len(boards) > 1:
+        raise InputError(f"the options name the boards {' and '.join(sorted(boards))}", "name one")
+    return ProjectOptions(next(iter(boards), None), given.get("port"), tuple(notes))
+
+
+def find_board(name: str) -> Board:
+    """The board of a project option: ours, or another name for the same one."""
+    if name.endswith(".toml") or "/" in name or name in board_names():
+        return load_board(name)
+    for candidate in (_ZEPHYR_BOARDS.get(name, ""), name.replace("_", "-")):
+        if candidate in board_names():
+            return load_board(candidate)
+    raise InputError(
+        f"the board {name!r} is not described here{nearest(name, board_names())}",
+        f"choose one of {', '.join(board_names())}, or write a description of yours and give its "
+        "path: board=my-board.toml",
+    )
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder that ``micro create`` made."""
+
+    folder: Path
+    platform: str
+    board: Board
+
+    @property
+    def elf(self) -> Path:
+        return self.folder / _ELF
+
+    def library(self) -> ModelLibrary:
+        """The project's models."""
+        path = self.folder / ARCHIVE
+        if not path.is_file():
+            raise InputError(f"{path} does not exist", "create the project again")
+        if not _is_archive(path):
+            # TVM's own sentence for a project whose module is of another kind.
+            raise InputError(
+                "Setting 'project_dir' is only allowed when importing a MLF.!",
+                f"{path} is not in Model Library Format: it has no {METADATA}",
+            )
+        return ModelLibrary.load(path)
+
+    def save(self) -> None:
+        """Writes down which board the project is for; a description of the user's is copied."""
+        name = self.board.name
+        if name not in board_names():
+            name = f"{name}.toml"
+            (self.folder / name).write_bytes(self.board.path.read_bytes())
+        text = json.dumps({"platform": self.platform, "board": name}, indent=2)
+        (self.folder / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        with tarfile.open(path) as archive:
+            return any(name in (METADATA, f"./{METADATA}") for name in archive.getnames())
+    except (tarfile.TarError, EOFError):
+        return False
+
+
+def load_project(folder: str | Path) -> Project:
+    """The project in ``folder``."""
+    folder = Path(folder)
+    path = folder / _DESCRIPTION
+    if not folder.is_dir():
+        raise InputError(f"{folder} doesn't exist.", "make it with hil tvmc micro create")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        platform, board = str(found["platform"]), str(found["board"])
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder} is no project of `hil tvmc micro create`: it has no {_DESCRIPTION}",
+            "create one",
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} cannot be read: {error}", "create the project again") from None
+    return Project(folder, platform, load_board(folder / board if "." in board else board))
