@@ -27,7 +27,6 @@ from hilc.codegen.cwriter import c_array, c_comment, c_includes, c_int, c_wrappe
 from hilc.codegen.names import GET_METADATA, Names
 from hilc.codegen.options import Options
 from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
-from hilc.ir import Tensor
 from hilc.params import save_array
 from hilc.plan import Program
 
@@ -39,10 +38,15 @@ def write_c_metadata(
 ) -> str:
     """``<name>_lib2.c``: the tables, and the function that returns them."""
     tensors = program.graph.tensors
-    inputs = [(sanitise(name), tensors[name]) for name in program.graph.inputs]
-    outputs = [(f"output{i}", tensors[name]) for i, name in enumerate(program.graph.outputs)]
+    inputs = [
+        (sanitise(name), tensors[name].shape, tensors[name].dtype) for name in program.graph.inputs
+    ]
+    outputs = [
+        (f"output{index}", tensors[name].shape, tensors[name].dtype)
+        for index, name in enumerate(program.graph.outputs)
+    ]
     pools = [
-        (name, Tensor(name, (pool.nbytes,), "uint8"))
+        (name, (pool.nbytes,), "uint8")
         for name, pool in zip(names.pools, program.pools, strict=True)
         if options.pools == "external"
     ]
@@ -58,16 +62,16 @@ def write_c_metadata(
     return "\n".join(parts)
 
 
-def _tensors(field: str, infos: Sequence[tuple[str, Tensor]]) -> str:
+def _tensors(field: str, infos: Sequence[tuple[str, tuple[int, ...], str]]) -> str:
     """The array of structs that the metadata's ``field`` points to, and the shapes behind it."""
     shapes, entries = [], []
-    for index, (name, tensor) in enumerate(infos):
+    for index, (name, sides, dtype) in enumerate(infos):
         shape = "NULL"
-        if tensor.shape:
+        if sides:
             shape = f"{_STEM}_{field}_{index}_shape"
-            values = ", ".join(map(c_int, tensor.shape))
-            shapes.append(f"static const int64_t {shape}[{len(tensor.shape)}] = {{{values}}};\n")
-        fields = [f'"{name}"', shape, str(len(tensor.shape)), _dl_fields(tensor.dtype)]
+            values = ", ".join(map(c_int, sides))
+            shapes.append(f"static const int64_t {shape}[{len(sides)}] = {{{values}}};\n")
+        fields = [f'"{name}"', shape, str(len(sides)), _dl_fields(dtype)]
         entries.append(f"    {{{', '.join(fields)}}},\n")
     array = f"static const struct TVMTensorInfo {_STEM}_{field}[{len(infos)}]"
     return f"{''.join(shapes)}{array} = {{\n{''.join(entries)}}};\n"
