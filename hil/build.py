@@ -421,7 +421,9 @@ def _measure_model(folder: Path, link: LinkMap, module: Module) -> ModelSizes:
     mine = {f for f, origin in origins.items() if objects in origin or compiled.search(origin)}
     own = [piece for piece in link.pieces if piece.file in mine]
     frames = [0]
-    for path in (folder / "build" / objects).rglob("*.su"):
+    usage = [*(folder / "build" / objects).rglob("*.su")]
+    usage += (folder / "models").glob(f"*/codegen/host/lib/{module.name}_lib*.su")
+    for path in usage:
         for line in path.read_text(encoding="utf-8").splitlines():
             if match := _STACK_USE.search(line):
                 frames.append(int(match[1]))

@@ -90,8 +90,9 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
     """Each model of the image against its reference."""
     if args.expect and not args.inputs:
         raise InputError("--expect gives the outputs of inputs", "give those with --inputs F.npz")
-    if args.expect and (args.reference or args.per_layer):
-        option = "--reference" if args.reference else "--per-layer"
+    if args.expect and (args.reference or args.source or args.per_layer):
+        given = {"--reference": args.reference, "--source": args.source}
+        option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
     board = load_board(args.board)
     libraries = compiled_for(args, board)
@@ -99,6 +100,10 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
     if args.inputs and len(images) > 1:
         raise InputError(
             f"--inputs is for one model, and the image has {len(images)}", "verify them one by one"
+        )
+    if args.source and len(images) > 1:
+        raise InputError(
+            f"--source is for one model, and the image has {len(images)}", "verify them one by one"
         )
     # Whatever the user may have got wrong comes to light before the build.
     checks = [
@@ -135,7 +140,7 @@ def _oracle(
 ) -> Oracle:
     if args.expect:
         return expected_outputs(args.expect, module, samples)
-    return reference_of(library, module, args.reference)
+    return reference_of(library, module, args.reference, source=args.source)
 
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:
