@@ -71,6 +71,8 @@ def test_payload_max_is_the_most_that_always_fits() -> None:
 def test_small_frames_hold_every_fixed_part() -> None:
     room = protocol.payload_max(protocol.FRAME_MIN)
     values: dict[str, Any] = {"board": b"", "build_id": b"0" * 32, "text": b"", "data": b""}
+    # The one field of a fixed size that is not a number.
+    values["value"] = bytes(8)
     for message in (*protocol.REPLIES.values(), *protocol.EVENTS.values()):
         fields = {f.name: values.get(f.name, 0) for f in message.subcons if f.name != "status"}
         fields |= {n: b"" for n in ("name", "shape_and_name") if n in fields}
@@ -103,6 +105,8 @@ def _document_tables() -> dict[str, dict[str, int]]:
         ("Statuses", Status),
         ("Element types", Dtype),
         ("Tensor lists", protocol.Tensors),
+        ("Values", protocol.Value),
+        ("Metadata lists", protocol.MetadataList),
         ("Fault kinds", Fault),
     ],
 )
@@ -126,7 +130,8 @@ def _type_name(field: Any) -> str:
     if type(inner).__name__ == "GreedyRange":
         return "u64..."
     if type(inner).__name__ == "FormatField":
-        return {1: "u8", 2: "u16", 4: "u32", 8: "u64"}[inner.sizeof()]
+        kind = {"b": "i", "h": "i", "l": "i", "q": "i", "d": "f"}.get(inner.fmtstr[-1], "u")
+        return f"{kind}{8 * inner.sizeof()}"
     return "bytes..."
 
 
@@ -141,6 +146,17 @@ def test_document_gives_every_layout() -> None:
         **{f"{e.name} event": _layout(m) for e, m in protocol.EVENTS.items()},
     }
     assert _document_layouts() == expected
+
+
+def test_document_gives_the_layout_of_every_value() -> None:
+    rows = re.findall(
+        r"^\| \d+ \| `(\w+)` \| (.+) \|$",
+        DOCUMENT.read_text(encoding="utf-8").partition("### Values")[2].partition("###")[0],
+        re.MULTILINE,
+    )
+    expected = {value.name: _layout(message) for value, message in protocol.VALUES.items()}
+    expected["STRING"] = "UTF-8 and a zero"
+    assert {name: text.partition(":")[0] for name, text in rows} == expected
 
 
 def _document_frames() -> list[tuple[Frame, bytes]]:
