@@ -120,7 +120,7 @@ def build_shared_object(
     foreign = any(module_path(m.name) not in library.files for m in library.modules)
     with_runtime = any(map(needs_runtime, library.modules))
     functions = [name for module in library.modules for name in module.functions]
-    if with_runtime and (foreign or len(library.modules) > 1 or not functions):
+    if with_runtime:
         # One registry for all, before the libraries' own: those of TVM are not weak.
         (folder / _REGISTRY).write_text(system_lib_source(functions, weak=False))
         sources = [_REGISTRY, *sources]
