@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hilc.library import ModelLibrary
+from hilc.resources import data_dir
+
+#: The C run time's headers, which generated code for the packed interface includes.
+RUNTIME = data_dir("runtime") / "include"
 
 WARNINGS = (
     "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow",
@@ -37,13 +41,14 @@ def run(command: Sequence[str], folder: Path) -> str:
 
 
 def sources(library: ModelLibrary) -> list[str]:
-    """The paths of the C files, relative to the library's folder."""
-    return sorted(name for name in library.files if name.endswith(".c"))
+    """The paths of the generated C files, relative to the library's folder."""
+    found = (n for n in library.files if n.startswith("codegen/host/src/") and n.endswith(".c"))
+    return sorted(found)
 
 
 def compile_objects(library: ModelLibrary, compiler: Sequence[str], folder: Path) -> None:
     """Compile every C file of the library in ``folder``; a warning fails the test."""
     library.save(folder)
     for name in sources(library):
-        flags = [*WARNINGS, "-Os", "-Icodegen/host/include"]
+        flags = [*WARNINGS, "-Os", "-Icodegen/host/include", f"-I{RUNTIME}"]
         run([*compiler, *flags, "-c", name, "-o", "object.o"], folder)

@@ -33,7 +33,7 @@ from hilc.ir import Graph
 from hilc.kernels import kernels
 from hilc.resources import data_dir
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tiny"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 VARIANTS = tuple(itertools.product(("internal", "external"), (False, True)))
 
 
@@ -70,16 +70,41 @@ def _renamed(graph: Graph, names: dict[str, str]) -> Graph:
 # The sources ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["tvmgen_tiny.h", "tiny_lib0.c", "tiny_lib1.c"])
-def test_sources_are_those_that_were_reviewed(file: str) -> None:
-    files = hilc.compile(_tiny(), optimize="size").files
+def _one_layer() -> Graph:
+    """A layer with constants and scratch."""
+    b = GraphBuilder()
+    return b.graph(b.conv(b.input(1, 2, 2, 1), 1), name="layer")
+
+
+_GOLDEN = {
+    "tiny": (_tiny(), {"optimize": "size"}),
+    "layer": (_one_layer(), {"api": "packed", "interface": "packed"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("tiny", "tvmgen_tiny.h"),
+        ("tiny", "tiny_lib0.c"),
+        ("tiny", "tiny_lib1.c"),
+        ("layer", "tvmgen_layer.h"),
+        ("layer", "layer_lib0.c"),
+        ("layer", "layer_lib1.c"),
+        ("layer", "layer_lib2.c"),
+    ],
+)
+def test_sources_are_those_that_were_reviewed(name: str, file: str) -> None:
+    graph, options = _GOLDEN[name]
+    files = hilc.compile(graph, **options).files  # type: ignore[arg-type]
     folder = "include" if file.endswith(".h") else "src"
     text = files[f"codegen/host/{folder}/{file}"].decode()
+    golden = GOLDEN / name / file
     if os.environ.get("HIL_UPDATE_GOLDEN"):
-        GOLDEN.mkdir(parents=True, exist_ok=True)
-        (GOLDEN / file).write_text(text, encoding="utf-8")
-    golden = (GOLDEN / file).read_text(encoding="utf-8")
-    assert text == golden, "the C changed; HIL_UPDATE_GOLDEN=1 accepts it, after a review"
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+    reviewed = golden.read_text(encoding="utf-8")
+    assert text == reviewed, "the C changed; HIL_UPDATE_GOLDEN=1 accepts it, after a review"
 
 
 @pytest.mark.parametrize("compiler", generated_c.COMPILERS)

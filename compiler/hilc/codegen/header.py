@@ -26,7 +26,7 @@ def write_header(program: Program, names: Names, options: Options, constants: Co
         f"{title}#ifndef {guard}\n#define {guard}\n\n{c_includes(*interface.HEADER_INCLUDES)}",
         '#ifdef __cplusplus\nextern "C" {\n#endif\n',
         *_size_macros(names, _io(program, names)),
-        *interface.declarations(program, names, options, constants.nbytes),
+        *interface.declarations(program, names, options),
         *_pool_macros(program, names, options),
         *(_constant_macros(names, constants) if options.constants == "external" else ()),
         f"#ifdef __cplusplus\n}}\n#endif\n\n#endif /* {guard} */\n",

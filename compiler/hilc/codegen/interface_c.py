@@ -18,9 +18,7 @@ _IO = ("inputs", "outputs")
 _MAP_COMMENT = "/*! \\brief Where the %s lie in the workspace */\n"
 
 
-def declarations(
-    program: Program, names: Names, options: Options, constants_bytes: int
-) -> Iterable[str]:
+def declarations(program: Program, names: Names, options: Options) -> Iterable[str]:
     """The structs and prototypes for the header."""
     yield _struct(names, "inputs", "The input tensors", names.inputs)
     yield _struct(names, "outputs", "The output tensors", names.outputs)

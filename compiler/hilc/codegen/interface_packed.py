@@ -24,9 +24,7 @@ HEADER_INCLUDES = ("stdint.h", RUNTIME_API)
 ENTRY_INCLUDES = ("stddef.h", PACKED_CALL, "tvm/runtime/crt/error_codes.h")
 
 
-def declarations(
-    program: Program, names: Names, options: Options, constants_bytes: int
-) -> Iterable[str]:
+def declarations(program: Program, names: Names, options: Options) -> Iterable[str]:
     """The prototypes for the header."""
     yield f"{_run_comment(program, names, options)}{packed_prototype(names.run)};\n"
     yield (
@@ -69,7 +67,9 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
     lines = [
         "\\brief One inference; 0 on success, -1 when an operator fails, and TVM's error code for",
         "arguments of the wrong number or type, or without memory.",
-        "args are DLTensor handles, and opaque handles for devices' contexts:",
+        "args are handles of DLTensors, of devices their contexts:"
+        if names.devices
+        else "args are handles of DLTensors:",
     ]
     for index, argument in enumerate(_given(program, options)):
         match argument.kind:
@@ -111,8 +111,8 @@ def _check(given: list[MainArgument]) -> str:
         )
     return (
         "/* Whether the caller hands over what the model needs; it may leave out the codes. */\n"
-        "static int32_t check_arguments(const TVMValue *args, const int *type_codes,\n"
-        "                               int num_args) {\n"
+        "static int32_t check_arguments("
+        "const TVMValue *args, const int *type_codes, int num_args) {\n"
         f"    if (num_args != {len(given)}) {{\n"
         "        return kTvmErrorFunctionCallNumArguments;\n    }\n"
         "    if (args == NULL) {\n        return kTvmErrorFunctionCallInvalidArg;\n    }\n"

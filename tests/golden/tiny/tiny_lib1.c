@@ -6,8 +6,56 @@
 #include "hil/kernels/generic/conv2d_s8.h"
 #include "hil/kernels/generic/move.h"
 
-#define HILC_CONSTANT \
-    static const __attribute__((section(".rodata.tvm"), aligned(16)))
+/* Every constant array of the model; equal ones are there once. */
+struct tvmgen_tiny_constants {
+    _Alignas(16) int8_t constant_0[18];
+    _Alignas(16) int32_t layer_0_bias[2];
+    _Alignas(16) int32_t layer_0_multipliers[2];
+    _Alignas(16) int8_t layer_0_shifts[2];
+    _Alignas(16) int8_t layer_0_weights[36];
+    _Alignas(16) int32_t layer_1_bias[2];
+    _Alignas(16) int32_t layer_1_multipliers[2];
+    _Alignas(16) int8_t layer_1_weights[36];
+    _Alignas(16) int32_t layer_4_blocks[2];
+};
+
+_Static_assert(sizeof(struct tvmgen_tiny_constants) == 224, "size of the constants");
+
+__attribute__((section(".rodata.tvm"), aligned(16)))
+static const struct tvmgen_tiny_constants global_const_workspace = {
+    .constant_0 = {
+        -23, 65, 68, 31, -100, 36, -55, 64, 82, -15, 91, 51, -35, 75, -24,
+        -80, 18, 69,
+    },
+    .layer_0_bias = {
+        1071, -120,
+    },
+    .layer_0_multipliers = {
+        1955495715, 1803664776,
+    },
+    .layer_0_shifts = {
+        -6, -7,
+    },
+    .layer_0_weights = {
+        79, -106, -82, -67, -81, 77, 94, 21, -117, -103, -43, -17, 31, -5, -60,
+        -87, 49, 60, -119, -99, -12, -28, 99, 4, -20, -18, 42, 22, -83, 61,
+        65, 116, 73, -55, -46, 38,
+    },
+    .layer_1_bias = {
+        723, -57,
+    },
+    .layer_1_multipliers = {
+        2023256887, 1417158631,
+    },
+    .layer_1_weights = {
+        112, -127, -108, 121, 113, -51, -92, -47, -117, 100, 41, 22, -65, -7, -79,
+        70, -7, -120, -63, 53, 5, -32, -63, -104, 28, 41, 5, 110, 109, -75,
+        28, 33, -64, -51, -3, 62,
+    },
+    .layer_4_blocks = {
+        9, 9,
+    },
+};
 
 /* One body for several layers. */
 __attribute__((noinline))
@@ -25,29 +73,6 @@ static void shared_hil_add_s8(const struct hil_add_s8 *p, const int8_t *in0, con
 
 /* CONV_2D t3
  * operator 0: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
-HILC_CONSTANT int8_t constant_0[18] = {
-    -23, 65, 68, 31, -100, 36, -55, 64, 82, -15, 91, 51, -35, 75, -24, -80,
-    18, 69,
-};
-
-HILC_CONSTANT int32_t layer_0_bias[2] = {
-    1071, -120,
-};
-
-HILC_CONSTANT int32_t layer_0_multipliers[2] = {
-    1955495715, 1803664776,
-};
-
-HILC_CONSTANT int8_t layer_0_shifts[2] = {
-    -6, -7,
-};
-
-HILC_CONSTANT int8_t layer_0_weights[36] = {
-    79, -106, -82, -67, -81, 77, 94, 21, -117, -103, -43, -17, 31, -5, -60, -87,
-    49, 60, -119, -99, -12, -28, 99, 4, -20, -18, 42, 22, -83, 61, 65, 116,
-    73, -55, -46, 38,
-};
-
 static const struct hil_conv2d_s8 layer_0 = {
     .batch = 1,
     .in_h = 3,
@@ -70,10 +95,10 @@ static const struct hil_conv2d_s8 layer_0 = {
     .out_max = 127,
     .per_channel = 1,
     .narrow = 1,
-    .bias = layer_0_bias,
-    .multipliers = layer_0_multipliers,
-    .shifts = layer_0_shifts,
-    .weights = layer_0_weights,
+    .bias = global_const_workspace.layer_0_bias,
+    .multipliers = global_const_workspace.layer_0_multipliers,
+    .shifts = global_const_workspace.layer_0_shifts,
+    .weights = global_const_workspace.layer_0_weights,
 };
 
 int32_t tvmgen_tiny_fused_conv_2d_0(void *input0, void *output0, void *scratch) {
@@ -83,20 +108,6 @@ int32_t tvmgen_tiny_fused_conv_2d_0(void *input0, void *output0, void *scratch) 
 
 /* CONV_2D t5
  * operator 1: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
-HILC_CONSTANT int32_t layer_1_bias[2] = {
-    723, -57,
-};
-
-HILC_CONSTANT int32_t layer_1_multipliers[2] = {
-    2023256887, 1417158631,
-};
-
-HILC_CONSTANT int8_t layer_1_weights[36] = {
-    112, -127, -108, 121, 113, -51, -92, -47, -117, 100, 41, 22, -65, -7, -79, 70,
-    -7, -120, -63, 53, 5, -32, -63, -104, 28, 41, 5, 110, 109, -75, 28, 33,
-    -64, -51, -3, 62,
-};
-
 static const struct hil_conv2d_s8 layer_1 = {
     .batch = 1,
     .in_h = 3,
@@ -119,10 +130,10 @@ static const struct hil_conv2d_s8 layer_1 = {
     .out_max = 127,
     .per_channel = 1,
     .narrow = 1,
-    .bias = layer_1_bias,
-    .multipliers = layer_1_multipliers,
-    .shifts = layer_0_shifts,
-    .weights = layer_1_weights,
+    .bias = global_const_workspace.layer_1_bias,
+    .multipliers = global_const_workspace.layer_1_multipliers,
+    .shifts = global_const_workspace.layer_0_shifts,
+    .weights = global_const_workspace.layer_1_weights,
 };
 
 int32_t tvmgen_tiny_fused_conv_2d_1(void *input0, void *output0, void *scratch) {
@@ -154,7 +165,7 @@ static const struct hil_add_s8 layer_2 = {
 };
 
 int32_t tvmgen_tiny_fused_add_2(void *input0, void *output0) {
-    shared_hil_add_s8(&layer_2, input0, constant_0, output0);
+    shared_hil_add_s8(&layer_2, input0, global_const_workspace.constant_0, output0);
     return 0;
 }
 
@@ -174,14 +185,10 @@ int32_t tvmgen_tiny_fused_split_3(void *input0, void *output0, void *output1) {
 
 /* CONCATENATION t12
  * operator 5: int8[1,9] x int8[1,9] -> int8[1,18] */
-HILC_CONSTANT int32_t layer_4_blocks[2] = {
-    9, 9,
-};
-
 static const struct hil_join layer_4 = {
     .rows = 1,
     .parts = 2,
-    .blocks = layer_4_blocks,
+    .blocks = global_const_workspace.layer_4_blocks,
 };
 
 int32_t tvmgen_tiny_fused_concatenation_4(void *input0, void *input1, void *output0) {

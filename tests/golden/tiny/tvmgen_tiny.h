@@ -36,13 +36,13 @@ struct tvmgen_tiny_outputs {
     void *t10;
 };
 
-/*! \brief One inference; 0 on success, -1 when an operator fails.
+/*! \brief One inference; 0 on success, -1 when an operator fails or a pointer is NULL.
  * The inputs are only read. Each buffer is aligned as its elements are,
  * and no two of them may overlap. */
 int32_t tvmgen_tiny_run(struct tvmgen_tiny_inputs *inputs, struct tvmgen_tiny_outputs *outputs);
 
 /*! \brief Workspace size (in bytes), aligned to 16 */
-#define TVMGEN_TINY_WORKSPACE_SIZE 98
+#define TVMGEN_TINY_WORKSPACE_SIZE 112
 
 #ifdef __cplusplus
 }
