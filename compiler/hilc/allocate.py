@@ -42,11 +42,16 @@ def align(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
+def live_blocks(blocks: Sequence[Block], step: int) -> list[Block]:
+    """Those that are needed at ``step``."""
+    return [block for block in blocks if block.first <= step <= block.last]
+
+
 def lower_bound(blocks: Sequence[Block]) -> int:
     """Bytes that no placement can do without: the most that live at one step."""
     # Only the topmost block of a step may end at an address that is not aligned.
     starts = {block.first for block in blocks}
-    live_sets = ([b for b in blocks if b.first <= step <= b.last] for step in starts)
+    live_sets = (live_blocks(blocks, step) for step in starts)
     return max(
         (
             sum(align(b.nbytes) for b in live) - max(align(b.nbytes) - b.nbytes for b in live)

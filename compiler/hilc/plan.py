@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hilc.allocate import ALIGNMENT, Block, align, allocate_pools, lower_bound
+from hilc.allocate import ALIGNMENT, Block, align, allocate_pools, live_blocks, lower_bound
 from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalCall
@@ -142,7 +142,7 @@ def plan(
     accesses = [sum(traffic[id(value)] for value in storage.values) for storage in pooled]
     blocks += [Block(scratch_sizes[step], step, step) for step in scratch_steps]
     accesses += [max(calls[step].macs, scratch_sizes[step]) for step in scratch_steps]
-    places = _place(blocks, accesses, memory)
+    places = _place(blocks, accesses, memory, nodes)
     for storage, place in zip(pooled, places, strict=False):
         storage.place = place
     scratch = dict(zip(scratch_steps, places[len(pooled) :], strict=True))
@@ -206,27 +206,32 @@ def _traffic(
 
 
 def _place(
-    blocks: Sequence[Block], accesses: Sequence[int], memory: Sequence[PoolSpec]
+    blocks: Sequence[Block],
+    accesses: Sequence[int],
+    memory: Sequence[PoolSpec],
+    nodes: Sequence[Node],
 ) -> list[Place]:
     """A place in the pools for each block."""
     limits = [spec.limit_bytes for spec in memory]
-    found = allocate_pools(blocks, accesses, limits)
-    if found is not None:
+    if (found := allocate_pools(blocks, accesses, limits)) is not None:
         return [Place("pool", offset, pool) for pool, offset in found]
+    # Only pools that all have limits can be too small.
     had = ", ".join(f"{spec.name} {spec.limit_bytes} B" for spec in memory)
-    needed = align(lower_bound(blocks))
-    total = sum(limit // ALIGNMENT * ALIGNMENT for limit in limits if limit is not None)
-    largest = max(block.nbytes for block in blocks)
-    if needed > total:
-        fact = f"the model works in {needed} B of memory at least, but the pools have {total} B"
-    elif largest > max(limit for limit in limits if limit is not None):
-        fact = f"the model needs a block of {largest} B, which none of the pools has"
-    else:
-        fact = (
-            f"the model works in {needed} B of memory at least, its largest block having "
-            f"{largest} B, and no way was found to divide it among the pools"
-        )
-    raise InputError(f"{fact} ({had})", "raise a limit, or leave out that of the last pool")
+    fullest = max(
+        range(-1, len(nodes)), key=lambda step: sum(map(_nbytes, live_blocks(blocks, step)))
+    )
+    sizes = sorted(map(_nbytes, live_blocks(blocks, fullest)), reverse=True)
+    where = f"{nodes[fullest].op} {nodes[fullest].name!r}" if fullest >= 0 else "the first layer"
+    raise InputError(
+        f"the model does not fit into its memory pools ({had}): it needs "
+        f"{align(lower_bound(blocks))} B at least, at {where} in blocks of "
+        f"{', '.join(map(str, sizes))} B",
+        "raise a limit, or leave out that of the last pool",
+    )
+
+
+def _nbytes(block: Block) -> int:
+    return block.nbytes
 
 
 def _end(blocks: Sequence[Block], places: Sequence[Place], pool: int) -> int:

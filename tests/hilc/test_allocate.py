@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hilc.allocate import ALIGNMENT, Block, align, allocate, lower_bound, pool_bytes
+from hilc.allocate import ALIGNMENT, Block, align, allocate, allocate_pools, lower_bound, pool_bytes
 
 
 def _random_blocks(seed: int, count: int) -> list[Block]:
@@ -69,3 +69,95 @@ def test_no_blocks() -> None:
 def test_only_the_top_block_may_end_unaligned() -> None:
     blocks = [Block(17, 0, 0), Block(5, 0, 0)]
     assert lower_bound(blocks) == pool_bytes(blocks, allocate(blocks)) == 32 + 1 == 33
+
+
+# Several pools ----------------------------------------------------------------------------------
+
+Pools = list[tuple[int, int]]
+
+
+def _require_sound(blocks: list[Block], places: Pools, limits: list[int | None]) -> None:
+    for (a, (pool_a, at_a)), (b, (pool_b, at_b)) in itertools.combinations(
+        zip(blocks, places, strict=True), 2
+    ):
+        apart = pool_a != pool_b or at_a + a.nbytes <= at_b or at_b + b.nbytes <= at_a
+        assert apart or not a.meets(b)
+    for block, (pool, offset) in zip(blocks, places, strict=True):
+        limit = limits[pool]
+        assert offset % ALIGNMENT == 0
+        assert limit is None or align(offset + block.nbytes) <= limit
+
+
+def _divisions(blocks: list[Block], limits: list[int]) -> list[tuple[int, ...]]:
+    """Every way to divide the blocks among the pools that keeps the limits."""
+    return [
+        pools
+        for pools in itertools.product(range(len(limits)), repeat=len(blocks))
+        if all(
+            align(pool_bytes(group, allocate(group))) <= limit
+            for pool, limit in enumerate(limits)
+            for group in [[b for b, p in zip(blocks, pools, strict=True) if p == pool]]
+        )
+    ]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_blocks_are_divided_whenever_that_is_possible(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    blocks = _random_blocks(seed, 6)
+    accesses = [int(block.nbytes * rng.integers(1, 10)) for block in blocks]
+    one_pool = pool_bytes(blocks, allocate(blocks))
+    first = align(int(one_pool * rng.uniform(0.2, 0.6)))
+    limits = [first, align(one_pool - first + int(rng.integers(0, 64)))]
+    possible = _divisions(blocks, limits)
+    places = allocate_pools(blocks, accesses, limits)
+    assert (places is not None) == bool(possible)
+    if places is not None:
+        _require_sound(blocks, places, [*limits])
+        # Nearly the most accesses that any division has in the preferred pool.
+        worth = [
+            sum(a for a, p in zip(accesses, pools, strict=True) if p == 0) for pools in possible
+        ]
+        got = sum(a for a, (pool, _) in zip(accesses, places, strict=True) if pool == 0)
+        assert got >= 0.55 * max(worth)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_many_blocks_go_to_three_pools(seed: int) -> None:
+    blocks = _random_blocks(seed, 40)
+    bound = lower_bound(blocks)
+    limits: list[int | None] = [bound // 4, bound // 3, None]
+    places = allocate_pools(blocks, [block.nbytes for block in blocks], limits)
+    assert places is not None
+    _require_sound(blocks, places, limits)
+    assert {pool for pool, _ in places} == {0, 1, 2}
+    assert places == allocate_pools(blocks, [block.nbytes for block in blocks], limits)
+
+
+def test_what_is_used_most_goes_to_the_preferred_pool() -> None:
+    blocks = [Block(64, 0, 9), Block(64, 0, 9), Block(64, 0, 9)]
+    places = allocate_pools(blocks, [64, 6400, 640], [64, None])
+    assert places == [(1, 0), (0, 0), (1, 64)]
+
+
+def test_a_preferred_pool_without_a_limit_takes_all() -> None:
+    blocks = _random_blocks(3, 20)
+    places = allocate_pools(blocks, [1] * 20, [None, None])
+    assert places == [(0, offset) for offset in allocate(blocks)]
+
+
+def test_a_block_that_fits_one_pool_only_is_not_crowded_out() -> None:
+    # The busy blocks would fill the first pool, the only one that is large enough for the last.
+    blocks = [Block(48, 0, 1), Block(48, 0, 1), Block(112, 0, 1)]
+    assert allocate_pools(blocks, [4800, 4800, 112], [112, 96]) == [(1, 0), (1, 48), (0, 0)]
+
+
+def test_a_pool_ends_at_a_multiple_of_the_alignment() -> None:
+    assert allocate_pools([Block(17, 0, 0)], [1], [31]) is None
+    assert allocate_pools([Block(17, 0, 0)], [1], [32]) == [(0, 0)]
+    assert allocate_pools([Block(17, 0, 0)], [1], [0, 40]) == [(1, 0)]
+
+
+def test_more_than_there_is_cannot_be_placed() -> None:
+    assert allocate_pools([Block(64, 0, 1), Block(64, 1, 2)], [1, 1], [64, 48]) is None
+    assert allocate_pools([], [], [0]) == []

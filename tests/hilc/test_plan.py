@@ -11,12 +11,15 @@ import pytest
 from random_graphs import GraphBuilder, random_graph
 
 from hilc import interpreter
+from hilc.allocate import align
 from hilc.cpu import get_cpu
+from hilc.errors import InputError
 from hilc.importer import load_model
 from hilc.ir import Array, Graph
+from hilc.library import Pool
 from hilc.ops import OPS
 from hilc.passes import run_passes
-from hilc.plan import Place, PlanError, Program, check_plan, plan
+from hilc.plan import Place, PlanError, PoolSpec, Program, check_plan, plan
 
 HOST = get_cpu("host")
 
@@ -32,7 +35,7 @@ def _inputs(graph: Graph, seed: int = 1) -> dict[str, Array]:
 def _execute(program: Program, inputs: Mapping[str, Array]) -> list[Array]:
     """The outputs when every step reads and writes where the plan says, scratch being garbage."""
     graph = program.graph
-    pool = np.full(program.workspace_bytes, 0xA5, np.uint8)
+    pools = [np.full(pool.nbytes, 0xA5, np.uint8) for pool in program.pools]
     borders = [Place("input", i) for i in range(len(graph.inputs))]
     borders += [Place("output", i) for i in range(len(graph.outputs))]
     buffers = {
@@ -42,7 +45,7 @@ def _execute(program: Program, inputs: Mapping[str, Array]) -> list[Array]:
 
     def memory(place: Place, nbytes: int) -> Array:
         if place.kind == "pool":
-            return pool[place.value : place.value + nbytes]
+            return pools[place.pool][place.value : place.value + nbytes]
         return buffers[place][:nbytes]
 
     def load(name: str) -> Array:
@@ -225,6 +228,120 @@ def test_a_kernel_without_an_order_never_works_in_place() -> None:
     assert program.places[x] != program.places[y]
 
 
+# Several pools ----------------------------------------------------------------------------------
+
+
+def _split(program: Program, rng: np.random.Generator, slack: float) -> tuple[PoolSpec, PoolSpec]:
+    """Two pools that hold together as much as the one of ``program``, times ``slack``."""
+    total = int(program.workspace_bytes * slack)
+    first = int(total * rng.uniform(0.2, 0.8))
+    return PoolSpec("fast", first), PoolSpec("slow", total - first)
+
+
+@pytest.mark.parametrize("io_in_pool", [True, False])
+def test_plans_in_tight_pools_compute_what_the_interpreter_does(io_in_pool: bool) -> None:
+    placed, refusals = 0, list[str]()
+    for seed in range(120):
+        graph = random_graph(seed)
+        rng = np.random.default_rng(seed)
+        one = plan(graph, HOST, io_in_pool=io_in_pool)
+        memory = _split(one, rng, 1.0 + seed % 4 / 8)
+        try:
+            program = plan(graph, HOST, io_in_pool=io_in_pool, memory=memory)
+        except InputError as error:
+            refusals.append(error.fact)
+            continue
+        placed += 1
+        assert [pool.name for pool in program.pools] == ["fast", "slow"]
+        for pool, spec in zip(program.pools, memory, strict=True):
+            assert spec.limit_bytes is not None
+            assert pool.nbytes <= spec.limit_bytes
+            assert pool.nbytes % 16 == 0
+        assert program.workspace_bytes == sum(pool.nbytes for pool in program.pools)
+        again = plan(graph, HOST, io_in_pool=io_in_pool, memory=memory)
+        assert (again.places, again.pools) == (program.places, program.pools)
+        _require_right(graph, program)
+    assert placed > 60
+    assert len(refusals) > 5
+    assert all("does not fit into its memory pools (fast " in fact for fact in refusals)
+
+
+def test_a_pool_without_a_limit_takes_what_the_others_have_no_room_for() -> None:
+    for seed in range(40):
+        graph = random_graph(seed)
+        memory = (PoolSpec("a", 40, "dtcm"), PoolSpec("b", 100), PoolSpec("c", None, "sdram"))
+        program = plan(graph, HOST, io_in_pool=True, memory=memory)
+        assert [pool.region for pool in program.pools] == ["dtcm", None, "sdram"]
+        assert program.pools[0].nbytes <= 32
+        _require_right(graph, program)
+
+
+def test_the_busiest_block_goes_to_the_preferred_pool() -> None:
+    b = GraphBuilder()
+    y = b.conv(b.conv(b.input(1, 8, 8, 4), 4), 4)
+    graph = b.graph(y)
+    scratch = plan(graph, HOST).steps[0].call.scratch_bytes
+    program = plan(graph, HOST, memory=(PoolSpec("fast", scratch + 15), PoolSpec("slow")))
+    # Every multiplication reads the scratch, and the tensor between is read once.
+    assert [step.scratch for step in program.steps] == [Place("pool", 0, 0)] * 2
+    assert program.places[program.steps[0].outputs[0]] == Place("pool", 0, 1)
+
+
+def test_one_pool_is_planned_as_without_a_limit() -> None:
+    for model in ("kws", "ic"):
+        graph = run_passes(load_model(models.model_path(model)))
+        free = plan(graph, HOST, io_in_pool=True)
+        memory = (PoolSpec(limit_bytes=free.workspace_bytes),)
+        tight = plan(graph, HOST, io_in_pool=True, memory=memory)
+        assert tight.workspace_bytes == free.workspace_bytes
+        assert plan(graph, HOST, io_in_pool=True, memory=(PoolSpec(), PoolSpec("b"))).pools == (
+            Pool("global_workspace", free.workspace_bytes, None),
+            Pool("b", 0, None),
+        )
+
+
+def test_kws_is_divided_where_its_largest_tensors_part() -> None:
+    graph = run_passes(load_model(models.model_path("kws")))
+    memory = (PoolSpec("dtcm", 8_500), PoolSpec("sram", 8_000))
+    program = plan(graph, HOST, io_in_pool=True, memory=memory)
+    assert program.pools[1].nbytes == 8_000
+    assert all(step.scratch is None or step.scratch.pool == 0 for step in program.steps)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_figures() -> None:
+    b = GraphBuilder()
+    graph = b.graph(b.conv(b.conv(b.input(1, 8, 8, 4), 4), 4))
+    needed = plan(graph, HOST, io_in_pool=True).workspace_bytes
+    scratch = plan(graph, HOST).steps[0].call.scratch_bytes
+    with pytest.raises(InputError) as caught:
+        plan(graph, HOST, io_in_pool=True, memory=(PoolSpec("a", 200), PoolSpec("b", 300)))
+    assert caught.value.fact == (
+        "the model does not fit into its memory pools (a 200 B, b 300 B): it needs "
+        f"{needed} B at least, at CONV_2D 't2' in blocks of 256, 256, {scratch} B"
+    )
+    with pytest.raises(InputError, match="'a' is limited to -1 bytes"):
+        plan(graph, HOST, memory=(PoolSpec("a", -1),))
+
+
+# Scratch from an allocator ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_scratch_may_be_left_to_an_allocator(seed: int) -> None:
+    graph = random_graph(seed)
+    program = plan(graph, HOST, scratch_in_pool=False)
+    largest = max((step.call.scratch_bytes for step in program.steps), default=0)
+    assert all(step.scratch is None for step in program.steps)
+    assert program.workspace_bytes == program.pools[0].nbytes + align(largest)
+    assert program.workspace_bytes >= program.workspace_bound_bytes
+    _require_right(graph, program)
+
+
+def test_an_allocator_is_one_pool() -> None:
+    with pytest.raises(InputError, match="2 memory pools with pools=calls"):
+        plan(random_graph(0), HOST, memory=(PoolSpec("a"), PoolSpec("b")), scratch_in_pool=False)
+
+
 # The checker ------------------------------------------------------------------------------------
 
 
@@ -271,23 +388,39 @@ def test_the_checker_misses_no_step() -> None:
         check_plan(replace(program, steps=program.steps[1:]))
 
 
-def test_a_damaged_plan_that_passes_the_checker_still_computes_right() -> None:
+def test_the_checker_knows_the_pools() -> None:
+    program = _two_steps()
+    y = program.steps[0].outputs[0]
+    with pytest.raises(PlanError, match="lies in pool 1 of 1"):
+        check_plan(_move(program, y, replace(program.places[y], pool=1)))
+    with pytest.raises(PlanError, match="bytes are needed, not"):
+        check_plan(replace(program, workspace_bytes=program.workspace_bytes - 16))
+    unplaced = replace(program.steps[0], scratch=None)
+    with pytest.raises(PlanError, match="bytes are needed, not"):
+        check_plan(replace(program, steps=(unplaced, program.steps[1])))
+
+
+@pytest.mark.parametrize("pool_count", [1, 3])
+def test_a_damaged_plan_that_passes_the_checker_still_computes_right(pool_count: int) -> None:
     """No false acquittal: thousands of plans with one place moved, executed."""
-    caught = passed = 0
-    for seed in range(120):
+    caught = dict.fromkeys(range(pool_count), 0)
+    passed = 0
+    for seed in range(90):
         graph = random_graph(seed)
-        program = plan(graph, HOST, io_in_pool=bool(seed % 2))
+        specs = [PoolSpec("a", 64), PoolSpec("b", 128), PoolSpec("c")]
+        program = plan(graph, HOST, io_in_pool=bool(seed % 2), memory=specs[-pool_count:])
         rng = np.random.default_rng(seed)
         pooled = [name for name, place in program.places.items() if place.kind == "pool"]
         for name in pooled:
-            offset = 16 * int(rng.integers(0, program.workspace_bytes // 16 + 1))
-            damaged = _move(program, name, Place("pool", offset))
+            pool = int(rng.integers(0, pool_count))
+            offset = 16 * int(rng.integers(0, program.pools[pool].nbytes // 16 + 1))
+            damaged = _move(program, name, Place("pool", offset, pool))
             try:
                 check_plan(damaged)
             except PlanError:
-                caught += 1
+                caught[pool] += 1
                 continue
             passed += 1
             _require_right(graph, damaged)
-    assert caught > 100
+    assert min(caught.values()) > 40
     assert passed > 20
