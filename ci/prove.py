@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -52,6 +53,17 @@ SMALL_RUNS = (
     ("vww", "lm3s6965evb"),
 )
 SMALL_REFUSALS = (("ad", "lm3s6965evb"),)
+#: Every way to call a model and to give it memory: (operators, entry), language, workspace.
+APIS = (("packed", "packed"), ("unpacked", "packed"), ("unpacked", "c"))
+CODEGENS = ("c", "llvm")
+POOLS = ("internal", "external", "calls")
+INTERFACE_BOARDS = ("native", "mps2-an386")
+#: The models that run in every cell of the table above, and in one packed cell only.
+FULL_TABLE_MODEL = "kws"
+PACKED_CELL: Mapping[str, str] = {"api": "packed", "interface": "packed", "pools": "calls"}
+#: Two models in one image: runs of each, in turn.
+TOGETHER = ("kws", "ad")
+TOGETHER_RUNS = 100
 COMPILE_LIMIT_S = 5.0
 VERIFY_LIMIT_S = 5.0
 
@@ -94,10 +106,13 @@ class Proof:
         self.samples = samples
         self.results = results
 
-    def equal(self, model: str, board_name: str) -> Result:
-        """Every output and every layer of ``samples`` inputs, against ``tflm``."""
+    def equal(self, model: str, board_name: str, **options: str) -> Result:
+        """Every output and every layer of ``samples`` inputs, against ``tflm``.
+
+        ``options`` are the compiler's; without any the model is compiled as for ``hil verify``.
+        """
         board = load_board(board_name)
-        library = compiled(model, board.cpu.name)
+        library = compiled(model, board.cpu.name, **options)
         module = library.modules[0]
         inputs = self._inputs(model, library)
         oracle = reference_of(library, module, "tflm")
@@ -123,6 +138,37 @@ class Proof:
             images = np.load(ROOT / "examples" / "digits" / "digits_test.npz")["image"]
             return [{tensor.name: image[np.newaxis]} for image in images[: self.samples]]
         return [{tensor.name: array} for array in models.samples(model, self.samples)]
+
+    def together(self, board_name: str, workspace: Literal["own", "shared"]) -> Result:
+        """Two models of one image, each step of both before the next: every byte as alone."""
+        board = load_board(board_name)
+        options: Mapping[str, Any] = {"pools": "external", "io_in_pool": workspace == "own"}
+        libraries = [compiled(name, board.cpu.name, **options) for name in TOGETHER]
+        samples = [self._inputs(name, lib) for name, lib in zip(TOGETHER, libraries, strict=True)]
+        expected = []
+        for library, inputs in zip(libraries, samples, strict=True):
+            oracle = reference_of(library, library.modules[0], "tflm")
+            expected.append([oracle.values(index, sample) for index, sample in enumerate(inputs)])
+        different = 0
+        with hil.open(board, *libraries, workspace=workspace) as device:
+            models_ = [device[name] for name in TOGETHER]
+            for turn in range(TOGETHER_RUNS):
+                for model, inputs in zip(models_, samples, strict=True):
+                    for name, array in inputs[turn % len(inputs)].items():
+                        model.set_input(name, array)
+                for model in models_:
+                    model.run()
+                for model, wanted in zip(models_, expected, strict=True):
+                    values = wanted[turn % len(wanted)]
+                    for output in model.outputs:
+                        got = model.get_output(output.name)
+                        different += int(np.count_nonzero(got != values[output.name]))
+            ram_bytes = device.firmware.sizes.ram_bytes if device.firmware else 0
+        return {
+            "ok": different == 0,
+            "shown": f"{TOGETHER_RUNS} runs of each in turn, {different} values differ, "
+            f"{ram_bytes:,} B of RAM",
+        }
 
     def fits_or_refused(self, model: str, board_name: str) -> Result:
         """Equal where the model fits; else the refusal, which is no failure but is shown."""
@@ -175,11 +221,12 @@ def timed(limit_s: float, *words: str) -> Result:
     }
 
 
-def compiled(model: str, cpu: str) -> ModelLibrary:
-    """The model for a firmware."""
+def compiled(model: str, cpu: str, **options: Any) -> ModelLibrary:
+    """The model for a firmware: with inputs and outputs in a pool of the caller by default."""
     is_digits = model == "digits"
     path = ROOT / "examples" / "digits" / "digits.tflite" if is_digits else models.model_path(model)
-    return hilc.compile(path, cpu=cpu, name=model, pools="external", io_in_pool=True)
+    options = options or {"pools": "external", "io_in_pool": True}
+    return hilc.compile(path, cpu=cpu, name=model, **options)
 
 
 def one_line(error: HilError) -> str:
@@ -197,12 +244,33 @@ def all_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -> list
         # The native board's clock counts no instructions.
         ("counts", counted_twice, [pair for pair in int8 if pair[1] != "native"]),
     )
-    return [
+    steps = [
         Step(f"{group}: {model} on {board}", partial(prove, model, board))
         for group, prove, pairs in groups
         for model, board in pairs
         if model in names and board in boards
     ]
+    return steps + list(interface_steps(proof, boards, names))
+
+
+def interface_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -> Iterator[Step]:
+    """Every way to call a model, and two models in one image."""
+    cells = [
+        (FULL_TABLE_MODEL, {"api": api, "interface": interface, "codegen": codegen, "pools": pools})
+        for (api, interface), codegen, pools in product(APIS, CODEGENS, POOLS)
+    ]
+    others = [model for model in models.INT8_MODELS if model != FULL_TABLE_MODEL]
+    cells += [(model, dict(PACKED_CELL)) for model in others]
+    for board in (board for board in INTERFACE_BOARDS if board in boards):
+        for model, options in cells:
+            if model in names:
+                label = " ".join(options.values())
+                prove = partial(proof.equal, model, board, **options)
+                yield Step(f"interfaces: {model} on {board}, {label}", prove)
+        if set(TOGETHER) <= set(names):
+            for workspace in ("own", "shared"):
+                prove = partial(proof.together, board, workspace)
+                yield Step(f"together: {' and '.join(TOGETHER)} on {board}, {workspace}", prove)
 
 
 def timings() -> list[Step]:

@@ -12,7 +12,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from hilc.resources import data_dir
 #: What the ports of a board together provide, each exactly once.
 ROLES = ("core", "soc", "timer", "uart")
 #: How a firmware is started; those that have a table of their own in the description.
-RUNNERS = ("native", "qemu")
+RUNNERS = ("native", "qemu", "pyocd")
 
 _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
@@ -76,6 +76,16 @@ class Qemu:
 
 
 @dataclass(frozen=True)
+class PyOcd:
+    """How pyOCD reaches the board."""
+
+    #: pyOCD's name of the chip: ``pyocd list --targets``.
+    target: str
+    #: Clock of the debug port.
+    frequency_hz: int
+
+
+@dataclass(frozen=True)
 class BaseFigures:
     """What the smallest firmware takes; measured, and lower bounds for every larger one."""
 
@@ -113,6 +123,7 @@ class Board:
     #: The first is the default.
     runners: tuple[str, ...]
     qemu: Qemu | None
+    pyocd: PyOcd | None
     #: The board to take where the user names none; one of the shipped boards is.
     is_default: bool
 
@@ -146,6 +157,16 @@ class Board:
     def macros(self) -> dict[str, int]:
         """The settings of all ports, by macro name."""
         return {name: value for port in self.ports for name, value in port.macros.items()}
+
+    def over_rtt(self) -> Board:
+        """The board with its serial line through the debug probe instead of a UART."""
+        if self.is_host:
+            raise BoardError(f"{self.name} has no debug probe, so no RTT", "use its UART")
+        ports = [port for port in self.ports if "uart" not in port.roles]
+        about = _port_description("rtt")
+        settings = {key: spec["default"] for key, spec in about["settings"].items()}
+        rtt = Port("rtt", tuple(about["provides"]), tuple(about["sources"]), settings)
+        return replace(self, ports=(*ports, rtt))
 
     @property
     def base(self) -> BaseFigures:
@@ -196,6 +217,11 @@ def port_names() -> tuple[str, ...]:
     """The ports of the firmware template, sorted."""
     ports = data_dir("firmware_template") / "ports"
     return tuple(sorted(path.parent.name for path in ports.glob("*/port.toml")))
+
+
+def _port_description(name: str) -> dict[str, Any]:
+    path = data_dir("firmware_template") / "ports" / name / "port.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 # -- reading a table ---------------------------------------------------------------------------
@@ -341,6 +367,7 @@ def _read_board(path: Path) -> Board:
         ports=_ports(top, "host" if host else "arm"),
         runners=runners,
         qemu=_qemu(top.table("qemu"), clock_hz) if "qemu" in runners else None,
+        pyocd=_pyocd(top.table("pyocd")) if "pyocd" in runners else None,
         is_default=top.boolean("default", False),
     )
     top.finish()
@@ -413,8 +440,7 @@ def _ports(top: _Table, arch: str) -> tuple[Port, ...]:
             continue
         table = top.table(role)
         name = table.choice("port", port_names())
-        path = data_dir("firmware_template") / "ports" / name / "port.toml"
-        about = tomllib.loads(path.read_text(encoding="utf-8"))
+        about = _port_description(name)
         if role not in about["provides"]:
             provides = ", ".join(about["provides"])
             raise table.error("port", f"{name!r} provides {provides}, no {role}")
@@ -448,6 +474,15 @@ def _qemu(table: _Table, clock_hz: int) -> Qemu:
             f"raise it to {math.ceil(2 * tick_ns - 1).bit_length()} or more",
         )
     return qemu
+
+
+def _pyocd(table: _Table) -> PyOcd:
+    pyocd = PyOcd(
+        target=table.string("target"),
+        frequency_hz=table.integer("frequency_hz", 10_000, 50_000_000, default=4_000_000),
+    )
+    table.finish()
+    return pyocd
 
 
 def _check_room(board: Board, top: _Table) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from hilc.errors import HilError, InputError
 
-__all__ = ["BoardError", "BuildError", "DeviceError", "HilError", "InputError", "LinkError"]
+__all__ = [
+    "BoardError",
+    "BuildError",
+    "DeviceError",
+    "FlashError",
+    "HilError",
+    "InputError",
+    "LinkError",
+    "ProbeError",
+]
 
 
 class BoardError(InputError):
@@ -21,6 +30,14 @@ class DeviceError(HilError):
     """Board, emulator, probe or firmware failed."""
 
     exit_code = 4
+
+
+class ProbeError(DeviceError):
+    """A debug probe is missing, busy or failed."""
+
+
+class FlashError(DeviceError):
+    """The board's flash does not hold what was programmed."""
 
 
 class LinkError(DeviceError):

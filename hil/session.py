@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from hil.board import Board, load_board
 from hil.build import build
@@ -12,7 +13,7 @@ from hil.device import Device
 from hil.errors import InputError
 from hil.rpc.client import Client
 from hil.rpc.link import Link
-from hil.runner import Counter, Running, start
+from hil.runner import Choice, Counter, Running, start
 from hil.sources import CompileOptions, load_library, parse_sources
 from hilc.library import ModelLibrary
 
@@ -26,31 +27,38 @@ def open(
     runner: str | None = None,
     port: str | None = None,
     probe: str | None = None,
+    transport: Literal["uart", "rtt"] = "uart",
+    progress: Callable[[float], None] | None = None,
     workspace: str = "own",
 ) -> Iterator[Device]:
     """A device that runs ``models`` (libraries, model files, archives) on ``board``.
 
     Builds the firmware and starts it with ``runner``, the board's default one when None. With
-    ``port`` (any pyserial URL) nothing is started: the firmware there must be the one that is built
-    from ``models``, or any of this project when there are no models. ``workspace`` is ``own`` or
-    ``shared``: whether the models work in the same memory, one after the other. Leaving the context
-    closes the link and ends what was started, however it is left.
+    ``probe`` (a debug probe's unique id or a part of it, or ``virtual``) pyOCD programs the board
+    first, and ``progress`` is told how far that is, 0 to 1. With ``transport="rtt"`` the serial
+    line goes through the probe too.
+
+    With ``port`` (any pyserial URL) alone nothing is started: the firmware there must be the one
+    that is built from ``models``, or any of this project when there are no models. With a probe it
+    is the serial port of the board. ``workspace`` is ``own`` or ``shared``: whether the models work
+    in the same memory, one after the other. Leaving the context closes the link and ends what was
+    started, however it is left.
     """
-    if probe is not None:
-        raise InputError(
-            f"no runner of this version uses a probe (given: {probe!r})",
-            "flash the board with another program and give its port",
-        )
     if isinstance(board, str):
         board = load_board(board)
+    if transport == "rtt":
+        if port is not None:
+            raise InputError("RTT goes through a probe, not through a port", "drop the port")
+        board = board.over_rtt()
+    choice = Choice(probe, port, transport == "rtt", progress)
+    attach = port is not None and runner is None and probe is None
     libraries = [_library(model, board, workspace) for model in models]
-    has_firmware = bool(libraries) or port is None
-    firmware = build(libraries, board, workspace=workspace) if has_firmware else None
+    firmware = build(libraries, board, workspace=workspace) if libraries or not attach else None
     with contextlib.ExitStack() as stack:
         running: Running | None = None
-        if port is None:
+        if not attach:
             assert firmware is not None
-            running = stack.enter_context(start(board, firmware, runner))
+            running = stack.enter_context(start(board, firmware, runner, choice))
         link = _link(board, running, port)
         stack.callback(link.close)
         client = Client(link, build_id=firmware.build_id if firmware else None)
@@ -71,4 +79,4 @@ def _link(board: Board, running: Running | None, port: str | None) -> Link:
     if running is None:
         assert port is not None
         return Link(port, baudrate=baudrate)
-    return Link(running.url, baudrate=baudrate, alive=running.alive)
+    return Link(running.url, baudrate=baudrate, alive=running.alive, line=running.line)

@@ -7,6 +7,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import serial
@@ -21,6 +22,16 @@ _READ_BYTES = 65536
 _WRITE_TIMEOUT_S = 5.0
 #: A process that closes the line ends a moment later; its end explains more than the closed line.
 _END_GRACE_S = 1.0
+
+
+class Line(Protocol):
+    """Bytes to and from a board; failures are OSErrors."""
+
+    def read(self) -> bytes:
+        """What is there, or what comes first within a few milliseconds."""
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
 
 
 class _Port:
@@ -81,7 +92,10 @@ class _Socket:
 
 
 class Link:
-    """An open line. ``alive`` raises when the process behind the line has ended."""
+    """An open line: ``line``, else the one that ``url`` names.
+
+    ``alive`` raises when the process behind the line has ended.
+    """
 
     def __init__(
         self,
@@ -89,6 +103,7 @@ class Link:
         *,
         baudrate: int = 115200,
         alive: Callable[[], None] = lambda: None,
+        line: Line | None = None,
     ) -> None:
         self.url = url
         self._alive = alive
@@ -98,7 +113,7 @@ class Link:
         self.skipped_bytes = 0
         self.bad_frames = 0
         try:
-            self._line = _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
+            self._line = line or _open(url, baudrate)
         except (serial.SerialException, OSError, ValueError) as error:
             raise _open_error(url, error) from None
 
@@ -149,6 +164,10 @@ class Link:
 
     def close(self) -> None:
         self._line.close()
+
+
+def _open(url: str, baudrate: int) -> Line:
+    return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
 
 
 def _open_error(url: str, error: Exception) -> LinkError:

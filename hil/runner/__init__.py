@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from hil.errors import InputError
 from hil.runner import native, qemu
+from hil.runner.choice import Choice
 
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.build import Firmware
+    from hil.rpc.link import Line
 
-__all__ = ["Counter", "Running", "start"]
+__all__ = ["Choice", "Counter", "Running", "start"]
 
 Counter = Literal["instructions", "cycles", "nanoseconds"]
 
@@ -24,6 +25,10 @@ class Running(Protocol):
     @property
     def url(self) -> str:
         """The serial line, for pyserial's ``serial_for_url``."""
+
+    @property
+    def line(self) -> Line | None:
+        """The line itself, where no URL can open it."""
 
     @property
     def counter(self) -> Counter:
@@ -39,20 +44,31 @@ class Running(Protocol):
         """``ticks`` of the firmware's time base in the unit of :attr:`counter`."""
 
 
-_RUNNERS: dict[str, Callable[[Board, Firmware], AbstractContextManager[Running]]] = {
-    "native": native.start,
-    "qemu": qemu.start,
-}
-
-
 def start(
-    board: Board, firmware: Firmware, runner: str | None = None
+    board: Board,
+    firmware: Firmware,
+    runner: str | None = None,
+    choice: Choice | None = None,
 ) -> AbstractContextManager[Running]:
-    """Starts ``firmware``; leaving the context ends it. ``runner`` is one that the board offers."""
-    name = runner or board.default_runner
+    """Starts ``firmware``; leaving the context ends what was started for it.
+
+    ``runner`` is one that the board offers. Without it, it is pyOCD where a probe or RTT is chosen,
+    else the board's first.
+    """
+    choice = choice or Choice()
+    needs_probe = choice.probe is not None or choice.rtt
+    name = runner or ("pyocd" if needs_probe else board.default_runner)
     if name not in board.runners:
         raise InputError(
             f"board {board.name!r} has no runner {name!r}",
             f"choose one of {', '.join(board.runners)}",
         )
-    return _RUNNERS[name](board, firmware)
+    if needs_probe and name != "pyocd":
+        option = "--transport rtt" if choice.rtt else "--probe"
+        raise InputError(f"the runner {name!r} uses no probe", f"drop {option}, or use pyocd")
+    if name == "pyocd":
+        # Not at the top: pyOCD takes a third of a second to import.
+        from hil.runner import pyocd
+
+        return pyocd.start(board, firmware.elf, choice)
+    return native.start(board, firmware) if name == "native" else qemu.start(board, firmware)

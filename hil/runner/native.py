@@ -23,6 +23,7 @@ class NativeBoard:
     """A native firmware."""
 
     counter: Final = "nanoseconds"
+    line: Final = None
 
     def __init__(self, process: ChildProcess, url: str) -> None:
         self.url = url

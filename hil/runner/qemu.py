@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from hil.errors import InputError
@@ -13,22 +13,29 @@ from hil.runner.process import ChildProcess
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.build import Firmware
+    from hil.rpc.link import Line
 
-_PROGRAM = "qemu-system-arm"
-_INSTALL_HINT = "install it: apt install qemu-system-arm"
+PROGRAM = "qemu-system-arm"
+INSTALL_HINT = "install it: apt install qemu-system-arm"
 _NANOSECONDS = 1_000_000_000
 
 
 class QemuBoard:
-    """A firmware in QEMU."""
+    """A firmware in QEMU; ``qmp`` is a connected socket that nobody else uses."""
 
     counter: Final = "instructions"
 
     def __init__(
-        self, process: ChildProcess, url: str, qmp: socket.socket, icount_shift: int
+        self,
+        is_alive: Callable[[], None],
+        url: str,
+        qmp: socket.socket | None,
+        icount_shift: int,
+        line: Line | None = None,
     ) -> None:
         self.url = url
-        self._process = process
+        self.line = line
+        self._is_alive = is_alive
         self._qmp = qmp
         self._icount_shift = icount_shift
         self._say(b'{"execute": "qmp_capabilities"}')
@@ -39,7 +46,7 @@ class QemuBoard:
         Input can stall: a character device that was full is sometimes not polled again until
         something else wakes the main loop. A command over QMP does.
         """
-        self._process.alive()
+        self._is_alive()
         self._say(b'{"execute": "query-status"}')
 
     def count(self, ticks: int, ticks_hz: int) -> int:
@@ -48,6 +55,8 @@ class QemuBoard:
         return (ticks * _NANOSECONDS + per_second // 2) // per_second
 
     def _say(self, command: bytes) -> None:
+        if self._qmp is None:  # a probe has it, and there is no serial line to wake up
+            return
         # The answers are not needed, but unread ones would fill the socket. When QEMU takes
         # nothing (it is starting, or ending), there is nothing to wake up.
         with contextlib.suppress(OSError):
@@ -69,7 +78,7 @@ def start(board: Board, firmware: Firmware) -> Iterator[QemuBoard]:
         stack.enter_context(qemu_qmp)
         qmp.setblocking(False)
         command = [
-            *(_PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
+            *(PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
             *("-kernel", str(firmware.elf)),
             # Between requests the firmware sleeps; with sleep=off QEMU would rush through that time
             # instead of sleeping too, from one timer interrupt to the next.
@@ -86,7 +95,7 @@ def start(board: Board, firmware: Firmware) -> Iterator[QemuBoard]:
         process = ChildProcess(
             "QEMU",
             command,
-            install_hint=_INSTALL_HINT,
+            install_hint=INSTALL_HINT,
             pass_fds=(listener.fileno(), qemu_qmp.fileno()),
         )
         stack.callback(process.stop)
@@ -94,4 +103,4 @@ def start(board: Board, firmware: Firmware) -> Iterator[QemuBoard]:
         # QEMU has its own copies: when it ends, connections and QMP must end with it.
         listener.close()
         qemu_qmp.close()
-        yield QemuBoard(process, url, qmp, board.qemu.icount_shift)
+        yield QemuBoard(process.alive, url, qmp, board.qemu.icount_shift)

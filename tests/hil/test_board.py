@@ -212,7 +212,7 @@ def test_every_key_is_documented() -> None:
         table = tomllib.loads((data_dir("targets") / f"{name}.toml").read_text(encoding="utf-8"))
         for key, value in table.items():
             if isinstance(value, dict):
-                own = value if key in ("rpc", "qemu") else {"port"}
+                own = value if key in ("rpc", "qemu", "pyocd") else {"port"}
                 used |= {f"{key}.{inner}" for inner in own}
             elif key == "memory":
                 used |= {f"memory[].{inner}" for region in value for inner in region}

@@ -17,7 +17,7 @@ void hil_timer_init(void);
 void hil_timer_handler(void);
 
 /* Role uart. Interrupt HIL_UART_IRQ, which says that there is something to receive, comes to
- * hil_serial_handler. */
+ * hil_serial_handler; a port without one is asked again and again. */
 void hil_uart_init(void);
 /* Acknowledges the interrupt and hands every byte that has arrived to hil_serial_put. Called with
  * interrupts off. */

@@ -32,6 +32,7 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
     return taken;
 }
 
+#ifdef HIL_UART_IRQ
 /* A masked interrupt wakes the core too, so a byte that arrives after the look is not slept over;
  * the time base's interrupt wakes it when nothing arrives. An idle emulator takes no processor time
  * this way, and its input is quicker. */
@@ -42,3 +43,7 @@ void hil_uart_wait(void) {
     }
     hil_irq_unlock(lock);
 }
+#else
+/* Nothing would wake the core when input comes: it has to look again. */
+void hil_uart_wait(void) {}
+#endif

@@ -20,11 +20,18 @@ typedef void (*hil_vector)(void);
 
 enum {
     SYSTEM_VECTORS = 16,
+/* Entries beyond the system's that each interrupt needs, none for one that is not used. */
 #ifdef HIL_TIMER_IRQ
-    VECTORS = SYSTEM_VECTORS + 1 + (HIL_TIMER_IRQ > HIL_UART_IRQ ? HIL_TIMER_IRQ : HIL_UART_IRQ),
+    TIMER_VECTORS = HIL_TIMER_IRQ + 1,
 #else
-    VECTORS = SYSTEM_VECTORS + 1 + HIL_UART_IRQ,
+    TIMER_VECTORS = 0,
 #endif
+#ifdef HIL_UART_IRQ
+    UART_VECTORS = HIL_UART_IRQ + 1,
+#else
+    UART_VECTORS = 0,
+#endif
+    VECTORS = SYSTEM_VECTORS + (TIMER_VECTORS > UART_VECTORS ? TIMER_VECTORS : UART_VECTORS),
 };
 
 /* VTOR wants the table aligned to its size rounded up to a power of two; the linker script gives
@@ -44,7 +51,9 @@ __attribute__((section(".vectors"), used)) static const union {
 #else
     [15].handler = hil_timer_handler,
 #endif
+#ifdef HIL_UART_IRQ
     [SYSTEM_VECTORS + HIL_UART_IRQ].handler = hil_serial_handler,
+#endif
 };
 #pragma GCC diagnostic pop
 

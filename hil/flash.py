@@ -1,0 +1,231 @@
+"""Puts a firmware into a board's memory through a debug probe, and proves that it is there.
+
+What the board has already is read back first, so an unchanged image is not programmed again; what
+was programmed is read back always, since some flash algorithms report success for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from hil.errors import FlashError, InputError, ProbeError
+
+if TYPE_CHECKING:
+    from pyocd.core.session import Session
+
+    from hil.board import Board
+
+#: Called with the part done, 0 to 1.
+Progress = Callable[[float], None]
+
+_CONNECT_LIMIT_S = 20.0
+# The halted state of a Cortex-M with nothing pending, in Thumb state.
+_XPSR_THUMB = 1 << 24
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bytes of an image and where they lie in the board's memory."""
+
+    address: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Flashed:
+    """What :func:`program` did."""
+
+    #: False where the board had the image already.
+    programmed: bool
+    nbytes: int
+    seconds: float
+
+
+def read_image(path: Path) -> tuple[Segment, ...]:
+    """The loadable segments of an ELF file, in the order of their addresses."""
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            segments = [
+                Segment(header["p_paddr"], part.data())
+                for part in elf.iter_segments()
+                for header in [part.header]
+                if header["p_type"] == "PT_LOAD" and header["p_filesz"]
+            ]
+    except ELFError as error:
+        raise InputError(f"{path} is not an ELF file: {error}", "give a firmware.elf") from None
+    if not segments:
+        raise InputError(f"{path} has nothing to load", "give a linked image, not an object file")
+    return tuple(sorted(segments, key=lambda segment: segment.address))
+
+
+def symbol_address(path: Path, name: str) -> int:
+    """Where a symbol of an ELF file lies."""
+    with path.open("rb") as file:
+        table: Any = ELFFile(file).get_section_by_name(".symtab")
+        found = table.get_symbol_by_name(name) if table is not None else None
+        if not found:
+            raise InputError(f"{path} has no symbol {name}", "build it with --transport rtt")
+        return int(found[0]["st_value"])
+
+
+@contextlib.contextmanager
+def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator[Session]:
+    """A pyOCD session on ``board`` through the probe ``uid``; leaving the context closes it.
+
+    ``connect_mode`` is pyOCD's: ``halt``, ``attach``, ``pre-reset`` or ``under-reset``.
+    """
+    from pyocd.core.exceptions import Error
+    from pyocd.core.helpers import ConnectHelper
+
+    # pyOCD reports on its own log what it also raises.
+    logging.getLogger("pyocd").setLevel(logging.CRITICAL)
+    options = {
+        "target_override": board.pyocd.target if board.pyocd else "cortex_m",
+        "connect_mode": connect_mode,
+        "hide_programming_progress": True,
+        **({"frequency": board.pyocd.frequency_hz} if board.pyocd else {}),
+    }
+    probes = ConnectHelper.get_all_connected_probes(blocking=False, unique_id=uid)
+    if not probes:
+        raise ProbeError(f"there is no probe {uid!r}", "plug it in; `hil doctor` lists the probes")
+    from pyocd.core.session import Session
+
+    with _as_probe_error(f"cannot connect to {board.name} through the probe {uid}"):
+        session = Session(probes[0], options=options)
+        session.open()
+    try:
+        yield session
+    except Error as error:
+        raise _probe_error(f"the probe {uid} on {board.name} failed", error) from None
+    finally:
+        # The board may be gone: what cannot be closed in order is let go.
+        with contextlib.suppress(Error, OSError):
+            session.close()
+
+
+def program(
+    session: Session, image: Sequence[Segment], progress: Progress | None = None
+) -> Flashed:
+    """Brings ``image`` into the board's memory unless it is there; the core is left halted."""
+    start = time.monotonic()
+    nbytes = sum(len(segment.data) for segment in image)
+    target = session.target
+    target.halt()
+    if first_difference(session, image) is None:
+        return Flashed(False, nbytes, time.monotonic() - start)
+    in_flash = [segment for segment in image if _is_flash(session, segment)]
+    if in_flash:
+        from pyocd.flash.loader import MemoryLoader
+
+        loader = MemoryLoader(
+            session, progress=progress or _ignore, chip_erase="sector", smart_flash=False
+        )
+        with _as_flash_error():
+            for segment in in_flash:
+                loader.add_data(segment.address, segment.data)
+            loader.commit()
+    for segment in image:
+        if segment not in in_flash:
+            target.write_memory_block8(segment.address, segment.data)
+    target.flush()
+    wrong = first_difference(session, image)
+    if wrong is not None:
+        address, expected, found = wrong
+        raise FlashError(
+            f"{address:#010x} reads {found:#04x} after {expected:#04x} was programmed",
+            "erase the board (hil erase) and try again; check its supply and its protection",
+        )
+    return Flashed(True, nbytes, time.monotonic() - start)
+
+
+def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, int, int] | None:
+    """Address, byte of the image and byte on the board where they first differ."""
+    for segment in image:
+        found = bytes(session.target.read_memory_block8(segment.address, len(segment.data)))
+        if found != segment.data:
+            at = next(i for i, byte in enumerate(segment.data) if found[i] != byte)
+            return segment.address + at, segment.data[at], found[at]
+    return None
+
+
+def start_image(session: Session, image: Sequence[Segment]) -> None:
+    """Resets the board and lets it run; an image in RAM is entered through its vectors."""
+    target = session.target
+    if any(_is_flash(session, segment) for segment in image):
+        target.reset()
+        return
+    target.reset_and_halt()
+    vectors = image[0].data
+    stack_pointer, entry = (int.from_bytes(vectors[at : at + 4], "little") for at in (0, 4))
+    core = target.selected_core
+    core.write32(_VTOR, image[0].address)
+    core.write_core_register("xpsr", _XPSR_THUMB)
+    core.write_core_register("msp", stack_pointer)
+    core.write_core_register("pc", entry & ~1)
+    target.resume()
+
+
+_VTOR = 0xE000_ED08
+
+
+def erase(session: Session) -> None:
+    """Erases the whole flash of the board's controller."""
+    from pyocd.flash.eraser import FlashEraser
+
+    with _as_flash_error():
+        FlashEraser(session, FlashEraser.Mode.MASS).erase()
+
+
+def _is_flash(session: Session, segment: Segment) -> bool:
+    region = session.target.memory_map.get_region_for_address(segment.address)
+    return region is not None and bool(region.is_flash)
+
+
+def _ignore(_done: float) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _as_flash_error() -> Iterator[None]:
+    from pyocd.core.exceptions import FlashFailure
+
+    try:
+        yield
+    except FlashFailure as error:
+        raise FlashError(
+            f"programming failed: {error}",
+            "try again; a board that is protected or half programmed needs hil erase first",
+        ) from None
+
+
+@contextlib.contextmanager
+def _as_probe_error(what: str) -> Iterator[None]:
+    from pyocd.core.exceptions import Error
+
+    try:
+        yield
+    except (Error, OSError) as error:
+        raise _probe_error(what, error) from None
+
+
+def _probe_error(what: str, error: Any) -> ProbeError:
+    from pyocd.core import exceptions
+
+    hint = "check the cable and the board's supply"
+    if isinstance(error, exceptions.ProbeDisconnected):
+        hint = "the probe was unplugged: plug it in and try again"
+    elif isinstance(error, exceptions.TransferFaultError):
+        hint = "the board has no memory there: is it the board of this name?"
+    elif isinstance(error, exceptions.ProbeError) or "busy" in str(error).lower():
+        hint = "another program may hold the probe: close it, or choose another with --probe"
+    return ProbeError(f"{what}: {error or type(error).__name__}", hint)

@@ -1,0 +1,25 @@
+"""What a user chooses of how a firmware is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hil.flash import Flashed
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Probe and serial port, and who is told how far programming is."""
+
+    #: A probe's unique id or a part of it; ``virtual`` starts the board's QEMU machine behind one.
+    probe: str | None = None
+    port: str | None = None
+    #: The serial line goes through the probe.
+    rtt: bool = False
+    #: Called with the part that is programmed, 0 to 1.
+    progress: Callable[[float], None] | None = None
+    #: Called once with what was done, as soon as the board runs.
+    flashed: Callable[[Flashed], None] | None = None

@@ -1,0 +1,113 @@
+"""Runs a firmware on a board behind a debug probe: programs, resets, finds the serial port."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hil import flash, virtual_probe
+from hil.errors import DeviceError, InputError
+from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes, remember
+from hil.rpc.rtt import RttLine
+from hil.runner.choice import Choice
+from hil.runner.qemu import QemuBoard
+
+if TYPE_CHECKING:
+    from hil.board import Board
+    from hil.rpc.link import Line
+    from hil.virtual_probe import VirtualBoard
+
+#: Instead of a probe's uid: start the board's QEMU machine with a virtual probe on it.
+VIRTUAL: Final = "virtual"
+
+
+class ProbedBoard:
+    """A firmware on a real board that a probe programmed."""
+
+    counter: Final = "cycles"
+
+    def __init__(self, url: str, line: Line | None) -> None:
+        self.url = url
+        self.line = line
+
+    def alive(self) -> None:
+        """Nothing tells of a board's end but its silence."""
+
+    def count(self, ticks: int, ticks_hz: int) -> int:
+        """Cycles: the time base runs at the core's clock."""
+        return ticks
+
+
+@contextlib.contextmanager
+def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
+    """Programs ``elf`` where it is not on the board yet, resets the board and lets it run.
+
+    The probe is free again when the firmware runs. What was started for it (a virtual board) ends
+    with the context; a real board runs on.
+    """
+    image = flash.read_image(elf)
+    with contextlib.ExitStack() as stack:
+        virtual: VirtualBoard | None
+        probe: ProbeInfo | None = None
+        if choice.probe == VIRTUAL:
+            virtual, process = stack.enter_context(virtual_probe.start(board))
+            uid, is_alive = virtual.uid, process.alive
+        else:
+            probe = choose_probe(board, choice.probe, connected_probes())
+            uid = probe.uid
+            virtual = next((v for v in virtual_probe.running_boards() if v.uid == uid), None)
+            is_alive = _aliveness(virtual)
+        if virtual is not None and virtual.board != board.name:
+            raise InputError(
+                f"the probe {uid} is on {virtual.board}, not on {board.name}",
+                f"use --board {virtual.board}, or another probe",
+            )
+        # Before the board is touched: without a port, programming it would be for nothing.
+        url = _line_url(board, probe, virtual, choice)
+        session = stack.enter_context(flash.connected(board, uid))
+        done = flash.program(session, image, choice.progress)
+        flash.start_image(session, image)
+        line: Line | None = None
+        if choice.rtt:
+            line = RttLine(session, flash.symbol_address(elf, "_SEGGER_RTT"))
+        else:
+            session.close()  # others may use the probe while the firmware runs
+        if choice.flashed is not None:
+            choice.flashed(done)
+        if virtual is None:
+            remember(board.name, probe=choice.probe, port=choice.port)
+            yield ProbedBoard(url, line)
+        else:
+            assert board.qemu is not None
+            qmp = None if choice.rtt else stack.enter_context(_connect_qmp(virtual))
+            yield QemuBoard(is_alive, url, qmp, board.qemu.icount_shift, line)
+
+
+def _line_url(
+    board: Board, probe: ProbeInfo | None, virtual: VirtualBoard | None, choice: Choice
+) -> str:
+    """The serial line's URL; over RTT only a name."""
+    if virtual is not None:
+        return f"rtt://{virtual.uid}" if choice.rtt else virtual.url
+    assert probe is not None
+    return f"rtt://{probe.uid}" if choice.rtt else choose_port(board, probe, choice.port)
+
+
+def _connect_qmp(virtual: VirtualBoard) -> socket.socket:
+    qmp = socket.socket(socket.AF_UNIX)
+    qmp.connect(f"{virtual.sockets}/qmp")
+    qmp.setblocking(False)
+    return qmp
+
+
+def _aliveness(virtual: VirtualBoard | None) -> Callable[[], None]:
+    def check() -> None:
+        if virtual is not None and virtual not in virtual_probe.running_boards():
+            raise DeviceError(
+                f"the virtual board {virtual.uid} has ended", "start it again, then try again"
+            )
+
+    return check

@@ -1,0 +1,141 @@
+"""A board's QEMU machine that waits for a debug probe: bare, stopped, with sockets for its control.
+
+``python -m hil.virtual_probe BOARD`` keeps one until it is interrupted, so that pyOCD and anything
+that talks to pyOCD can use it. What runs is announced in a folder, where the probe finds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hil.build import cache_folder
+from hil.errors import InputError
+from hil.runner.process import ChildProcess
+from hil.runner.qemu import INSTALL_HINT, PROGRAM
+
+if TYPE_CHECKING:
+    from hil.board import Board
+
+# Between two looks whether QEMU has made its sockets; the longest wait for them.
+_POLL_S, _START_LIMIT_S = 0.01, 10.0
+
+
+@dataclass(frozen=True)
+class VirtualBoard:
+    """A machine that runs, as others find it."""
+
+    uid: str
+    board: str
+    cpu: str
+    pyocd_target: str
+    #: Folder of the control sockets ``qtest``, ``gdb`` and ``qmp``.
+    sockets: str
+    serial_port: int
+    pid: int
+
+    @property
+    def url(self) -> str:
+        """The serial line, for pyserial."""
+        return f"socket://127.0.0.1:{self.serial_port}"
+
+
+def running_boards() -> list[VirtualBoard]:
+    """The virtual boards of this user whose machines run."""
+    boards = []
+    for path in sorted(_folder().glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            board = VirtualBoard(**json.loads(path.read_text(encoding="utf-8")))
+            if _is_running(board.pid):
+                boards.append(board)
+            else:  # its owner was killed
+                path.unlink()
+    return boards
+
+
+@contextlib.contextmanager
+def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
+    """Starts ``board``'s machine without an image, stopped; leaving the context ends it."""
+    if board.qemu is None:
+        raise InputError(
+            f"board {board.name!r} says nothing about QEMU, so it has no virtual probe",
+            "choose a board with the runner qemu (see hil boards)",
+        )
+    with contextlib.ExitStack() as stack:
+        sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-probe-")))
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        control = "server=on,wait=off"
+        command = [
+            *(PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none", "-S"),
+            *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
+            *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=off,nodelay=on"),
+            *("-serial", "null") * board.qemu.serial,
+            *("-serial", "chardev:uart"),
+            *("-qtest", f"unix:{sockets}/qtest,{control}", "-qtest-log", "none"),
+            *("-gdb", f"unix:{sockets}/gdb,{control}"),
+            *("-qmp", f"unix:{sockets}/qmp,{control}"),
+            *board.qemu.args,
+        ]
+        process = ChildProcess(
+            "QEMU", command, install_hint=INSTALL_HINT, pass_fds=(listener.fileno(),)
+        )
+        stack.callback(process.stop)
+        _wait_for(sockets, process)
+        virtual = VirtualBoard(
+            uid=f"hil-{board.name}-{secrets.token_hex(4)}",
+            board=board.name,
+            cpu=board.cpu.name,
+            pyocd_target=board.pyocd.target if board.pyocd else "cortex_m",
+            sockets=str(sockets),
+            serial_port=listener.getsockname()[1],
+            pid=process.process.pid,
+        )
+        listener.close()
+        stack.enter_context(_announced(virtual))
+        yield virtual, process
+
+
+@contextlib.contextmanager
+def _announced(board: VirtualBoard) -> Iterator[None]:
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{board.uid}.json"
+    partial = path.with_suffix(".new")
+    partial.write_text(json.dumps(asdict(board)) + "\n", encoding="utf-8")
+    partial.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _folder() -> Path:
+    return cache_folder() / "probes"
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return False  # another user's process has taken the number
+    return True
+
+
+def _wait_for(sockets: Path, process: ChildProcess) -> None:
+    deadline = time.monotonic() + _START_LIMIT_S
+    while not all((sockets / name).exists() for name in ("qtest", "gdb", "qmp")):
+        process.alive()
+        if time.monotonic() > deadline:
+            raise InputError(f"QEMU made no control sockets within {_START_LIMIT_S:g} s")
+        time.sleep(_POLL_S)

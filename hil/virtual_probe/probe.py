@@ -1,0 +1,273 @@
+"""pyOCD's driver for a QEMU machine: the class behind the entry point ``pyocd.probe``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyocd.board.board_ids import BoardInfo
+from pyocd.core import exceptions
+from pyocd.core.plugin import Plugin
+from pyocd.probe.debug_probe import DebugProbe
+
+from hil.errors import DeviceError
+from hil.virtual_probe.core import Core
+from hil.virtual_probe.dap import AccessPort, TransferFault
+from hil.virtual_probe.links import Gdb, Machine, Memory
+from hil.virtual_probe.machine import VirtualBoard, running_boards
+
+#: What :meth:`VirtualProbe.inject` can make go wrong, and the exception that pyOCD shall see.
+FAULTS: dict[str, type[exceptions.Error]] = {
+    "fault": exceptions.TransferFaultError,
+    "wait": exceptions.TransferTimeoutError,
+    "no-ack": exceptions.TransferError,
+    "disconnect": exceptions.ProbeDisconnected,
+}
+
+
+class _QemuBus:
+    """The machine's bus with the core's debug registers in it."""
+
+    def __init__(self, memory: Memory, core: Core, memory_map: Iterable[tuple[int, int]]) -> None:
+        self._memory = memory
+        self._core = core
+        self._map = tuple(memory_map)
+
+    def _require_mapped(self, address: int, size: int) -> None:
+        if not any(first <= address and address + size - 1 <= last for first, last in self._map):
+            raise TransferFault(f"nothing answers at {address:#010x}")
+
+    def read(self, address: int, size: int) -> int:
+        if self._core.owns(address):
+            word = self._core.read(address & ~3)
+            return word >> 8 * (address & 3) & (1 << 8 * size) - 1
+        self._require_mapped(address, size)
+        return self._memory.read(address, size)
+
+    def write(self, address: int, size: int, value: int) -> None:
+        if self._core.owns(address):
+            self._core.write(address & ~3, value << 8 * (address & 3))
+            return
+        self._require_mapped(address, size)
+        self._memory.write(address, size, value)
+        self._core.noticed_write(address, value.to_bytes(size, "little"))
+
+    def read_words(self, address: int, count: int) -> list[int]:
+        if not self._is_memory(address, 4 * count):
+            return [self.read(address + 4 * index, 4) for index in range(count)]
+        data = self._memory.read_block(address, 4 * count)
+        return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
+
+    def write_words(self, address: int, values: Sequence[int]) -> None:
+        if not self._is_memory(address, 4 * len(values)):
+            for index, value in enumerate(values):
+                self.write(address + 4 * index, 4, value)
+            return
+        data = b"".join(value.to_bytes(4, "little") for value in values)
+        self._memory.write_block(address, data)
+        self._core.noticed_write(address, data)
+
+    def _is_memory(self, address: int, size: int) -> bool:
+        """Whether the block holds no debug register; raises where nothing answers."""
+        if any(self._core.owns(address + at) for at in range(0, size, 4)):
+            return False
+        self._require_mapped(address, size)
+        # Peripherals are read and written register by register.
+        return address < 0x4000_0000 or 0x6000_0000 <= address < 0xA000_0000
+
+
+class VirtualProbe(DebugProbe):  # type: ignore[misc]
+    """A debug probe on a board's emulated machine (:mod:`hil.virtual_probe`)."""
+
+    @classmethod
+    def get_all_connected_probes(
+        cls, unique_id: str | None = None, is_explicit: bool = False
+    ) -> list[VirtualProbe]:
+        return [cls(board) for board in running_boards()]
+
+    @classmethod
+    def get_probe_with_id(cls, unique_id: str, is_explicit: bool = False) -> VirtualProbe | None:
+        return next((cls(b) for b in running_boards() if b.uid == unique_id), None)
+
+    def __init__(self, board: VirtualBoard) -> None:
+        super().__init__()
+        self._virtual = board
+        self._links = contextlib.ExitStack()
+        self._port: AccessPort | None = None
+        self._core: Core | None = None
+        self._protocol: DebugProbe.Protocol | None = None
+        self._in_reset = False
+        self._injected: list[tuple[int, type[exceptions.Error]]] = []
+        self._transfers = 0
+
+    # -- what it is
+
+    @property
+    def vendor_name(self) -> str:
+        return "hil"
+
+    @property
+    def product_name(self) -> str:
+        return f"virtual probe on {self._virtual.board} (QEMU)"
+
+    @property
+    def unique_id(self) -> str:
+        return self._virtual.uid
+
+    @property
+    def supported_wire_protocols(self) -> Collection[DebugProbe.Protocol]:
+        return (DebugProbe.Protocol.DEFAULT, DebugProbe.Protocol.SWD)
+
+    @property
+    def wire_protocol(self) -> DebugProbe.Protocol | None:
+        return self._protocol
+
+    @property
+    def is_open(self) -> bool:
+        return self._port is not None
+
+    @property
+    def capabilities(self) -> set[DebugProbe.Capability]:
+        return {DebugProbe.Capability.SWJ_SEQUENCE, DebugProbe.Capability.BANKED_DP_REGISTERS}
+
+    @property
+    def associated_board_info(self) -> BoardInfo:
+        return BoardInfo(name=self._virtual.board, target=self._virtual.pyocd_target, vendor="hil")
+
+    # -- opening and connecting
+
+    def open(self) -> None:
+        """Connects to the machine, which stops until :meth:`close` or until it is told to run."""
+        folder = Path(self._virtual.sockets)
+        with contextlib.ExitStack() as links, _as_pyocd():
+            machine = links.enter_context(contextlib.closing(Machine(folder / "qmp")))
+            memory = links.enter_context(contextlib.closing(Memory(folder / "qtest")))
+            was_running = machine.execute("query-status")["running"]
+            gdb = links.enter_context(contextlib.closing(Gdb(folder / "gdb")))
+            self._core = Core(memory, gdb, machine, self._virtual.cpu)
+            if was_running:
+                self._core.take_over()
+            bus = _QemuBus(memory, self._core, machine.memory_map())
+            self._port = AccessPort(bus, is_v8=self._virtual.cpu in _V8_CORES)
+            self._links = links.pop_all()
+
+    def close(self) -> None:
+        """Lets go of the machine, which runs on if it ran."""
+        self._port = None
+        self._links.close()
+
+    def connect(self, protocol: DebugProbe.Protocol | None = None) -> None:
+        self._protocol = DebugProbe.Protocol.SWD
+
+    def disconnect(self) -> None:
+        self._protocol = None
+
+    def swj_sequence(self, length: int, bits: int) -> None:
+        if length >= 50:
+            self._open_port().line_reset()
+
+    def set_clock(self, frequency: float) -> None:
+        """Nothing to do: the sockets have no clock."""
+
+    # -- reset
+
+    def reset(self) -> None:
+        self.assert_reset(True)
+        self.assert_reset(False)
+
+    def assert_reset(self, asserted: bool) -> None:
+        assert self._core is not None
+        with _as_pyocd():
+            if asserted != self._in_reset:
+                self._core.hold_in_reset(asserted)
+            self._in_reset = asserted
+
+    def is_reset_asserted(self) -> bool:
+        return self._in_reset
+
+    # -- transfers
+
+    def read_dp(self, addr: int, now: bool = True) -> Any:
+        return self._transfer(lambda: self._open_port().read_dp(addr), now)
+
+    def write_dp(self, addr: int, data: int) -> None:
+        self._transfer(lambda: self._open_port().write_dp(addr, data))
+
+    def read_ap(self, addr: int, now: bool = True) -> Any:
+        return self._transfer(lambda: self._open_port().read_ap(addr), now)
+
+    def write_ap(self, addr: int, data: int) -> None:
+        self._transfer(lambda: self._open_port().write_ap(addr, data))
+
+    def read_ap_multiple(self, addr: int, count: int = 1, now: bool = True) -> Any:
+        return self._transfer(lambda: self._open_port().read_ap_multiple(addr, count), now)
+
+    def write_ap_multiple(self, addr: int, values: Sequence[int]) -> None:
+        self._transfer(lambda: self._open_port().write_ap_multiple(addr, values))
+
+    def inject(self, what: str, after: int = 0) -> None:
+        """Makes a transfer fail, the one after ``after`` further ones; a key of ``FAULTS``."""
+        self._injected.append((self._transfers + after, FAULTS[what]))
+
+    def _open_port(self) -> AccessPort:
+        if self._port is None:
+            raise exceptions.ProbeDisconnected(f"probe {self.unique_id} is not open")
+        return self._port
+
+    def _transfer(self, access: Callable[[], Any], now: bool = True) -> Any:
+        """The result of ``access``; not ``now``: what returns the result, or raises, when called.
+
+        Every access is made at once, in order, as the answers of a deferred one would be.
+        """
+        try:
+            result = self._checked(access)
+        except exceptions.Error as error:
+            if now:
+                raise
+            failure = error
+
+            def fail() -> Any:
+                raise failure
+
+            return fail
+        return result if now else lambda: result
+
+    def _checked(self, access: Callable[[], Any]) -> Any:
+        number, self._transfers = self._transfers, self._transfers + 1
+        for entry in self._injected:
+            if entry[0] <= number:
+                self._injected.remove(entry)
+                raise entry[1]("injected")
+        with _as_pyocd():
+            return access()
+
+
+_V8_CORES = ("cortex-m33", "cortex-m55", "cortex-m85")
+
+
+@contextlib.contextmanager
+def _as_pyocd() -> Any:
+    """Errors of the machine as pyOCD's own."""
+    try:
+        yield
+    except TransferFault:
+        raise exceptions.TransferFaultError() from None
+    except DeviceError as error:
+        raise exceptions.ProbeDisconnected(error.fact) from None
+
+
+class VirtualProbePlugin(Plugin):  # type: ignore[misc]
+    """Gives pyOCD the probe; the entry point names this class."""
+
+    def load(self) -> type[VirtualProbe]:
+        return VirtualProbe
+
+    @property
+    def name(self) -> str:
+        return "hil"
+
+    @property
+    def description(self) -> str:
+        return "Virtual debug probe on boards that QEMU emulates"

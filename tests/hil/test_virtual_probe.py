@@ -1,0 +1,255 @@
+"""Real pyOCD on an emulated microcontroller: debugging, programming, the firmware's two lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+from pyocd.core import exceptions
+from pyocd.core.session import Session
+from pyocd.core.target import Target
+from tiny_library import tiny_library
+
+import hil
+from hil import flash, virtual_probe
+from hil.board import load_board
+from hil.build import build
+from hil.errors import FlashError, InputError, ProbeError
+from hil.virtual_probe.dap import AccessPort, TransferFault
+
+RAM_BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
+FAR = 0xF000_0000
+DOUBLE = "for (int i = 0; i < 4; ++i) { y[i] = 2 * x[i]; }"
+
+
+@pytest.fixture(scope="module", params=RAM_BOARDS)
+def loaded(request: pytest.FixtureRequest) -> Iterator[tuple[Session, Path]]:
+    """A session on a board whose RAM holds a firmware; the core is halted at its entry."""
+    board = load_board(request.param)
+    firmware = build([], board)
+    with virtual_probe.start(board) as (virtual, _), flash.connected(board, virtual.uid) as session:
+        flash.program(session, flash.read_image(firmware.elf))
+        session.target.reset_and_halt()
+        yield session, firmware.elf
+
+
+def symbol(elf: Path, name: str) -> int:
+    return flash.symbol_address(elf, name) & ~1
+
+
+def test_the_core_is_debugged_as_on_silicon(loaded: tuple[Session, Path]) -> None:
+    session, elf = loaded
+    core = session.target.selected_core
+    target = session.target
+    with elf.open("rb") as file:
+        assert core.read_core_register("pc") == ELFFile(file).header["e_entry"] & ~1
+    assert core.get_state() is Target.State.HALTED
+
+    main = symbol(elf, "main")
+    target.set_breakpoint(main)
+    target.resume()
+    assert wait_until_halted(target)
+    assert core.read_core_register("pc") == main
+    assert core.get_halt_reason() is Target.HaltReason.BREAKPOINT
+
+    # main runs on the process stack: read by executing MRS, without a trace of it.
+    before = {name: core.read_core_register(name) for name in ("r0", "pc", "xpsr", "sp")}
+    assert core.read_core_register("control") & 2
+    assert core.read_core_register("psp") == before["sp"]
+    assert core.read_core_register("msp") == symbol(elf, "hil_handler_stack_top")
+    assert {name: core.read_core_register(name) for name in before} == before
+
+    target.step()
+    assert main < core.read_core_register("pc") <= main + 4
+    target.remove_breakpoint(main)
+    target.resume()
+    assert target.get_state() is Target.State.RUNNING
+    target.halt()
+    assert target.get_state() is Target.State.HALTED
+
+
+def wait_until_halted(target: Target) -> bool:
+    from pyocd.utility.timeout import Timeout
+
+    with Timeout(5) as limit:
+        while limit.check():
+            if target.get_state() is Target.State.HALTED:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 1023, 1025, 5000])
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 1021])
+def test_memory_is_what_was_written(loaded: tuple[Session, Path], size: int, offset: int) -> None:
+    session, elf = loaded
+    start = flash.symbol_address(elf, "hil_bss_end") + 0x400 + offset
+    data = list(np.random.default_rng(size).integers(0, 256, size, np.uint8).tolist())
+    session.target.write_memory_block8(start, data)
+    assert session.target.read_memory_block8(start, size) == data
+
+
+def test_nothing_answers_where_nothing_is(loaded: tuple[Session, Path]) -> None:
+    session, _ = loaded
+    if "an505" in session.probe.unique_id:
+        return  # something answers at every address of this machine
+    with pytest.raises(exceptions.TransferFaultError):
+        session.target.read32(FAR)
+    # The error is cleared: the next transfer is good.
+    assert session.target.read32(0xE000_ED00) >> 24 == 0x41
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ("fault", exceptions.TransferFaultError),
+        ("wait", exceptions.TransferTimeoutError),
+        ("no-ack", exceptions.TransferError),
+        ("disconnect", exceptions.ProbeDisconnected),
+    ],
+)
+def test_injected_faults_raise_and_pass(
+    loaded: tuple[Session, Path], what: str, error: type[exceptions.Error]
+) -> None:
+    session, elf = loaded
+    address = flash.symbol_address(elf, "hil_bss_start")
+    session.probe.inject(what)
+    with pytest.raises(error):
+        session.target.read_memory_block8(address, 64)
+    assert len(session.target.read_memory_block8(address, 64)) == 64
+
+
+def test_an_image_is_programmed_once_and_read_back() -> None:
+    board = load_board("microbit")
+    library = tiny_library(DOUBLE, cpu=board.cpu.name)
+    image = flash.read_image(build([library], board).elf)
+    parts: list[float] = []
+    with virtual_probe.start(board) as (virtual, _):
+        with flash.connected(board, virtual.uid) as session:
+            assert flash.program(session, image, parts.append).programmed
+            assert parts[-1] == 1
+            assert not flash.program(session, image).programmed
+        with hil.open(board, library, probe=virtual.uid) as device:
+            assert device.counter == "instructions"
+            x = np.arange(4, dtype=np.int32)
+            device["tiny"].set_input("x", x)
+            device["tiny"].run()
+            assert device["tiny"].get_output("y").tolist() == (2 * x).tolist()
+        with flash.connected(board, virtual.uid) as session:
+            flash.erase(session)
+            address, _expected, found = flash.first_difference(session, image) or (0, 0, 0)
+            assert (address, found) == (image[0].address, 0xFF)
+
+
+def test_flash_that_does_not_take_the_image_is_told() -> None:
+    # QEMU does not model this board's flash controller: writes vanish.
+    board = load_board("lm3s6965evb")
+    image = flash.read_image(build([], board).elf)
+    with (
+        virtual_probe.start(board) as (virtual, _),
+        flash.connected(board, virtual.uid) as session,
+        pytest.raises(FlashError, match="0x00 after"),
+    ):
+        flash.program(session, image)
+
+
+@pytest.mark.parametrize("transport", ["uart", "rtt"])
+def test_the_firmware_answers_over_both_lines(transport: str) -> None:
+    with hil.open(
+        "mps2-an386", tiny_library(DOUBLE), probe="virtual", transport=transport
+    ) as device:
+        data = bytes(range(256)) * 4
+        assert all(device.echo(data) == data for _ in range(20))
+        assert device.repeated_requests == 0
+        through_probe = device.count(device["tiny"].run().ticks)
+    with hil.open("mps2-an386", tiny_library(DOUBLE)) as device:
+        assert device.count(device["tiny"].run().ticks) == through_probe
+
+
+def test_wrong_choices_are_refused() -> None:
+    with (
+        pytest.raises(ProbeError, match="'nowhere' is not connected"),
+        hil.open("microbit", probe="nowhere"),
+    ):
+        pass
+    with (
+        pytest.raises(InputError, match="no runner 'pyocd'"),
+        hil.open("netduinoplus2", probe="virtual"),
+    ):
+        pass
+    with (
+        virtual_probe.start(load_board("microbit")) as (virtual, _),
+        pytest.raises(InputError, match="is on microbit, not on mps2-an386"),
+        hil.open("mps2-an386", probe=virtual.uid),
+    ):
+        pass
+
+
+def test_a_board_that_ended_is_no_probe_any_more() -> None:
+    with virtual_probe.start(load_board("microbit")) as (virtual, process):
+        assert virtual in virtual_probe.running_boards()
+        listed = subprocess.run(
+            [Path(sys.executable).with_name("pyocd"), "list"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert virtual.uid in listed.stdout
+        process.process.kill()
+        process.process.wait(5)
+        assert virtual not in virtual_probe.running_boards()
+
+
+class _Bus:
+    """Memory from 0 to 64 KB; beyond is nothing."""
+
+    def __init__(self) -> None:
+        self.words = dict[int, int]()
+
+    def read(self, address: int, size: int) -> int:
+        if address >= 1 << 16:
+            raise TransferFault
+        word = self.words.get(address & ~3, 0)
+        return word >> 8 * (address & 3) & (1 << 8 * size) - 1
+
+    def write(self, address: int, size: int, value: int) -> None:
+        if address >= 1 << 16:
+            raise TransferFault
+        shift, mask = 8 * (address & 3), (1 << 8 * size) - 1
+        word = self.words.get(address & ~3, 0)
+        self.words[address & ~3] = word & ~(mask << shift) | value << shift
+
+    def read_words(self, address: int, count: int) -> list[int]:
+        return [self.read(address + 4 * i, 4) for i in range(count)]
+
+    def write_words(self, address: int, values: list[int]) -> None:
+        for i, value in enumerate(values):
+            self.write(address + 4 * i, 4, value)
+
+
+CSW, TAR, DRW, SELECT, ABORT, CTRL_STAT = 0x0, 0x4, 0xC, 0x8, 0x0, 0x4
+
+
+def test_the_access_port_wraps_and_remembers_errors() -> None:
+    bus = _Bus()
+    port = AccessPort(bus, is_v8=True)
+    port.write_ap(CSW, 0x12)  # words, single increment
+    port.write_ap(TAR, 0x3F8)
+    port.write_ap_multiple(DRW, [1, 2, 3])
+    assert bus.words == {0x3F8: 1, 0x3FC: 2, 0x000: 3}, "the address wraps within 1 KB"
+    port.write_ap(TAR, 1 << 16)
+    with pytest.raises(TransferFault):
+        port.read_ap(DRW)
+    port.write_ap(TAR, 0)
+    with pytest.raises(TransferFault, match="earlier"):
+        port.read_ap(DRW)
+    assert port.read_dp(CTRL_STAT) & 1 << 5
+    port.write_dp(ABORT, 1 << 2)
+    assert port.read_ap(DRW) == 3
+    port.write_dp(SELECT, 1 << 24)
+    assert port.read_ap(0xC) == 0, "there is one access port"
