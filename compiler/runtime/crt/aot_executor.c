@@ -9,8 +9,8 @@
 #include <tvm/runtime/crt/packed_func.h>
 #include <tvm/runtime/crt/platform.h>
 
-/* No model has more tensors on its border; more is not metadata. */
-#define MAX_TENSORS 1024
+/* No model has more tensors on its border, or constants; more is not metadata. */
+#define MAX_ENTRIES 65536
 
 /* The function before + middle + after of the module, called. */
 static int call(TVMModuleHandle module, const char *before, const char *middle, const char *after,
@@ -34,49 +34,77 @@ static int call(TVMModuleHandle module, const char *before, const char *middle, 
 
 static int is_cpu(DLDevice device) { return device.device_type == kDLCPU && device.device_id == 0; }
 
-static int count_is_good(int64_t count, const struct TVMTensorInfo *tensors) {
-    return count >= 0 && count <= MAX_TENSORS && (count == 0 || tensors != NULL);
+static int count_is_good(int64_t count, const void *entries) {
+    return count >= 0 && count <= MAX_ENTRIES && (count == 0 || entries != NULL);
 }
 
 static int check_metadata(const TVMMetadata *metadata) {
     if (metadata == NULL || metadata->version != TVM_METADATA_VERSION ||
         metadata->mod_name == NULL || !count_is_good(metadata->num_inputs, metadata->inputs) ||
         !count_is_good(metadata->num_outputs, metadata->outputs) ||
-        !count_is_good(metadata->num_workspace_pools, metadata->workspace_pools)) {
+        !count_is_good(metadata->num_workspace_pools, metadata->workspace_pools) ||
+        !count_is_good(metadata->num_constant_pools, metadata->constant_pools)) {
         return hil_crt_fail(kTvmErrorFunctionCallInvalidArg,
                             "the model's metadata are not of version 1", NULL);
     }
     return 0;
 }
 
-/* The arrays of the model's arguments. executor->num_args counts those that exist. */
-static int make_args(TVMAotExecutor *executor) {
+/* Bytes of the constant pool; 0 where the constants have no data: they are in the model's code. */
+static int64_t constant_pool_bytes(const TVMMetadata *metadata) {
+    /* Data in TVM's format for arrays: 24 bytes, rank 4, type 4, shape, size 8, elements. */
+    enum { RANK_AT = 24, SHAPE_AT = 32, SIZE_BYTES = 8 };
+    int64_t most = 0;
+    for (int64_t i = 0; i < metadata->num_constant_pools; i++) {
+        const struct TVMConstantInfo *const info = &metadata->constant_pools[i];
+        int32_t rank = 0;
+        if (info->data_bytes == NULL || info->data_len < SHAPE_AT + SIZE_BYTES) {
+            continue;
+        }
+        memcpy(&rank, (const uint8_t *)info->data_bytes + RANK_AT, sizeof rank);
+        const int64_t header = SHAPE_AT + SIZE_BYTES + (int64_t)sizeof(int64_t) * rank;
+        const int64_t end = info->byte_offset + info->data_len - header;
+        most = end > most ? end : most;
+    }
+    return most;
+}
+
+/* An entry of executor->args that a tensor or, without data, a pool describes. */
+static int make_arg(TVMAotExecutor *executor, const struct TVMTensorInfo *info, int is_pool) {
+    if (info->num_shape < 0 || info->num_shape > TVM_CRT_MAX_NDIM) {
+        return hil_crt_fail(kTvmErrorFunctionCallInvalidArg,
+                            "raise TVM_CRT_MAX_NDIM for the axes of", info->name);
+    }
+    TVMNDArray *const array = &executor->args[executor->num_args];
+    const int err = (is_pool ? TVMNDArray_Create : TVMNDArray_Empty)(
+        (int32_t)info->num_shape, info->shape, info->dtype, executor->device, array);
+    if (err == 0) {
+        array->is_view = is_pool ? 1 : 0; /* the caller's memory */
+        TVMNDArray_IncrementReference(array);
+        executor->num_args++; /* what a release has to free */
+    }
+    return err;
+}
+
+static int make_args(TVMAotExecutor *executor, int64_t constant_bytes) {
     const TVMMetadata *const metadata = executor->metadata;
+    const struct TVMTensorInfo constants = {"the constants", &constant_bytes, 1, {kDLUInt, 8, 1}};
     const struct {
         const struct TVMTensorInfo *tensors;
         int64_t count;
-        int (*make)(int32_t, const tvm_index_t *, DLDataType, DLDevice, TVMNDArray *);
+        int is_pool;
     } groups[] = {
-        {metadata->inputs, metadata->num_inputs, TVMNDArray_Empty},
-        {metadata->outputs, metadata->num_outputs, TVMNDArray_Empty},
-        {metadata->workspace_pools, metadata->num_workspace_pools, TVMNDArray_Create},
+        {metadata->inputs, metadata->num_inputs, 0},
+        {metadata->outputs, metadata->num_outputs, 0},
+        {&constants, constant_bytes > 0 ? 1 : 0, 1},
+        {metadata->workspace_pools, metadata->num_workspace_pools, 1},
     };
     for (size_t group = 0; group < sizeof groups / sizeof groups[0]; group++) {
         for (int64_t i = 0; i < groups[group].count; i++) {
-            const struct TVMTensorInfo *const info = &groups[group].tensors[i];
-            TVMNDArray *const array = &executor->args[executor->num_args];
-            if (info->num_shape < 0 || info->num_shape > TVM_CRT_MAX_NDIM) {
-                return hil_crt_fail(kTvmErrorFunctionCallInvalidArg,
-                                    "raise TVM_CRT_MAX_NDIM for the axes of", info->name);
-            }
-            const int err = groups[group].make((int32_t)info->num_shape, info->shape, info->dtype,
-                                               executor->device, array);
+            const int err = make_arg(executor, &groups[group].tensors[i], groups[group].is_pool);
             if (err != 0) {
                 return err;
             }
-            array->is_view = groups[group].make == TVMNDArray_Create;
-            TVMNDArray_IncrementReference(array);
-            executor->num_args++;
         }
     }
     return 0;
@@ -115,8 +143,9 @@ int TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
     self->metadata = metadata;
     self->module_handle = module_handle;
     self->device = device;
-    const size_t count =
-        (size_t)(metadata->num_inputs + metadata->num_outputs + metadata->num_workspace_pools);
+    const int64_t constant_bytes = constant_pool_bytes(metadata);
+    const size_t count = (size_t)(metadata->num_inputs + metadata->num_outputs +
+                                  (constant_bytes > 0) + metadata->num_workspace_pools);
     void *args = NULL;
     if (count > 0) {
         err = (int)TVMPlatformMemoryAllocate(count * sizeof(TVMNDArray), device, &args);
@@ -125,7 +154,7 @@ int TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
         }
     }
     self->args = (TVMNDArray *)args;
-    err = err != 0 ? err : make_args(self);
+    err = err != 0 ? err : make_args(self, constant_bytes);
     if (err != 0) {
         (void)TVMAotExecutor_Release(self, device);
         return err;
@@ -186,13 +215,17 @@ int TVMAotExecutor_GetInputName(TVMAotExecutor *executor, int index, const char 
 
 int TVMAotExecutor_Run(TVMAotExecutor *executor) {
     const TVMMetadata *const metadata = executor->metadata;
-    /* A model with pools of its own takes none. */
     int64_t count = metadata->num_inputs + metadata->num_outputs;
     int64_t pools = 0;
     for (int64_t i = count; i < executor->num_args; i++) {
         pools += executor->args[i].dl_tensor.data != NULL ? 1 : 0;
     }
-    count += pools == metadata->num_workspace_pools ? pools : 0;
+    /* The metadata may describe pools that are the model's own: those it takes from nobody. */
+    if (pools != 0 && pools != executor->num_args - count) {
+        return hil_crt_fail(kTvmErrorFunctionCallInvalidArg, "set the data of all pools of",
+                            metadata->mod_name);
+    }
+    count += pools;
 
     TVMValue values[TVM_CRT_MAX_ARGS];
     int codes[TVM_CRT_MAX_ARGS];

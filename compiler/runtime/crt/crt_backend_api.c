@@ -1,11 +1,13 @@
 /* What generated code calls; needs nothing but the platform's memory. */
 #include "internal.h"
 
+#include <string.h>
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/platform.h>
 
 static DLDevice make_device(int device_type, int device_id) {
     DLDevice device;
+    memset(&device, 0, sizeof device); /* a platform in C++ reads all bytes of device_type */
     device.device_type = (DLDeviceType)device_type;
     device.device_id = device_id;
     return device;

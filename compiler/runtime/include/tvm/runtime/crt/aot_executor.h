@@ -15,8 +15,9 @@ typedef struct TVMAotExecutor {
     const TVMMetadata *metadata;
     TVMModuleHandle module_handle;
     DLDevice device;
-    /* Inputs, outputs, workspace pools. A caller of a model whose pools are external sets their
-     * data before the first run; otherwise pools have none. */
+    /* Inputs, outputs, and the pools that the metadata describe: the constants' where they have
+     * data, the workspaces'. Pools have no memory here: where a model's are external, the caller
+     * sets the data of all of them (the constants' with their bytes) before the first run. */
     TVMNDArray *args;
     int64_t num_args;
 } TVMAotExecutor;
@@ -36,9 +37,9 @@ int TVMAotExecutor_GetInputIndex(TVMAotExecutor *executor, const char *name);
 /* Name of an input; kTvmErrorExecutorModuleNoSuchInput. */
 int TVMAotExecutor_GetInputName(TVMAotExecutor *executor, int index, const char **name);
 
-/* Call <mod_name>_run with the inputs and the outputs, and the pools once the caller has set every
- * one. Its error is the result; kTvmErrorFunctionCallNumArguments for more than TVM_CRT_MAX_ARGS.
- */
+/* Call <mod_name>_run with the inputs, the outputs and, once the caller has set them, the pools.
+ * The model's error is the result; kTvmErrorFunctionCallNumArguments for more than
+ * TVM_CRT_MAX_ARGS. */
 int TVMAotExecutor_Run(TVMAotExecutor *executor);
 
 #ifdef __cplusplus
