@@ -16,6 +16,7 @@ import numpy as np
 import hilc
 from hil.errors import HilError
 from hilc import host, interpreter
+from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
 
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
@@ -143,6 +144,15 @@ def _newlib() -> str | None:
     return "installed" if library.is_absolute() and library.is_file() else None
 
 
+def _clang() -> str | None:
+    """The one that makes objects, which may have a version in its name."""
+    try:
+        path, _ = find_clang()
+    except HilError:
+        return None
+    return _first_version([path, "--version"])
+
+
 def _first_version(command: list[str]) -> str | None:
     text = _output(command)
     match = _VERSION.search(text)
@@ -200,6 +210,13 @@ TOOLS = (
         "apt install gcc",
         False,
         _program("cc"),
+    ),
+    Tool(
+        "clang",
+        "models as objects: --codegen llvm",
+        f"apt install clang (version {OLDEST_CLANG} or later)",
+        False,
+        _clang,
     ),
     Tool(
         "ai-edge-litert",

@@ -106,9 +106,31 @@ BAD = [
     # Options of the compiler.
     Bad("compile tiny.tflite -o x.tar --cpu cortex-m99", 2, "unknown CPU 'cortex-m99'"),
     Bad("compile tiny.tflite -o x.tar --optimize best", 2, "invalid choice: 'best'"),
-    Bad("compile tiny.tflite -o x.tar --codegen llvm", 2, "llvm"),
-    Bad("compile tiny.tflite -o x.tar --api packed", 2, "packed"),
-    Bad("compile tiny.tflite -o x.tar --interface packed", 2, "packed"),
+    Bad("compile tiny.tflite -o x.tar --codegen gcc", 2, "invalid choice: 'gcc'"),
+    Bad("compile tiny.tflite -o x.tar --api packed", 2, 'Either need interface_api == "packed"'),
+    Bad("compile tiny.tflite -o x.tar --runtime cpp", 2, "when targeting c++ runtime"),
+    Bad("compile tiny.tflite -o x.tar --interfaces packed", 2, "did you mean --interface?"),
+    Bad("compile tiny.tflite -o x.tar --pools heap", 2, "invalid choice: 'heap'"),
+    Bad("compile tiny.tflite -o x.tar --external no.py", 2, "no.py"),
+    Bad("compile tiny.tflite -o x.tar --external frob", 2, "'frob' does not name a code generator"),
+    Bad("compile tiny.tflite -o x.tar --memory 9ram", 2, "names the region '9ram'"),
+    Bad("compile tiny.tflite -o x.tar --memory ram:8k", 2, "'8k', which is no number of bytes"),
+    Bad("compile tiny.tflite -o x.tar --memory ram,ram", 2, "the region 'ram' twice"),
+    Bad("build tiny.tflite --board mps2-an386 --memory ram:1", 2, "'ram'"),
+    Bad(
+        "compile tiny.tflite -o x.tar --board mps2-an386 --memory tcm",
+        2,
+        "its RAM regions are ram, psram",
+    ),
+    Bad("build tiny.tflite --board native --memory ram", 2, "native has no RAM region 'ram'"),
+    Bad("compile tiny.tar -o x.tar --memory ram", 2, "--memory cannot change it"),
+    Bad("compile tiny.tar -o x.tar --pools calls", 2, "--pools cannot change it"),
+    Bad("build tiny.tflite --board mps2-an386 --workspace both", 2, "invalid choice: 'both'"),
+    Bad(
+        "build tiny.tflite --board mps2-an386 --workspace shared --pools internal",
+        2,
+        "part of its code",
+    ),
     Bad("compile tiny.tflite -o tiny.tflite/x.tar", 2, "cannot write tiny.tflite/x.tar"),
     Bad("compile tiny.tflite -o .", 2, "files that are not a library's"),
     # Boards.
@@ -135,6 +157,9 @@ BAD = [
     Bad(f"{VERIFY} --inputs float.npz", 2, "is float32 but the model's 'x' is int8"),
     Bad(f"{VERIFY} --inputs x.npz --samples 4", 2, "holds 3 samples, not 4"),
     Bad(f"{VERIFY} --inputs x.npz --expect y2.npz", 2, "outputs of 2 samples, the inputs have 3"),
+    Bad(f"{VERIFY} --inputs x.npz --expect y2.npz --source tiny.tflite", 2, "--source needs"),
+    Bad(f"{VERIFY} --source missing.tflite", 2, "missing.tflite"),
+    Bad("verify tiny.tflite b=tiny.tflite --board native --source x", 2, "--source is for one"),
     Bad(f"{VERIFY} --expect y2.npz", 2, "--expect gives the outputs of inputs"),
     Bad(f"{VERIFY} --inputs x.npz --expect y2.npz --reference hilc", 2, "--reference needs"),
     Bad(f"{VERIFY} --inputs x.npz --expect y2.npz --per-layer", 2, "--per-layer needs"),
@@ -189,6 +214,25 @@ def test_compile_for_a_board_takes_its_core(
     line = ["compile", "tiny.tflite", "-o", str(tmp_path / "x.tar"), "--board", "mps3-an547"]
     assert main([*line, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cpu"] == "cortex-m55"
+
+
+@pytest.mark.parametrize("codegen", ["c", "llvm"])
+def test_compile_reports_memory_by_pool(
+    codegen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"compile tiny.tflite -o {tmp_path}/x.tar --board mps2-an386 --memory psram:64K,ram"
+    assert main([*line.split(), "--codegen", codegen, "--interface", "packed", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (module,) = hilc.ModelLibrary.load(tmp_path / "x.tar").modules
+    assert report["codegen"] == module.codegen == codegen
+    assert report["interface"] == module.interface == "packed"
+    assert [(pool["name"], pool["region"]) for pool in report["pools"]] == [
+        ("psram", "psram"),
+        ("ram", "ram"),
+    ]
+    assert [pool["bytes"] for pool in report["pools"]] == [p.nbytes for p in module.workspace_pools]
+    assert report["workspace_bytes"] == module.workspace_bytes
+    assert report["constants_bytes"] == module.constants_bytes
 
 
 def test_compile_several_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
