@@ -105,6 +105,16 @@ def random_graph(seed: int, *, ordinary_outputs: bool = False) -> Graph:
     return builder.graph(*rng.choice(pool, rng.integers(1, 5)).tolist())
 
 
+def small_net(name: str = "net", seed: int = 3) -> Graph:
+    """Two inputs and outputs, constants, a view, layers with scratch, variable argument counts."""
+    b = GraphBuilder(seed)
+    x, y = b.input(1, 3, 3, 2), b.input(1, 18)
+    second = b.conv(b.conv(x, 2), 2)
+    left = b.split(b.reshape(b.add(second, b.constant(1, 3, 3, 2)), 1, 18), 2)
+    right = f"t{int(left[1:]) + 1}"
+    return b.graph(b.add(b.concat(right, left), y), left, name=name)
+
+
 def _is_value(builder: GraphBuilder, index: int) -> bool:
     """Whether every operator takes the tensor: no constant, and on the scale of all others."""
     tensor = builder.tensors[f"t{index}"]

@@ -16,7 +16,7 @@ import generated_c
 import models
 import numpy as np
 import pytest
-from random_graphs import GraphBuilder
+from random_graphs import GraphBuilder, small_net
 
 import hilc
 from hilc import interpreter
@@ -38,15 +38,7 @@ VARIANTS = tuple(itertools.product(("internal", "external"), (False, True)))
 
 
 def _tiny() -> Graph:
-    """Two inputs, two outputs, a constant operand, a view, scratch, variable argument counts."""
-    b = GraphBuilder(3)
-    x, y = b.input(1, 3, 3, 2), b.input(1, 18)
-    first = b.conv(x, 2)
-    second = b.conv(first, 2)
-    left = b.split(b.reshape(b.add(second, b.constant(1, 3, 3, 2)), 1, 18), 2)
-    right = f"t{int(left[1:]) + 1}"
-    total = b.add(b.concat(right, left), y)
-    return b.graph(total, left, name="tiny")
+    return small_net("tiny")
 
 
 def _renamed(graph: Graph, names: dict[str, str]) -> Graph:

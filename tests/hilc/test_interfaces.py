@@ -17,10 +17,11 @@ from typing import Any
 import generated_c
 import numpy as np
 import pytest
-from random_graphs import GraphBuilder
+from random_graphs import GraphBuilder, small_net
 
 import hilc
 from hilc import interpreter
+from hilc.codegen.registry import system_lib_source
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary, Module
 from hilc.params import load_params, save_array, save_params
@@ -50,16 +51,6 @@ IN_POOL = [
 
 def _id(cell: dict[str, Any]) -> str:
     return "-".join(map(str, cell.values()))
-
-
-def net(name: str = "net", seed: int = 3) -> Graph:
-    """Two inputs and outputs, constants, a view, layers with scratch, variable argument counts."""
-    b = GraphBuilder(seed)
-    x, y = b.input(1, 3, 3, 2), b.input(1, 18)
-    second = b.conv(b.conv(x, 2), 2)
-    left = b.split(b.reshape(b.add(second, b.constant(1, 3, 3, 2)), 1, 18), 2)
-    right = f"t{int(left[1:]) + 1}"
-    return b.graph(b.add(b.concat(right, left), y), left, name=name)
 
 
 # What a caller needs --------------------------------------------------------------------------
@@ -322,7 +313,7 @@ def require_right(caller: Caller, graph: Graph, seed: int) -> None:
 
 @pytest.mark.parametrize("cell", [*CELLS, *IN_POOL], ids=_id)
 def test_a_library_computes_what_the_interpreter_does(cell: dict[str, Any], tmp_path: Path) -> None:
-    graph = net()
+    graph = small_net()
     library = hilc.compile(graph, **cell)
     caller = Caller(build([library], tmp_path), library.modules[0])
     for seed in (1, 2):
@@ -508,7 +499,7 @@ def registered(code: ctypes.CDLL) -> dict[str, int]:
 @pytest.mark.parametrize("pools", ["internal", "external"])
 @pytest.mark.parametrize(("api", "interface"), CONVENTIONS)
 def test_several_memory_pools(api: str, interface: str, pools: str, tmp_path: Path) -> None:
-    graph = net()
+    graph = small_net()
     memory = (PoolSpec("Fast", 48, "dtcm"), PoolSpec("slow", region="SRAM_1"))
     library = hilc.compile(graph, api=api, interface=interface, pools=pools, memory=memory)
     module = library.modules[0]
@@ -522,7 +513,7 @@ def test_several_memory_pools(api: str, interface: str, pools: str, tmp_path: Pa
 
 
 def test_inputs_and_outputs_in_several_pools(tmp_path: Path) -> None:
-    graph = net()
+    graph = small_net()
     memory = (PoolSpec("fast", 64), PoolSpec("slow"))
     for pools in ("internal", "external"):
         library = hilc.compile(graph, pools=pools, io_in_pool=True, memory=memory)
@@ -534,23 +525,18 @@ def test_inputs_and_outputs_in_several_pools(tmp_path: Path) -> None:
 
 
 def test_models_of_every_kind_share_an_image(tmp_path: Path) -> None:
-    """Six libraries, one shared object, called in turns; one registry has the functions of all."""
-    cells = [
+    """Five libraries, one shared object, called in turns; one registry has the functions of all."""
+    cells: list[dict[str, Any]] = [
         {"name": "a_c"},
         {"name": "b_calls", "pools": "calls"},
         {"name": "Up", "api": "packed", "interface": "packed"},
         {"name": "c_ext", "api": "packed", "interface": "packed", "pools": "external"},
         {"name": "d_un", "interface": "packed", "constants": "external"},
     ]
-    graphs = [net(seed=seed) for seed in range(len(cells))]
-    libraries = [
-        hilc.compile(graph, **cell)  # type: ignore[arg-type]
-        for graph, cell in zip(graphs, cells, strict=True)
-    ]
+    graphs = [small_net(seed=seed) for seed in range(len(cells))]
+    libraries = [hilc.compile(graph, **cell) for graph, cell in zip(graphs, cells, strict=True)]
     modules = [library.modules[0] for library in libraries]
     functions = [function for module in modules for function in module.functions]
-    from hilc.codegen.registry import system_lib_source
-
     code = build(libraries, tmp_path, system_lib_source(functions, weak=False))
     callers = [Caller(code, module) for module in modules]
     for seed in range(3):
@@ -583,17 +569,17 @@ def test_a_registry_where_it_is_asked_for(tmp_path: Path) -> None:
         ("packed", None, True),
         ("packed", False, False),
     ):
-        library = hilc.compile(net(), interface=interface, system_lib=system_lib)
+        library = hilc.compile(small_net(), interface=interface, system_lib=system_lib)
         text = library.files["codegen/host/src/net_lib0.c"].decode()
         assert ("TVMSystemLibEntryPoint" in text) == has
     # Operators with plain pointers cannot be called through the registry: they are not in it.
-    library = hilc.compile(net(), interface="c", system_lib=True)
+    library = hilc.compile(small_net(), interface="c", system_lib=True)
     assert registered(build([library], tmp_path)) == {}
 
 
 def test_the_cpp_runtime_finds_strong_unmangled_names(tmp_path: Path) -> None:
-    strong = hilc.compile(net(), api="packed", interface="packed", runtime="cpp")
-    weak = hilc.compile(net(), api="packed", interface="packed")
+    strong = hilc.compile(small_net(), api="packed", interface="packed", runtime="cpp")
+    weak = hilc.compile(small_net(), api="packed", interface="packed")
     for library, letter in ((strong, "T"), (weak, "W")):
         folder = tmp_path / letter
         folder.mkdir()
