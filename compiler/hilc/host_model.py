@@ -268,7 +268,8 @@ class HostModel:
             ]
             self._call_structs(run, [*structs, *pools, *devices])
             return
-        inputs, outputs = self._map("inputs", pools), self._map("outputs", pools)
+        where = pools if module.pools == "external" else []
+        inputs, outputs = self._map("inputs", where), self._map("outputs", where)
         for address, buffer in zip(inputs, self._inputs, strict=True):
             ctypes.memmove(address, buffer.ctypes.data, buffer.nbytes)
         self._call_structs(run, [*pools, *devices])
