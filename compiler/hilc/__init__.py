@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hilc.codegen import Options
 from hilc.codegen.generate import generate
+from hilc.codegen.names import name_pools
 from hilc.cpu import get_cpu
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
 from hilc.external import ExternalCodegen
@@ -88,7 +89,7 @@ def compile(
         graph,
         core,
         io_in_pool=io_in_pool,
-        memory=tuple(memory) or (PoolSpec(),),
+        memory=name_pools(memory) or (PoolSpec(),),
         scratch_in_pool=pools != "calls",
     )
     return generate(program, options, source, original)

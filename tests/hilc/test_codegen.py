@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -28,9 +29,12 @@ from hilc.codegen.cwriter import (
     c_parameters,
     c_wrapped,
 )
+from hilc.cpu import Cpu
 from hilc.errors import InputError
+from hilc.external import Device, ExternalModule
 from hilc.ir import Graph
 from hilc.kernels import kernels
+from hilc.plan import PoolSpec
 from hilc.resources import data_dir
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -305,11 +309,112 @@ def test_long_names_end_in_a_hash(tmp_path: Path) -> None:
         ({"t0": "a:b", "t1": "a/b"}, "'a:b' and 'a/b' both become A_B"),
         ({"t0": "Mask", "t1": "mask"}, "'Mask' and 'mask' both become MASK"),
         ({"t0": "workspace"}, "'workspace' would share the macro WORKSPACE_SIZE"),
+        (
+            {"t1": "Fast workspace pool"},
+            "'Fast workspace pool' would share the macro FAST_WORKSPACE_POOL_SIZE with the memory "
+            "pool 'fast'",
+        ),
+        (
+            {"t0": "global_const_workspace.constant-pool"},
+            "share the macro GLOBAL_CONST_WORKSPACE_CONSTANT_POOL_SIZE with the constant pool",
+        ),
     ],
 )
 def test_names_that_become_one_are_refused(names: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        hilc.compile(_renamed(_tiny(), names))
+    for interface in ("c", "packed"):
+        with pytest.raises(InputError, match=message):
+            hilc.compile(
+                _renamed(_tiny(), names),
+                interface=interface,
+                memory=[PoolSpec("fast", 64), PoolSpec("slow")],
+            )
+
+
+@pytest.mark.parametrize(
+    ("pools", "message"),
+    [
+        (
+            (PoolSpec("a b"), PoolSpec("A.B")),
+            "pool 'a b' and the memory pool 'A.B' both become A_B",
+        ),
+        ((PoolSpec("run"),), "pool 'run' and the entry point would both be tvmgen_tiny_run"),
+        ((PoolSpec("map_inputs"),), "and the function that maps the inputs"),
+        ((PoolSpec("get_c_metadata"),), "and the function that returns the metadata"),
+        ((PoolSpec("fused_add_2"),), "'fused_add_2' and the layer 't7' would both be"),
+        ((PoolSpec("fast", 64, "RAM 1"), PoolSpec("slow")), "'fast' lies in the region 'RAM 1'"),
+        ((PoolSpec("Global_const-workspace"),), "the constant pool and the memory pool 'Gl"),
+    ],
+)
+def test_names_of_pools_that_cannot_be(pools: tuple[PoolSpec, ...], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        hilc.compile(_tiny(), memory=pools)
+
+
+def test_pools_with_names_that_c_does_not_allow(tmp_path: Path) -> None:
+    memory = [PoolSpec("int", 64), PoolSpec("main"), PoolSpec("1st")]
+    for number, options in enumerate([{}, {"interface": "packed"}, {"pools": "external"}]):
+        library = hilc.compile(_tiny(), memory=memory, **options)  # type: ignore[arg-type]
+        names = [pool.name for pool in library.modules[0].workspace_pools]
+        assert names == ["int_", "main", "_1st"]
+        folder = tmp_path / str(number)
+        generated_c.compile_objects(library, generated_c.COMPILERS["gcc"], folder)
+
+
+class _Device:
+    """Hands every ADD to a device of its own."""
+
+    name = "adder"
+
+    def __init__(self, *devices: Device, functions: tuple[str, ...] = ()) -> None:
+        self._devices = list(devices)
+        self._functions = functions
+
+    def claim(self, graph: Graph) -> list[list[int]]:
+        return [[i] for i, node in enumerate(graph.nodes) if node.op == "ADD"]
+
+    def generate(self, subgraph: Graph, symbol: str, cpu: Cpu, api: str) -> ExternalModule:
+        names = [*(f"in{i}" for i, _ in enumerate(subgraph.inputs)), "out", "device"]
+        head = f"int32_t {symbol}({', '.join(f'void *{name}' for name in names)})"
+        further = "".join(f"void {f}(void);\nvoid {f}(void) {{}}\n" for f in self._functions)
+        unused = "".join(f"(void){name};" for name in names)
+        return ExternalModule(
+            symbol,
+            f"{further}{head} {{ {unused} return 0; }}\n",
+            device=self._devices.pop(0),
+            functions=self._functions,
+        )
+
+
+def test_devices_are_told_apart() -> None:
+    library = hilc.compile(_tiny(), externals=[_Device(Device("npu", 0), Device("npu", 1))])
+    assert library.modules[0].devices == ("npu_0", "npu_1")
+    header = library.files["codegen/host/include/tvmgen_tiny.h"].decode()
+    assert "struct tvmgen_tiny_devices {\n    void *npu_0;\n    void *npu_1;\n};" in header
+    with pytest.raises(InputError, match="devices 'npu' number 0 and 'npu_0' both become npu_0"):
+        hilc.compile(_tiny(), externals=[_Device(Device("npu", 0), Device("npu_0"))])
+    with pytest.raises(InputError, match="devices 'int' and 'int_' both become int_"):
+        hilc.compile(_tiny(), externals=[_Device(Device("int"), Device("int_"))])
+    # The same device for both layers is one field.
+    shared = hilc.compile(_tiny(), externals=[_Device(Device("npu"), Device("npu"))])
+    assert shared.modules[0].devices == ("npu",)
+
+
+def test_an_external_function_cannot_have_the_librarys_name() -> None:
+    generator = _Device(Device("npu"), Device("npu"), functions=("tvmgen_tiny_run",))
+    with pytest.raises(InputError, match="tvmgen_tiny_run"):
+        hilc.compile(_tiny(), externals=[generator])
+
+
+def test_capitals_of_a_models_name() -> None:
+    """TVM's C interface has symbols in lower case, its packed interface as the name was given."""
+    c = hilc.compile(_tiny(), name="Net")
+    packed = hilc.compile(_tiny(), name="Net", interface="packed")
+    assert (c.modules[0].name, c.modules[0].symbol) == ("Net", "tvmgen_net")
+    assert (packed.modules[0].name, packed.modules[0].symbol) == ("Net", "tvmgen_Net")
+    assert packed.modules[0].functions[0] == "tvmgen_Net_run"
+    assert "codegen/host/include/tvmgen_Net.h" in packed.files
+    with pytest.raises(InputError, match=r"Multiple modules should have unique names\."):
+        hilc.merge([c, packed])
 
 
 def test_a_model_without_a_name_is_called_default() -> None:
@@ -324,7 +429,10 @@ def test_a_model_without_a_name_is_called_default() -> None:
     ("option", "value", "available"),
     [
         ("optimize", "ram", "balanced or speed or size"),
-        ("pools", "both", "internal or external"),
+        ("pools", "both", "internal or external or calls"),
+        ("constants", "flash", "internal or external"),
+        ("codegen", "rust", "c or llvm"),
+        ("api", "boxed", "unpacked or packed"),
     ],
 )
 def test_what_is_not_available_is_refused(option: str, value: str, available: str) -> None:
@@ -333,14 +441,62 @@ def test_what_is_not_available_is_refused(option: str, value: str, available: st
     assert available in caught.value.hint
 
 
-def test_a_packed_api_without_packed_interface_is_refused_as_tvm_does() -> None:
-    sentence = (
-        'Either need interface_api == "packed" (got: c) or unpacked-api == true (got: 0) '
-        "when targeting c runtime"
-    )
+_CRT = (
+    'Either need interface_api == "packed" (got: {}) or unpacked-api == true (got: {}) '
+    "when targeting c runtime"
+)
+_CPP = (
+    'Need unpacked-api == false (got: {}) and interface-api == "packed" (got: {}) '
+    "when targeting c++ runtime"
+)
+_UNHANDLED = "Unhandled executor option config: interface-api={}, unpacked-api={}"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "api", "interface", "sentence"),
+    [
+        ("crt", "unpacked", "c", None),
+        ("crt", "unpacked", "packed", None),
+        ("crt", "packed", "packed", None),
+        ("crt", "packed", "c", _CRT.format("c", 0)),
+        ("crt", "packed", "rest", _CRT.format("rest", 0)),
+        ("crt", "unpacked", "rest", _UNHANDLED.format("rest", 1)),
+        ("cpp", "packed", "packed", None),
+        ("cpp", "unpacked", "c", _CPP.format(1, "c")),
+        ("cpp", "unpacked", "packed", _CPP.format(1, "packed")),
+        ("cpp", "packed", "c", _CPP.format(0, "c")),
+        ("cpp", "packed", "rest", _CPP.format(0, "rest")),
+        ("rust", "packed", "packed", "runtime_config (rust) is not one of the expected values"),
+    ],
+)
+def test_calling_conventions_are_refused_as_tvm_does(
+    runtime: str, api: str, interface: str, sentence: str | None
+) -> None:
+    if sentence is None:
+        library = hilc.compile(_tiny(), runtime=runtime, api=api, interface=interface)
+        assert (library.modules[0].api, library.modules[0].interface) == (api, interface)
+        return
     with pytest.raises(InputError) as caught:
-        hilc.compile(_tiny(), api="packed", interface="c")
+        hilc.compile(_tiny(), runtime=runtime, api=api, interface=interface)
     assert caught.value.fact == sentence
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("api", ["unpacked", "packed"])
+def test_inputs_in_the_workspace_need_the_c_interface(api: str) -> None:
+    with pytest.raises(InputError) as caught:
+        hilc.compile(_tiny(), api=api, interface="packed", io_in_pool=True)
+    assert caught.value.fact == (
+        "tir.usmp.use_workspace_io option is only compatible with interface_api c.\n"
+        "Please use interface_api c to be able to enable tir.usmp.use_workspace_io"
+    )
+
+
+def test_a_workspace_of_calls_holds_no_inputs_and_is_one() -> None:
+    with pytest.raises(InputError, match="inputs and outputs cannot lie in a workspace that"):
+        hilc.compile(_tiny(), pools="calls", io_in_pool=True)
+    with pytest.raises(InputError, match="2 memory pools with pools=calls"):
+        hilc.compile(_tiny(), pools="calls", memory=[PoolSpec("a"), PoolSpec("b")])
 
 
 def test_an_unknown_core_is_refused() -> None:

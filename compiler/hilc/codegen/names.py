@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hilc.codegen.cwriter import c_identifier, sanitise, shorten
 from hilc.errors import InputError
-from hilc.external import ExternalCall
-from hilc.plan import Program
+from hilc.external import Device, ExternalCall
+from hilc.plan import PoolSpec, Program
 
 #: The workspace pool, as TVM names the one that it plans itself.
 POOL = "global_workspace"
@@ -79,21 +80,37 @@ def module_names(name: str, interface: str) -> tuple[str, str]:
     return module, f"tvmgen_{module if interface == 'packed' else module.lower()}"
 
 
+def name_pools(memory: Iterable[PoolSpec]) -> tuple[PoolSpec, ...]:
+    """``memory`` with names that C has; InputError where two become the same."""
+    named = [(spec.name, replace(spec, name=c_identifier(spec.name))) for spec in memory]
+    owners = {CONSTANT_POOL.upper(): (-1, "the constant pool")}
+    for index, (original, spec) in enumerate(named):
+        what = f"the memory pool {original!r}"
+        other, owner = owners.setdefault(spec.name.upper(), (index, what))
+        if other != index:
+            raise InputError(
+                f"{owner} and {what} both become {spec.name.upper()} in C",
+                "rename one of the pools",
+            )
+        if spec.region is not None and not re.fullmatch(r"\w+", spec.region, re.ASCII):
+            raise InputError(
+                f"{what} lies in the region {spec.region!r}, which no linker script can name",
+                "use letters, digits and underscores",
+            )
+    return tuple(spec for _, spec in named)
+
+
 def make_names(program: Program, interface: str = "c") -> Names:
-    """The names for ``program``; :class:`~hilc.errors.InputError` where two become the same."""
+    """The names for ``program``; :class:`~hilc.errors.InputError` where two become the same.
+
+    Its pools have names of C's already (:func:`name_pools`).
+    """
     module, symbol = module_names(program.graph.name, interface)
     fields: dict[str, str] = {}
     for name in (*program.graph.inputs, *program.output_names):
         fields[name] = c_identifier(name)
-    pools = tuple(c_identifier(pool.name) for pool in program.pools)
+    pools = tuple(pool.name for pool in program.pools)
     _require_distinct_macros(fields, pools)
-    for pool in program.pools:
-        if pool.region is not None and sanitise(pool.region) != pool.region:
-            raise InputError(
-                f"the memory pool {pool.name!r} lies in the region {pool.region!r}, which no "
-                "linker script can name",
-                "use letters, digits and underscores",
-            )
     names = Names(
         module=module,
         symbol=symbol,
@@ -131,16 +148,19 @@ def _require_distinct_macros(fields: dict[str, str], pools: Sequence[str]) -> No
 
 def _devices(program: Program) -> tuple[str, ...]:
     """The fields of the devices that external functions run on, in the order of their first use."""
-    owners: dict[str, str] = {}
-    calls = [step.call for step in program.steps]
-    for call in calls:
-        if not isinstance(call, ExternalCall) or call.module.device is None:
+    owners: dict[str, Device] = {}
+    for step in program.steps:
+        if not isinstance(step.call, ExternalCall) or (device := step.call.module.device) is None:
             continue
-        original = call.module.device.field
-        field = c_identifier(original)
-        if owners.setdefault(field, original) != original:
+        field = c_identifier(device.field)
+        other = owners.setdefault(field, device)
+        if (other.name, other.index) != (device.name, device.index):
+            both = " and ".join(
+                repr(d.name) if d.index is None else f"{d.name!r} number {d.index}"
+                for d in (other, device)
+            )
             raise InputError(
-                f"the devices {owners[field]!r} and {original!r} both become {field} in C",
+                f"the devices {both} both become {field} in C",
                 "rename one of the devices in its code generator",
             )
     return tuple(owners)
