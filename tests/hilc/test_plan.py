@@ -241,7 +241,7 @@ def _split(program: Program, rng: np.random.Generator, slack: float) -> tuple[Po
 @pytest.mark.parametrize("io_in_pool", [True, False])
 def test_plans_in_tight_pools_compute_what_the_interpreter_does(io_in_pool: bool) -> None:
     placed, refusals = 0, list[str]()
-    for seed in range(120):
+    for seed in range(70):
         graph = random_graph(seed)
         rng = np.random.default_rng(seed)
         one = plan(graph, HOST, io_in_pool=io_in_pool)
@@ -261,7 +261,7 @@ def test_plans_in_tight_pools_compute_what_the_interpreter_does(io_in_pool: bool
         again = plan(graph, HOST, io_in_pool=io_in_pool, memory=memory)
         assert (again.places, again.pools) == (program.places, program.pools)
         _require_right(graph, program)
-    assert placed > 40
+    assert placed > 25
     assert len(refusals) > 5
     assert all("does not fit into its memory pools (fast " in fact for fact in refusals)
 
@@ -405,7 +405,7 @@ def test_a_damaged_plan_that_passes_the_checker_still_computes_right(pool_count:
     """No false acquittal: thousands of plans with one place moved, executed."""
     caught = dict.fromkeys(range(pool_count), 0)
     passed = 0
-    for seed in range(90):
+    for seed in range(70):
         graph = random_graph(seed)
         specs = [PoolSpec("a", 64), PoolSpec("b", 128), PoolSpec("c")]
         program = plan(graph, HOST, io_in_pool=bool(seed % 2), memory=specs[-pool_count:])
@@ -422,5 +422,5 @@ def test_a_damaged_plan_that_passes_the_checker_still_computes_right(pool_count:
                 continue
             passed += 1
             _require_right(graph, damaged)
-    assert min(caught.values()) > 40
+    assert min(caught.values()) > 30
     assert passed > 20

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hilc.codegen.cwriter import c_int, c_wrapped
-from hilc.codegen.registry import PACKED_PARAMETERS
+from hilc.codegen.registry import PACKED_ARGUMENTS, PACKED_PARAMETERS
 from hilc.library import Argument
 
 #: What defines the types below.
@@ -57,8 +57,7 @@ class Operator:
 
 def unused_packed(*used: str) -> str:
     """Statements that say which of a packed function's parameters, by name, are not ``used``."""
-    names = [parameter.rpartition(" ")[2].lstrip("*") for parameter in PACKED_PARAMETERS]
-    return "".join(f"    (void){name};\n" for name in names if name not in used)
+    return "".join(f"    (void){name};\n" for name in PACKED_ARGUMENTS if name not in used)
 
 
 def packed_head(function: str, num_args: int, *used: str) -> str:

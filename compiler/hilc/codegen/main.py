@@ -24,7 +24,7 @@ from hilc.codegen.constants import ConstantPool, pool_constants
 from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.names import CONSTANT_POOL, LOOKUP, Names
 from hilc.codegen.options import Options
-from hilc.codegen.registry import PACKED_PARAMETERS, packed_prototype
+from hilc.codegen.registry import PACKED_ARGUMENTS, PACKED_PARAMETERS, packed_prototype
 from hilc.external import Device, ExternalCall
 from hilc.library import Argument
 from hilc.plan import Program
@@ -259,7 +259,6 @@ def write_lookup(constants: ConstantPool, names: Names, options: Options) -> lis
     )
     used = ["type_codes", "out_ret_value", "out_ret_tcode", *(["args"] if linked else [])]
     weak = "" if options.runtime == "cpp" else "__attribute__((weak))\n"
-    passed = [parameter.rpartition(" ")[2].lstrip("*") for parameter in PACKED_PARAMETERS]
     alias = c_wrapped(f"int32_t {LOOKUP}(", PACKED_PARAMETERS, ") {\n")
     return [
         "/* The linked constant that has the storage id args[0]; a null handle where none has. */\n"
@@ -267,5 +266,5 @@ def write_lookup(constants: ConstantPool, names: Names, options: Options) -> lis
         "    if (type_codes != NULL && type_codes[0] != kTVMArgInt) {\n"
         "        return -1;\n    }\n"
         f"{known if linked else ''}{nothing}    return 0;\n}}\n",
-        f"{weak}{alias}{c_wrapped(f'    return {names.lookup}(', passed, ');')}\n}}\n",
+        f"{weak}{alias}{c_wrapped(f'    return {names.lookup}(', PACKED_ARGUMENTS, ');')}\n}}\n",
     ]
