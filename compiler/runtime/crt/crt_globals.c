@@ -78,7 +78,9 @@ tvm_crt_error_t TVMInitializeRuntime(void) {
     } functions[] = {
         {"runtime.SystemLib", system_lib},
         {"tvm.rpc.server.ModuleGetFunction", module_get_function},
+#if TVM_CRT_TIME_EVALUATOR
         {"runtime.RPCTimeEvaluator", hil_crt_time_evaluator},
+#endif
         {"tvm.rpc.server.GetCRTMaxPacketSize", max_packet_size},
         {"tvm.contrib.random.random_fill", random_fill},
     };

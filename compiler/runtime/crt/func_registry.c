@@ -14,6 +14,22 @@ static uint16_t count_of(const TVMFuncRegistry *reg) {
     return count;
 }
 
+/* Whether the text starts with name and its zero; *text moves on behind its own zero. In place of
+ * strcmp and strlen, which are a kilobyte in newlib: many an image needs no other function of it.
+ */
+static int take_name(const char **text, const char *name) {
+    const char *at = *text;
+    while (*at != '\0' && *at == *name) {
+        at++;
+        name++;
+    }
+    const int same = *at == *name;
+    while (*at++ != '\0') {
+    }
+    *text = at;
+    return same;
+}
+
 tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry *reg, const char *name,
                                        tvm_function_index_t *function_index) {
     const uint16_t count = count_of(reg);
@@ -22,11 +38,10 @@ tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry *reg, const char *n
     }
     const char *candidate = reg->names + COUNT_BYTES;
     for (uint16_t i = 0; i < count && *candidate != '\0'; i++) {
-        if (strcmp(candidate, name) == 0) {
+        if (take_name(&candidate, name)) {
             *function_index = i;
             return kTvmErrorNoError;
         }
-        candidate += strlen(candidate) + 1;
     }
     return kTvmErrorFunctionNameNotFound;
 }

@@ -65,12 +65,12 @@ static void test_sizes(int lifo) {
 
 static void test_unaligned_memory(void) {
     for (size_t skip = 0; skip < 16; skip++) {
-        const Memory m = take(skip, 48);
+        const Memory m = take(skip, 80);
         tvm_workspace_t stack;
         void *a;
-        EXPECT_EQ(StackMemoryManager_Init(&stack, m.memory, 48), kTvmErrorNoError);
+        EXPECT_EQ(StackMemoryManager_Init(&stack, m.memory, 80), kTvmErrorNoError);
         EXPECT_EQ((uintptr_t)stack.workspace % 16, 0);
-        EXPECT_EQ(stack.workspace_size, 48 - (16 - skip) % 16);
+        EXPECT_EQ(stack.workspace_size, 80 - (16 - skip) % 16);
         EXPECT_EQ(StackMemoryManager_Allocate(&stack, 17, &a), kTvmErrorNoError);
         memset(a, 1, 17);
         free(m.start);

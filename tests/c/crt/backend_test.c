@@ -9,7 +9,9 @@ static void test_workspace(void) {
     void *const a = TVMBackendAllocWorkspace(kDLCPU, 0, 100, kDLInt, 8);
     void *const b = TVMBackendAllocWorkspace(kDLCPU, 0, 1, kDLFloat, 32);
     EXPECT(a != NULL && b != NULL);
-    memset(a, 1, 100);
+    if (a != NULL) {
+        memset(a, 1, 100);
+    }
     EXPECT_EQ(live_blocks, 2);
     fail_after = 0;
     TVMAPISetLastError("");

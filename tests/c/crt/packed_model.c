@@ -47,7 +47,9 @@ static int32_t get_c_metadata(TVMValue *args, int *type_code, int num_args, TVMV
     return 0;
 }
 
-static const TVMBackendPackedCFunc functions[] = {tvmgen_sum_run, get_c_metadata};
+static const TVMBackendPackedCFunc functions[] = {
+    /* int32_t is long on some machines. */
+    (TVMBackendPackedCFunc)tvmgen_sum_run, (TVMBackendPackedCFunc)get_c_metadata};
 static const TVMFuncRegistry registry = {"\002\000tvmgen_sum_run\000tvmgen_sum_get_c_metadata\000",
                                          functions};
 static const TVMModule module = {&registry};

@@ -43,6 +43,11 @@
 #define TVM_CRT_MAX_ERROR_BYTES 128
 #endif
 
+/* Whether there is a runtime.RPCTimeEvaluator: 4 KB where numbers are doubles in software. */
+#ifndef TVM_CRT_TIME_EVALUATOR
+#define TVM_CRT_TIME_EVALUATOR 1
+#endif
+
 /* What crt/logging.h lets through. */
 #ifndef TVM_CRT_LOG_LEVEL
 #define TVM_CRT_LOG_LEVEL TVM_CRT_LOG_LEVEL_ERROR
