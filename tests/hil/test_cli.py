@@ -116,7 +116,11 @@ BAD = [
     Bad("compile tiny.tflite -o x.tar --memory 9ram", 2, "names the region '9ram'"),
     Bad("compile tiny.tflite -o x.tar --memory ram:8k", 2, "'8k', which is no number of bytes"),
     Bad("compile tiny.tflite -o x.tar --memory ram,ram", 2, "the region 'ram' twice"),
-    Bad("build tiny.tflite --board mps2-an386 --memory ram:1", 2, "'ram'"),
+    Bad(
+        "build tiny.tflite --board mps2-an386 --memory ram:1",
+        2,
+        "does not fit into its memory pools",
+    ),
     Bad(
         "compile tiny.tflite -o x.tar --board mps2-an386 --memory tcm",
         2,
