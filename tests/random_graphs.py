@@ -62,11 +62,23 @@ class GraphBuilder:
 
     def conv(self, a: str, out_c: int) -> str:
         in_c = self.tensors[a].shape[-1]
-        weights = self.rng.integers(-127, 128, (out_c, 3, 3, in_c)).astype(np.int8)
-        scale = Quant(tuple(self.rng.uniform(0.001, 0.02, out_c).tolist()), (0,) * out_c)
-        w = self._add(weights.shape, "int8", scale, weights)
+        w = self.weights((out_c, 3, 3, in_c), axis=0)
         attrs = {"stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1}
         return self.op("CONV_2D", a, w, "", padding="SAME", activation="NONE", **attrs)
+
+    def weights(self, shape: tuple[int, ...], axis: int | None) -> str:
+        """Constant weights with a scale for each entry of ``axis``, or one for all."""
+        data = self.rng.integers(-127, 128, shape).astype(np.int8)
+        count = 1 if axis is None else shape[axis]
+        scale = tuple(self.rng.uniform(0.001, 0.02, count).tolist())
+        return self._add(shape, "int8", Quant(scale, (0,) * count, axis or 0), data)
+
+    def dense(self, a: str, out_c: int, *, per_channel: bool = False) -> str:
+        """A fully connected layer that keeps leading dimensions, with a bias."""
+        w = self.weights((out_c, self.tensors[a].shape[-1]), axis=0 if per_channel else None)
+        bias = self.rng.integers(-999, 1000, out_c).astype(np.int32)
+        c = self._add((out_c,), "int32", None, bias)
+        return self.op("FULLY_CONNECTED", a, w, c, activation="RELU", keep_num_dims=True)
 
     def graph(self, *outputs: str, name: str = "net") -> Graph:
         return Graph(name, self.tensors, tuple(self.nodes), tuple(self.inputs), outputs)
