@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from hil.board import Board, load_board
-from hil.build import build
+from hil.build import Firmware, build
 from hil.device import Device
 from hil.errors import InputError
 from hil.rpc.client import Client
@@ -51,15 +51,46 @@ def open(
             raise InputError("RTT goes through a probe, not through a port", "drop the port")
         board = board.over_rtt()
     choice = Choice(probe, port, transport == "rtt", progress)
-    attach = port is not None and runner is None and probe is None
     libraries = [_library(model, board, workspace) for model in models]
-    firmware = build(libraries, board, workspace=workspace) if libraries or not attach else None
+    has_firmware = bool(libraries) or not _attaches(runner, choice)
+    firmware = build(libraries, board, workspace=workspace) if has_firmware else None
+    with _device(board, libraries, firmware, runner, choice) as device:
+        yield device
+
+
+@contextlib.contextmanager
+def open_firmware(
+    firmware: Firmware,
+    *,
+    runner: str | None = None,
+    port: str | None = None,
+    probe: str | None = None,
+) -> Iterator[Device]:
+    """A device that runs a firmware which is built already; otherwise as :func:`open`."""
+    choice = Choice(probe, port)
+    with _device(firmware.board, firmware.libraries, firmware, runner, choice) as device:
+        yield device
+
+
+def _attaches(runner: str | None, choice: Choice) -> bool:
+    """Whether the firmware runs already, behind the port that was chosen."""
+    return choice.port is not None and runner is None and choice.probe is None
+
+
+@contextlib.contextmanager
+def _device(
+    board: Board,
+    libraries: Sequence[ModelLibrary],
+    firmware: Firmware | None,
+    runner: str | None,
+    choice: Choice,
+) -> Iterator[Device]:
     with contextlib.ExitStack() as stack:
         running: Running | None = None
-        if not attach:
+        if not _attaches(runner, choice):
             assert firmware is not None
             running = stack.enter_context(start(board, firmware, runner, choice))
-        link = _link(board, running, port)
+        link = _link(board, running, choice.port)
         stack.callback(link.close)
         client = Client(link, build_id=firmware.build_id if firmware else None)
         # The time base of the native board is this machine's clock.

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import hil
 import hilc
 from hil.build import Firmware, build, changed_files, create_project
 from hil.commands.tvmc_flags import Compilation, nearest, parse_shapes, translate
@@ -29,7 +28,9 @@ from hil.commands.tvmc_project import (
 from hil.console import Console, json_number, writing
 from hil.device import Device
 from hil.errors import HilError
+from hil.runner import Choice, start
 from hil.samples import load_arrays, random_sample, save_arrays, split_samples
+from hil.session import open_firmware
 from hilc import host
 from hilc.errors import InputError
 from hilc.external import load_generator
@@ -244,19 +245,23 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def flash_command(args: argparse.Namespace, console: Console) -> int:
-    """``tvmc micro flash``: nothing is left to do, an emulator loads the image as it starts."""
+    """``tvmc micro flash``: programs a board behind a probe; an emulator loads the image itself."""
     check_platform(args.platform, args.template_dir)
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
     project = load_project(args.project_dir)
-    _built(project)
-    text = (
-        f"{project.board.name} is started by {project.board.default_runner}, which loads "
-        f"{project.elf} itself: nothing to program; hil tvmc run --device micro starts it"
-    )
-    console.result(
-        {"project": str(project.folder), "board": project.board.name, "programmed": False}, text
-    )
+    firmware = _built(project)
+    data = {"project": str(project.folder), "board": project.board.name}
+    if options.probe is None and project.board.default_runner != "pyocd":
+        console.result(
+            {**data, "programmed": False},
+            f"{project.board.name} is started by {project.board.default_runner}, which loads "
+            f"{project.elf} itself: nothing to program; hil tvmc run --device micro starts it",
+        )
+        return 0
+    with start(project.board, firmware, "pyocd", Choice(options.probe, options.port)):
+        pass  # programmed, read back, and running
+    console.result({**data, "programmed": True}, f"{project.board.name} runs {project.elf}")
     return 0
 
 
@@ -394,7 +399,7 @@ def _opened(
             yield executor, run_here
         return
     firmware = _firmware(args.PATH, options.board)
-    with hil.open(firmware.board, *firmware.libraries, port=options.port) as device:
+    with open_firmware(firmware, port=options.port, probe=options.probe) as device:
         device.log = lambda text: console.log(f"{firmware.board.name}: {text}")
         model = device[_only_model(firmware)]
 

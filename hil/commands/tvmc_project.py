@@ -27,6 +27,8 @@ _ELF = "build/firmware.elf"
 #: Names that Zephyr has for boards that are described here under another one.
 _ZEPHYR_BOARDS = {"qemu_cortex_m0": "microbit", "qemu_cortex_m3": "lm3s6965evb"}
 _BOARD_OPTIONS = ("board", "zephyr_board", "arduino_board")
+#: The debug probe's unique id.
+_PROBE_OPTIONS = ("serial_number", "openocd_serial", "nrfjprog_snr")
 _PROJECT_TYPES = ("host_driven",)
 #: Options that change nothing here, and why.
 _UNUSED_OPTIONS: Mapping[str, str] = {
@@ -36,9 +38,6 @@ _UNUSED_OPTIONS: Mapping[str, str] = {
     "config_main_stack_size": "the board's description has the stack's size",
     "gdbserver_port": "nothing starts a debugger",
     "heap_size_bytes": "nothing is allocated on a heap",
-    "nrfjprog_snr": "the board's description says how it is started",
-    "openocd_serial": "the board's description says how it is started",
-    "serial_number": "the board's description says how it is started",
     "use_fvp": "the board's description says how it is started",
     "warning_as_error": "the project compiles without warnings",
     "verbose": "build.log in the project has everything",
@@ -50,7 +49,7 @@ _REFUSED_OPTIONS: Mapping[str, str] = {
     "compile_definitions": "add them to the project's CMakeLists.txt",
     "extra_files_tar": "copy them into the project",
 }
-_USED_OPTIONS = (*_BOARD_OPTIONS, "port", "project_type")
+_USED_OPTIONS = (*_BOARD_OPTIONS, *_PROBE_OPTIONS, "port", "project_type")
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,10 @@ class ProjectOptions:
     """The options of a command line that mean something."""
 
     board: str | None
+    #: A serial port, where the board's firmware runs already or a probe programs it.
     port: str | None
+    #: The debug probe that programs the board.
+    probe: str | None
     notes: tuple[str, ...]
 
 
@@ -106,7 +108,8 @@ def parse_options(words: Sequence[str]) -> ProjectOptions:
     boards = {given[name] for name in _BOARD_OPTIONS if name in given}
     if len(boards) > 1:
         raise InputError(f"the options name the boards {' and '.join(sorted(boards))}", "name one")
-    return ProjectOptions(next(iter(boards), None), given.get("port"), tuple(notes))
+    probe = next((given[name] for name in _PROBE_OPTIONS if name in given), None)
+    return ProjectOptions(next(iter(boards), None), given.get("port"), probe, tuple(notes))
 
 
 def find_board(name: str) -> Board:
