@@ -15,6 +15,7 @@ import io
 import json
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -656,12 +657,15 @@ def _compiled(
         headers = [n for n in files if n.startswith("codegen/host/include/")]
         for header in headers:
             text = text.replace(f"#include <{Path(header).name}>", files[header].decode())
-        command = [*compiler, "-I", str(include), "-x", "c", "-c", "-", "-o", "/dev/stdout"]
-        built = subprocess.run(
-            command, input=text.encode(), capture_output=True, check=True, timeout=60
-        )
         name = path.replace("/src/", "/lib/").removesuffix(".c") + ".o"
-        objects[name] = built.stdout
+        # A file: some assemblers write nothing to what they cannot seek in.
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder) / "object.o"
+            command = [*compiler, "-I", str(include), "-x", "c", "-c", "-", "-o", str(output)]
+            subprocess.run(
+                command, input=text.encode(), capture_output=True, check=True, timeout=60
+            )
+            objects[name] = output.read_bytes()
     return objects
 
 
