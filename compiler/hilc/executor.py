@@ -48,7 +48,7 @@ class BindableModel(Model, Protocol):
 
     def get_input(self, name: Which, /) -> Array: ...
     def set_input_zero_copy(self, name: Which, array: Array, /) -> None: ...
-    def set_output_zero_copy(self, name: Which, array: Array, /) -> None: ...
+    def set_output_zero_copy(self, name: Which, array: Array | None, /) -> None: ...
 
 
 class AotModule:
@@ -128,8 +128,8 @@ class AotModule:
         """
         self._model.set_input_zero_copy(key, value)
 
-    def set_output_zero_copy(self, key: Which, value: Array) -> None:
-        """Let each run write the output to ``value``.
+    def set_output_zero_copy(self, key: Which, value: Array | None) -> None:
+        """Let each run write the output to ``value``; None ends that.
 
         On a board it is filled after each run. The array must be contiguous, writable, aligned as
         its elements are, of the output's shape and type, and apart from all others in use.
@@ -221,7 +221,7 @@ class _Copies:
     def set_input_zero_copy(self, name: Which, array: Array, /) -> None:
         self._bindings.bind_input(name, array)
 
-    def set_output_zero_copy(self, name: Which, array: Array, /) -> None:
+    def set_output_zero_copy(self, name: Which, array: Array | None, /) -> None:
         self._bindings.bind_output(name, array)
 
     def get_input(self, name: Which, /) -> Array:
@@ -266,9 +266,12 @@ class Bindings:
         self.inputs[index] = array
         return index
 
-    def bind_output(self, which: Which, array: Array) -> int:
-        """Check and keep ``array``; the output's index."""
+    def bind_output(self, which: Which, array: Array | None) -> int:
+        """Check and keep ``array``, or keep none; the output's index."""
         index = find_tensor(self._infos["output"], which, "output")
+        if array is None:
+            self.outputs.pop(index, None)
+            return index
         self._check("output", index, array)
         self._require_apart("output", index, array, self.inputs.items(), "input")
         others = [(i, other) for i, other in self.outputs.items() if i != index]

@@ -139,10 +139,11 @@ class HostModel:
         index = self._bindings.bind_input(which, array)
         self._inputs[index] = array.reshape(-1).view(np.uint8)
 
-    def set_output_zero_copy(self, which: Which, array: Array) -> None:
+    def set_output_zero_copy(self, which: Which, array: Array | None) -> None:
         """Let the model write the output to ``array``; see :class:`hilc.executor.AotModule`."""
         index = self._bindings.bind_output(which, array)
-        self._outputs[index] = array.reshape(-1).view(np.uint8)
+        own = _aligned(self.outputs[index].nbytes)
+        self._outputs[index] = own if array is None else array.reshape(-1).view(np.uint8)
 
     def get_input(self, which: Which) -> Array:
         """A copy of what an input holds, in its shape and type."""

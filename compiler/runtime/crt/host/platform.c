@@ -30,14 +30,17 @@ static size_t stack_bytes;
 static jmp_buf caller;
 static bool caller_waits;
 
-static int32_t empty_stack(void) {
+/* Begin a call: an empty stack, and no sentence of an earlier failure. */
+static int32_t begin(void) {
+    TVMAPISetLastError("");
+
     return stack_bytes == 0 ? 0 : StackMemoryManager_Init(&stack, stack_memory, stack_bytes);
 }
 
 int32_t hilc_host_start(uint8_t *workspace, size_t nbytes) {
     stack_memory = workspace;
     stack_bytes = nbytes;
-    int32_t error = empty_stack();
+    int32_t error = begin();
     if (error == 0) {
         error = TVMInitializeRuntime();
     }
@@ -73,7 +76,7 @@ static int32_t call_pointers(void *function, void *const *p, int count) {
 }
 
 int32_t hilc_host_call(void *function, void *const *pointers, int count) {
-    if (empty_stack() != 0) {
+    if (begin() != 0) {
         return kTvmErrorPlatformNoMemory;
     }
     int32_t status = setjmp(caller);
@@ -87,7 +90,7 @@ int32_t hilc_host_call(void *function, void *const *pointers, int count) {
 
 int32_t hilc_host_call_packed(TVMBackendPackedCFunc function, TVMValue *args, int *type_codes,
                               int num_args, TVMValue *ret_value, int *ret_code) {
-    if (empty_stack() != 0) {
+    if (begin() != 0) {
         return kTvmErrorPlatformNoMemory;
     }
     const TVMFuncRegistry *const registry = TVMSystemLibEntryPoint()->registry;
