@@ -22,6 +22,8 @@ from random_graphs import GraphBuilder, small_net
 import hilc
 from hilc import interpreter
 from hilc.codegen.registry import system_lib_source
+from hilc.cpu import Cpu
+from hilc.external import Device, ExternalModule
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary, Module
 from hilc.params import load_params, save_array, save_params
@@ -98,10 +100,34 @@ class Guarded:
 #: What the code asks of a run time: blocks in the order of a stack, of which some fail.
 _BACKEND = """\
 #include <stdlib.h>
-#include "tvm/runtime/c_backend_api.h"
+#include <string.h>
+#include "tvm/runtime/crt/error_codes.h"
+#include "tvm/runtime/crt/module.h"
 
 int backend_allocations, backend_fail_at = -1, backend_depth;
 static void *blocks[16];
+
+const TVMModule *TVMSystemLibEntryPoint(void) __attribute__((weak));
+
+/* A function of the registry; the handle is its address. */
+int TVMBackendGetFuncFromEnv(void *mod_node, const char *name, TVMFunctionHandle *out) {
+    const TVMFuncRegistry *const registry = TVMSystemLibEntryPoint()->registry;
+    const char *at = registry->names + 2;
+    (void)mod_node;
+    for (int i = 0; *at != 0; i++, at += strlen(at) + 1) {
+        if (strcmp(at, name) == 0) {
+            *out = (TVMFunctionHandle)registry->funcs[i];
+            return 0;
+        }
+    }
+    *out = NULL;
+    return kTvmErrorFunctionNameNotFound;
+}
+
+int TVMFuncCall(TVMFunctionHandle func, TVMValue *args, int *codes, int count, TVMValue *result,
+                int *result_code) {
+    return ((TVMBackendPackedCFunc)func)(args, codes, count, result, result_code, NULL);
+}
 
 void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int code,
                                int bits) {
@@ -170,6 +196,8 @@ class Caller:
         self.constants = 0
         if module.constants == "external" and module.constants_bytes:
             self.constants = self.address(f"{module.name}_constants")
+        #: What stands for the contexts of the module's devices; here each counts its calls.
+        self.contexts = [ctypes.c_int(0) for _ in module.devices]
         self._kept: list[Any] = []
 
     def address(self, symbol: str) -> int:
@@ -213,6 +241,9 @@ class Caller:
             pools += [pool.address for pool in self.pools]
         if pools:
             structs.append((ctypes.c_void_p * len(pools))(*pools))
+        if self.contexts:
+            addresses = map(ctypes.addressof, self.contexts)
+            structs.append((ctypes.c_void_p * len(self.contexts))(*addresses))
         return structs
 
     def _run_in_pool(self) -> int:
@@ -256,7 +287,8 @@ class Caller:
             tensors.append(self.tensor(self.constants, [module.constants_bytes], "uint8"))
         if module.pools == "external":
             tensors += [self.tensor(pool, [pool.bytes.size], "uint8") for pool in self.pools]
-        return tensors, [TENSOR] * len(tensors)
+        contexts = list(map(ctypes.addressof, self.contexts))
+        return [*tensors, *contexts], [TENSOR] * len(tensors) + [OPAQUE] * len(contexts)
 
     def call_packed(self, arguments: Sequence[Any], codes: Sequence[int] | None) -> int:
         """The entry point's result for these tensors, or integers that are handles."""
@@ -561,6 +593,79 @@ def test_a_model_without_a_workspace(tmp_path: Path) -> None:
             for pool in caller.pools:
                 pool.address = 0
         require_right(caller, graph, 1)
+
+
+class _Relu:
+    """Hands every RELU to one of two devices, whose context counts the calls."""
+
+    name = "relu"
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def claim(self, graph: Graph) -> list[list[int]]:
+        return [[i] for i, node in enumerate(graph.nodes) if node.op == "RELU"]
+
+    def generate(self, subgraph: Graph, symbol: str, cpu: Cpu, api: str) -> ExternalModule:
+        (out,) = (subgraph.tensors[name] for name in subgraph.outputs)
+        assert out.quant is not None
+        zero = out.quant.zero_point[0]
+        work = (
+            f"    for (int i = 0; i < {out.size}; i++) {{\n"
+            f"        out[i] = in[i] < {zero} ? {zero} : in[i];\n    }}\n"
+            "    ++*count;\n    return 0;\n"
+        )
+        if api == "unpacked":
+            head = f"int32_t {symbol}(void *in0, void *out0, void *device)"
+            reads = ["in0", "out0", "device"]
+        else:
+            head = (
+                f"int32_t {symbol}(TVMValue *args, int *codes, int num_args, TVMValue *ret,\n"
+                "    int *ret_code, void *handle)"
+            )
+            work = (
+                "    (void)ret, (void)ret_code, (void)handle;\n"
+                "    if (num_args != 3 || codes[0] != kTVMDLTensorHandle ||\n"
+                "        codes[1] != kTVMDLTensorHandle || codes[2] != kTVMOpaqueHandle) {\n"
+                "        return -7;\n    }\n" + work
+            )
+            reads = [f"((const DLTensor *)args[{i}].v_handle)->data" for i in (0, 1)]
+            reads.append("args[2].v_handle")
+        local = (
+            f"    const int8_t *const in = {reads[0]};\n    int8_t *const out = {reads[1]};\n"
+            f"    int *const count = {reads[2]};\n"
+        )
+        self._made += 1
+        device = Device("unit", self._made % 2)
+        return ExternalModule(symbol, f"{head} {{\n{local}{work}}}\n", device=device)
+
+
+@pytest.mark.parametrize("pools", ["internal", "external"])
+@pytest.mark.parametrize(("api", "interface"), CONVENTIONS)
+def test_devices_reach_the_functions_that_run_on_them(
+    api: str, interface: str, pools: str, tmp_path: Path
+) -> None:
+    b = GraphBuilder()
+    x, y = b.input(1, 8), b.input(1, 8)
+    # Nothing that could be fused into the layer in front of it.
+    total = b.add(b.relu(x), b.relu(y))
+    graph = b.graph(b.add(b.relu(total), total), name="net")
+    library = hilc.compile(graph, api=api, interface=interface, pools=pools, externals=[_Relu()])
+    caller = Caller(build([library], tmp_path), library.modules[0])
+    assert caller.module.devices == ("unit_1", "unit_0")
+    for seed in (1, 2):
+        require_right(caller, graph, seed)
+    assert [context.value for context in caller.contexts] == [4, 2]
+    if interface == "c":
+        structs = caller.structs()
+        assert caller.code["tvmgen_net_run"](*structs[:-1], None) == -1
+    else:
+        arguments, codes = caller.packed_arguments()
+        for index in (len(codes) - 2, len(codes) - 1):
+            number = [ARG_INT if i == index else code for i, code in enumerate(codes)]
+            assert caller.call_packed(arguments, number) == WRONG_TYPE
+        assert caller.call_packed(arguments[:-1], codes[:-1]) == NUM_ARGUMENTS
+    assert [context.value for context in caller.contexts] == [4, 2]
 
 
 def test_a_registry_where_it_is_asked_for(tmp_path: Path) -> None:

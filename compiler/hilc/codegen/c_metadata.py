@@ -18,6 +18,7 @@ What the lists hold is what a run time can act on:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,20 +34,27 @@ from hilc.plan import Program
 _STEM = "kTvmgenMetadata"
 
 
+class _Info(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
 def write_c_metadata(
     program: Program, names: Names, options: Options, constants: ConstantPool
 ) -> str:
     """``<name>_lib2.c``: the tables, and the function that returns them."""
     tensors = program.graph.tensors
     inputs = [
-        (sanitise(name), tensors[name].shape, tensors[name].dtype) for name in program.graph.inputs
+        _Info(sanitise(name), tensors[name].shape, tensors[name].dtype)
+        for name in program.graph.inputs
     ]
     outputs = [
-        (f"output{index}", tensors[name].shape, tensors[name].dtype)
+        _Info(f"output{index}", tensors[name].shape, tensors[name].dtype)
         for index, name in enumerate(program.graph.outputs)
     ]
     pools = [
-        (name, (pool.nbytes,), "uint8")
+        _Info(name, (pool.nbytes,), "uint8")
         for name, pool in zip(names.pools, program.pools, strict=True)
         if options.pools == "external"
     ]
@@ -62,16 +70,16 @@ def write_c_metadata(
     return "\n".join(parts)
 
 
-def _tensors(field: str, infos: Sequence[tuple[str, tuple[int, ...], str]]) -> str:
+def _tensors(field: str, infos: Sequence[_Info]) -> str:
     """The array of structs that the metadata's ``field`` points to, and the shapes behind it."""
     shapes, entries = [], []
-    for index, (name, sides, dtype) in enumerate(infos):
-        shape = "NULL"
-        if sides:
+    for index, info in enumerate(infos):
+        shape, rank = "NULL", len(info.shape)
+        if rank:
             shape = f"{_STEM}_{field}_{index}_shape"
-            values = ", ".join(map(c_int, sides))
-            shapes.append(f"static const int64_t {shape}[{len(sides)}] = {{{values}}};\n")
-        fields = [f'"{name}"', shape, str(len(sides)), _dl_fields(dtype)]
+            values = ", ".join(map(c_int, info.shape))
+            shapes.append(f"static const int64_t {shape}[{rank}] = {{{values}}};\n")
+        fields = [f'"{info.name}"', shape, str(rank), _dl_fields(info.dtype)]
         entries.append(f"    {{{', '.join(fields)}}},\n")
     array = f"static const struct TVMTensorInfo {_STEM}_{field}[{len(infos)}]"
     return f"{''.join(shapes)}{array} = {{\n{''.join(entries)}}};\n"

@@ -20,7 +20,9 @@ struct TVMTensorInfo {
     DLDataType dtype;
 };
 
-/* A constant: its data_len bytes data_bytes lie byte_offset bytes into the constant pool. */
+/* A constant, whose place is byte_offset bytes into the constant pool. Where the caller hands the
+ * pool over, the data_len bytes at data_bytes are the constant in TVM's format for arrays; where
+ * constants are linked into the model there are none. */
 struct TVMConstantInfo {
     const char *name_hint;
     int64_t byte_offset;
