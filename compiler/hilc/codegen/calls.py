@@ -60,13 +60,18 @@ def unused_packed(*used: str) -> str:
     return "".join(f"    (void){name};\n" for name in PACKED_ARGUMENTS if name not in used)
 
 
+def packed_definition(function: str) -> str:
+    """The first lines of a packed function's definition, up to its body."""
+    return c_wrapped(f"int32_t {function}(", PACKED_PARAMETERS, ") {\n")
+
+
 def packed_head(function: str, num_args: int, *used: str) -> str:
     """What the definition of a packed function begins with that takes ``num_args`` arguments.
 
     ``used`` are those of its parameters that the rest of it reads.
     """
     return (
-        f"{c_wrapped(f'int32_t {function}(', PACKED_PARAMETERS, ') {')}\n"
+        f"{packed_definition(function)}"
         f"{unused_packed('num_args', *used)}"
         f"    if (num_args != {num_args}) {{\n        return -1;\n    }}\n"
     )

@@ -75,7 +75,7 @@ def _size_macros(names: Names, io: Sequence[tuple[str, str, str, Tensor]]) -> It
 def _pool_macros(program: Program, names: Names, options: Options) -> Iterable[str]:
     what = f"aligned to {ALIGNMENT}"
     if options.pools == "calls":
-        what = "what TVMBackendAllocWorkspace must be able to hand out at once"
+        what = "what TVMBackendAllocWorkspace must be able to hand out"
     elif len(program.pools) > 1:
         what = "all pools together"
     yield (

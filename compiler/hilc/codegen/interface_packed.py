@@ -10,6 +10,7 @@ from hilc.codegen.calls import (
     RUNTIME_API,
     Shapes,
     argument_data,
+    packed_definition,
     pass_tensor,
     unused_packed,
 )
@@ -146,7 +147,7 @@ def _call_unpacked(arguments: tuple[MainArgument, ...], names: Names, options: O
         index += 1
     call = c_wrapped(f"    return {names.main}(", values, ");\n")
     return (
-        f"{packed_prototype(names.run)} {{\n"
+        f"{packed_definition(names.run)}"
         f"{unused_packed('args', 'type_codes', 'num_args')}{_CHECKED}{call}}}\n"
     )
 
@@ -157,7 +158,7 @@ def _own_pool(pool: MainArgument, names: Names) -> str:
 
 def _forward(names: Names) -> str:
     call = c_wrapped(f"    return {names.main}(", PACKED_ARGUMENTS, ");\n")
-    return f"{packed_prototype(names.run)} {{\n{_CHECKED}{call}}}\n"
+    return f"{packed_definition(names.run)}{_CHECKED}{call}}}\n"
 
 
 def _call_packed(
@@ -190,7 +191,7 @@ def _call_packed(
     passed = ["values", "codes", str(len(arguments)), "out_ret_value", "out_ret_tcode"]
     call = c_wrapped(f"    return {names.main}(", [*passed, "resource_handle"], ");\n")
     return (
-        f"{packed_prototype(names.run)} {{\n{_CHECKED}"
+        f"{packed_definition(names.run)}{_CHECKED}"
         f"    TVMValue values[{len(arguments)}];\n    int codes[{len(arguments)}];\n"
         f"    DLTensor tensors[{len(own)}];\n{copies}{pools}{call}}}\n"
     )

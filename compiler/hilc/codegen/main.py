@@ -15,6 +15,7 @@ from hilc.codegen.calls import (
     argument_data,
     declare_arguments,
     guarded_call,
+    packed_definition,
     packed_head,
     pass_handle,
     pass_tensor,
@@ -24,7 +25,7 @@ from hilc.codegen.constants import ConstantPool, pool_constants
 from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.names import CONSTANT_POOL, LOOKUP, Names
 from hilc.codegen.options import Options
-from hilc.codegen.registry import PACKED_ARGUMENTS, PACKED_PARAMETERS, packed_prototype
+from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
 from hilc.external import Device, ExternalCall
 from hilc.library import Argument
 from hilc.plan import Program
@@ -258,13 +259,13 @@ def write_lookup(constants: ConstantPool, names: Names, options: Options) -> lis
         "        return 0;\n    }\n"
     )
     used = ["type_codes", "out_ret_value", "out_ret_tcode", *(["args"] if linked else [])]
+    same = c_wrapped(f"    return {names.lookup}(", PACKED_ARGUMENTS, ");\n")
     weak = "" if options.runtime == "cpp" else "__attribute__((weak))\n"
-    alias = c_wrapped(f"int32_t {LOOKUP}(", PACKED_PARAMETERS, ") {\n")
     return [
         "/* The linked constant that has the storage id args[0]; a null handle where none has. */\n"
         f"{packed_head(names.lookup, 1, *used)}"
         "    if (type_codes != NULL && type_codes[0] != kTVMArgInt) {\n"
         "        return -1;\n    }\n"
         f"{known if linked else ''}{nothing}    return 0;\n}}\n",
-        f"{weak}{alias}{c_wrapped(f'    return {names.lookup}(', PACKED_ARGUMENTS, ');')}\n}}\n",
+        f"{weak}{packed_definition(LOOKUP)}{same}}}\n",
     ]
