@@ -141,7 +141,7 @@ def build(
     folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
     with _locked(folder):
         sizes = _read_result(folder, build_id)
-        if output is not None and _changed(folder, with_build_id(files, build_id)):
+        if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
             sizes = None
         if sizes is not None:
             os.utime(folder / _RESULT)  # used now: see _forget_unused
@@ -173,25 +173,6 @@ def create_project(
 
     Raises as :func:`build` does where the board is too small by the estimate.
     """
-    files, build_id = _project(libraries, board, workspace)
-    with _locked(output.resolve()):
-        _check_is_project(output)
-        _clear(output)
-        _write_project(output, with_build_id(files, build_id))
-
-
-def changed_files(
-    libraries: Sequence[ModelLibrary], board: Board, output: Path, *, workspace: str = "own"
-) -> list[str]:
-    """The files of the project in ``output`` that are not as :func:`build` would write them."""
-    files, build_id = _project(libraries, board, workspace)
-    return _changed(output, with_build_id(files, build_id))
-
-
-def _project(
-    libraries: Sequence[ModelLibrary], board: Board, workspace: str
-) -> tuple[dict[str, bytes], str]:
-    """The project's files with the preferred place of the pools, and its build id."""
     modules = modules_of(libraries)
     placed = check_placement(modules, board, workspace)
     region: MemoryRegion | None = None
@@ -199,7 +180,43 @@ def _project(
         fit.check_estimate(modules, board, placed)
         region = fit.workspace_regions(modules, board, placed)[0]
     files = project_files(libraries, board, region, placed)
-    return files, _key(files, (_compiler_version(board),))
+    build_id = _key(files, (_compiler_version(board),))
+    with _locked(output.resolve()):
+        _check_is_project(output)
+        _clear(output)
+        _write_project(output, with_build_id(files, build_id))
+
+
+def project_digests(folder: Path) -> dict[str, str]:
+    """A digest of each file in ``folder`` that a project is made of, by its path in it."""
+    digests: dict[str, str] = {}
+    for name in _ENTRIES:
+        if name in (_RESULT, _LOG, "build"):
+            continue
+        entry = folder / name
+        for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
+            if path.is_file():
+                where = path.relative_to(folder).as_posix()
+                digests[where] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return digests
+
+
+def read_firmware(libraries: Sequence[ModelLibrary], board: Board, folder: Path) -> Firmware | None:
+    """The firmware that :func:`build` made in ``folder``, also with another version of hil.
+
+    None where there is none, or where it was not finished.
+    """
+    try:
+        text = (folder / _RESULT).read_text(encoding="utf-8")
+        build_id = str(json.loads(text)["build_id"])
+        sizes = _read_result(folder, build_id)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BuildError(f"{folder / _RESULT} cannot be read: {error}", "build again") from None
+    if sizes is None:
+        return None
+    return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
 
 
 def cache_folder() -> Path:
@@ -279,14 +296,13 @@ def _check_is_project(folder: Path) -> None:
         )
 
 
-def _changed(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """The files that somebody edited; where the pools lie is the result of an attempt."""
-    return [
-        path
+def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Whether nobody edited the project; where the pools lie is the result of an attempt."""
+    return all(
+        (folder / path).is_file() and (folder / path).read_bytes() == data
         for path, data in files.items()
         if path != "generated/firmware.ld"
-        and not ((folder / path).is_file() and (folder / path).read_bytes() == data)
-    ]
+    )
 
 
 def _clear(folder: Path) -> None:

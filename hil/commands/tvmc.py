@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import hilc
-from hil.build import Firmware, build, changed_files, create_project
+from hil.build import Firmware, build, create_project
 from hil.commands.tvmc_flags import Compilation, nearest, parse_shapes, translate
 from hil.commands.tvmc_parser import DEVICES, FILL_MODES
 from hil.commands.tvmc_project import (
@@ -220,8 +220,7 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
     project = load_project(args.project_dir)
-    library = project.library()
-    changed = changed_files([library], project.board, project.folder)
+    changed = project.changed()
     if changed and not args.force:
         raise InputError(
             f"{project.folder} was changed since it was created ({', '.join(changed[:3])}), and "
@@ -229,7 +228,8 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
             "build it with `cmake --preset firmware && cmake --build --preset firmware` there, or "
             "undo the changes with --force",
         )
-    firmware = build([library], project.board, project.folder)
+    firmware = build([project.library()], project.board, project.folder)
+    project.save()
     sizes = firmware.sizes
     console.result(
         {
@@ -256,31 +256,29 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
         console.result(
             {**data, "programmed": False},
             f"{project.board.name} is started by {project.board.default_runner}, which loads "
-            f"{project.elf} itself: nothing to program; hil tvmc run --device micro starts it",
+            f"{firmware.elf} itself: nothing to program; hil tvmc run --device micro starts it",
         )
         return 0
     with start(project.board, firmware, "pyocd", Choice(options.probe, options.port)):
         pass  # programmed, read back, and running
-    console.result({**data, "programmed": True}, f"{project.board.name} runs {project.elf}")
+    console.result({**data, "programmed": True}, f"{project.board.name} runs {firmware.elf}")
     return 0
 
 
 def _built(project: Project) -> Firmware:
     """The firmware of a project that was built and not changed since."""
-    if not project.elf.is_file():
+    firmware = project.firmware()
+    if firmware is None:
         raise NoBuildError(
             f"Could not find a build in {project.folder}",
             f"run hil tvmc micro build {project.folder} {project.platform}",
         )
-    library = project.library()
-    changed = changed_files([library], project.board, project.folder)
-    if changed:
+    if changed := project.changed():
         raise NoBuildError(
             f"{project.folder} was changed since it was built: {', '.join(changed[:3])}",
             "run hil tvmc micro build --force, which undoes the changes",
         )
-    # Everything is there already, so this builds nothing.
-    return build([library], project.board, project.folder)
+    return firmware
 
 
 def _log_notes(notes: Sequence[str], console: Console) -> None:

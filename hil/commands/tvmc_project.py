@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hil.board import Board, board_names, load_board
+from hil.build import Firmware, project_digests, read_firmware
 from hil.commands.tvmc_flags import nearest
 from hil.commands.tvmc_parser import PLATFORMS
 from hilc.archive import METADATA
@@ -22,7 +23,6 @@ from hilc.library import ModelLibrary
 #: The archive in a project, where TVM's projects have it.
 ARCHIVE = "model.tar"
 _DESCRIPTION = "hil-tvmc.json"
-_ELF = "build/firmware.elf"
 
 #: Names that Zephyr has for boards that are described here under another one.
 _ZEPHYR_BOARDS = {"qemu_cortex_m0": "microbit", "qemu_cortex_m3": "lm3s6965evb"}
@@ -133,10 +133,8 @@ class Project:
     folder: Path
     platform: str
     board: Board
-
-    @property
-    def elf(self) -> Path:
-        return self.folder / _ELF
+    #: What the project's files were when it was created or built.
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def library(self) -> ModelLibrary:
         """The project's models."""
@@ -151,13 +149,30 @@ class Project:
             )
         return ModelLibrary.load(path)
 
+    def firmware(self) -> Firmware | None:
+        """What was built in the folder, if something was."""
+        return read_firmware([self.library()], self.board, self.folder.resolve())
+
+    def changed(self) -> list[str]:
+        """The files that somebody changed since the project was created or built."""
+        now = project_digests(self.folder)
+        return [path for path, digest in self.digests.items() if now.get(path) != digest]
+
     def save(self) -> None:
-        """Writes down which board the project is for; a description of the user's is copied."""
+        """Writes down which board the project is for, and what its files are.
+
+        A description of the user's is copied, so that the project does not depend on it.
+        """
         name = self.board.name
         if name not in board_names():
             name = f"{name}.toml"
             (self.folder / name).write_bytes(self.board.path.read_bytes())
-        text = json.dumps({"platform": self.platform, "board": name}, indent=2)
+        about = {
+            "platform": self.platform,
+            "board": name,
+            "files": project_digests(self.folder),
+        }
+        text = json.dumps(about, indent=2)
         (self.folder / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
 
@@ -178,11 +193,13 @@ def load_project(folder: str | Path) -> Project:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         platform, board = str(found["platform"]), str(found["board"])
+        digests = {str(path): str(digest) for path, digest in found["files"].items()}
     except FileNotFoundError:
         raise InputError(
             f"{folder} is no project of `hil tvmc micro create`: it has no {_DESCRIPTION}",
             "create one",
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read: {error}", "create the project again") from None
-    return Project(folder, platform, load_board(folder / board if "." in board else board))
+    place = folder / board if "." in board else board
+    return Project(folder, platform, load_board(place), digests)

@@ -391,12 +391,22 @@ def test_a_script_of_tvms_documents_runs(
     rows = re.findall(r"-?\d+", capsys.readouterr().out.rpartition("[[")[2])
     order = np.argsort(-output.ravel().astype(int), kind="stable")[:3]
     assert [int(word) for word in rows] == [*order, *output.ravel()[order]]
-    # What is built runs as it is: nothing is built again, and what was edited is not run.
+    # What is built runs as it is: nothing is built again.
     elf = tmp_path / "project" / "build" / "firmware.elf"
     built = elf.stat().st_mtime_ns
     report = run_json(f"tvmc run --device micro {tmp_path}/project --fill-mode ones", capsys)
     assert [entry["name"] for entry in report["outputs"]] == ["output_0"]
     assert elf.stat().st_mtime_ns == built
+    if usmp:
+        return
+    # Through a debug probe, which a virtual board has, too.
+    probed = "--project-option serial_number=virtual"
+    programmed = run_json(f"tvmc micro flash {tmp_path}/project zephyr {probed}", capsys)
+    assert programmed["programmed"]
+    through = run_json(
+        f"tvmc run --device micro {tmp_path}/project --fill-mode ones {probed}", capsys
+    )
+    assert through["outputs"] == report["outputs"]
 
 
 @pytest.fixture(scope="module")
