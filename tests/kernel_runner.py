@@ -23,8 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from hilc.codegen.cwriter import c_parameters
-from hilc.ir import Array
+from hilc.cpu import get_cpu
+from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall
+from hilc.ops import OPS
 from hilc.resources import data_dir
 
 SCRATCH_ALIGNMENT = 4
@@ -34,6 +36,16 @@ WARNINGS = (
     "-Wdouble-promotion", "-Werror",
 )  # fmt: skip
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
+
+
+def kernel_call(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: str = "host"
+) -> KernelCall:
+    """The kernel that computes ``node`` on ``cpu``."""
+    call = OPS[node.op].emit(node, ins, outs, get_cpu(cpu))
+    assert isinstance(call, KernelCall)
+    return call
+
 
 _PROLOGUE = """\
 #include <stdio.h>

@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_runner import Case, run
+from kernel_runner import Case, kernel_call, run
 from linear_layers import make_layer
-
-from hilc.cpu import get_cpu
-from hilc.ops import OPS
 
 
 @pytest.fixture
@@ -22,7 +19,7 @@ def case() -> Case:
     layer = make_layer(
         np.random.default_rng(0), "CONV_2D", "int8", (1, 4, 4, 8), (4, 3, 3, 8), attrs
     )
-    call = OPS["CONV_2D"].emit(layer.node, layer.ins, (layer.out,), get_cpu("host"))
+    call = kernel_call(layer.node, layer.ins, (layer.out,))
     return Case(call, [layer.x], [(layer.out.shape, "int8")])
 
 
@@ -61,7 +58,7 @@ def test_misaligned_word_access_is_noticed():
         np.random.default_rng(0), "FULLY_CONNECTED", "float32", (2, 8), (4, 8),
         {"activation": "NONE", "keep_num_dims": False},
     )  # fmt: skip
-    call = OPS["FULLY_CONNECTED"].emit(layer.node, layer.ins, (layer.out,), get_cpu("host"))
+    call = kernel_call(layer.node, layer.ins, (layer.out,))
     as_bytes = layer.x.view(np.int8)
     with pytest.raises(AssertionError, match="misaligned address"):
         run([Case(call, [as_bytes], [(layer.out.shape, "float32")])])

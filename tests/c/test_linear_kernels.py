@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 from linear_layers import Layer, make_layer, random_layer
 
-from hilc.cpu import get_cpu
-from hilc.ops import OPS
-
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def check(layers: list[Layer], **options: Any) -> None:
     cases = []
     for layer in layers:
-        call = OPS[layer.node.op].emit(layer.node, layer.ins, (layer.out,), get_cpu("host"))
+        call = kernel_runner.kernel_call(layer.node, layer.ins, (layer.out,))
         shape = (layer.out.shape, layer.out.dtype)
         cases.append(kernel_runner.Case(call, [layer.x], [shape], **options))
     for layer, case, (result,) in zip(layers, cases, kernel_runner.run(cases), strict=True):
@@ -98,7 +95,7 @@ def test_corner_cases():
 def test_convolutions_that_are_matrix_products_need_no_scratch(corner):
     op, *rest = CORNERS[corner]
     layer = make_layer(np.random.default_rng(6), op, "int8", *rest)
-    call = OPS[op].emit(layer.node, layer.ins, (layer.out,), get_cpu("cortex-m3"))
+    call = kernel_runner.kernel_call(layer.node, layer.ins, (layer.out,), "cortex-m3")
     assert call.kernel.name == "hil_matmul_s8"
     assert call.scratch_bytes == 0
 
@@ -111,5 +108,5 @@ def test_macs_are_counted():
         ("FULLY_CONNECTED", (2, 10), (4, 10), {"activation": "NONE"}, 80),
     ):
         layer = make_layer(rng, op, "int8", x, w, attrs)
-        call = OPS[op].emit(layer.node, layer.ins, (layer.out,), get_cpu("host"))
+        call = kernel_runner.kernel_call(layer.node, layer.ins, (layer.out,))
         assert call.macs == macs

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 import kernel_runner
 import numpy as np
 import pytest
-from kernel_runner import Case
+from kernel_runner import Case, kernel_call
 from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
-from hilc.cpu import get_cpu
 from hilc.ir import Array, Quant, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops import OPS
 
 #: float32 kernels may call the C library, whose functions are not all rounded correctly.
 RELATIVE = 2e-6
@@ -25,7 +23,7 @@ def generator(*seed: str) -> np.random.Generator:
 
 
 def emit(single: SingleOp) -> KernelCall:
-    return OPS[single.node.op].emit(single.node, single.ins, single.outs, get_cpu("host"))
+    return kernel_call(single.node, single.ins, single.outs)
 
 
 def as_case(single: SingleOp, in_place: int | None = None, specialise: bool = False) -> Case:
