@@ -423,6 +423,7 @@ def test_data_lies_in_sections_that_linker_scripts_place(tmp_path: Path) -> None
     library = hilc.compile(small_net(), cpu="cortex-m4", api="packed", interface="packed")
     library.save(tmp_path)
     sections: dict[str, int] = {}
+    flags: dict[str, str] = {}
     for source in generated_c.sources(library):
         include = ["-Icodegen/host/include", f"-I{generated_c.RUNTIME}"]
         generated_c.run([*ARM, "-O2", *include, "-c", source, "-o", "one.o"], tmp_path)
@@ -430,9 +431,14 @@ def test_data_lies_in_sections_that_linker_scripts_place(tmp_path: Path) -> None
             words = line.split()
             if len(words) == 3 and words[1].isdigit():
                 sections[words[0]] = sections.get(words[0], 0) + int(words[1])
+        listed = generated_c.run(["arm-none-eabi-readelf", "-SW", "one.o"], tmp_path)
+        for name, kind, flag in re.findall(r"\] (\.\S+tvm)\s+(\w+)(?:\s+\w+){4}\s+(\w+)", listed):
+            flags[name] = f"{kind} {flag}"
     module = library.modules[0]
     assert sections[".rodata.tvm"] == module.constants_bytes
     assert sections[".bss.noinit.tvm"] == module.workspace_bytes
+    # Flash is not written, and the workspace takes no bytes of the image.
+    assert flags == {".rodata.tvm": "PROGBITS A", ".bss.noinit.tvm": "NOBITS WA"}
     # Nothing else is in RAM.
     assert sections[".data"] == sections[".bss"] == 0
 

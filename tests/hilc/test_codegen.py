@@ -103,10 +103,25 @@ def test_sources_are_those_that_were_reviewed(name: str, file: str) -> None:
     assert text == reviewed, "the C changed; HIL_UPDATE_GOLDEN=1 accepts it, after a review"
 
 
-@pytest.mark.parametrize("compiler", generated_c.COMPILERS)
-@pytest.mark.parametrize("optimize", ["balanced", "size"])
-def test_sources_compile_without_a_warning(compiler: str, optimize: str, tmp_path: Path) -> None:
-    library = hilc.compile(_tiny(), optimize=optimize)
+_PACKED = {"api": "packed", "interface": "packed"}
+
+
+@pytest.mark.parametrize(
+    ("compiler", "options"),
+    [
+        *((compiler, {}) for compiler in generated_c.COMPILERS),
+        *((compiler, {"optimize": "size"}) for compiler in generated_c.COMPILERS),
+        ("clang", _PACKED),
+        ("cortex-m0", {**_PACKED, "pools": "external", "constants": "external"}),
+        ("cortex-m55", {**_PACKED, "pools": "calls", "optimize": "size"}),
+        ("clang", {"interface": "packed", "pools": "external"}),
+        ("cortex-m4", {"pools": "calls", "constants": "external"}),
+    ],
+)
+def test_sources_compile_without_a_warning(
+    compiler: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    library = hilc.compile(_tiny(), **options)  # type: ignore[arg-type]
     generated_c.compile_objects(library, generated_c.COMPILERS[compiler], tmp_path)
 
 
