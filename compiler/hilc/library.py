@@ -42,6 +42,8 @@ _MAX_MODULES = 64
 
 # The registry of all modules; no module's own files can have this name.
 _REGISTRY = "codegen/host/src/system_registry.c"
+# The folders of the C run time.
+_RUNTIME = ("runtime/", "templates/")
 
 
 @dataclass(frozen=True)
@@ -71,21 +73,29 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
     """One library with the modules of all; their names and global symbols must differ."""
     modules = tuple(module for library in libraries for module in library.modules)
     require_distinct(modules)
+    # Generating code makes libraries, so these import this module.
+    from hilc.codegen.registry import system_lib_source
+    from hilc.codegen.shipped import runtime_files
+
     files: dict[str, bytes] = {}
     entries: dict[str, Any] = {}
+    others_runtime = False
     for library in libraries:
         for name, data in _own_files(library).items():
-            if files.setdefault(name, data) != data:
+            if files.setdefault(name, data) == data:
+                continue
+            # Archives bring the run time of whoever made them; one image takes ours.
+            if not name.startswith(_RUNTIME):
                 raise InputError(
                     f"the libraries differ in their file {name}", "compile them with one version"
                 )
+            others_runtime = True
         metadata = parse_json(library.files[METADATA], METADATA)
         entries.update(tvm_entries(metadata, "a merged library"))
+    if others_runtime:
+        files = {n: d for n, d in files.items() if not n.startswith(_RUNTIME)} | runtime_files()
     packed = [module for module in modules if module.functions]
     if len(packed) > 1:
-        # Generating code makes libraries, so it imports this module.
-        from hilc.codegen.registry import system_lib_source
-
         # Each library's own is weak: an image has the registry of all its models.
         functions = [function for module in packed for function in module.functions]
         files[_REGISTRY] = system_lib_source(functions, weak=False).encode()
@@ -110,12 +120,13 @@ def require_distinct(modules: Sequence[Module]) -> None:
     for module in modules:
         entries = {f"{module.symbol}_run", f"{module.symbol}___tvm_main__"}
         layers = {layer.function for layer in module.layers}
-        for function in sorted({*entries, *layers, *module.functions}):
+        externals = {symbol for external in module.externals for symbol in external.symbols}
+        for function in sorted({*entries, *layers, *externals, *module.functions}):
             if function in owners:
                 raise InputError(
                     f"the modules {owners[function].name!r} and {module.name!r} both define "
                     f"{function}",
-                    "rename the function in one of the external modules",
+                    "rename it in the code generator that makes one of the external modules",
                 )
             owners[function] = module
 

@@ -19,6 +19,9 @@ from hilc.errors import InputError
 from hilc.ir import DTYPES
 from hilc.jsondata import decode, json_bytes, parse_json
 
+#: What our own code calls its pool of constants.
+CONSTANTS_POOL = "global_const_workspace"
+
 # Far above what any model for a microcontroller needs.
 _MAX_BYTES = 1 << 31
 
@@ -147,7 +150,7 @@ class Module:
     constants: Literal["internal", "external"] = "internal"
     #: The field of ``struct <symbol>_workspace_pools`` for external constants, and the stem of
     #: their macros.
-    constants_pool: str = "global_const_workspace"
+    constants_pool: str = CONSTANTS_POOL
     #: Fields of ``struct <symbol>_devices``: contexts that the caller hands over with each run.
     devices: tuple[str, ...] = ()
     #: Functions with the packed signature, in the order of the registry.

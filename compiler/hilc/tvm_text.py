@@ -17,10 +17,10 @@ from hilc.ir import DTYPES
 from hilc.params import dtype_name
 
 # Texts longer than these are not what TVM writes for a microcontroller.
-MAX_HEADER = 1 << 20
 _MAX_METADATA = 1 << 20
 _MAX_RELAY = 4 << 20
 _MAX_SIGNATURE = 1 << 19
+_MAX_PARAMETERS = 4000
 
 _ELF_MACHINES = {40: "arm", 62: "x86-64", 183: "aarch64", 243: "riscv"}
 
@@ -58,10 +58,11 @@ class Relay:
             inputs.append(self._border(match[1], match[2], match[3], match[4]))
             position = match.end()
         # Attributes of the function may follow; the result's type stands before the body.
-        result = re.compile(r"\)\s*->([^{]{0,20000})\{").search(text, position)
+        arrow = re.compile(r"\)\s{0,9}->").search(text, position)
+        result = text[arrow.end() : text.find("{", arrow.end())] if arrow else ""
         outputs = [
             self._border(f"output{index}", *found)
-            for index, found in enumerate(re.findall(self._TYPE, result[1]) if result else [])
+            for index, found in enumerate(re.findall(self._TYPE, result))
         ]
         self.inputs = tuple(border for border in inputs if border is not None)
         if all(outputs):
@@ -81,11 +82,27 @@ class Relay:
 # C text ---------------------------------------------------------------------------------------
 
 # A comment or string that does not end goes on to the end of the text: no search starts twice.
-_COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|/\*(?:.*?\*/|.*)|//[^\n]*', re.DOTALL)
+_COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.?)*"?|/\*(?:.*?\*/|.*)|//[^\n]*', re.DOTALL)
 
 
 def without_comments(text: str) -> str:
     return _COMMENT_OR_STRING.sub(lambda m: m[0] if m[0].startswith('"') else " ", text)
+
+
+def definition(text: str, function: str) -> tuple[str, str] | None:
+    """Parameters and body of a C function; None where the text does not define it."""
+    opened = re.compile(rf"\b{function}\s{{0,9}}\(")
+    body = re.compile(r"\)\s{0,9}\{")
+    for head in opened.finditer(text):
+        close = text.find(")", head.end(), head.end() + _MAX_PARAMETERS)
+        start = body.match(text, close) if close >= 0 else None
+        if start is not None:
+            break
+    else:
+        return None
+    # Initialisers inside end with a semicolon behind their brace.
+    end = re.compile(r"\n\}(?!;)").search(text, start.end())
+    return text[head.end() : close], text[start.end() : end.start() if end else len(text)]
 
 
 def sanitise(name: str) -> str:

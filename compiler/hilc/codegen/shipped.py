@@ -17,10 +17,11 @@ def shipped_files(graph: Graph, module: str, runtime: str) -> dict[str, bytes]:
     """
     constants = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
     files = {f"parameters/{module}.params": save_params(constants)}
-    return files | _runtime_files() if runtime == "crt" else files
+    return files | runtime_files() if runtime == "crt" else files
 
 
 @cache
-def _runtime_files() -> dict[str, bytes]:
+def runtime_files() -> dict[str, bytes]:
+    """The C run time and the templates by path."""
     files = {f"runtime/{path}": data for path, data in crt_files().items()}
     return files | {f"templates/{path}": data for path, data in template_files().items()}
