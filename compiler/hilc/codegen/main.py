@@ -95,7 +95,9 @@ def main_prototype(program: Program, names: Names, options: Options) -> str:
     """The main's declaration, without the semicolon."""
     if options.api == "packed":
         return packed_prototype(names.main)
-    return _unpacked_head(names.main, main_arguments(program, options), ")")
+    # Wrapped with the semicolon that follows.
+    declaration = _unpacked_head(names.main, main_arguments(program, options), ");")
+    return declaration.removesuffix(";")
 
 
 def _unpacked_head(function: str, arguments: Sequence[MainArgument], tail: str) -> str:

@@ -37,7 +37,8 @@ PACKED_ARGUMENTS = tuple(p.rpartition(" ")[2].lstrip("*") for p in PACKED_PARAME
 
 def packed_prototype(function: str, prefix: str = "") -> str:
     """The declaration of a packed function, without the semicolon."""
-    return c_wrapped(f"{prefix}int32_t {function}(", PACKED_PARAMETERS, ")")
+    # Wrapped with the semicolon that follows.
+    return c_wrapped(f"{prefix}int32_t {function}(", PACKED_PARAMETERS, ");").removesuffix(";")
 
 
 def registry_names_blob(functions: Sequence[str]) -> bytes:
