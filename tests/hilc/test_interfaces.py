@@ -105,6 +105,7 @@ _BACKEND = """\
 #include "tvm/runtime/crt/module.h"
 
 int backend_allocations, backend_fail_at = -1, backend_depth;
+void *backend_module;
 static void *blocks[16];
 
 const TVMModule *TVMSystemLibEntryPoint(void) __attribute__((weak));
@@ -113,7 +114,7 @@ const TVMModule *TVMSystemLibEntryPoint(void) __attribute__((weak));
 int TVMBackendGetFuncFromEnv(void *mod_node, const char *name, TVMFunctionHandle *out) {
     const TVMFuncRegistry *const registry = TVMSystemLibEntryPoint()->registry;
     const char *at = registry->names + 2;
-    (void)mod_node;
+    backend_module = mod_node;
     for (int i = 0; *at != 0; i++, at += strlen(at) + 1) {
         if (strcmp(at, name) == 0) {
             *out = (TVMFunctionHandle)registry->funcs[i];
@@ -681,6 +682,23 @@ def test_a_registry_where_it_is_asked_for(tmp_path: Path) -> None:
     # Operators with plain pointers cannot be called through the registry: they are not in it.
     library = hilc.compile(small_net(), interface="c", system_lib=True)
     assert registered(build([library], tmp_path)) == {}
+
+
+def test_the_cpp_runtime_says_which_module_calls(tmp_path: Path) -> None:
+    """It passes no handle to functions: it leaves it in a variable when it loads a library."""
+    b = GraphBuilder()
+    graph = b.graph(b.relu(b.input(1, 8)), name="net")
+    options: dict[str, Any] = {"api": "packed", "interface": "packed", "pools": "calls"}
+    library = hilc.compile(graph, runtime="cpp", externals=[_Relu()], **options)
+    caller = Caller(build([library], tmp_path), library.modules[0])
+    asked = ctypes.c_void_p.in_dll(caller.code, "backend_module")
+    context = ctypes.c_void_p.in_dll(caller.code, "__tvm_module_ctx")
+    for handle in (None, 0x1234):
+        context.value = handle
+        require_right(caller, graph, 1)
+        assert asked.value == handle
+    other = hilc.compile(graph, externals=[_Relu()], **options)
+    assert b"__tvm_module_ctx" not in b"".join(other.files.values())
 
 
 def test_the_cpp_runtime_finds_strong_unmangled_names(tmp_path: Path) -> None:

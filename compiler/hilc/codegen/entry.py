@@ -9,7 +9,7 @@ from hilc.codegen import interface_c, interface_packed
 from hilc.codegen import registry as function_registry
 from hilc.codegen.cwriter import c_comment, c_includes
 from hilc.codegen.main import main_prototype
-from hilc.codegen.names import Names
+from hilc.codegen.names import MODULE_CONTEXT, Names
 from hilc.codegen.options import Options
 from hilc.plan import Program
 
@@ -26,6 +26,7 @@ def write_entry(
         c_comment(f'Entry point of the model "{program.graph.name}".')
         + c_includes(*includes, names.header),
         f"{main_prototype(program, names, options)};\n",
+        *_module_context(options),
         *_pools(program, names, options),
         *interface.entry_point(program, names, options),
     ]
@@ -38,6 +39,17 @@ def write_entry(
             sections.append(function_registry.registry_declarations(others))
         sections.append(function_registry.registry_definitions(registry, weak=True))
     return "\n".join(sections)
+
+
+def _module_context(options: Options) -> Iterable[str]:
+    """What TVM's C++ run time looks for in a library that may call functions of other modules."""
+    if options.runtime == "cpp":
+        # Weak: of several models in one library the run time sets one.
+        yield (
+            f"/* TVM's run time writes here by which handle it knows this library. */\n"
+            f"extern void *{MODULE_CONTEXT};\n"
+            f"__attribute__((weak))\nvoid *{MODULE_CONTEXT} = NULL;\n"
+        )
 
 
 def _pools(program: Program, names: Names, options: Options) -> Iterable[str]:

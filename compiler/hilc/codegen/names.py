@@ -20,6 +20,9 @@ CONSTANT_POOL = "global_const_workspace"
 LOOKUP = "_lookup_linked_param"
 GET_METADATA = "get_c_metadata"
 
+#: The variable in which TVM's C++ run time leaves its handle of a library that it loads.
+MODULE_CONTEXT = "__tvm_module_ctx"
+
 
 @dataclass(frozen=True)
 class Names:

@@ -32,7 +32,7 @@ from hilc.codegen.calls import (
 from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
 from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
 from hilc.codegen.main import device_guard, device_hooks, program_devices, write_lookup, write_main
-from hilc.codegen.names import CONSTANT_POOL, Names
+from hilc.codegen.names import CONSTANT_POOL, MODULE_CONTEXT, Names
 from hilc.codegen.options import Options
 from hilc.external import ExternalCall
 from hilc.ir import Tensor
@@ -76,6 +76,7 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
         c_comment(f'The operators of "{program.graph.name}", and the main that calls them.')
         + _includes(program, body),
         *write_pool(writer.constants, names, writer.external),
+        *([f"extern void *{MODULE_CONTEXT};\n"] if MODULE_CONTEXT in body else []),
         *([shapes.definitions()] if shapes.definitions() else []),
         *(_shared_body(kernel) for kernel in writer.shared.values()),
         body,
@@ -113,6 +114,8 @@ class _Writer:
         self.shared = _shared_kernels(program, options.optimize)
         self._program = program
         self._names = names
+        # How the run time knows the module: TVM's in C++ passes no handle but sets a variable.
+        self._module = MODULE_CONTEXT if options.runtime == "cpp" else "resource_handle"
         self._packed = options.api == "packed"
         self._devices = [device.field for device in program_devices(program)]
         self._pool = _GIVEN_CONSTANT if self.external else _OWN_CONSTANT
@@ -264,10 +267,9 @@ class _Writer:
         body += guarded_call("TVMFuncCall", arguments, guards)
         return f"{hooks}{self._function(operator, body)}"
 
-    @staticmethod
-    def _find_function(symbol: str) -> str:
+    def _find_function(self, symbol: str) -> str:
         """C that looks a packed function up by its name, in the module and then everywhere."""
-        arguments = ["resource_handle", f'"{symbol}"', "&function"]
+        arguments = [self._module, f'"{symbol}"', "&function"]
         found = c_wrapped("    if (TVMBackendGetFuncFromEnv(", arguments, ") != 0 ||\n")
         return (
             f"    TVMFunctionHandle function = NULL;\n{found}"
