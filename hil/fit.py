@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
-from hil.placement import ALIGNMENT, Workspace, buffer_bytes, static_bytes
+from hil.placement import ALIGNMENT, Workspace, static_bytes
 from hilc.library import Module
-from hilc.plan import PoolSpec
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
+# Static data that a firmware has beyond its lower bound, at most: its tests say so.
+_UNKNOWN_BYTES = 128
 # sizeof the structs of hil_model.h on a 32-bit core.
 _MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 
@@ -99,25 +100,21 @@ def workspace_regions(
     return [region for region in board.regions("ram") if _left(board, region, placed) >= free]
 
 
-def region_pools(modules: Sequence[Module], board: Board) -> tuple[PoolSpec, ...]:
-    """A pool in each RAM region, as large as the estimate leaves room for.
+def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> dict[str, int]:
+    """What the estimate leaves of each RAM region for pools that are still to be planned.
 
-    Beside the pools, the models' buffers of inputs and outputs lie in one of the regions.
+    Already there are those of ``fixed``, and ``reserved`` bytes in whatever region has room.
     """
-    buffers = sum(size for module in modules for size in buffer_bytes(module))
-    regions = board.regions("ram")
-    # The last region that can take them, so that the first, often the fastest, is for the pools.
-    holder = next((r for r in reversed(regions) if room(board, r) >= buffers), None)
-    return tuple(
-        PoolSpec(
-            name=f"{region.name}_workspace",
-            limit_bytes=max(0, room(board, region) - (buffers if region is holder else 0))
-            // ALIGNMENT
-            * ALIGNMENT,
-            region=region.name,
-        )
-        for region in regions
-    )
+    placed = static_bytes(fixed, "own")
+    rooms = {region.name: _left(board, region, placed) for region in board.regions("ram")}
+    # A pool that fills the estimate's room to the byte leaves none for what the estimate lacks.
+    rooms[board.regions("ram")[0].name] -= _UNKNOWN_BYTES
+    unnamed = placed.get(None, 0) + reserved
+    # The last region that can take it, so that the first, often the fastest, is for the pools.
+    holder = next((name for name in reversed(rooms) if rooms[name] >= unnamed), None)
+    if holder is not None:
+        rooms[holder] -= unnamed
+    return {name: max(0, room // ALIGNMENT * ALIGNMENT) for name, room in rooms.items()}
 
 
 def linker_demands(log: str, board: Board) -> tuple[Demand, ...]:

@@ -146,10 +146,10 @@ class _Session:
     def library(self, path: Path, board: Board) -> ModelLibrary:
         from hil.sources import CompileOptions, ModelSource, load_library
 
-        key = (path.resolve(), board.cpu.name)
+        key = (path.resolve(), board.name)
         if key not in self._libraries:
             self._libraries[key] = load_library(
-                ModelSource(path, None), CompileOptions(cpu=board.cpu.name)
+                ModelSource(path, None), CompileOptions(board.cpu.name, board=board)
             )
         return self._libraries[key]
 

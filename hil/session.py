@@ -14,7 +14,7 @@ from hil.errors import InputError
 from hil.rpc.client import Client
 from hil.rpc.link import Link
 from hil.runner import Choice, Counter, Running, start
-from hil.sources import CompileOptions, load_library, parse_sources
+from hil.sources import CompileOptions, load_sources, parse_sources
 from hilc.library import ModelLibrary
 
 _DEFAULT_BAUDRATE = 115200
@@ -51,7 +51,7 @@ def open(
             raise InputError("RTT goes through a probe, not through a port", "drop the port")
         board = board.over_rtt()
     choice = Choice(probe, port, transport == "rtt", progress)
-    libraries = [_library(model, board, workspace) for model in models]
+    libraries = _libraries(models, board, workspace)
     has_firmware = bool(libraries) or not _attaches(runner, choice)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
     with _device(board, libraries, firmware, runner, choice) as device:
@@ -98,11 +98,11 @@ def _device(
         yield Device(client, libraries, running, firmware, ticks_are)
 
 
-def _library(model: ModelLibrary | str | Path, board: Board, workspace: str) -> ModelLibrary:
-    if isinstance(model, ModelLibrary):
-        return model
-    (source,) = parse_sources([str(model)])
-    return load_library(source, CompileOptions(board.cpu.name, board=board, workspace=workspace))
+def _libraries(
+    models: Sequence[ModelLibrary | str | Path], board: Board, workspace: str
+) -> list[ModelLibrary]:
+    sources = [m if isinstance(m, ModelLibrary) else parse_sources([str(m)])[0] for m in models]
+    return load_sources(sources, CompileOptions(board.cpu.name, board=board, workspace=workspace))
 
 
 def _link(board: Board, running: Running | None, port: str | None) -> Link:

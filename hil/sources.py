@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hilc
 from hil.board import Board
-from hil.fit import region_pools, workspace_regions
+from hil.fit import region_rooms, workspace_regions
+from hil.placement import aligned, buffer_bytes
 from hilc.errors import InputError
 from hilc.external import load_generator
 from hilc.library import ModelLibrary
@@ -96,6 +97,57 @@ def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSo
 
 def load_library(source: ModelSource, options: CompileOptions) -> ModelLibrary:
     """The library of a source: read when it is an archive, compiled otherwise."""
+    return load_sources([source], options)[0]
+
+
+def load_libraries(
+    words: Sequence[str], options: CompileOptions, name: str | None = None
+) -> list[ModelLibrary]:
+    """The libraries of several words, in their order."""
+    return load_sources(parse_sources(words, name), options)
+
+
+def load_sources(
+    sources: Sequence[ModelSource | ModelLibrary], options: CompileOptions
+) -> list[ModelLibrary]:
+    """The libraries of several sources, for one firmware where the options say so.
+
+    Where no RAM region of the board has room for all their pools, but several together do, each
+    model is planned for what is left of them, in the order of the board's description.
+    """
+    libraries = [s if isinstance(s, ModelLibrary) else _load(s, options) for s in sources]
+    modules = [module for library in libraries for module in library.modules]
+    board = options.board
+    if board is None or options.memory or len(board.regions("ram")) < 2:
+        return libraries
+    shared = options.workspace == "shared"
+    if workspace_regions(modules, board, "shared" if shared else "own"):
+        return libraries
+    # A run-time allocator has one arena; what is compiled already stays as it is.
+    moving = [
+        source
+        if isinstance(source, ModelSource) and not source.is_archive and options.pools != "calls"
+        else None
+        for source in sources
+    ]
+    pairs = list(zip(moving, libraries, strict=True))
+    fixed = [module for source, library in pairs if source is None for module in library.modules]
+    buffers = [sum(buffer_bytes(lib.modules[0])) for source, lib in pairs if source is not None]
+    rooms = region_rooms(fixed, board, reserved=sum(buffers))
+    spread = []
+    try:
+        for source, library in pairs:
+            spread.append(_compile(source, options, _pools_in(rooms)) if source else library)
+            for pool in spread[-1].modules[0].workspace_pools if source and not shared else ():
+                assert pool.region is not None, "each of the pools was for a region"
+                rooms[pool.region] -= aligned(pool.nbytes)
+    except InputError:
+        # Not even all regions together: the figures of one pool are what the refusal shows.
+        return libraries
+    return spread
+
+
+def _load(source: ModelSource, options: CompileOptions) -> ModelLibrary:
     if not source.is_archive:
         return _compile(source, options)
     changing = [*options.chosen, *(n for n in ("memory", "external") if getattr(options, n))]
@@ -115,32 +167,22 @@ def load_library(source: ModelSource, options: CompileOptions) -> ModelLibrary:
     return library
 
 
-def _compile(source: ModelSource, options: CompileOptions) -> ModelLibrary:
-    def compiled(**memory: tuple[PoolSpec, ...]) -> ModelLibrary:
-        arguments = {**options.compiled, **memory}
-        library: ModelLibrary = hilc.compile(
-            source.path, cpu=options.cpu, name=source.name, **arguments
-        )
-        return library
-
-    library = compiled()
-    board = options.board
-    if board is None or options.memory or options.pools == "calls":
-        return library
-    if workspace_regions(library.modules, board) or len(board.regions("ram")) == 1:
-        return library
-    try:
-        return compiled(memory=region_pools(library.modules, board))
-    except InputError:
-        # Not even all regions together: the first plan's figures are what the refusal shows.
-        return library
+def _compile(
+    source: ModelSource, options: CompileOptions, memory: tuple[PoolSpec, ...] = ()
+) -> ModelLibrary:
+    arguments = options.compiled | ({"memory": memory} if memory else {})
+    library: ModelLibrary = hilc.compile(
+        source.path, cpu=options.cpu, name=source.name, **arguments
+    )
+    return library
 
 
-def load_libraries(
-    words: Sequence[str], options: CompileOptions, name: str | None = None
-) -> list[ModelLibrary]:
-    """The libraries of several words, in their order."""
-    return [load_library(source, options) for source in parse_sources(words, name)]
+def _pools_in(rooms: Mapping[str, int]) -> tuple[PoolSpec, ...]:
+    """A pool in each region, as large as its room."""
+    return tuple(
+        PoolSpec(f"{region}_workspace", limit_bytes=room, region=region)
+        for region, room in rooms.items()
+    )
 
 
 def _parse_source(word: str) -> ModelSource:

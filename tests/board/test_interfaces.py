@@ -22,15 +22,16 @@ from tvm_archive import STYLES, Style, expected, tvm_tar
 
 import hil
 import hilc
-from hil.board import load_board
+from hil.board import Board, load_board
 from hil.build import build
 from hil.cli import main
 from hil.device import Device
 from hil.errors import DeviceError, InputError
+from hil.fit import FitError
 from hil.linkmap import read_map
 from hil.project import region_section
 from hil.samples import random_sample
-from hil.sources import CompileOptions, ModelSource, load_library
+from hil.sources import CompileOptions, load_libraries
 from hilc.importer import load_model
 from hilc.interpreter import run_all
 from hilc.ir import Array
@@ -304,33 +305,59 @@ def test_pool_for_a_region_that_the_board_lacks() -> None:
     assert "ram, psram" in e.value.hint
 
 
-def test_model_is_spread_over_regions_where_none_alone_has_room(tmp_path: Path) -> None:
-    """As the board's description says, without the user's doing."""
-    text = (Path(hil.__file__).parents[1] / "targets" / f"{BOARD}.toml").read_text()
+def small_board(path: Path, *rooms: int) -> Board:
+    """The board with so many bytes for models in its two RAM regions."""
     base = load_board(BOARD)
     own = base.base.link_ram_bytes(base.frame_max, base.rx_max)
     own += base.stack_bytes + base.handler_stack_bytes
-    text = text.replace(
-        '"4M"\n\n[[memory]]\nname = "psram"', f'{own + 288}\n\n[[memory]]\nname = "psram"'
-    )
-    text = text.replace('"16M"', "272")
-    path = tmp_path / "small.toml"
-    path.write_text(text)
-    board = load_board(path)
-    model = tmp_path / "net.tflite"
-    model.write_bytes(SMALL_MODELS["convolutions"]())
-    source = ModelSource(model, None)
-    library = load_library(source, CompileOptions(board.cpu.name, board=board))
-    (module,) = library.modules
-    assert [pool.region for pool in module.workspace_pools] == ["ram", "psram"]
-    with hil.open(board, library) as device:
-        sample, tensors = reference(module, 0)
-        write(device, "net", sample)
-        device["net"].run()
-        np.testing.assert_array_equal(device["net"].get_output("y"), tensors["y"])
-    # On the board as it is, one region has room.
-    (module,) = load_library(source, CompileOptions(base.cpu.name, board=base)).modules
-    assert [pool.region for pool in module.workspace_pools] == [None]
+    text = base.path.read_text()
+    for name, size, room in (("ram", "4M", own + rooms[0]), ("psram", "16M", rooms[1])):
+        before, found, after = text.partition(f'name = "{name}"')
+        assert found
+        text = before + found + after.replace(f'"{size}"', str(room), 1)
+    (path / "small.toml").write_text(text)
+    return load_board(path / "small.toml")
+
+
+def test_models_are_spread_over_regions_where_none_alone_has_room(tmp_path: Path) -> None:
+    """As the board's description says, without the user's doing."""
+    graph = load_model(SMALL_MODELS["convolutions"]())
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.tflite").write_bytes(SMALL_MODELS["convolutions"]())
+    words = [f"{name}={tmp_path / name}.tflite" for name in ("one", "two")]
+    # One of two pools of 320 bytes fits the first region, the other has to be split.
+    board = small_board(tmp_path, 320 + 112 + 128, 320 - 48)
+    options = CompileOptions(board.cpu.name, board=board)
+    for subset, wanted in ((words[:1], [None]), (words, ["ram", "psram"])):
+        libraries = load_libraries(subset, options)
+        modules = [library.modules[0] for library in libraries]
+        regions = [pool.region for pool in modules[-1].workspace_pools]
+        assert regions == wanted
+        with hil.open(board, *libraries) as device:
+            for module in modules:
+                sample = dict(random_sample(module.inputs, 0, 0))
+                write(device, module.name, sample)
+                device[module.name].run()
+                np.testing.assert_array_equal(
+                    device[module.name].get_output("y"), run_all(graph, sample)["y"]
+                )
+    # On the board as it is, one region has room for all.
+    usual = load_board(BOARD)
+    options = CompileOptions(usual.cpu.name, board=usual)
+    assert [
+        [pool.region for pool in library.modules[0].workspace_pools]
+        for library in load_libraries(words, options)
+    ] == [[None], [None]]
+
+
+def test_a_model_that_fits_no_region_keeps_its_figures(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(SMALL_MODELS["convolutions"]())
+    board = small_board(tmp_path, 64, 64)
+    options = CompileOptions(board.cpu.name, board=board)
+    (library,) = load_libraries([str(tmp_path / "net.tflite")], options)
+    (pool,) = library.modules[0].workspace_pools
+    with pytest.raises(FitError, match=f"{pool.nbytes} for the models"):
+        build([library], board)
 
 
 @pytest.mark.parametrize(("workspace", "turns"), [("own", 20), ("shared", 100)])
