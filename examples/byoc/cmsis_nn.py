@@ -118,14 +118,13 @@ class CmsisNn:
         layer = int8_layer(subgraph, subgraph.nodes[0])
         shape = _Shape(layer)
         scratch_bytes = self._tree.scratch_bytes(cpu, layer.op, shape.numbers)
-        mantissas, shifts = layer.requant.mantissas, layer.requant.shifts
-        if layer.op != "FULLY_CONNECTED":
-            mantissas, shifts = (np.broadcast_to(a, layer.channels) for a in (mantissas, shifts))
+        # Convolutions have a factor for each channel, also where all are one.
+        count = layer.channels if layer.op != "FULLY_CONNECTED" else layer.requant.mantissas.size
         constants: dict[str, Array] = {
             f"{symbol}_weights": layer.weights,
-            f"{symbol}_bias": layer.bias.astype(np.int32),
-            f"{symbol}_multipliers": mantissas.astype(np.int32),
-            f"{symbol}_shifts": shifts.astype(np.int32),
+            f"{symbol}_bias": layer.bias,
+            f"{symbol}_multipliers": np.resize(layer.requant.mantissas, count),
+            f"{symbol}_shifts": np.resize(layer.requant.shifts, count).astype(np.int32),
         }
         call = self._fully_connected if layer.op == "FULLY_CONNECTED" else _convolution
         text = _function(symbol, api, scratch_bytes, call(layer, shape, symbol, cpu))
@@ -153,6 +152,7 @@ class CmsisNn:
         if "mve" in cpu.features:
             # With Helium the sums of the weights are needed, in the scratch.
             text += self._tree.vector_sum(symbol, depth, layer.channels)
+        quant: dict[str, int | str]
         if self._tree.has_wrapper:
             kind, function = "cmsis_nn_quant_params", "arm_fully_connected_wrapper_s8"
             quant = {

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from hilc.cpu import Cpu
 from hilc.external import ExternalModule, RoundRobin, connected_groups
 from hilc.ir import Array, Graph, Node
@@ -160,7 +158,7 @@ def _layer(
     columns, depth = layer.weights.shape
     arrays = {
         "weights": layer.weights,
-        "bias": layer.bias.astype(np.int32),
+        "bias": layer.bias,
         "mantissas": layer.requant.mantissas,
         "shifts": layer.requant.shifts,
     }

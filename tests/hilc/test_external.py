@@ -391,8 +391,8 @@ def test_an_object_finds_its_constants() -> None:
             }
             return 0;
         }"""
-    made = {"source": None, "object": host_object(text), "type_key": "o"}
-    generator = Toy([0], **made, constants={"toy_zero": np.array([3], np.int8)})
+    zero = {"toy_zero": np.array([3], np.int8)}
+    generator = Toy([0], source=None, object=host_object(text), type_key="o", constants=zero)
     library = hilc.compile(graph, externals=[generator])
     assert "codegen/host/lib/net_lib3.o" in library.files
     assert "codegen/host/src/net_lib4.c" in library.files
@@ -710,7 +710,7 @@ def test_files_of_one_name_must_be_equal() -> None:
 def test_errors_of_a_generator_say_where_it_was() -> None:
     class Broken(Toy):
         def generate(self, *arguments: Any) -> Any:
-            return {}["missing"]
+            return dict[str, Any]()["missing"]
 
     with pytest.raises(InputError) as caught:
         hilc.compile(diamond(), externals=[Broken([0])])
@@ -865,7 +865,7 @@ def cmsis_nn(path: Path | str = "") -> ExternalCodegen:
 def layers_for_cmsis_nn() -> Graph:
     """Strides, dilation, padding on one side, a depth multiplier, several rows, every factor."""
     b = GraphBuilder(4)
-    attrs = {"activation": "RELU6", "depth_multiplier": 2}
+    attrs: dict[str, Any] = {"activation": "RELU6", "depth_multiplier": 2}
 
     def depthwise(a: str, padding: Any, stride: int, dilation: int) -> str:
         w = b.weights((1, 2, 3, 2 * b.tensors[a].shape[3]), axis=3)

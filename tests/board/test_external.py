@@ -1,0 +1,106 @@
+"""Code of other generators on a board: every output and layer equal to the reference."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import models
+import numpy as np
+import pytest
+
+import hil
+import hilc
+from hil.board import load_board
+from hil.cli import main
+from hil.oracle import reference_of
+from hil.verify import Report, verify
+from hilc.external import load_generator
+from hilc.library import ModelLibrary
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits"
+MATRIX_UNIT = f"{ROOT / 'examples/byoc/matrix_unit.py'},units=2"
+CMSIS_NN = f"{ROOT / 'examples/byoc/cmsis_nn.py'},path=" + (
+    os.environ.get("HIL_CMSIS_NN") or str(ROOT / "tests" / "cmsis_nn")
+)
+
+
+def compiled(path: Path, name: str, board: str, generator: str, api: str) -> ModelLibrary:
+    """The model for a firmware, partly by the generator."""
+    options = {"api": api, "interface": "packed" if api == "packed" else "c"}
+    return hilc.compile(
+        path,
+        cpu=load_board(board).cpu.name,
+        name=name,
+        pools="external",
+        io_in_pool=api == "unpacked",
+        externals=[load_generator(generator)],
+        **options,
+    )
+
+
+def verified(board: str, *libraries: ModelLibrary) -> list[Report]:
+    """Every layer of every model, all in one image, on a real input."""
+    images = np.load(DIGITS / "digits_test.npz")["image"]
+    reports = []
+    with hil.open(board, *libraries) as device:
+        for library in libraries:
+            (module,) = library.modules
+            (tensor,) = module.inputs
+            is_digits = module.name.startswith("digits")
+            value = images[:1] if is_digits else models.samples("kws", 1)[0]
+            oracle = reference_of(library, module)
+            reports.append(
+                verify(
+                    device[module.name], [{tensor.name: value}], oracle, board=board, per_layer=True
+                )
+            )
+    return reports
+
+
+def external_layers(report: Report) -> int:
+    """How many layers of the report were computed by a generator's code, and compared."""
+    assert report.match, report.json()["first_different_layer"]
+    assert report.layers is not None
+    assert all(layer.outputs for layer in report.layers), "a layer was not compared"
+    return sum(layer.op == "EXTERNAL" for layer in report.layers)
+
+
+def test_both_generators_in_one_image() -> None:
+    """Plain and packed calls, C and objects, two units and a library that two models share."""
+    board = "mps2-an386"
+    kws = models.model_path("kws")
+    libraries = [
+        compiled(DIGITS / "digits.tflite", "digits", board, MATRIX_UNIT, "unpacked"),
+        compiled(DIGITS / "digits.tflite", "digits_packed", board, MATRIX_UNIT, "packed"),
+        compiled(kws, "kws", board, CMSIS_NN, "unpacked"),
+        compiled(kws, "kws_packed", board, CMSIS_NN, "packed"),
+    ]
+    counts = [external_layers(report) for report in verified(board, *libraries)]
+    # kws: five convolutions, four depthwise ones, the fully connected layer.
+    assert counts == [1, 1, 10, 10]
+
+
+def test_cmsis_nn_with_helium() -> None:
+    """Another core, another scratch, and sums of the weights that the caller makes."""
+    library = compiled(models.model_path("kws"), "kws", "mps3-an547", CMSIS_NN, "unpacked")
+    (report,) = verified("mps3-an547", library)
+    assert external_layers(report) == 10
+
+
+def test_cmsis_nn_on_the_smallest_core() -> None:
+    library = compiled(DIGITS / "digits.tflite", "digits", "microbit", CMSIS_NN, "unpacked")
+    (report,) = verified("microbit", library)
+    assert external_layers(report) == 4
+
+
+def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["verify", str(DIGITS / "digits.tflite"), "--board", "mps2-an386", "--per-layer"]
+    code = main([*words, "--external", MATRIX_UNIT, "--samples", "1", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert report["match"]
+    assert main([*words, "--external", f"{MATRIX_UNIT},size=3"]) == 2
+    assert "unexpected keyword argument 'size'" in capsys.readouterr().err
