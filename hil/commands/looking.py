@@ -103,7 +103,8 @@ def _line(args: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None]]]:
         raise InputError("nothing to listen to", "give --port URL, or --board B to start one")
     board = load_board(args.board)
     libraries = compiled_for(args, board)
-    with start(board, build(libraries, board), args.runner) as running:
+    firmware = build(libraries, board, workspace=args.workspace)
+    with start(board, firmware, args.runner) as running:
         yield running.url, running.alive
 
 
