@@ -7,6 +7,7 @@ object as data, ``hilc_host_description``, beside the external constants of each
 from __future__ import annotations
 
 import base64
+import binascii
 import functools
 import json
 import os
@@ -14,14 +15,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hilc.codegen.registry import system_lib_source
 from hilc.errors import HilError, InputError
 from hilc.ir import Array
-from hilc.jsondata import parse_json
+from hilc.jsondata import decode, parse_json
 from hilc.library import ModelLibrary, Module, module_path
+from hilc.module import check_module
 from hilc.params import load_params, save_params
 from hilc.resources import data_dir
 
@@ -55,17 +57,14 @@ class Description:
     params: Mapping[str, Array] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        value = {
-            "version": _DESCRIPTION_VERSION,
-            "modules": [json.loads(module.to_json()) for module in self.modules],
-            "default": self.default,
-            "params": base64.b64encode(save_params(self.params)).decode(),
-        }
+        params = base64.b64encode(save_params(self.params)).decode()
+        written = _Written(_DESCRIPTION_VERSION, self.modules, self.default, params)
         # Without indentation: it is compiled in, and nobody reads it there.
-        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+        return json.dumps(asdict(written), sort_keys=True, separators=(",", ":")).encode()
 
     @staticmethod
     def from_json(text: bytes, where: str) -> Description:
+        """The description that ``text`` is, checked; ``where`` names it in messages."""
         value = parse_json(text, where)
         version = value.get("version") if isinstance(value, dict) else None
         if version != _DESCRIPTION_VERSION:
@@ -74,11 +73,25 @@ class Description:
                 f"known is {_DESCRIPTION_VERSION}",
                 "export the library again with this version",
             )
-        modules = (
-            Module.from_json(json.dumps(module).encode(), where) for module in value["modules"]
-        )
-        params = load_params(base64.b64decode(value["params"]), where)
-        return Description(tuple(modules), value["default"], params)
+        written = decode(_Written, value, where)
+        for module in written.modules:
+            check_module(module, where)
+        try:
+            params = base64.b64decode(written.params, validate=True)
+        except binascii.Error as error:
+            raise InputError(f"{where}: params: {error}") from None
+        return Description(written.modules, written.default, load_params(params, where))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A description as JSON has it."""
+
+    version: int
+    modules: tuple[Module, ...]
+    default: str | None
+    #: TVM's parameter file in base 64.
+    params: str
 
 
 def host_compiler() -> str:

@@ -19,7 +19,7 @@ from hilc.executor import Bindings, Which, find_tensor, input_values
 from hilc.host_build import CONSTANTS, needs_runtime
 from hilc.ir import Array
 from hilc.library import Argument, Layer, Module, TensorInfo
-from hilc.packed import Call, Handle, TensorAt
+from hilc.packed import Call, Handle, Result, TensorAt
 from hilc.tvm_metadata import Metadata, read_metadata
 
 #: Contexts of devices by the device's name: an address, the bytes of the context, or none.
@@ -203,7 +203,7 @@ class HostModel:
         """The module's packed functions, in the order of its registry."""
         return self.module.functions
 
-    def call(self, name: str, *arguments: Any) -> int | float | str | bytes | None:
+    def call(self, name: str, *arguments: Any) -> Result:
         """Call a packed function with the arguments of :class:`hilc.packed.Call`; its result."""
         if name not in self.module.functions:
             raise InputError(
@@ -219,10 +219,10 @@ class HostModel:
             raise InputError(
                 f"the model {self.name!r} carries no metadata", "compile it with interface=packed"
             )
-        address = self._call_packed(name, ()).take_result()
-        if not isinstance(address, int):
-            raise HilError(f"{name} returned {address!r}, which is no address")
-        return read_metadata(address)
+        handle = self._call_packed(name, ()).take_result()
+        if not isinstance(handle, Handle):
+            raise HilError(f"{name} returned {handle!r}, which is no handle")
+        return read_metadata(handle.address or 0)
 
     def _entry_arguments(self) -> Iterator[Any]:
         module = self.module

@@ -7,6 +7,7 @@ writes a result with its code. Tensors are passed as pointers to DLPack's ``DLTe
 from __future__ import annotations
 
 import ctypes
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,25 @@ from typing import Any
 import numpy as np
 
 from hilc.errors import InputError
-from hilc.ir import Array
 
-# The type codes of TVM's c_runtime_api.h.
-ARG_INT, ARG_FLOAT, OPAQUE_HANDLE, NULL_POINTER = 0, 2, 3, 4
-TENSOR_HANDLE, STRING, BYTES, ARG_BOOL = 7, 11, 12, 15
+
+class _Code(enum.IntEnum):
+    """The type codes of TVM's ``c_runtime_api.h`` that are used here."""
+
+    INT = 0
+    FLOAT = 2
+    HANDLE = 3
+    NULL = 4
+    TENSOR = 7
+    STRING = 11
+    BYTES = 12
+    BOOL = 15
+    OTHER = -1
+
+    @classmethod
+    def _missing_(cls, value: object) -> _Code:
+        return cls.OTHER
+
 
 _CPU = 1
 _KINDS = {"i": 0, "u": 1, "f": 2, "b": 1}
@@ -64,6 +79,10 @@ class Handle:
     address: int | None
 
 
+#: What a packed function returns; a bool is an int, too.
+Result = int | float | str | Handle | None
+
+
 @dataclass(frozen=True)
 class TensorAt:
     """A compact tensor that lies at ``address``."""
@@ -86,7 +105,7 @@ class Call:
         self.values = (_Value * max(self.count, 1))()
         self.codes = (ctypes.c_int * max(self.count, 1))()
         self.result = _Value()
-        self.result_code = ctypes.c_int(NULL_POINTER)
+        self.result_code = ctypes.c_int(_Code.NULL)
         # What the values point to.
         self._alive: list[Any] = []
         for index, argument in enumerate(arguments):
@@ -97,35 +116,35 @@ class Call:
         match argument:
             case None:
                 value.v_handle = None
-                return NULL_POINTER
+                return _Code.NULL
             case bool() | np.bool_():
                 value.v_int64 = int(argument)
-                return ARG_BOOL
+                return _Code.BOOL
             case int() | np.integer():
                 if not -(1 << 63) <= int(argument) < 1 << 63:
                     raise InputError(
                         f"argument {index} is {argument}", "a packed function takes 64 bits"
                     )
                 value.v_int64 = int(argument)
-                return ARG_INT
+                return _Code.INT
             case float() | np.floating():
                 value.v_float64 = float(argument)
-                return ARG_FLOAT
+                return _Code.FLOAT
             case str():
                 text = argument.encode()
                 if b"\0" in text:
                     raise InputError(f"argument {index} has a NUL in it: {argument!r}")
                 self._alive.append(text)
                 value.v_str = text
-                return STRING
+                return _Code.STRING
             case bytes():
                 held = _Bytes(argument, len(argument))
                 self._alive += [argument, held]
                 value.v_handle = ctypes.addressof(held)
-                return BYTES
+                return _Code.BYTES
             case Handle():
                 value.v_handle = argument.address
-                return OPAQUE_HANDLE
+                return _Code.HANDLE
             case np.ndarray():
                 if not argument.flags.c_contiguous or not argument.dtype.isnative:
                     raise InputError(
@@ -145,23 +164,23 @@ class Call:
         held_tensor = _tensor(tensor, index)
         self._alive.append(held_tensor)
         value.v_handle = ctypes.addressof(held_tensor)
-        return TENSOR_HANDLE
+        return _Code.TENSOR
 
-    def take_result(self) -> int | float | str | bytes | None:
-        """What the function returned; a handle as its address, nothing as None."""
-        match self.result_code.value:
-            case 0:
+    def take_result(self) -> Result:
+        """What the function returned; None for nothing."""
+        match _Code(self.result_code.value):
+            case _Code.INT:
                 return int(self.result.v_int64)
-            case 2:
+            case _Code.FLOAT:
                 return float(self.result.v_float64)
-            case 3:
-                return int(self.result.v_handle or 0)
-            case 4:
+            case _Code.HANDLE:
+                return Handle(self.result.v_handle)
+            case _Code.NULL:
                 return None
-            case 11:
+            case _Code.STRING:
                 text = self.result.v_str
                 return text.decode("utf-8", "replace") if text is not None else None
-            case 15:
+            case _Code.BOOL:
                 return bool(self.result.v_int64)
         raise InputError(
             f"a packed function returned something of type code {self.result_code.value}",
@@ -186,8 +205,3 @@ def _tensor(tensor: TensorAt, index: int) -> _Tensor:
         strides=None,
         byte_offset=0,
     )
-
-
-def as_tensor(array: Array) -> TensorAt:
-    """A tensor over the array's memory, which must outlive the call."""
-    return TensorAt(array.ctypes.data, array.shape, array.dtype.name)

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import generated_c
 import models
 import numpy as np
 import pytest
-from random_graphs import GraphBuilder, random_graph
+import tvm_archive
+from random_graphs import GraphBuilder, random_graph, small_net
 
 import hilc
 import hilc.host
 from hilc import interpreter
-from hilc.codegen.cwriter import c_array
 from hilc.errors import HilError, InputError
-from hilc.host import HostBuildError
+from hilc.host import HostBuildError, HostModel
+from hilc.host_build import DESCRIPTION
 from hilc.importer import load_model
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary
+from hilc.packed import Handle
+from hilc.plan import PoolSpec
 
-#: Pool and place of inputs and outputs, each combination for one of the benchmark models.
+PACKED: Mapping[str, Any] = {"api": "packed", "interface": "packed"}
+
+#: Each benchmark model in two forms.
 VARIANTS: Mapping[str, dict[str, Any]] = {
     "ad": {"pools": "internal", "io_in_pool": True},
     "kws": {"pools": "external", "io_in_pool": True},
     "ic": {"pools": "internal", "io_in_pool": False, "optimize": "size"},
-    "vww": {"pools": "external", "io_in_pool": False, "optimize": "size"},
+    "vww": {**PACKED, "pools": "external", "constants": "external", "optimize": "size"},
 }
 
 
@@ -198,49 +207,441 @@ def test_a_failing_operator_is_an_error() -> None:
             list(model.layer_outputs())
 
 
-# Memory errors ----------------------------------------------------------------------------------
+# Every form -------------------------------------------------------------------------------------
 
-_SANITIZED = """\
-#include <stdlib.h>
-#include <string.h>
+CONVENTIONS = (("unpacked", "c"), ("unpacked", "packed"), ("packed", "packed"))
 
-#include "tvmgen_kws.h"
 
-%(arrays)s
-int main(void) {
-    /* Blocks of exactly the size that the header promises: one byte more is found. */
-    struct tvmgen_kws_workspace_pools pools = {
-        aligned_alloc(16, (TVMGEN_KWS_WORKSPACE_SIZE + 15) / 16 * 16)};
-    struct tvmgen_kws_inputs in = {malloc(TVMGEN_KWS_INPUT_1_SIZE)};
-    struct tvmgen_kws_outputs out = {malloc(TVMGEN_KWS_IDENTITY_SIZE)};
-    int wrong = 0;
-    for (int i = 0; i < SAMPLES; i++) {
-        memset(pools.global_workspace, 0xa5, TVMGEN_KWS_WORKSPACE_SIZE);
-        memcpy(in.input_1, &inputs[i * TVMGEN_KWS_INPUT_1_SIZE], TVMGEN_KWS_INPUT_1_SIZE);
-        wrong |= tvmgen_kws_run(&in, &out, &pools);
-        const int8_t *expected = &outputs[i * TVMGEN_KWS_IDENTITY_SIZE];
-        wrong |= memcmp(out.Identity, expected, TVMGEN_KWS_IDENTITY_SIZE);
+def _forms() -> Iterator[dict[str, Any]]:
+    """Each convention with each workspace; C and LLVM, constants here and there by turns."""
+    for index, ((api, interface), pools) in enumerate(
+        itertools.product(CONVENTIONS, ("internal", "external", "calls"))
+    ):
+        yield {
+            "api": api,
+            "interface": interface,
+            "pools": pools,
+            "codegen": ("c", "llvm")[index % 2],
+            "constants": ("internal", "external")[index // 2 % 2],
+        }
+    for pools, codegen in (("internal", "llvm"), ("external", "c")):
+        yield {"io_in_pool": True, "pools": pools, "codegen": codegen, "constants": "external"}
+
+
+def _inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
     }
-    free(pools.global_workspace);
-    free(in.input_1);
-    free(out.Identity);
-    return wrong != 0;
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shared object with the same model in every form."""
+    libraries = [
+        hilc.compile(small_net(f"form{index}"), **options) for index, options in enumerate(_forms())
+    ]
+    path = tmp_path_factory.mktemp("host") / "everything.so"
+    return hilc.host.export_library(hilc.merge(libraries), path)
+
+
+def test_every_form_in_one_shared_object(everything: Path) -> None:
+    factory = hilc.host.load_module(everything)
+    assert len(factory.module_names) == 11
+    for index, options in enumerate(_forms()):
+        graph = small_net(f"form{index}")
+        inputs = _inputs(graph, index)
+        expected = interpreter.run_all(graph, inputs)
+        with factory[graph.name](hilc.host.cpu(0)) as executor:
+            model = executor.model
+            assert isinstance(model, HostModel)
+            executor.run(**inputs)
+            for name in graph.outputs:
+                _require_equal(executor.get_output(name), expected, name)
+            for layer, outputs in model.layer_outputs():
+                for info, output in zip(layer.outputs, outputs, strict=True):
+                    _require_equal(output, expected, info.name)
+            for name in graph.outputs:
+                _require_equal(executor.get_output(name), expected, name)
+            if options.get("interface") == "packed":
+                _require_metadata(model)
+
+
+def _require_metadata(model: HostModel) -> None:
+    module, metadata = model.module, model.metadata()
+    assert (metadata.version, metadata.mod_name) == (1, module.symbol)
+    assert [(t.name, t.shape, t.dtype) for t in metadata.inputs] == [
+        (info.c_name, info.shape, info.dtype) for info in module.inputs
+    ]
+    assert [(t.shape, t.dtype) for t in metadata.outputs] == [
+        (info.shape, info.dtype) for info in module.outputs
+    ]
+    assert f"{module.symbol}_run" in model.functions()
+
+
+def test_several_pools() -> None:
+    graph = small_net()
+    inputs = _inputs(graph)
+    expected = interpreter.run_all(graph, inputs)
+    for options in ({"io_in_pool": True, "pools": "external"}, {**PACKED, "pools": "external"}):
+        library = hilc.compile(
+            graph, memory=(PoolSpec("fast", limit_bytes=64), PoolSpec("slow")), **options
+        )
+        assert [pool.name for pool in library.modules[0].workspace_pools] == ["fast", "slow"]
+        with hilc.host.load(library) as model:
+            for name, value in inputs.items():
+                model.set_input(name, value)
+            model.run(repeat=2)
+            for name in graph.outputs:
+                _require_equal(model.get_output(name), expected, name)
+            for layer, outputs in model.layer_outputs():
+                for info, output in zip(layer.outputs, outputs, strict=True):
+                    _require_equal(output, expected, info.name)
+
+
+@pytest.mark.parametrize("style", [s for s in tvm_archive.STYLES if s.version == 7], ids=str)
+def test_archives_that_tvm_wrote(style: tvm_archive.Style, tmp_path: Path) -> None:
+    path = tvm_archive.tvm_tar(tmp_path / "x.tar", style, ("one", "two"))
+    library = ModelLibrary.load(path)
+    rng = np.random.default_rng(0)
+    inputs = {
+        name: rng.integers(-128, 128, shape).astype(dtype)
+        for name, (shape, dtype) in tvm_archive.INPUTS.items()
+    }
+    expected = tvm_archive.expected(inputs)
+    contexts = {name: np.zeros(4, np.uint8) for name in style.devices}
+    factory = hilc.host.AotExecutorFactory(path)
+    for name in ("two", "one"):
+        with factory[name](hilc.host.cpu(0), contexts=contexts) as executor:
+            for key, info in zip(inputs, executor.inputs, strict=True):
+                executor.set_input(key, inputs[key].reshape(info.shape))
+            executor.run()
+            for index, value in enumerate(expected.values()):
+                got = executor.get_output(index)
+                assert (got.dtype, got.tobytes()) == (value.dtype, value.tobytes())
+            assert isinstance(executor.model, HostModel)
+            with pytest.raises(InputError, match=f"does not say what layers '{name}' has"):
+                next(executor.model.layer_outputs())
+    if style.devices:
+        with hilc.host.load(library, "one") as model, pytest.raises(HilError, match="returned -1"):
+            model.run()  # its device has no context
+        with pytest.raises(InputError, match="has no device 'dsp'\n\nhint: its devices are ethos"):
+            hilc.host.load(library, "one", devices={"dsp": 1})
+
+
+# Packed functions -------------------------------------------------------------------------------
+
+
+def test_functions_are_called_by_name(everything: Path) -> None:
+    factory = hilc.host.load_module(everything)
+    own = {"api": "packed", "constants": "internal", "pools": "calls"}
+    index = next(i for i, o in enumerate(_forms()) if own.items() <= o.items())
+    with factory[f"form{index}"](hilc.host.cpu(0)) as executor:
+        model = executor.model
+        assert isinstance(model, HostModel)
+        symbol, graph = model.module.symbol, small_net()
+        inputs = list(_inputs(graph).values())
+        outputs = [np.zeros(info.shape, info.dtype) for info in model.outputs]
+        assert model.call(f"{symbol}_run", *inputs, *outputs) is None
+        expected = interpreter.run(graph, dict(zip(graph.inputs, inputs, strict=True)))
+        for name, output in zip(graph.outputs, outputs, strict=True):
+            _require_equal(output, expected, name)
+        handle = model.call(f"{symbol}__lookup_linked_param", 0)
+        assert isinstance(handle, Handle)
+        assert handle.address
+        assert model.call(f"{symbol}__lookup_linked_param", 1 << 40) is None
+        for arguments, message in (
+            ((), "tvmgen_.*_run returned 0x800"),
+            ((*inputs, *outputs, 1), "returned 0x800"),
+            ((*inputs, *outputs[:-1], 1), "returned 0x801"),
+            ((*inputs, *outputs[:-1], None), "returned 0x80[13]"),
+        ):
+            with pytest.raises(HilError, match=message):
+                model.call(f"{symbol}_run", *arguments)
+        with pytest.raises(InputError, match="has no packed function 'printf'\n\nhint: it has tvm"):
+            model.call("printf", "x")
+
+
+_ECHO = """
+#include <string.h>
+int32_t tvmgen_net_fused_relu_0(TVMValue *args, int *type_codes, int num_args,
+                                TVMValue *out_ret_value, int *out_ret_tcode, void *resource) {
+    (void)resource;
+    if (num_args == 0) {
+        *out_ret_tcode = 99;
+    } else if (type_codes[0] == kTVMBytes) {
+        const TVMByteArray *bytes = args[0].v_handle;
+        out_ret_value->v_int64 = (int64_t)bytes->size * 1000 + bytes->data[1];
+        *out_ret_tcode = kTVMArgInt;
+    } else if (type_codes[0] == kTVMDLTensorHandle) {
+        const DLTensor *t = args[0].v_handle;
+        out_ret_value->v_int64 = t->dtype.code * 10000 + t->dtype.bits * 100 + t->ndim * 10 +
+                                 (t->strides == NULL && t->device.device_type == kDLCPU);
+        *out_ret_tcode = kTVMArgInt;
+    } else {
+        *out_ret_value = args[0];
+        *out_ret_tcode = type_codes[0];
+    }
+    return 0;
 }
 """
 
 
-def test_no_byte_outside_is_touched_and_nothing_is_undefined(tmp_path: Path) -> None:
-    path = models.model_path("kws")
-    graph = load_model(path)
-    inputs = models.samples("kws", 2)
-    outputs = [interpreter.run(graph, {graph.inputs[0]: x})[graph.outputs[0]] for x in inputs]
-    library = hilc.compile(path, name="kws", pools="external", optimize="size")
-    library.save(tmp_path)
-    arrays = [f"#define SAMPLES {len(inputs)}\n"]
-    arrays += [c_array(n, np.concatenate(v)) for n, v in (("inputs", inputs), ("outputs", outputs))]
-    (tmp_path / "main.c").write_text(_SANITIZED % {"arrays": "\n".join(arrays)})
-    flags = ["-std=c11", "-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    files = ["main.c", *generated_c.sources(library)]
-    command = ["gcc", *flags, "-Icodegen/host/include", *files, "-lm", "-o", "kws"]
-    generated_c.run(command, tmp_path)
-    generated_c.run(["./kws"], tmp_path)
+def test_arguments_and_results() -> None:
+    with hilc.host.load(_with_operator(_ECHO)) as model:
+        name = "tvmgen_net_fused_relu_0"
+        for value in (0, -(1 << 63), (1 << 63) - 1, np.int16(-7), 1.5, -0.0, "", "µ", True, None):
+            got = model.call(name, value)
+            assert got == value
+            assert isinstance(value, np.int16) or type(got) is type(value)
+        assert model.call(name, Handle(4096)) == Handle(4096)
+        assert model.call(name, b"\x00\x07") == 2007
+        for array, described in (
+            (np.zeros((2, 3), np.int8), 821),
+            (np.zeros((), np.float64), 26401),
+            (np.zeros(5, bool), 10111),
+            (np.zeros((1, 0), np.uint16), 11621),
+        ):
+            assert model.call(name, array) == described
+        for argument, message in (
+            (1 << 63, "argument 0 is 9223372036854775808"),
+            ("a\0b", "argument 0 has a NUL"),
+            ([1], "argument 0 is a list\n\nhint: pass a number"),
+            (np.zeros((4, 4), np.int8)[:, 1:], "not contiguous"),
+            (np.zeros(3, ">i4"), "in this machine's byte order"),
+            (np.zeros(3, np.complex64), "array of complex64"),
+        ):
+            with pytest.raises(InputError, match=message):
+                model.call(name, argument)
+        with pytest.raises(InputError, match="returned something of type code 99"):
+            model.call(name)
+
+
+def _with_operator(source: str) -> ModelLibrary:
+    """A packed library whose one operator is ``source``."""
+    library = _relu_library(**PACKED, pools="calls")
+    (operator,) = (f for f in library.modules[0].functions if "fused" in f)
+    assert operator == "tvmgen_net_fused_relu_0"
+    path = "codegen/host/src/net_lib1.c"
+    text = library.files[path].decode()
+    # Its own one is kept under another name.
+    text = text.replace(operator, f"{operator}_replaced", 1)
+    start = text.index(f"{operator}_replaced")
+    before = text.rindex("\n\n", 0, start)
+    own = f"\n#include <tvm/runtime/crt/platform.h>\n{source}"
+    return ModelLibrary(
+        library.modules, {**library.files, path: (text[:before] + own + text[before:]).encode()}
+    )
+
+
+_SIGNATURE = """
+int32_t tvmgen_net_fused_relu_0(TVMValue *args, int *type_codes, int num_args,
+                                TVMValue *out_ret_value, int *out_ret_tcode, void *resource) {
+    (void)args, (void)type_codes, (void)num_args, (void)out_ret_value, (void)out_ret_tcode;
+    (void)resource;
+    %s
+    return 0;
+}
+"""
+
+#: What an operator does, and what the caller is told.
+FAULTS = {
+    "abort": ("TVMPlatformAbort(kTvmErrorPlatformCheckFailure);", "_run returned 0x500"),
+    "a sentence": ('TVMAPISetLastError("too hot"); return -7;', "_run returned -1: too hot"),
+    "leak": (
+        "return TVMBackendAllocWorkspace(1, 0, 20, 0, 8) == NULL ? -1 : 0;",
+        r"_run left \d+ bytes of workspace allocated|_run returned",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_ends_the_call_and_not_the_process(fault: str) -> None:
+    code, message = FAULTS[fault]
+    library = _with_operator(_SIGNATURE % code)
+    roomy = replace(library.modules[0], workspace_bytes=4096)
+    with hilc.host.load(ModelLibrary((roomy,), library.files)) as model:
+        for _ in range(2):
+            with pytest.raises(HilError, match=message):
+                model.run()
+
+
+def test_a_workspace_that_is_too_small_is_an_error() -> None:
+    graph = small_net()
+    library = hilc.compile(graph, pools="calls")
+    module = library.modules[0]
+    small = replace(module, workspace_bytes=module.workspace_bytes - 16)
+    with hilc.host.load(library) as model:
+        model.run()
+    too_small = hilc.host.load(ModelLibrary((small,), library.files))
+    with too_small as model, pytest.raises(HilError, match="tvmgen_net_run returned -1"):
+        model.run()
+
+
+# Kept as a shared object ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("host") / "net.so"
+    start = np.arange(6, dtype=np.int8).reshape(1, 2, 3)
+    assert hilc.host.export_library(_relu_library(), path, params={"t0": start}) == path
+    return path
+
+
+def test_an_exported_library_needs_no_compiler(exported: Path) -> None:
+    """In another process, where there is none."""
+    code = (
+        "import sys, hilc.host\n"
+        "factory = hilc.host.load_module(sys.argv[1])\n"
+        "for key in ('default', 'net'):\n"
+        "    with factory[key](hilc.host.cpu(0)) as executor:\n"
+        "        executor.run()\n"
+        "        print(executor.get_output(0).ravel().tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(exported)],
+        env={"PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("[3, 3, 3, 3, 4, 5]\n" * 2, "")
+
+
+def test_the_factory_carries_what_it_was_made_with(exported: Path, tmp_path: Path) -> None:
+    factory = hilc.host.load_module(exported)
+    assert factory.module_names == ("net",)
+    assert factory.params["t0"].tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    copy = factory.export_library(tmp_path / "copy.so")
+    assert copy.read_bytes() == exported.read_bytes()
+    changed = hilc.host.AotExecutorFactory(exported, params={"t0": np.ones((1, 2, 3), np.int8)})
+    with changed["default"](hilc.host.cpu(0)) as executor:
+        assert executor.get_input(0).tolist() == [[[1, 1, 1], [1, 1, 1]]]
+    with pytest.raises(InputError, match="exported with another name or other params"):
+        changed.export_library(tmp_path / "changed.so")
+    assert not (tmp_path / "changed.so").exists()
+    assert list(tmp_path.iterdir()) == [copy]
+
+
+def test_the_default_of_several_modules() -> None:
+    b = GraphBuilder()
+    other = hilc.compile(b.graph(b.relu(b.input(1, 2)), name="other"))
+    library = hilc.merge([_relu_library(), other])
+    with pytest.raises(InputError, match="several modules and 'default' was not said"):
+        hilc.host.AotExecutorFactory(library)["default"]
+    with pytest.raises(InputError, match="say whose they are: name='net' or 'other'"):
+        hilc.host.AotExecutorFactory(library, params={"t0": np.zeros((1, 2), np.int8)})
+    start = {"t0": np.full((1, 2), 9, np.int8)}
+    factory = hilc.host.AotExecutorFactory(library, "other", start)
+    with factory["default"](hilc.host.cpu(0)) as default, factory["net"](hilc.host.cpu()) as net:
+        assert (default.name, net.name) == ("other", "net")
+        assert default.get_input(0).tolist() == [[9, 9]]
+        assert not net.get_input(0).any()
+
+
+def test_a_module_may_be_called_default(exported: Path) -> None:
+    b = GraphBuilder()
+    named = hilc.compile(b.graph(b.relu(b.input(1, 2)), name="default"))
+    factory = hilc.host.AotExecutorFactory(hilc.merge([_relu_library(), named]))
+    with factory["default"](hilc.host.cpu(0)) as executor:
+        assert executor.name == "default"
+
+
+FACTORY_ERRORS: dict[str, tuple[Callable[[hilc.host.AotExecutorFactory], object], str]] = {
+    "key": (lambda f: f["kws"], "no module 'kws'\n\nhint: choose one of default, net"),
+    "no device": (lambda f: f["net"](), "cannot run on the devices given: none\n\nhint: pass hilc"),
+    "another device": (lambda f: f["net"](hilc.host.cpu(1)), r"devices given: cpu\(1\)"),
+    "two devices": (lambda f: f["net"](hilc.host.cpu(0), hilc.host.cpu(0)), r"cpu\(0\), cpu\(0\)"),
+    "no device object": (lambda f: f["net"]("cuda"), "devices given: cuda"),
+    "no such context": (
+        lambda f: f["net"](hilc.host.cpu(0), contexts={"npu": 1}),
+        "has no device 'npu'\n\nhint: its devices are none",
+    ),
+    "ending": (lambda f: f.export_library("x.tar"), "cannot be exported as 'x.tar'"),
+    "folder": (lambda f: f.export_library("/proc/none/x.so"), "cannot write /proc/none/x.so"),
+}
+
+
+@pytest.mark.parametrize("name", FACTORY_ERRORS)
+def test_factory_errors(exported: Path, name: str) -> None:
+    action, message = FACTORY_ERRORS[name]
+    with pytest.raises(InputError, match=message):
+        action(hilc.host.load_module(exported))
+
+
+def test_params_are_checked_at_once() -> None:
+    for params, message in (
+        ({"t9": np.zeros((1, 2, 3), np.int8)}, "no input 't9'"),
+        ({"t0": np.zeros((2, 3), np.int8)}, r"is int8\[1, 2, 3\]"),
+    ):
+        with pytest.raises(InputError, match=message):
+            hilc.host.AotExecutorFactory(_relu_library(), params=params)
+
+
+def _damage(data: bytes, at: int, new: bytes) -> bytes:
+    return data[:at] + new + data[at + len(new) :]
+
+
+#: What is done to an exported file, and what is said of it.
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "empty": (lambda data: b"", "is not a shared object"),
+    "text": (lambda data: b"INPUT(libc.so.6)" * 8, "is not a shared object"),
+    "header alone": (lambda data: data[:64], "is cut off: it has 64 of"),
+    "first half": (lambda data: data[: len(data) // 2], "is cut off: it has"),
+    "last byte missing": (lambda data: data[:-1], "is cut off: it has"),
+    "another machine": (lambda data: _damage(data, 18, b"\x28\x00"), r"machine \(ELF machine 40"),
+    "32 bits": (lambda data: _damage(data, 4, b"\x01"), "is for another machine"),
+    "an object": (lambda data: _damage(data, 16, b"\x01\x00"), "is ELF but not a shared object"),
+    "not ours": (
+        lambda data: data.replace(DESCRIPTION.encode(), b"x" * len(DESCRIPTION)),
+        "does not say what models it has",
+    ),
+    "a later version": (
+        lambda data: data.replace(b'"version":1}', b'"version":9}'),
+        "version 9 of the description of a library; known is 1",
+    ),
+    "other JSON": (lambda data: data.replace(b'"modules":[', b'"modules":!'), "is not JSON"),
+    "no modules": (
+        lambda data: data.replace(b'"modules":[', b'"module_":['),
+        "expected are the keys",
+    ),
+    "a wrong module": (
+        lambda data: data.replace(b'"dtype":"int8"', b'"dtype":"int9"'),
+        "dtype 'int9'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_is_named(exported: Path, tmp_path: Path, name: str) -> None:
+    damage, message = DAMAGES[name]
+    path = tmp_path / "damaged.so"
+    data = exported.read_bytes()
+    path.write_bytes(damage(data))
+    assert path.read_bytes() != data
+    with pytest.raises(InputError, match=message) as caught:
+        hilc.host.load_module(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*none\.so: No such file"):
+        hilc.host.load_module(tmp_path / "none.so")
+
+
+def test_the_files_of_a_build_stay(tmp_path: Path) -> None:
+    shared_object = hilc.host.build(_relu_library(), tmp_path / "new" / "folder")
+    assert shared_object.parent == tmp_path / "new" / "folder"
+    assert (shared_object.parent / "codegen/host/src/net_lib1.c").is_file()
+    with hilc.host.load_module(shared_object)["net"](hilc.host.cpu(0)) as executor:
+        executor.run()
+    with pytest.raises(InputError, match="cannot write /proc/none"):
+        hilc.host.build(_relu_library(), "/proc/none")
+
+
+def test_objects_for_another_core_are_refused() -> None:
+    library = _relu_library(cpu="cortex-m4", codegen="llvm")
+    with pytest.raises(InputError, match="objects of 'net' are for cortex-m4, which is not this"):
+        hilc.host.load(library)
