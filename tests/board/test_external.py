@@ -29,15 +29,15 @@ CMSIS_NN = f"{ROOT / 'examples/byoc/cmsis_nn.py'},path=" + (
 
 def compiled(path: Path, name: str, board: str, generator: str, api: str) -> ModelLibrary:
     """The model for a firmware, partly by the generator."""
-    options = {"api": api, "interface": "packed" if api == "packed" else "c"}
     return hilc.compile(
         path,
         cpu=load_board(board).cpu.name,
         name=name,
         pools="external",
         io_in_pool=api == "unpacked",
+        api=api,
+        interface="packed" if api == "packed" else "c",
         externals=[load_generator(generator)],
-        **options,
     )
 
 
