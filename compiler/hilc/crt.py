@@ -12,10 +12,6 @@ from pathlib import Path
 
 from hilc.resources import data_dir
 
-#: Sources that need nothing but the platform's memory: enough for code that calls
-#: ``TVMBackendAllocWorkspace`` and looks no function up.
-BACKEND_SOURCES = ("src/crt_backend_api.c", "src/last_error.c", "src/stack_allocator.c")
-
 
 def crt_files() -> dict[str, bytes]:
     """All files below an archive's ``runtime`` folder: ``include``, ``src``, ``CMakeLists.txt``.

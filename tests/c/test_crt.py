@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import cmake
+import ninja
 import pytest
 from kernel_runner import SANITIZERS, WARNINGS, compiler
 
@@ -275,7 +277,7 @@ def flash_bytes(program: str, folder: Path) -> int:
     )
     (folder / "platform.c").write_text(platform, encoding="utf-8")
     assert ARM is not None
-    command = [
+    command: list[str | Path] = [
         ARM, "-mcpu=cortex-m4", "-mthumb", "-Os", *WARNINGS, "-ffunction-sections",
         "-fdata-sections", "-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs",
         "-Wl,--gc-sections", "-Wl,-e,start", f"-I{INCLUDE}", f"-I{HERE}", "main.c", "platform.c",
@@ -330,8 +332,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_bytes(data)
     for name, data in template_files().items():
         (folder / name.removesuffix(".template")).write_bytes(data)
-    checked("cmake", "-G", "Ninja", "-S", "runtime", "-B", "build", cwd=folder)
-    checked("cmake", "--build", "build", cwd=folder)
+    program = Path(cmake.CMAKE_BIN_DIR) / "cmake"
+    make = f"-DCMAKE_MAKE_PROGRAM={Path(ninja.BIN_DIR) / 'ninja'}"
+    checked(program, "-G", "Ninja", make, "-S", "runtime", "-B", "build", cwd=folder)
+    checked(program, "--build", "build", cwd=folder)
     return folder
 
 

@@ -7,10 +7,12 @@
 #include <tvm/runtime/crt/module.h>
 
 static int fail_at = -1;
+static int stops_timer;
 static int work(TVMValue *args, int *codes, int num_args, TVMValue *ret, int *ret_code,
                 void *resource_handle) {
     (void)args, (void)codes, (void)ret, (void)ret_code, (void)resource_handle;
     EXPECT_EQ(num_args, 0);
+    timer_running = stops_timer ? 0 : timer_running;
     return timed_calls++ == fail_at ? -9 : 0;
 }
 static const TVMBackendPackedCFunc functions[] = {work};
@@ -138,7 +140,9 @@ static void test_failures(TVMModuleHandle handle) {
     EXPECT_EQ(TVMFuncCall(evaluator, NULL, NULL, 0, &args[0], &count),
               kTvmErrorPlatformTimerBadState);
     timer_running = 0;
-    EXPECT_EQ(live_blocks, 0);
+    stops_timer = 1;
+    EXPECT_EQ(evaluate(evaluator, &count), kTvmErrorPlatformTimerBadState);
+    stops_timer = 0;
     EXPECT_EQ(evaluate(evaluator, &count), 0);
 }
 

@@ -94,7 +94,11 @@ static void test_refusals(void) {
     EXPECT_ERROR(TVMAotExecutor_Create(library, cpu, &executor, name),
                  kTvmErrorFunctionCallInvalidArg, "TVM_CRT_MAX_STRLEN_FUNCTION_NAME");
     /* The longest name that fits is looked up. */
-    name[TVM_CRT_MAX_STRLEN_FUNCTION_NAME - strlen("tvmgen__get_c_metadata")] = '\0';
+    const size_t longest = TVM_CRT_MAX_STRLEN_FUNCTION_NAME - strlen("tvmgen__get_c_metadata");
+    name[longest + 1] = '\0';
+    EXPECT_EQ(TVMAotExecutor_Create(library, cpu, &executor, name),
+              kTvmErrorFunctionCallInvalidArg);
+    name[longest] = '\0';
     EXPECT_EQ(TVMAotExecutor_Create(library, cpu, &executor, name), kTvmErrorFunctionNameNotFound);
     EXPECT(executor == NULL);
     EXPECT_EQ(live_blocks, 0);
@@ -105,7 +109,7 @@ static void test_wrong_metadata(void) {
     TVMAotExecutor *executor;
     const int64_t shape[7] = {1, 1, 1, 1, 1, 1, 1};
     const struct TVMTensorInfo deep = {"deep", shape, 7, {kDLInt, 8, 1}};
-    const struct TVMTensorInfo negative = {"negative", shape, -1, {kDLInt, 8, 1}};
+    const struct TVMTensorInfo negative = {"negative", shape, INT64_MIN, {kDLInt, 8, 1}};
     TVMMetadata wrong[11];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         wrong[i] = sum_good_metadata;

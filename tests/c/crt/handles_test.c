@@ -143,6 +143,10 @@ static void test_too_many_functions(void) {
     EXPECT_EQ(number(function), 0x8000ffff);
     EXPECT_EQ(TVMModGetFunction(handle, "z", 0, &function), kTvmErrorFunctionIndexInvalid);
     EXPECT(function == NULL);
+    TVMValue result;
+    int code;
+    EXPECT_EQ(TVMFuncCall((TVMFunctionHandle)(uintptr_t)0x80000000, NULL, NULL, 0, &result, &code),
+              kTvmErrorFunctionIndexInvalid);
     restart();
 }
 
