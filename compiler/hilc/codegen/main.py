@@ -161,10 +161,11 @@ class _Main:
             pointer, nbytes = self._allocated
             allocation = f"    uint8_t *const {pointer} = {allocate_workspace(nbytes)};\n"
             guards.append(workspace_guard(pointer))
-        hooks = ""
         for key, device in devices.items():
             guards.append(device_guard(device, "Activate", "Deactivate", self._variables[key]))
-            hooks += device_hooks(device, "Activate", "Deactivate")
+        # Identical devices have one driver.
+        drivers = (device_hooks(device, "Activate", "Deactivate") for device in devices.values())
+        hooks = "".join(dict.fromkeys(drivers))
         return (
             f"{comment}{layers}{self._layers()}    return 0;\n}}\n\n{hooks}"
             f"{self._head(used | set(devices))}{allocation}"
