@@ -63,7 +63,7 @@ def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, where: str)
     pools = _pools(code, [field for field in fields if field not in constants])
     allocations = code.allocations(len(_operators(entry, where)))
     kind: Literal["internal", "external", "calls"] = "calls" if allocations else "internal"
-    if fields:
+    if pools:
         kind = "external"
     tables = {which: _table(mains, which, where) for which in ("inputs", "outputs")}
     infos = tensor_infos(code, tables, Relay(files, name), pools)

@@ -13,6 +13,8 @@ from hilc.tvm_text import definition, elf_machine, registry_names, without_comme
 _FOLDER = "codegen/host"
 # Longer headers are not what TVM writes for a microcontroller.
 _MAX_HEADER = 1 << 20
+# What compilers leave beside their objects.
+_BESIDE = ("su", "d")
 _ALLOCATE = b"TVMBackendAllocWorkspace"
 
 
@@ -26,7 +28,8 @@ class Code:
     def __init__(self, files: Mapping[str, bytes], name: str, where: str) -> None:
         self.where = where
         pattern = re.compile(rf"{_FOLDER}/(?:src|lib)/{re.escape(name)}_lib\d{{1,4}}\.(\w+)")
-        libraries = {path: m[1] for path in sorted(files) if (m := pattern.fullmatch(path))}
+        found = {path: m[1] for path in sorted(files) if (m := pattern.fullmatch(path))}
+        libraries = {path: kind for path, kind in found.items() if kind not in _BESIDE}
         for path, kind in libraries.items():
             if kind not in ("c", "o"):
                 self.refuse(f"has {path}; only C sources and objects can be built")
@@ -69,6 +72,12 @@ class Code:
                 r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\d{1,15})[ \t]*$", self._header, re.M
             )
         }
+
+        if not self.is_c and any(macro.endswith("_POOL_SIZE") for macro in self._macros):
+            self.refuse(
+                "takes pools through the packed interface, and does not say which",
+                f"keep its hil/{name}.json",
+            )
 
     @property
     def maps_tensors(self) -> bool:

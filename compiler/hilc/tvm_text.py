@@ -22,6 +22,7 @@ _MAX_RELAY = 4 << 20
 _MAX_SIGNATURE = 1 << 19
 _MAX_PARAMETERS = 4000
 
+_TYPE_CODES = {"kDLInt": 0, "kDLUInt": 1, "kDLFloat": 2}
 _ELF_MACHINES = {40: "arm", 62: "x86-64", 183: "aarch64", 243: "riscv"}
 
 
@@ -126,13 +127,14 @@ def c_metadata(text: str, kind: str) -> list[Border] | None:
         return None
     entry = re.compile(
         r'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*,\s*(\w+)\s*,\s*(\d{1,4})L{0,2}\s*,'
-        r"\s*\{\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,5})\s*\}\s*\}\s*,?"
+        r"\s*\{\s*(\d{1,3}|kDLU?Int|kDLFloat)\s*,\s*(\d{1,3})\s*,\s*(\d{1,5})\s*\}\s*\}\s*,?"
     )
     borders = []
     position = start.end()
     while match := entry.match(text, position):
         shape = shapes.get(match[2], [])
-        dtype = dtype_name(int(match[4]), int(match[5]), int(match[6]))
+        code = _TYPE_CODES[match[4]] if match[4] in _TYPE_CODES else int(match[4])
+        dtype = dtype_name(code, int(match[5]), int(match[6]))
         if len(shape) != int(match[3]) or len(shape) > 16 or any(s >= 1 << 31 for s in shape):
             return None
         dtype = dtype or f"{{{match[4]}, {match[5]}, {match[6]}}}"

@@ -18,6 +18,7 @@ from tvm_archive import INPUTS, OUTPUTS, STYLES, Style, expected, tvm_files, tvm
 import hilc
 from hilc import host
 from hilc.errors import HilError, InputError
+from hilc.interpreter import run
 from hilc.library import ModelLibrary, Module, Pool
 
 _HOST_OBJECTS = ("gcc", "-std=c11", "-fPIC", "-O1")
@@ -207,6 +208,70 @@ def test_objects_for_arm(tmp_path: Path) -> None:
     style = Style(compiler=_ARM_OBJECTS, target="llvm -keys=arm_cpu,cpu -mcpu=cortex-m4")
     module = _load(tmp_path, tvm_files(style))
     assert (module.codegen, module.cpu) == ("llvm", "cortex-m4")
+
+
+# Our own archives are in TVM's shape: without their descriptions they are read as TVM's are.
+_OURS: list[dict[str, Any]] = [
+    {},
+    {"codegen": "llvm"},
+    {"pools": "external", "constants": "external"},
+    {"pools": "external", "constants": "external", "codegen": "llvm"},
+    {"pools": "external", "io_in_pool": True},
+    {"constants": "external"},
+    {"pools": "calls"},
+    {"api": "packed", "interface": "packed"},
+    {"api": "packed", "interface": "packed", "codegen": "llvm"},
+    {"interface": "packed", "pools": "calls"},
+]
+
+
+def _words(options: dict[str, Any]) -> str:
+    return "-".join(map(str, options.values())) or "plain"
+
+
+@pytest.mark.parametrize("options", _OURS, ids=_words)
+def test_our_own_without_descriptions(options: dict[str, Any], tmp_path: Path) -> None:
+    b = GraphBuilder()
+    x = b.input(1, 4, 4, 2)
+    graph = b.graph(b.relu(b.conv(x, 4)), name="net")
+    library = hilc.compile(graph, **options)
+    (ours,) = library.modules
+    files = {path: data for path, data in library.files.items() if not path.startswith("hil/")}
+    bare = ModelLibrary.load(write_tar(tmp_path / "net.tar", files))
+    (module,) = bare.modules
+    same = ("pools", "codegen", "interface", "constants", "constants_bytes", "io_bytes")
+    assert {f: getattr(module, f) for f in same} == {f: getattr(ours, f) for f in same}
+    assert [(t.name, t.dtype, t.offset) for t in (*module.inputs, *module.outputs)] == [
+        (t.name, t.dtype, t.offset) for t in (*ours.inputs, *ours.outputs)
+    ]
+    pools = [pool.nbytes for pool in ours.workspace_pools]
+    assert [p.nbytes for p in module.workspace_pools] == pools * (ours.pools == "external")
+    assert module.workspace_bytes >= ours.workspace_bytes
+    sample = np.arange(32, dtype=np.int8).reshape(1, 4, 4, 2)
+    with host.load(bare) as model:
+        model.set_input(0, sample.reshape(module.inputs[0].shape))
+        model.run()
+        (output,) = run(graph, {graph.inputs[0]: sample}).values()
+        np.testing.assert_array_equal(model.get_output(0).ravel(), output.ravel())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pools": "external"}, "takes pools through the packed interface"),
+        ({"constants": "external"}, "takes pools through the packed interface"),
+    ],
+    ids=str,
+)
+def test_our_own_whose_pools_only_descriptions_know(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    b = GraphBuilder()
+    graph = b.graph(b.conv(b.input(1, 4, 4, 2), 4), name="net")
+    library = hilc.compile(graph, api="packed", interface="packed", **options)
+    files = {path: data for path, data in library.files.items() if not path.startswith("hil/")}
+    with pytest.raises(InputError, match=message):
+        _load(tmp_path, files)
 
 
 # Several libraries ------------------------------------------------------------------------------
