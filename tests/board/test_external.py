@@ -9,14 +9,19 @@ from pathlib import Path
 import models
 import numpy as np
 import pytest
+from nested_generator import host_object
 
 import hil
 import hilc
 from hil.board import load_board
+from hil.build import build
 from hil.cli import main
 from hil.oracle import reference_of
 from hil.verify import Report, verify
-from hilc.external import load_generator
+from hilc.cpu import Cpu
+from hilc.errors import InputError
+from hilc.external import ExternalModule, load_generator
+from hilc.ir import Graph
 from hilc.library import ModelLibrary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +99,31 @@ def test_cmsis_nn_on_the_smallest_core() -> None:
     library = compiled(DIGITS / "digits.tflite", "digits", "microbit", CMSIS_NN, "unpacked")
     (report,) = verified("microbit", library)
     assert external_layers(report) == 4
+
+
+def test_models_must_share_one_library() -> None:
+    """Objects of one name are linked once, so they must be one."""
+
+    class Sharing:
+        name = "sharing"
+
+        def __init__(self, value: int) -> None:
+            self._value = value
+
+        def claim(self, graph: Graph) -> list[list[int]]:
+            return [[0]]
+
+        def generate(self, subgraph: Graph, symbol: str, cpu: Cpu, api: str) -> ExternalModule:
+            common = host_object(f"int common(void) {{ return {self._value}; }}")
+            source = f"int32_t {symbol}(void *in, void *out) {{ return 0; }}"
+            return ExternalModule(symbol, source=source, shared_objects={"common.o": common})
+
+    libraries = [
+        hilc.compile(DIGITS / "digits.tflite", name=name, externals=[Sharing(value)])
+        for value, name in enumerate(("a", "b"))
+    ]
+    with pytest.raises(InputError, match="models 'a' and 'b' bring different objects common.o"):
+        build(libraries, load_board("native"))
 
 
 def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

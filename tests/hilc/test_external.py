@@ -37,6 +37,7 @@ from hilc.module import External
 from hilc.passes import run_passes
 from hilc.passes.partition import partition
 from hilc.passes.remove_dead import remove_dead
+from hilc.plan import PoolSpec
 from hilc.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -295,19 +296,20 @@ CELLS: tuple[dict[str, Any], ...] = (
     {"api": "packed", "interface": "packed", "pools": "calls"},
     {"api": "unpacked", "interface": "packed", "pools": "external", "constants": "external"},
     {"api": "packed", "interface": "packed", "pools": "external", "constants": "external"},
+    {"api": "unpacked", "io_in_pool": True, "memory": (PoolSpec("fast", 64), PoolSpec("slow"))},
+    {"api": "packed", "interface": "packed", "codegen": "llvm"},
 )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(len(CELLS)))
 def test_random_graphs_partly_by_other_code(seed: int) -> None:
     """Sources and objects of two generators between our own layers, in every calling convention."""
     graph = run_passes(random_graph(seed, ordinary_outputs=True))
-    kind = ("source", "object")[seed // len(CELLS) % 2]
     generators = [
-        Nested(random_wish(seed), kind, "first"),
+        Nested(random_wish(seed), "source", "first"),
         Nested(random_wish(seed + 1), "object", "second", single_nodes),
     ]
-    library = hilc.compile(graph, externals=generators, **CELLS[seed % len(CELLS)])
+    library = hilc.compile(graph, externals=generators, **CELLS[seed])
     (module,) = library.modules
     assert len(module.externals) == sum(len(generator.subgraphs) for generator in generators) > 0
     assert_same_everywhere(graph, library)
