@@ -141,14 +141,15 @@ def test_what_goes_in_is_in_the_key(change: str) -> None:
 
 def test_image_does_not_depend_on_its_place(cache: Path, tmp_path: Path) -> None:
     board, library = load_board(BOARD), tiny_library(ADD_ONE)
-    images = [
+    images = []
+    for index, firmware in enumerate(
+        (build([library], board), build([library], board, tmp_path / "project"))
+    ):
+        image = tmp_path / f"{index}.bin"
         subprocess.run(
-            ["arm-none-eabi-objcopy", "-O", "binary", str(firmware.elf), "/dev/stdout"],
-            check=True,
-            capture_output=True,
-        ).stdout
-        for firmware in (build([library], board), build([library], board, tmp_path / "project"))
-    ]
+            ["arm-none-eabi-objcopy", "-O", "binary", str(firmware.elf), str(image)], check=True
+        )
+        images.append(image.read_bytes())
     assert images[0] == images[1]
     assert load_board(BOARD).name.encode() in images[0]
 
