@@ -395,10 +395,11 @@ def test_an_object_finds_its_constants() -> None:
         }"""
     zero = {"toy_zero": np.array([3], np.int8)}
     generator = Toy([0], source=None, object=host_object(text), type_key="o", constants=zero)
-    library = hilc.compile(graph, externals=[generator])
-    assert "codegen/host/lib/net_lib3.o" in library.files
-    assert "codegen/host/src/net_lib4.c" in library.files
-    assert_same_everywhere(graph, library)
+    for codegen, constants in (("c", "src/net_lib4.c"), ("llvm", "lib/net_lib4.o")):
+        library = hilc.compile(graph, externals=[generator], codegen=codegen)
+        assert library.files["codegen/host/lib/net_lib3.o"] == host_object(text)
+        assert f"codegen/host/{constants}" in library.files
+        assert_same_everywhere(graph, library)
 
 
 def test_a_failure_outside_reaches_the_caller() -> None:

@@ -98,7 +98,9 @@ def to_objects(
             del result[path]
             _strip(folder / f"{stem}.o", cpu)
             for suffix in (".o", ".su"):
-                result[stem + suffix] = (folder / (stem + suffix)).read_bytes()
+                # A file without functions has no stack usage.
+                if suffix == ".o" or (folder / (stem + suffix)).exists():
+                    result[stem + suffix] = (folder / (stem + suffix)).read_bytes()
         if registry is not None:
             stem = f"{module.name}_lib{max(numbers, default=-1) + 1}"
             source = f"{stem}.ll"
