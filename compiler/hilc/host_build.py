@@ -27,7 +27,7 @@ from hilc.module import check_module
 from hilc.params import load_params, save_params
 from hilc.resources import data_dir
 
-_FLAGS = ("-std=gnu11", "-O2", "-fPIC")
+_FLAGS = ("-std=c11", "-O2", "-fPIC")
 # Bsymbolic: another library in the process may have functions of these names, TVM's own for one.
 _LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack")
 _BUILD_LIMIT_S = 600
@@ -133,14 +133,15 @@ def build_shared_object(
     foreign = any(module_path(m.name) not in library.files for m in library.modules)
     with_runtime = any(map(needs_runtime, library.modules))
     functions = [name for module in library.modules for name in module.functions]
-    if with_runtime:
-        # One registry for all, before the libraries' own: those of TVM are not weak.
-        (folder / _REGISTRY).write_text(system_lib_source(functions, weak=False))
+    registry = system_lib_source(functions, weak=False)
+    if with_runtime and (foreign or registry.encode() not in library.files.values()):
+        # One for all modules. It comes before their own: TVM's are not weak as ours are.
+        (folder / _REGISTRY).write_text(registry)
         sources = [_REGISTRY, *sources]
-        link_flags.append("-Wl,--allow-multiple-definition")
-    flags = [*_FLAGS, "-Icodegen/host/include"]
+        if foreign:
+            link_flags.append("-Wl,--allow-multiple-definition")
+    flags = [*_FLAGS, "-Icodegen/host/include", f"-I{data_dir('runtime') / 'include'}"]
     if with_runtime:
-        flags.append(f"-I{data_dir('runtime') / 'include'}")
         objects += map(str, _runtime_objects(compiler))
     if foreign:
         flags.append("-w")

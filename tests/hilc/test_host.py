@@ -330,6 +330,36 @@ def test_archives_that_tvm_wrote(style: tvm_archive.Style, tmp_path: Path) -> No
             hilc.host.load(library, "one", devices={"dsp": 1})
 
 
+def test_modules_of_tvm_and_ours_in_one_library(tmp_path: Path) -> None:
+    style = tvm_archive.Style(7, "packed", "packed", "calls", system_lib=True)
+    libraries = [
+        ModelLibrary.load(tvm_archive.tvm_tar(tmp_path / f"{name}.tar", style, (name,)))
+        for name in ("one", "two")
+    ]
+    factory = hilc.host.AotExecutorFactory(
+        hilc.merge([*libraries, _relu_library(**PACKED, system_lib=True)])
+    )
+    data = {name: np.ones(*tensor) for name, tensor in tvm_archive.INPUTS.items()}
+    for name in ("two", "one"):
+        with factory[name](hilc.host.cpu(0)) as executor:
+            for key, info in zip(data, executor.inputs, strict=True):
+                executor.set_input(key, data[key].reshape(info.shape))
+            executor.run()
+            expected = tvm_archive.expected(data)["output0"]
+            assert executor.get_output(0).tolist() == expected.tolist()
+    with factory["net"](hilc.host.cpu(0)) as executor:
+        executor.run()
+        assert not (executor.get_output(0) - 3).any()
+
+
+@pytest.mark.parametrize("system_lib", [False, True])
+@pytest.mark.parametrize("options", [{}, PACKED], ids=["c", "packed"])
+def test_with_and_without_a_registry(system_lib: bool, options: dict[str, Any]) -> None:
+    with hilc.host.load(_relu_library(**options, system_lib=system_lib)) as model:
+        model.run()
+        assert not (model.get_output(0) - 3).any()
+
+
 # Packed functions -------------------------------------------------------------------------------
 
 
