@@ -260,6 +260,10 @@ class Device:
                     "pass numbers, text, None, or tensors that are on the board: set_input writes "
                     "one, input_ref names it",
                 )
+            if isinstance(argument, Handle) and argument.kind not in Handle.KINDS:
+                raise InputError(
+                    f"{argument}, an argument of {name!r}, is of a kind that cannot be passed"
+                )
             if isinstance(argument, int) and not -(1 << 63) <= argument < 1 << 63:
                 raise InputError(f"{argument}, an argument of {name!r}, has more than 64 bits")
         for text in (name, *(a for a in arguments if isinstance(a, str))):

@@ -91,6 +91,8 @@ static bool take_argument(struct reader *reader, TVMValue *value, int *code) {
         }
         return from != NULL;
     case HIL_VALUE_HANDLE:
+    case HIL_VALUE_MODULE:
+    case HIL_VALUE_FUNCTION:
         from = take(reader, HIL_HANDLE_VALUE_BYTES);
         if (from != NULL) {
             value->v_handle = (void *)(uintptr_t)hil_get_u64(from);
@@ -146,7 +148,8 @@ static size_t put_result(uint8_t *reply, int returned, TVMValue value, int code)
         value.v_int64 = 0;
     } else if (code != kTVMArgInt && code != kTVMArgFloat) {
         /* A pointer may have fewer bytes than the value. */
-        value.v_int64 = (int64_t)(uintptr_t)value.v_handle;
+        const uintptr_t address = (uintptr_t)value.v_handle;
+        value.v_int64 = (int64_t)address;
     }
     const size_t length = strlen(text);
     const size_t room = hil_rpc_room() - HIL_CALL_REPLY_TEXT;

@@ -92,6 +92,8 @@ enum hil_value {
     HIL_VALUE_HANDLE = 3,
     HIL_VALUE_NONE = 4,
     HIL_VALUE_TENSOR = 7,
+    HIL_VALUE_MODULE = 9,
+    HIL_VALUE_FUNCTION = 10,
     HIL_VALUE_STRING = 11,
 };
 
@@ -382,6 +384,16 @@ enum {
     HIL_TENSOR_VALUE_LAYER = 2,
     HIL_TENSOR_VALUE_INDEX = 4,
     HIL_TENSOR_VALUE_BYTES = 5,
+};
+
+enum {
+    HIL_MODULE_VALUE_VALUE = 0,
+    HIL_MODULE_VALUE_BYTES = 8,
+};
+
+enum {
+    HIL_FUNCTION_VALUE_VALUE = 0,
+    HIL_FUNCTION_VALUE_BYTES = 8,
 };
 
 enum {

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from construct import ConstructError
 
@@ -113,9 +113,13 @@ class TensorRef:
 
 @dataclass(frozen=True)
 class Handle:
-    """An address on the board: what a packed function returned, or takes, as an opaque handle."""
+    """What only the board can use: an address, a module or a function of its run time."""
 
     address: int
+    kind: int = Value.HANDLE
+
+    #: Kinds that can be passed to a function.
+    KINDS: ClassVar = (Value.HANDLE, Value.MODULE, Value.FUNCTION)
 
 
 #: What a packed function may be given over the link.
@@ -627,7 +631,7 @@ def _call_argument(argument: CallArgument) -> bytes:
         case TensorRef():
             kind, fields = Value.TENSOR, argument.fields
         case Handle():
-            kind, fields = Value.HANDLE, {"value": argument.address}
+            kind, fields = Value(argument.kind), {"value": argument.address}
         case None:
             kind, fields = Value.NONE, {}
         case str():
@@ -641,7 +645,7 @@ def _call_argument(argument: CallArgument) -> bytes:
 
 
 def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handle | None:
-    """A call's result; a kind that is not one of :class:`Value` is an address as well."""
+    """A call's result; a kind that is not one of :class:`Value` is a handle as well."""
     if kind == Value.NONE:
         return None
     if kind == Value.STRING:
@@ -649,7 +653,7 @@ def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handl
     if kind in (Value.INT, Value.FLOAT):
         number: int | float = protocol.VALUES[Value(kind)].parse(value).value
         return number
-    return Handle(protocol.VALUES[Value.HANDLE].parse(value).value)
+    return Handle(protocol.VALUES[Value.HANDLE].parse(value).value, kind)
 
 
 def _fixed_bytes(message: Any) -> int:

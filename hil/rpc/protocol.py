@@ -149,6 +149,8 @@ class Value(IntEnum):
     HANDLE = 3
     NONE = 4
     TENSOR = 7
+    MODULE = 9
+    FUNCTION = 10
     STRING = 11
 
 
@@ -216,6 +218,8 @@ VALUES: Mapping[Value, Any] = {
     Value.HANDLE: _message(value=Int64ul),
     Value.NONE: _message(),
     Value.TENSOR: _message(**_TENSOR),
+    Value.MODULE: _message(value=Int64ul),
+    Value.FUNCTION: _message(value=Int64ul),
     Value.STRING: _message(value=CString("utf8")),
 }
 

@@ -117,7 +117,7 @@ def test_functions_have_the_registry_s_order(device: Device) -> None:
 @pytest.mark.parametrize(
     "value",
     [0, -1, 2**63 - 1, -(2**63), 0.0, -1.5, math.inf, 5e-324, "", "text \N{GREEK SMALL LETTER MU}",
-     None, Handle(0), Handle(0x1234_5678), True],
+     None, Handle(0), Handle(0x1234_5678), Handle(5, Value.FUNCTION), True],
 )  # fmt: skip
 def test_value_comes_back(device: Device, value: Any) -> None:
     result = call(device, "same", value)
@@ -143,6 +143,19 @@ def test_tensors_stay_on_the_board(device: Device) -> None:
     assert call(device, "fill", model.output_ref(0), -9) is None
     np.testing.assert_array_equal(model.get_output("y"), np.full(4, -9, np.int32))
     assert call(device, "tensor", model.output_ref("y")) == -36
+
+
+def test_global_functions_of_the_run_time_can_be_called(device: Device) -> None:
+    assert device.call("tvm.rpc.server.GetCRTMaxPacketSize") == 2048 - 11
+    module = device.call("runtime.SystemLib")
+    assert isinstance(module, Handle)
+    function = device.call("tvm.rpc.server.ModuleGetFunction", module, "tvmgen_tiny_sum", 0)
+    assert isinstance(function, Handle)
+    assert function != module
+    model = device["tiny"]
+    model.set_input("x", np.zeros(4, np.int32))
+    device.call("tvm.contrib.random.random_fill", model.input_ref("x"))
+    assert call(device, "tensor", model.input_ref("x")) != 0
 
 
 def test_failure_says_what_the_run_time_says(device: Device) -> None:
@@ -194,6 +207,7 @@ def test_board_refuses(device: Device, key: str) -> None:
         (([1, 2],), "a list cannot be an argument of"),
         ((2**63,), "has more than 64 bits"),
         (("a\0b",), "has a zero character"),
+        ((Handle(1, Value.TENSOR),), "is of a kind that cannot be passed"),
         (("x" * 70_000,), "takes 70\\d+ bytes, a frame of this board holds"),
     ],
 )
