@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hilc.ir import DTYPES
-from hilc.module import Pool, TensorInfo
+from hilc.module import IDENTIFIER, Pool, TensorInfo
 from hilc.tvm_code import Code
 from hilc.tvm_text import Border, Relay, c_metadata, sanitise
 
@@ -166,7 +166,8 @@ def _infos(
         infos.append(
             TensorInfo(
                 name=border.name,
-                c_name=field,
+                # Names that begin with a digit pass through the packed interface alone.
+                c_name=field if IDENTIFIER.fullmatch(field) else f"tensor_{field}",
                 shape=(count,) if border.shape is None else border.shape,
                 dtype=border.dtype,
                 scale=None,

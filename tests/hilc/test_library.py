@@ -22,6 +22,7 @@ import hilc
 from hilc.errors import InputError
 from hilc.library import ModelLibrary, Module
 from hilc.params import load_params
+from hilc.plan import PoolSpec
 
 
 @functools.cache
@@ -36,12 +37,39 @@ def _library(name: str = "net", **options: Any) -> ModelLibrary:
 
 
 @pytest.mark.parametrize("target", ["lib.tar", "lib", "new/folder/lib.tar"])
-@pytest.mark.parametrize("io_in_pool", [True, False])
-def test_what_is_saved_is_loaded(target: str, io_in_pool: bool, tmp_path: Path) -> None:
-    library = _library(io_in_pool=io_in_pool, pools="external")
+def test_what_is_saved_is_loaded(target: str, tmp_path: Path) -> None:
+    library = _library(io_in_pool=True, pools="external")
     assert library.save(tmp_path / target) == tmp_path / target
     assert ModelLibrary.load(tmp_path / target) == library
     assert not [p for p in tmp_path.rglob("*") if p.name.startswith(".")]
+
+
+_PACKED = {"api": "packed", "interface": "packed"}
+_VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"pools": "external", "constants": "external"},
+    {"pools": "calls", **_PACKED},
+    {"constants": "external", **_PACKED},
+    {"interface": "packed", "codegen": "llvm"},
+    {"memory": (PoolSpec("fast", 64, "TCM"), PoolSpec("slow")), "io_in_pool": True},
+]
+
+
+@pytest.mark.parametrize("options", _VARIANTS, ids=lambda o: "-".join(o) or "default")
+def test_every_kind_is_saved_and_loaded(options: dict[str, Any], tmp_path: Path) -> None:
+    # Not the cached one: a list of pools cannot be a key.
+    library = _library.__wrapped__(**options)
+    library.save(tmp_path / "lib.tar")
+    loaded = ModelLibrary.load(tmp_path / "lib.tar")
+    assert loaded == library
+    (module,) = loaded.modules
+    for option in ("pools", "constants", "api", "interface", "codegen"):
+        assert getattr(module, option) == options.get(option, getattr(Module, option, "internal"))
+    if "memory" in options:
+        assert [(pool.name, pool.region) for pool in module.workspace_pools] == [
+            ("fast", "TCM"),
+            ("slow", None),
+        ]
 
 
 def test_the_archive_is_laid_out_as_tvms(tmp_path: Path) -> None:
@@ -463,6 +491,24 @@ def _drop_key(value: Any) -> None:
             ),
             "to an input",
         ),
+        (_set("layers", 0, "arguments", 1, "pool", to=1), "is outside"),
+        (_set("layers", 0, "arguments", 1, "pool", to=-1), "is outside"),
+        (_set("layers", 0, "arguments", 1, "shape", to=[1 << 20]), "is outside"),
+        (_set("layers", 0, "arguments", 1, "shape", to=[-1]), "shape (-1,)"),
+        (_set("layers", 0, "arguments", 1, "dtype", to=""), "argument of dtype ''"),
+        (_set("layers", 0, "arguments", 0, "kind", to="constants"), "is outside"),
+        (_set("layers", 0, "arguments", 0, "kind", to="device"), "is outside"),
+        (_set("layers", 0, "outputs", 0, "pool", to=1), "lies outside the workspace"),
+        (_set("workspace_pools", 0, "name", to="a b"), "pool 'a b' is not a C name"),
+        (_set("workspace_pools", 0, "nbytes", to=-1), "nbytes is -1"),
+        (_set("workspace_pools", 0, "nbytes", to=1 << 20), "pools lie outside"),
+        (_set("workspace_pools", 0, "region", to='"'), "region is '\"'"),
+        (_set("workspace_pools", to=[]), "is outside"),
+        (_set("constants_pool", to="a;b"), "'a;b' is not a C name"),
+        (_set("functions", to=["main()"]), "'main()' is not a C name"),
+        (_set("devices", to=["*"]), "'*' is not a C name"),
+        (_set("codegen", to="rust"), "expected is one of 'c', 'llvm'"),
+        (_set("codegen", to="llvm"), "has no codegen/host/lib/net_lib0.o"),
         (_set("layers", 0, "name", to="\ud800"), 'name is "\\ud800"; expected is str'),
         (_set("layers", 0, "outputs", 0, "offset", to=16), "an output lies elsewhere"),
         (_set("layers", 0, "outputs", 0, "offset", to=None), "an output lies elsewhere"),

@@ -139,6 +139,16 @@ def test_without_shapes_tensors_are_flat(tmp_path: Path) -> None:
     assert [t.shape for t in (*module.inputs, *module.outputs)] == [(8,), (8,), (4,), (1,)]
 
 
+def test_a_name_that_is_a_number(tmp_path: Path) -> None:
+    files = tvm_files(Style(7, "packed", "packed"))
+    for path in ("metadata.json", "codegen/host/src/default_lib1.c"):
+        files[path] = files[path].replace(b'"zoom"', b'"0"')
+    assert [(t.name, t.c_name) for t in _load(tmp_path, files).inputs] == [
+        ("0", "tensor_0"),
+        ("at-in", "at_in"),
+    ]
+
+
 def test_shapes_that_do_not_agree_with_the_sizes_are_not_taken(tmp_path: Path) -> None:
     files = tvm_files(Style())
     relay = files["src/default.relay"]
