@@ -83,6 +83,8 @@ class PyOcd:
     target: str
     #: Clock of the debug port.
     frequency_hz: int
+    #: What ``pyocd pack install`` takes where pyOCD knows the chip only from a CMSIS pack; or "".
+    pack: str
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ class Board:
     pyocd: PyOcd | None
     #: The board to take where the user names none; one of the shipped boards is.
     is_default: bool
+    #: A firmware of this project has run on the real board.
+    silicon: bool
 
     @property
     def default_runner(self) -> str:
@@ -263,7 +267,7 @@ class _Table:
 
     def string(self, key: str, default: str | None = None) -> str:
         text: str = self._get(key, str, "a string", default)
-        if not text.strip():
+        if not text.strip() and key in self:
             raise self.error(key, "the string is empty")
         return text
 
@@ -369,6 +373,7 @@ def _read_board(path: Path) -> Board:
         qemu=_qemu(top.table("qemu"), clock_hz) if "qemu" in runners else None,
         pyocd=_pyocd(top.table("pyocd")) if "pyocd" in runners else None,
         is_default=top.boolean("default", False),
+        silicon=top.boolean("silicon", False),
     )
     top.finish()
     if not host:
@@ -480,6 +485,7 @@ def _pyocd(table: _Table) -> PyOcd:
     pyocd = PyOcd(
         target=table.string("target"),
         frequency_hz=table.integer("frequency_hz", 10_000, 50_000_000, default=4_000_000),
+        pack=table.string("pack", default=""),
     )
     table.finish()
     return pyocd
