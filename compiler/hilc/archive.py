@@ -140,7 +140,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
     except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
         raise InputError(
             f"{path} is not a Model Library Format archive: {error}",
-            "pass a .tar that hil compile made",
+            "pass a .tar that hil compile or TVM made",
         ) from None
 
 

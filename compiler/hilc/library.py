@@ -181,4 +181,6 @@ def _file(files: Mapping[str, bytes], name: str, where: str) -> bytes:
     try:
         return files[name]
     except KeyError:
-        raise InputError(f"{where} has no {name}", "pass a library that hil compile made") from None
+        raise InputError(
+            f"{where} has no {name}", "pass a whole Model Library Format archive"
+        ) from None
