@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -411,14 +412,19 @@ def test_a_failure_outside_reaches_the_caller() -> None:
         on_host(library, inputs_of(graph))
 
 
-def test_no_scratch_to_allocate_is_an_error() -> None:
-    """Workspace calls: what the library says that it needs is enough, and less is refused."""
-    graph = run_passes(random_graph(5, ordinary_outputs=True))
-    generator = Nested(lambda _, node: True)
-    library = hilc.compile(graph, externals=[generator], pools="calls")
-    (module,) = library.modules
-    assert module.workspace_bytes > 0
+@pytest.mark.parametrize(("api", "interface"), [("unpacked", "c"), ("packed", "packed")])
+def test_no_scratch_to_allocate_is_an_error(api: str, interface: str) -> None:
+    """Workspace calls: what the library says that it needs is enough; less is an error."""
+    b = GraphBuilder()
+    graph = b.graph(b.conv(b.conv(b.input(1, 4, 4, 3), 4), 2))
+    generator = Nested(lambda _, node: True, group=single_nodes)
+    options: dict[str, Any] = {"api": api, "interface": interface, "pools": "calls"}
+    library = hilc.compile(graph, externals=[generator], **options)
     assert_same_everywhere(graph, library)
+    (module,) = library.modules
+    tight = replace(module, workspace_bytes=module.workspace_bytes - 16)
+    with pytest.raises(HilError, match="tvmgen_net_run returned -1"):
+        on_host(ModelLibrary((tight,), library.files), inputs_of(graph))
 
 
 # Devices --------------------------------------------------------------------------------------
@@ -728,6 +734,24 @@ def test_errors_of_a_generator_say_where_it_was() -> None:
 
     with pytest.raises(InputError, match="made a NoneType for operator 0"):
         hilc.compile(diamond(), externals=[Nothing([0])])
+
+
+def test_two_kinds_of_devices_cannot_share_a_context() -> None:
+    devices = [Device("npu", 0), Device("npu_0", use_device_api=True)]
+    with pytest.raises(InputError) as caught:
+        hilc.compile(
+            two_relus(), externals=[Toy([0], device=devices[0]), Toy([2], device=devices[1])]
+        )
+    assert caught.value.fact == (
+        "the device 'npu' number 0 without a device API and the device 'npu_0' with a device API "
+        "would both get the context 'npu_0'"
+    )
+
+
+def test_positions_may_be_numpys() -> None:
+    groups = [np.array([0, 1]), np.array([3], np.uint8)]
+    parted = partition(diamond(), [Toy(*groups)], HOST, "unpacked", "net")
+    assert [node.op for node in parted.nodes] == [EXTERNAL, "RELU", EXTERNAL, "RELU"]
 
 
 def test_a_generators_name_is_part_of_c_names() -> None:

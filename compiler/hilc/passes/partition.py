@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hilc.codegen.cwriter import sanitise, shorten
 from hilc.cpu import Cpu
@@ -12,6 +13,7 @@ from hilc.errors import InputError
 from hilc.external import (
     EXPORTABLE,
     EXTERNAL,
+    Device,
     ExternalCodegen,
     ExternalModule,
     blaming,
@@ -45,7 +47,11 @@ def partition(
                 f"a code generator has the name {name!r}", "use letters, digits and underscores"
             )
         with blaming(f"the generator {name!r} failed in claim()"):
-            claims = [list(group) for group in generator.claim(graph)]
+            # Positions may be numpy's; what is no number is refused below.
+            claims = [
+                [p.__index__() if hasattr(p, "__index__") else p for p in group]
+                for group in generator.claim(graph)
+            ]
         _check_claims(graph, name, claims)
         nodes: list[Node] = []
         for unit in _in_order(graph, name, claims):
@@ -71,6 +77,7 @@ def partition(
             nodes.append(Node(EXTERNAL, subgraph.inputs, subgraph.outputs, attrs, index=first))
         graph = graph.with_(nodes=tuple(nodes))
     _require_exportable(modules)
+    _require_one_kind(modules)
     graph = _without_unused(graph)
     verify(graph)
     return graph
@@ -261,6 +268,24 @@ def _require_exportable(modules: Sequence[ExternalModule]) -> None:
             f"These {len(bad)} modules are not exportable to C-runtime: {names}",
             f"return C source or an object, with the type_key {' or '.join(EXPORTABLE)}",
         )
+
+
+def _require_one_kind(modules: Sequence[ExternalModule]) -> None:
+    """Refuse two kinds of devices whose contexts would be one field."""
+    owners: dict[str, Device] = {}
+    for device in (module.device for module in modules if module.device is not None):
+        other = owners.setdefault(device.field, device)
+        if replace(other, program="") != replace(device, program=""):
+            raise InputError(
+                f"{_kind(other)} and {_kind(device)} would both get the context {device.field!r}",
+                "give different devices different names or indices",
+            )
+
+
+def _kind(device: Device) -> str:
+    index = "" if device.index is None else f" number {device.index}"
+    hooks = "with" if device.use_device_api else "without"
+    return f"the device {device.name!r}{index} {hooks} a device API"
 
 
 def _without_unused(graph: Graph) -> Graph:
