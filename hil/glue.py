@@ -155,7 +155,7 @@ class _Glue:
         if self._is_packed:
             names.append("hil_packed.h")
         if module.pools == "calls":
-            names += ["tvm/runtime/c_backend_api.h"]
+            names += ["tvm/runtime/c_backend_api.h", "tvm/runtime/crt/platform.h"]
         if module.pools == "calls" or module.devices:
             names.append("hil_crt.h")
         # The public header is the interface where the caller brings structs or constants.
@@ -391,9 +391,16 @@ class _Glue:
         function = f"{self._symbol}_run"
         count = len(module.inputs) + len(module.outputs) + self._pool_count
         call = self._call(function, "tensors", count, range(len(module.devices)))
+        return f"int32_t {function}({_PACKED_PARAMETERS});\n{self._run_function('', call)}"
+
+    def _run_function(self, declarations: str, call: str) -> str:
+        if self._module.pools != "calls" or self._module.layers:
+            return f"static int32_t run(void) {{\n{declarations}    return {call};\n}}\n\n"
+        # TVM's code returns where an allocation fails and leaves what it had before.
         return (
-            f"int32_t {function}({_PACKED_PARAMETERS});\n"
-            f"static int32_t run(void) {{ return {call}; }}\n\n"
+            f"static int32_t run(void) {{\n{declarations}    const int32_t result = {call};\n"
+            "    if (result != 0) {\n        (void)TVMPlatformInitialize();\n    }\n"
+            "    return result;\n}\n\n"
         )
 
     def _run_c(self) -> str:
@@ -419,7 +426,7 @@ class _Glue:
             for struct, fields in structs.items()
         )
         call = f"{symbol}_run({', '.join(f'&{struct}_' for struct in structs)})"
-        return f"static int32_t run(void) {{\n{declarations}    return {call};\n}}\n\n"
+        return self._run_function(declarations, call)
 
     # -- descriptions ------------------------------------------------------------------------
 

@@ -247,6 +247,40 @@ def test_failing_allocation_is_an_error_and_leaves_nothing_behind() -> None:
                 )
 
 
+def test_failing_allocation_of_tvm_s_code_leaves_nothing_behind_either(tmp_path: Path) -> None:
+    """It returns without freeing what it has; the next model needs all of the arena."""
+    styles = [style for style in STYLES if style.version == 7 and style.pools == "calls"]
+    ours = compiled(0, {"api": "packed", "interface": "packed", "pools": "calls"}, "floats")
+    (module,) = ours.modules
+    libraries, names = [ours], []
+    for index, style in enumerate(styles):
+        name = f"net{index}"
+        library = ModelLibrary.load(tvm_tar(tmp_path / f"{name}.tar", style, [name]))
+        (other,) = library.modules
+        assert other.workspace_bytes < module.workspace_bytes
+        # One more block than the arena holds, in TVM's own words.
+        files = {
+            path: re.sub(
+                rb"(TVMBackendAllocWorkspace\(1, 0, \(uint64_t\))64\b", rb"\g<1>9999", data
+            )
+            for path, data in library.files.items()
+        }
+        assert files != library.files
+        libraries.append(ModelLibrary(library.modules, files))
+        names.append(name)
+    graph = load_model(SMALL_MODELS["floats"]())
+    sample = dict(random_sample(module.inputs, 0, 0))
+    with hil.open(BOARD, *libraries) as device:
+        for name in names:
+            with pytest.raises(DeviceError, match="the model returned -1"):
+                device[name].run()
+            write(device, module.name, sample)
+            device[module.name].run()
+            np.testing.assert_allclose(
+                device[module.name].get_output("y"), run_all(graph, sample)["y"], 1e-5
+            )
+
+
 def test_pools_in_several_regions() -> None:
     """Each in the region that it is for; the rest where there is room."""
     board = load_board("mps3-an547")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import models
 import pytest
+from small_models import moves
 from tiny_library import tiny_library
 
 import hil.build as build_module
@@ -371,6 +372,43 @@ def test_models_together_are_too_large() -> None:
     half = [tiny_library(ADD_ONE, name=name, workspace_bytes=7_000) for name in ("one", "two")]
     with pytest.raises(FitError, match="'one', 'two' do not fit microbit"):
         build(half, board)
+
+
+def test_models_that_are_too_large_together_can_share(cache: Path) -> None:
+    board = load_board("microbit")
+    halves = [
+        tiny_library(
+            "y[0] = x[0];", name=name, cpu=board.cpu.name, io_in_pool=False, workspace_bytes=size
+        )
+        for name, size in (("one", 7_008), ("two", 8_000))
+    ]
+    with pytest.raises(FitError, match="'one', 'two' do not fit microbit"):
+        build(halves, board)
+    sizes = build(halves, board, workspace="shared", warnings_as_errors=True).sizes
+    empty = build([], board).sizes
+    # The block is as large as the larger one wants it; inputs and outputs are beside it.
+    buffers = sum(model.workspace_bytes for model in sizes.models.values())
+    assert buffers == 4 * 16
+    assert 0 <= sizes.ram_bytes - empty.ram_bytes - buffers - 8_000 < 16
+
+
+@pytest.mark.parametrize("name", ["native", "mps2-an386"])
+def test_every_calling_convention_builds_without_warning(name: str) -> None:
+    """The glue, TVM's run time on our ports, the commands for packed functions."""
+    board = load_board(name)
+    ways = (
+        {"api": "packed", "interface": "packed", "pools": "calls"},
+        {"api": "unpacked", "interface": "packed", "pools": "external", "constants": "external"},
+        {"api": "unpacked", "interface": "c", "pools": "internal", "constants": "external"},
+    )
+    libraries = [
+        hilc.compile(moves(), cpu=board.cpu.name, name=f"way{index}", **way)
+        for index, way in enumerate(ways)
+    ]
+    firmware = build(libraries, board, warnings_as_errors=True)
+    if not board.is_host:
+        allocators = {"malloc", "_malloc_r", "free", "_sbrk", "_sbrk_r", "_write"}
+        assert not symbols(firmware.elf) & allocators
 
 
 @pytest.mark.parametrize(("resource", "excess"), [("flash", 1), ("RAM", 8)])
