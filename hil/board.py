@@ -56,6 +56,8 @@ class Port:
     #: Its C files.
     sources: tuple[str, ...]
     settings: Mapping[str, int]
+    #: Further folders beside it whose headers it includes.
+    uses: tuple[str, ...] = ()
 
     @property
     def macros(self) -> dict[str, int]:
@@ -169,8 +171,7 @@ class Board:
         ports = [port for port in self.ports if "uart" not in port.roles]
         about = _port_description("rtt")
         settings = {key: spec["default"] for key, spec in about["settings"].items()}
-        rtt = Port("rtt", tuple(about["provides"]), tuple(about["sources"]), settings)
-        return replace(self, ports=(*ports, rtt))
+        return replace(self, ports=(*ports, _port("rtt", settings)))
 
     @property
     def base(self) -> BaseFigures:
@@ -226,6 +227,12 @@ def port_names() -> tuple[str, ...]:
 def _port_description(name: str) -> dict[str, Any]:
     path = data_dir("firmware_template") / "ports" / name / "port.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _port(name: str, settings: Mapping[str, int]) -> Port:
+    about = _port_description(name)
+    provides, sources, uses = (tuple(about.get(k, ())) for k in ("provides", "sources", "uses"))
+    return Port(name, provides, sources, settings, uses)
 
 
 # -- reading a table ---------------------------------------------------------------------------
@@ -456,7 +463,7 @@ def _ports(top: _Table, arch: str) -> tuple[Port, ...]:
             for key, spec in about.get("settings", {}).items()
         }
         table.finish()
-        ports.append(Port(name, tuple(about["provides"]), tuple(about["sources"]), settings))
+        ports.append(_port(name, settings))
         provided.update(dict.fromkeys(about["provides"], name))
     return tuple(ports)
 

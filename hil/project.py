@@ -150,7 +150,7 @@ def _region_workspace(region: MemoryRegion) -> str:
 
 def _template_files(board: Board, has_crt: bool) -> dict[str, bytes]:
     template = data_dir("firmware_template")
-    used = [template / "ports" / port.name for port in board.ports]
+    used = [template / folder for folder in _port_folders(board)]
     paths: list[Path] = [template / "CMakeLists.txt", template / "README.md"]
     folders = [template / name for name in ("cmake", "include", "src", *["crt"] * has_crt)]
     for folder in (*folders, *used):
@@ -159,6 +159,12 @@ def _template_files(board: Board, has_crt: bool) -> dict[str, bytes]:
     if has_crt:
         files.update((f"runtime/{path}", data) for path, data in crt_files().items())
     return files
+
+
+def _port_folders(board: Board) -> list[str]:
+    """The ports of the board, then what they share, as folders of the template."""
+    names = [name for port in board.ports for name in (port.name, *port.uses)]
+    return [f"ports/{name}" for name in dict.fromkeys(names)]
 
 
 def _presets(board: Board) -> str:
@@ -219,7 +225,7 @@ def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
     lines = [
         _cmake_list("HIL_CPU_FLAGS", board.cpu.cflags),
         _cmake_list("HIL_PORT_SOURCES", sources),
-        _cmake_list("HIL_PORT_INCLUDES", [f"ports/{port.name}" for port in board.ports]),
+        _cmake_list("HIL_PORT_INCLUDES", _port_folders(board)),
         _cmake_list("HIL_CRT_SOURCES", crt),
         _cmake_list("HIL_CRT_INCLUDES", ["crt", "runtime/include"] if crt else []),
         _cmake_list("HIL_MODELS", [model_key(module) for module in modules]),

@@ -194,9 +194,13 @@ def test_guard_below_the_stack(origin: int, other: int | None, guard: int, tmp_p
 def test_port_description(name: str) -> None:
     folder = data_dir("firmware_template") / "ports" / name
     about = tomllib.loads((folder / "port.toml").read_text(encoding="utf-8"))
-    assert set(about) <= {"summary", "arch", "provides", "sources", "settings"}
+    assert set(about) <= {"summary", "arch", "provides", "sources", "uses", "settings"}
     assert sorted(about["sources"]) == sorted(path.name for path in folder.glob("*.c"))
     text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.[ch]"))
+    for used in about.get("uses", ()):
+        headers = [path.read_text(encoding="utf-8") for path in (folder / ".." / used).glob("*.h")]
+        assert headers, f"{used} has no header to share"
+        text += "".join(headers)
     for key, setting in about.get("settings", {}).items():
         assert {"help", "min", "max"} <= set(setting) <= {"help", "min", "max", "default"}
         macro = f"HIL_{about['provides'][0]}_{key}".upper()
