@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -430,42 +431,35 @@ def test_no_scratch_to_allocate_is_an_error(api: str, interface: str) -> None:
 # Devices --------------------------------------------------------------------------------------
 
 
-def toy_context(fail: str = "\0") -> Array:
-    context = np.zeros(64, np.uint8)
-    context[4] = ord(fail)
-    return context
-
-
-def events(context: Array) -> str:
-    return context[5 : 5 + int(context[:4].view(np.int32)[0])].tobytes().decode()
+#: What fails, and all that is called then: activate, open, run (x), close, deactivate.
+HOOKS = {
+    "nothing": ("\0", "AOxCOxCD"),
+    "Activate": ("A", "A"),
+    "Open": ("O", "AOD"),
+    "Close": ("C", "AOxCD"),
+    "Deactivate": ("D", "AOxCOxCD"),
+}
 
 
 @pytest.mark.parametrize(("api", "interface"), [("unpacked", "c"), ("packed", "packed")])
-@pytest.mark.parametrize(
-    ("fail", "expected"),
-    [
-        ("\0", "AOxCOxCD"),
-        ("A", "A"),
-        ("O", "AOD"),
-        ("C", "AOxCD"),
-        ("D", "AOxCOxCD"),
-    ],
-)
-def test_the_devices_hooks_are_called_around_its_work(
-    api: str, interface: str, fail: str, expected: str
-) -> None:
+def test_the_devices_hooks_are_called_around_its_work(api: str, interface: str) -> None:
     """What was opened is closed again, also where something fails, which the caller learns."""
     graph = two_relus()
     generator = Relu(device=Device("toy_npu", use_device_api=True))
     library = hilc.compile(graph, externals=[generator], api=api, interface=interface)
-    context, inputs = toy_context(fail), inputs_of(graph)
-    if fail == "\0":
-        (output,) = on_host(library, inputs, toy_npu=context)
-        np.testing.assert_array_equal(output, run(graph, inputs)[graph.outputs[0]])
-    else:
-        with pytest.raises(HilError, match="returned"):
-            on_host(library, inputs, toy_npu=context)
-    assert events(context) == expected
+    context, inputs = np.zeros(64, np.uint8), inputs_of(graph)
+    expected = run(graph, inputs)[graph.outputs[0]]
+    with hilc.host.load(library, devices={"toy_npu": context}) as model:
+        model.set_input(0, inputs[graph.inputs[0]])
+        for what, (fails, events) in HOOKS.items():
+            context[:] = 0
+            context[4] = ord(fails)
+            with contextlib.nullcontext() if what == "nothing" else pytest.raises(HilError):
+                model.run()
+            count = int(context[:4].view(np.int32)[0])
+            assert context[5 : 5 + count].tobytes().decode() == events, what
+            if what == "nothing":
+                np.testing.assert_array_equal(model.get_output(0), expected)
 
 
 def test_programs_take_turns_on_identical_devices() -> None:
