@@ -69,7 +69,9 @@ class HostModel:
     ) -> None:
         self.module = module
         self._code = code
-        self._contexts = [_context(module, devices, name) for name in module.devices]
+        # Arrays among the contexts must live as long as the model.
+        self._devices = dict(devices)
+        self._contexts = [_context(devices.get(name), name) for name in module.devices]
         if unknown := sorted(set(devices) - set(module.devices)):
             raise InputError(
                 f"the model {module.name!r} has no device {unknown[0]!r}",
@@ -363,9 +365,16 @@ class HostModel:
         return HilError(f"{name} returned {code}{said}")
 
 
-def _context(module: Module, devices: Contexts, name: str) -> int | None:
-    context = devices.get(name)
-    return context.ctypes.data if isinstance(context, np.ndarray) else context
+def _context(context: int | Array | None, name: str) -> int | None:
+    """The address of a device's context."""
+    if isinstance(context, np.ndarray):
+        return context.ctypes.data
+    if context is not None and type(context) is not int:
+        raise InputError(
+            f"the context of the device {name!r} is a {type(context).__name__}",
+            "pass an address, or a numpy array of its bytes",
+        )
+    return context
 
 
 def _aligned(nbytes: int) -> Array:

@@ -328,6 +328,9 @@ def test_archives_that_tvm_wrote(style: tvm_archive.Style, tmp_path: Path) -> No
             model.run()  # its device has no context
         with pytest.raises(InputError, match="has no device 'dsp'\n\nhint: its devices are ethos"):
             hilc.host.load(library, "one", devices={"dsp": 1})
+        wrong: Any = {style.devices[0]: "0x1000"}
+        with pytest.raises(InputError, match="context of the device 'ethos_u' is a str"):
+            hilc.host.load(library, "one", devices=wrong)
 
 
 def test_modules_of_tvm_and_ours_in_one_library(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from hilc.crt import crt_files, crt_sources
 from hilc.importer import load_model
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary, TensorInfo
+from hilc.plan import PoolSpec
 
 #: api and interface of each calling convention.
 CONVENTIONS = {
@@ -79,15 +80,21 @@ def _combinations(convention: str) -> Iterator[dict[str, Any]]:
                 "optimize": optimize,
                 "io_in_pool": io_in_pool,
             }
+    # Two pools, the first too small for most tensors.
+    memory = (PoolSpec("fast", limit_bytes=48), PoolSpec("slow"))
+    for pools in ("internal", "external"):
+        yield {"api": api, "interface": interface, "pools": pools, "memory": memory}
 
 
 def _small_graphs() -> Iterator[Graph]:
-    """Random graphs of few layers, each with one that has constants and scratch."""
+    """Random graphs of few layers; each third has convolutions, which take long to compile."""
+    found: dict[bool, list[Graph]] = {True: [], False: []}
     for seed in itertools.count(4000):
         graph = random_graph(seed, ordinary_outputs=True)
-        operators = [node.op for node in graph.nodes]
-        if len(operators) <= 6 and "CONV_2D" in operators:
-            yield graph
+        if len(graph.nodes) <= 8:
+            found[any(node.op == "CONV_2D" for node in graph.nodes)].append(graph)
+        if found[True] and len(found[False]) >= 2:
+            yield from (found[True].pop(0), found[False].pop(0), found[False].pop(0))
 
 
 def _random_variants(convention: str) -> Iterator[_Variant]:
@@ -110,7 +117,8 @@ def _random_variants(convention: str) -> Iterator[_Variant]:
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_random_graphs(convention: str, tmp_path: Path) -> None:
     variants = list(_random_variants(convention))
-    assert len(variants) == (20 if convention == "c" else 12)
+    assert len(variants) == (22 if convention == "c" else 14)
+    assert any(len(variant.library.modules[0].workspace_pools) > 1 for variant in variants)
     _require_clean(variants, tmp_path)
 
 
@@ -151,13 +159,13 @@ def test_the_program_sees_what_it_is_for(tmp_path: Path) -> None:
     pools = tuple(replace(pool, nbytes=pool.nbytes - 16) for pool in module.workspace_pools)
     short = replace(module, workspace_pools=pools)
     too_small = replace(good, library=ModelLibrary((short,), good.library.files))
-    with pytest.raises(AssertionError, match="AddressSanitizer: use-after-poison"):
-        _require_clean([too_small], tmp_path / "small")
-    variant = variants[0]
-    first, *others = variant.outputs
-    wrong = {name: np.bitwise_xor(value, 1) for name, value in first.items()}
-    with pytest.raises(AssertionError, match="computed another output than the interpreter"):
-        _require_clean([replace(variant, outputs=(wrong, *others))], tmp_path / "wrong")
+    first, *others = variants[0].outputs
+    other = {name: np.bitwise_xor(value, 1) for name, value in first.items()}
+    wrong = replace(variants[0], outputs=(other, *others))
+    with pytest.raises(AssertionError) as caught:
+        _require_clean([wrong, too_small], tmp_path)
+    assert f"{wrong.label}: computed another output than the interpreter" in str(caught.value)
+    assert "AddressSanitizer: use-after-poison" in str(caught.value)
 
 
 # The program ------------------------------------------------------------------------------------
