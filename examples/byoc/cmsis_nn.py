@@ -345,16 +345,18 @@ class _Tree:
                 f"{self._root} cannot tell the scratch that cores with {suffix[1:]} need",
                 "use CMSIS-NN 4.1 or later",
             )
-        sources = [p for p in self._sources() if "get_buffer_size" in p or "wrapper" in p]
+        everything = self._sources()
+        sizes = [name for name in everything if "get_buffer_size" in name]
         with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as folder:
-            path = Path(folder, "sizes.c")
+            path, program = Path(folder, "sizes.c"), Path(folder, "sizes")
             path.write_text(_SIZES, encoding="utf-8")
-            program = Path(folder, "sizes")
-            # What the size functions do not call may stay undefined.
-            unresolved = "-Wl,--unresolved-symbols=ignore-all"
-            command = [_compiler("host"), "-std=gnu11", "-O1", "-w", "-no-pie", "-fno-pie"]
-            command += [f"-DCORE={suffix}", "-IInclude", str(path), *sources, unresolved]
-            _run([*command, "-o", str(program)], self._root)
+            command = [_compiler("host"), "-std=gnu11", "-O1", "-w", "-ffunction-sections"]
+            command += ["-Wl,--gc-sections", f"-DCORE={suffix}", "-IInclude", str(path)]
+            try:
+                _run([*command, *sizes, "-o", str(program)], self._root)
+            except InputError:
+                # The files that only tell sizes are quick to compile, but may need others.
+                _run([*command, *everything, "-o", str(program)], self._root)
             return program.read_bytes()
 
     def _sources(self) -> list[str]:
