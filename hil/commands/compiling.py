@@ -60,6 +60,16 @@ def _module_json(module: Module) -> dict[str, Any]:
         "constants_bytes": module.constants_bytes,
         "layers": len(module.layers),
         "macs": sum(layer.macs for layer in module.layers),
+        "externals": [
+            {
+                "layer": external.layer,
+                "function": external.function,
+                "generator": external.generator,
+                "device": external.device or None,
+                "program": external.program or None,
+            }
+            for external in module.externals
+        ],
     }
 
 

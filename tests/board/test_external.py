@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -122,7 +123,16 @@ def test_models_must_share_one_library() -> None:
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive = tmp_path / "digits.tar"
     words = ["compile", str(DIGITS / "digits.tflite"), "--cpu", "cortex-m4", "-o", str(archive)]
-    assert main([*words, "--external", MATRIX_UNIT]) == 0
+    assert main([*words, "--external", MATRIX_UNIT, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["externals"] == [
+        {
+            "layer": 4,
+            "function": "tvmgen_digits_matrix_unit_main_0",
+            "generator": "matrix_unit",
+            "device": "matrix_unit_0",
+            "program": "single",
+        }
+    ]
     (module,) = ModelLibrary.load(archive).modules
     assert [external.device for external in module.externals] == ["matrix_unit_0"]
     assert main([*words, "--external", f"{MATRIX_UNIT},size=3"]) == 2
