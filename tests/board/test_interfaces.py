@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -58,7 +58,7 @@ CELLS = tuple(
 )
 
 
-def compiled(index: int, options: dict[str, str], model: str = "convolutions") -> ModelLibrary:
+def compiled(index: int, options: Mapping[str, Any], model: str = "convolutions") -> ModelLibrary:
     return hilc.compile(SMALL_MODELS[model](), cpu="cortex-m4", name=f"cell{index}", **options)
 
 

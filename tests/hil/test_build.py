@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import models
 import pytest
@@ -23,8 +24,9 @@ from hil.board import Board, base_figures, board_names, load_board
 from hil.build import Firmware, build
 from hil.errors import BuildError, InputError
 from hil.fit import FitError, description_bytes, estimate, linker_demands
+from hil.glue import c_string
 from hil.linkmap import read_map
-from hil.project import c_string, project_files
+from hil.project import project_files
 
 BOARD = "mps2-an386"
 ADD_ONE = "for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"
@@ -396,7 +398,7 @@ def test_models_that_are_too_large_together_can_share(cache: Path) -> None:
 def test_every_calling_convention_builds_without_warning(name: str) -> None:
     """The glue, TVM's run time on our ports, the commands for packed functions."""
     board = load_board(name)
-    ways = (
+    ways: tuple[dict[str, Any], ...] = (
         {"api": "packed", "interface": "packed", "pools": "calls"},
         {"api": "unpacked", "interface": "packed", "pools": "external", "constants": "external"},
         {"api": "unpacked", "interface": "c", "pools": "internal", "constants": "external"},
