@@ -61,8 +61,13 @@ class AotModule:
 
     def __init__(self, model: Model) -> None:
         #: What is driven, with the methods that only it has.
-        self.model = model
-        self._model = model if isinstance(model, BindableModel) else _Copies(model)
+        self.model: Model = model
+        self._model: BindableModel
+        if isinstance(model, AotModule):
+            # As TVM's scripts wrap what a factory made: the same executor once more.
+            self.model, self._model = model.model, model._model
+        else:
+            self._model = model if isinstance(model, BindableModel) else _Copies(model)
 
     @property
     def name(self) -> str:

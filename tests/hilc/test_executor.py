@@ -201,6 +201,14 @@ def test_functions_by_key(executor: AotModule) -> None:
         executor["get_graph"]
 
 
+def test_an_executor_of_an_executor_is_the_same(executor: AotModule) -> None:
+    again = AotModule(executor)
+    assert again.model is executor.model
+    executor.set_input("a", A)
+    again.run(b=B)
+    _require_answers(executor, A, B)
+
+
 def test_inputs_begin_as_zeros() -> None:
     library = hilc.compile(_graph("net"), pools="external", io_in_pool=True)
     with hilc.host.load(library) as model:
