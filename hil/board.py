@@ -160,6 +160,11 @@ class Board:
         return size if gap >= _GUARD_MIN else 0
 
     @property
+    def is_over_rtt(self) -> bool:
+        """The serial line goes through the debug probe."""
+        return any(port.name == "rtt" for port in self.ports)
+
+    @property
     def macros(self) -> dict[str, int]:
         """The settings of all ports, by macro name."""
         return {name: value for port in self.ports for name, value in port.macros.items()}

@@ -18,6 +18,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from hil.errors import FlashError, InputError, ProbeError
+from hil.pyocd_targets import check_target
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
@@ -30,6 +31,17 @@ Progress = Callable[[float], None]
 _CONNECT_LIMIT_S = 20.0
 # The halted state of a Cortex-M with nothing pending, in Thumb state.
 _XPSR_THUMB = 1 << 24
+#: Part numbers in CPUID (Arm's manuals of the cores, System Control Block) of the cores that run
+#: what is compiled for ours: the core itself, and those that a description gives a smaller name.
+_PART_NUMBERS = {
+    "cortex-m0": (0xC20, 0xC21, 0xC30),  # M0, M1, SC000
+    "cortex-m0plus": (0xC60, 0xD20),  # M0+, M23
+    "cortex-m3": (0xC23, 0xC24, 0xC33),  # M3, M4 without its optional FPU, SC300
+    "cortex-m4": (0xC24,),
+    "cortex-m7": (0xC27,),
+    "cortex-m33": (0xD21, 0xD31, 0x132),  # M33, M35P, Star-MC1
+    "cortex-m55": (0xD22, 0xD23, 0xD24),  # M55, M85, M52
+}
 
 
 @dataclass(frozen=True)
@@ -100,10 +112,12 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
         raise ProbeError(f"there is no probe {uid!r}", "plug it in; `hil doctor` lists the probes")
     from pyocd.core.session import Session
 
+    check_target(board)
     with _as_probe_error(f"cannot connect to {board.name} through the probe {uid}"):
         session = Session(probes[0], options=options)
         session.open()
     try:
+        check_core(board, session.target.selected_core.core_type, uid)
         yield session
     except Error as error:
         raise _probe_error(f"the probe {uid} on {board.name} failed", error) from None
@@ -111,6 +125,21 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
         # The board may be gone: what cannot be closed in order is let go.
         with contextlib.suppress(Error, OSError):
             session.close()
+
+
+def check_core(board: Board, part_number: int, uid: str) -> None:
+    """Raises :class:`ProbeError` where the probe found a core that is not the board's."""
+    from pyocd.coresight.core_ids import CORE_TYPE_NAME
+
+    names = {part: name for (_, part), name in CORE_TYPE_NAME.items()}
+    expected = _PART_NUMBERS.get(board.cpu.name)
+    # A core that nobody knows yet may be right.
+    if expected and part_number in names and part_number not in expected:
+        raise ProbeError(
+            f"the probe {uid} is on a {names[part_number]}, and {board.name} has a "
+            f"{board.cpu.name}",
+            "choose the probe of this board with --probe UID, or the --board that is connected",
+        )
 
 
 def program(
@@ -158,11 +187,17 @@ def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, i
     return None
 
 
-def start_image(session: Session, image: Sequence[Segment]) -> None:
-    """Resets the board and lets it run; an image in RAM is entered through its vectors."""
+def start_image(session: Session, image: Sequence[Segment], *, halted: bool = False) -> None:
+    """Resets the board and lets it run, or leaves it ``halted`` before its first instruction.
+
+    An image in RAM is entered through its vectors.
+    """
     target = session.target
     if any(_is_flash(session, segment) for segment in image):
-        target.reset()
+        if halted:
+            target.reset_and_halt()
+        else:
+            target.reset()
         return
     target.reset_and_halt()
     vectors = image[0].data
@@ -172,7 +207,8 @@ def start_image(session: Session, image: Sequence[Segment]) -> None:
     core.write_core_register("xpsr", _XPSR_THUMB)
     core.write_core_register("msp", stack_pointer)
     core.write_core_register("pc", entry & ~1)
-    target.resume()
+    if not halted:
+        target.resume()
 
 
 _VTOR = 0xE000_ED08

@@ -74,6 +74,8 @@ def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -
         return _only(exact or fits, f"the probe {wanted!r}", probes)
     target = board.pyocd.target if board.pyocd else ""
     fits = [probe for probe in probes if target and probe.target.lower() == target.lower()]
+    # Several boards may have the same chip, or only a generic target.
+    fits = [probe for probe in fits if probe.board == board.name] or fits
     # A probe on its own says nothing of the board; the only one is taken.
     silent = [probe for probe in probes if not probe.target]
     return _only(fits or silent, f"a probe for {board.name}", probes)

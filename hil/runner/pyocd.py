@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,39 @@ class ProbedBoard:
         return ticks
 
 
+@dataclass(frozen=True)
+class Reached:
+    """A probe that was chosen for a board."""
+
+    uid: str
+    #: None where the board is virtual and was started for this.
+    probe: ProbeInfo | None
+    #: The QEMU machine behind the probe, where there is one.
+    virtual: VirtualBoard | None
+    #: Raises where that machine has ended.
+    is_alive: Callable[[], None]
+
+
+@contextlib.contextmanager
+def reached(board: Board, asked: str | None) -> Iterator[Reached]:
+    """The probe for ``board`` that was ``asked`` for, or the one that fits.
+
+    Asked for ``virtual``, it starts the board's QEMU machine, which ends with the context.
+    """
+    if asked == VIRTUAL:
+        with virtual_probe.start(board) as (virtual, process):
+            yield Reached(virtual.uid, None, virtual, process.alive)
+        return
+    probe = choose_probe(board, asked, connected_probes())
+    running = next((v for v in virtual_probe.running_boards() if v.uid == probe.uid), None)
+    if running is not None and running.board != board.name:
+        raise InputError(
+            f"the probe {probe.uid} is on {running.board}, not on {board.name}",
+            f"use --board {running.board}, or another probe",
+        )
+    yield Reached(probe.uid, probe, running, _aliveness(running))
+
+
 @contextlib.contextmanager
 def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
     """Programs ``elf`` where it is not on the board yet, resets the board and lets it run.
@@ -50,24 +84,11 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
     """
     image = flash.read_image(elf)
     with contextlib.ExitStack() as stack:
-        virtual: VirtualBoard | None
-        probe: ProbeInfo | None = None
-        if choice.probe == VIRTUAL:
-            virtual, process = stack.enter_context(virtual_probe.start(board))
-            uid, is_alive = virtual.uid, process.alive
-        else:
-            probe = choose_probe(board, choice.probe, connected_probes())
-            uid = probe.uid
-            virtual = next((v for v in virtual_probe.running_boards() if v.uid == uid), None)
-            is_alive = _aliveness(virtual)
-        if virtual is not None and virtual.board != board.name:
-            raise InputError(
-                f"the probe {uid} is on {virtual.board}, not on {board.name}",
-                f"use --board {virtual.board}, or another probe",
-            )
+        chosen = stack.enter_context(reached(board, choice.probe))
+        virtual = chosen.virtual
         # Before the board is touched: without a port, programming it would be for nothing.
-        url = _line_url(board, probe, virtual, choice)
-        session = stack.enter_context(flash.connected(board, uid))
+        url = line_url(board, chosen, choice)
+        session = stack.enter_context(flash.connected(board, chosen.uid))
         done = flash.program(session, image, choice.progress)
         flash.start_image(session, image)
         line: Line | None = None
@@ -83,17 +104,17 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         else:
             assert board.qemu is not None
             qmp = None if choice.rtt else stack.enter_context(_connect_qmp(virtual))
-            yield QemuBoard(is_alive, url, qmp, board.qemu.icount_shift, line)
+            yield QemuBoard(chosen.is_alive, url, qmp, board.qemu.icount_shift, line)
 
 
-def _line_url(
-    board: Board, probe: ProbeInfo | None, virtual: VirtualBoard | None, choice: Choice
-) -> str:
+def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
     """The serial line's URL; over RTT only a name."""
-    if virtual is not None:
-        return f"rtt://{virtual.uid}" if choice.rtt else virtual.url
-    assert probe is not None
-    return f"rtt://{probe.uid}" if choice.rtt else choose_port(board, probe, choice.port)
+    if choice.rtt:
+        return f"rtt://{chosen.uid}"
+    if chosen.virtual is not None:
+        return chosen.virtual.url
+    assert chosen.probe is not None, "a board that is not virtual has a real probe"
+    return choose_port(board, chosen.probe, choice.port)
 
 
 def _connect_qmp(virtual: VirtualBoard) -> socket.socket:

@@ -1,0 +1,201 @@
+"""What pyOCD knows of a chip: its memory, its core, and which CMSIS pack brings it.
+
+Targets that come with pyOCD and those of installed packs are the same here. Nothing is downloaded:
+``pyocd pack install PART`` does that when the user asks for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import logging
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hil.errors import InputError, ProbeError
+
+if TYPE_CHECKING:
+    from hil.board import Board
+
+#: Cores as CMSIS-SVD names them (its ``cpu/name``), and ours.
+_CORES = {
+    "CM0": "cortex-m0",
+    "CM0PLUS": "cortex-m0plus",
+    "CM0+": "cortex-m0plus",
+    "CM0P": "cortex-m0plus",
+    "CM3": "cortex-m3",
+    "CM4": "cortex-m4",
+    "CM7": "cortex-m7",
+    "CM33": "cortex-m33",
+    "CM55": "cortex-m55",
+}
+# The description of the core stands before the first peripheral.
+_SVD_HEAD_BYTES = 65536
+_MAX_RAM_BYTES = 32 << 20
+# Less is a chip's configuration or its store of settings.
+_MIN_FLASH_BYTES = 16 << 10
+#: Where the architecture has SRAM; beyond are peripherals and external memory.
+_SRAM = (0x2000_0000, 0x4000_0000)
+_SECURE_BIT = 1 << 28
+
+
+@dataclass(frozen=True)
+class ChipRegion:
+    """Memory of a chip, as pyOCD's map has it."""
+
+    name: str
+    origin: int
+    size: int
+    is_flash: bool
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A pyOCD target."""
+
+    target: str
+    vendor: str
+    #: Our name of its core; empty where nothing says it, or it is one that we do not know.
+    cpu: str
+    #: The chip's own memory, the first to use first: flash by address, then RAM by size.
+    memory: tuple[ChipRegion, ...]
+    #: What of pyOCD's map was left out, and why.
+    notes: tuple[str, ...]
+
+
+@functools.cache
+def target_names() -> tuple[str, ...]:
+    """The targets that pyOCD can drive now: its own and those of installed packs."""
+    from pyocd.target.builtin import BUILTIN_TARGETS
+    from pyocd.target.pack.pack_target import ManagedPacks
+
+    installed = {device.part_number.lower() for device in ManagedPacks.get_installed_targets()}
+    return tuple(sorted({*BUILTIN_TARGETS, *installed}))
+
+
+def check_target(board: Board) -> None:
+    """Raises :class:`ProbeError` where pyOCD cannot drive the board's chip as it is installed."""
+    if board.pyocd is None or board.pyocd.target.lower() in target_names():
+        return
+    part = board.pyocd.pack or board.pyocd.target
+    raise ProbeError(
+        f"pyOCD has no target {board.pyocd.target!r}, which {board.name} needs",
+        f"install its CMSIS pack: pyocd pack install {part}",
+    )
+
+
+def read_chip(target: str) -> Chip:
+    """What pyOCD says of ``target``; :class:`InputError` where it has no such target."""
+    from pyocd.core.session import Session
+    from pyocd.coresight.coresight_target import CoreSightTarget
+    from pyocd.probe.debug_probe import DebugProbe
+    from pyocd.target import TARGET
+    from pyocd.target.pack.pack_target import ManagedPacks
+
+    logging.getLogger("pyocd").setLevel(logging.CRITICAL)
+    name = target.lower()
+    if name not in target_names():
+        near = difflib.get_close_matches(name, target_names(), 3, 0.5)
+        similar = f", which has {', '.join(near)}" if near else ""
+        raise InputError(
+            f"pyOCD has no target {target!r}{similar}",
+            f"if a CMSIS pack has it: pyocd pack install {target}; `pyocd list --targets` has all",
+        )
+    if name not in TARGET:
+        ManagedPacks.populate_target(name)
+    # A probe that cannot do anything: the target is only asked what it knows.
+    made: Any = TARGET[name](Session(DebugProbe(), no_config=True, option_defaults={}))
+    cpu, note = _core(made)
+    # Of a target for any chip there is only the architecture's map of addresses.
+    memory, notes = ((), ()) if type(made) is CoreSightTarget else _memory(made.memory_map)
+    return Chip(name, str(made.vendor or ""), cpu, memory, (*((note,) if note else ()), *notes))
+
+
+def _core(made: Any) -> tuple[str, str]:
+    """Our name of the core that the target's SVD names, and what to know of it."""
+    location = made._svd_location
+    file = getattr(location, "filename", None)
+    if file is None:
+        return "", ""
+    if isinstance(file, str):
+        with open(file, "rb") as stream:
+            head = stream.read(_SVD_HEAD_BYTES)
+    else:
+        head = file.read(_SVD_HEAD_BYTES)
+    text = head.decode("utf-8", "replace").partition("<peripherals>")[0]
+    block = re.search(r"<cpu>(.*?)</cpu>", text, re.DOTALL)
+    word = re.search(r"<name>\s*(.*?)\s*</name>", block[1]) if block else None
+    if block is None or word is None:
+        return "", ""
+    cpu = _CORES.get(word[1].upper(), "")
+    if not cpu:
+        return "", f"the core {word[1]} is not one of ours: choose the nearest with --cpu"
+    has_fpu = re.search(r"<fpuPresent>\s*(true|1)\s*</fpuPresent>", block[1], re.IGNORECASE)
+    if cpu == "cortex-m4" and not has_fpu:
+        return "cortex-m3", "a Cortex-M4 without FPU: compiled as cortex-m3"
+    return cpu, ""
+
+
+def _memory(regions: Any) -> tuple[tuple[ChipRegion, ...], tuple[str, ...]]:
+    """The regions that a firmware may use as they are after reset."""
+    has_aliases = any(region.is_secure or region.name.endswith("_ns") for region in regions)
+    kept: list[ChipRegion] = []
+    notes: list[str] = []
+
+    def leave_out(region: Any, why: str) -> None:
+        notes.append(f"left out {region.name} at {region.start:#x}: {why}")
+
+    for region in sorted(regions, key=lambda region: int(region.start)):
+        if not (region.is_flash or region.is_ram):
+            continue
+        if region.alias or (has_aliases and _is_secure_alias(region, regions)):
+            leave_out(region, "another address of the same memory")
+        elif region.is_ram and region.start >= _SRAM[1]:
+            leave_out(region, "external or a peripheral's, which must be set up first")
+        elif region.is_ram and region.length > _MAX_RAM_BYTES:
+            leave_out(region, f"{region.length >> 20} MB of addresses, not of memory")
+        else:
+            kept.append(_region(region))
+    merged = _merged(kept)
+    large = [r for r in merged if not r.is_flash or r.size >= _MIN_FLASH_BYTES]
+    notes += [
+        f"left out {r.name} at {r.origin:#x}: flash of {r.size} bytes, not for code"
+        for r in merged
+        if r not in large
+    ]
+    large.sort(key=_preference)
+    return tuple(large), tuple(notes)
+
+
+def _region(region: Any) -> ChipRegion:
+    name = re.sub(r"\W", "_", region.name.lower()).lstrip("_0123456789") or "memory"
+    return ChipRegion(name, region.start, region.length // 8 * 8, bool(region.is_flash))
+
+
+def _merged(regions: list[ChipRegion]) -> list[ChipRegion]:
+    """Neighbours of one kind as one: pyOCD has a region for each size of a sector, or bank."""
+    merged: list[ChipRegion] = []
+    for region in regions:
+        last = merged[-1] if merged else None
+        same_kind = last is not None and last.is_flash == region.is_flash
+        if last is not None and same_kind and last.origin + last.size == region.origin:
+            merged[-1] = replace(last, size=last.size + region.size)
+        else:
+            merged.append(region)
+    return merged
+
+
+def _preference(region: ChipRegion) -> tuple[bool, bool, int]:
+    """Flash by address; RAM where the architecture has it first, the largest first."""
+    if region.is_flash:
+        return False, False, region.origin
+    return True, not _SRAM[0] <= region.origin < _SRAM[0] + _SECURE_BIT, -region.size
+
+
+def _is_secure_alias(region: Any, regions: Any) -> bool:
+    """Armv8-M chips show the same memory twice, with one bit of the address for secure code."""
+    return bool(region.start & _SECURE_BIT) and any(
+        other.start == region.start & ~_SECURE_BIT and other.length == region.length
+        for other in regions
+    )
