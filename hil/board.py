@@ -173,6 +173,8 @@ class Board:
         """The board with its serial line through the debug probe instead of a UART."""
         if self.is_host:
             raise BoardError(f"{self.name} has no debug probe, so no RTT", "use its UART")
+        if self.is_over_rtt:
+            return self
         ports = [port for port in self.ports if "uart" not in port.roles]
         about = _port_description("rtt")
         settings = {key: spec["default"] for key, spec in about["settings"].items()}

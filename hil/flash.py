@@ -82,12 +82,25 @@ def read_image(path: Path) -> tuple[Segment, ...]:
 
 def symbol_address(path: Path, name: str) -> int:
     """Where a symbol of an ELF file lies."""
-    with path.open("rb") as file:
-        table: Any = ELFFile(file).get_section_by_name(".symtab")
-        found = table.get_symbol_by_name(name) if table is not None else None
-        if not found:
-            raise InputError(f"{path} has no symbol {name}", "build it with --transport rtt")
-        return int(found[0]["st_value"])
+    address = _find_symbol(path, name)
+    if address is None:
+        raise InputError(f"{path} has no symbol {name}", "build it with --transport rtt")
+    return address
+
+
+def has_symbol(path: Path, name: str) -> bool:
+    """Whether an ELF file has a symbol; a stripped one has none."""
+    return _find_symbol(path, name) is not None
+
+
+def _find_symbol(path: Path, name: str) -> int | None:
+    try:
+        with path.open("rb") as file:
+            table: Any = ELFFile(file).get_section_by_name(".symtab")
+            found = table.get_symbol_by_name(name) if table is not None else None
+            return int(found[0]["st_value"]) if found else None
+    except ELFError as error:
+        raise InputError(f"{path} is not an ELF file: {error}", "give a firmware.elf") from None
 
 
 @contextlib.contextmanager
