@@ -113,7 +113,7 @@ class Link:
         self.skipped_bytes = 0
         self.bad_frames = 0
         try:
-            self._line = line or _open(url, baudrate)
+            self._line = line or open_line(url, baudrate)
         except (serial.SerialException, OSError, ValueError) as error:
             raise _open_error(url, error) from None
 
@@ -166,7 +166,8 @@ class Link:
         self._line.close()
 
 
-def _open(url: str, baudrate: int) -> Line:
+def open_line(url: str, baudrate: int) -> Line:
+    """The line behind any pyserial URL; failures are OSErrors and ValueErrors."""
     return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
 
 

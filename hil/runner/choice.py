@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from hil.flash import Flashed
+    from hil.lab.place import LabBoard
+
+
+class Image(Protocol):
+    """What a runner starts: a built firmware, or only its file."""
+
+    @property
+    def elf(self) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -23,3 +32,5 @@ class Choice:
     progress: Callable[[float], None] | None = None
     #: Called once with what was done, as soon as the board runs.
     flashed: Callable[[Flashed], None] | None = None
+    #: An acquired board of a lab, which is used instead of one that is connected here.
+    lab: LabBoard | None = None

@@ -14,7 +14,7 @@ from hil.runner.process import ChildProcess
 
 if TYPE_CHECKING:
     from hil.board import Board
-    from hil.build import Firmware
+    from hil.runner.choice import Image
 
 _START_TIMEOUT_S = 10.0
 
@@ -39,7 +39,7 @@ class NativeBoard:
 
 
 @contextlib.contextmanager
-def start(board: Board, firmware: Firmware) -> Iterator[NativeBoard]:
+def start(board: Board, firmware: Image) -> Iterator[NativeBoard]:
     """Starts the firmware, which prints its terminal's path and ends when its input is closed."""
     del board
     with contextlib.ExitStack() as stack:

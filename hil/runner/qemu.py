@@ -12,7 +12,7 @@ from hil.runner.process import ChildProcess
 
 if TYPE_CHECKING:
     from hil.board import Board
-    from hil.build import Firmware
+    from hil.runner.choice import Image
     from hil.rpc.link import Line
 
 PROGRAM = "qemu-system-arm"
@@ -66,7 +66,7 @@ class QemuBoard:
 
 
 @contextlib.contextmanager
-def start(board: Board, firmware: Firmware) -> Iterator[QemuBoard]:
+def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
     """Starts the firmware in QEMU, which waits for the first connection to its serial line."""
     if board.qemu is None:
         raise InputError(f"board {board.name!r} says nothing about QEMU", "add a [qemu] table")

@@ -1,0 +1,31 @@
+"""Boards on other machines, shared through labgrid's coordinator.
+
+A place of the coordinator is a board of this lab when its tag ``board`` names a board description
+and its resources are a raw serial line (``NetworkSerialPort``) and the control of a board server
+(``NetworkService``, see :mod:`hil.lab.board_server`)::
+
+    with hil.open("lab:cpu=cortex-m4", "kws.tflite") as device: ...
+
+Places are reserved by tag, in the order of asking, acquired for as long as they are used, and given
+back however the user ends (:mod:`hil.lab.keeper`). LAB.md says how to set a lab up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hil.lab.wanted import Wanted, parse_wanted
+
+if TYPE_CHECKING:
+    from hil.lab.place import LabBoard, leased
+
+__all__ = ["LabBoard", "Wanted", "leased", "parse_wanted"]
+
+
+def __getattr__(name: str) -> Any:
+    # What talks to a lab is loaded by those who use one.
+    if name not in ("LabBoard", "leased"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hil.lab import place
+
+    return getattr(place, name)

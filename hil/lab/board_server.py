@@ -1,0 +1,428 @@
+"""``python -m hil.lab.board_server BOARD``: puts a board of this machine on the network for a lab.
+
+Two TCP ports: the board's serial line, raw, for one client at a time (labgrid exports it as
+``NetworkSerialPort``), and HTTP for the rest::
+
+    PUT  /firmware   an ELF file: programs and starts it, as the board's runner does
+    POST /reset      starts the same firmware again
+    GET  /status     board, firmware and who uses the line, as JSON
+    GET, PUT /power/0   "0" or "1": labgrid's power driver ``rest`` reads and switches it
+
+An emulated board is a QEMU machine that the server starts; a real one is programmed through the
+probe that is plugged in here (``--runner pyocd``), so no probe has to cross the network. Nothing
+here asks who is calling: bind it to a network where labgrid itself may run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from hil.board import Board, load_board
+from hil.errors import DeviceError, HilError, InputError
+from hil.flash import Flashed
+from hil.rpc.link import Line, open_line
+from hil.runner import Choice, Running, start
+
+_ELF_MAX_BYTES = 64 << 20
+_BAUDRATE = 115200
+_READ_BYTES = 65536
+#: How long a client may take nothing before it is given up.
+_WRITE_TIMEOUT_S = 5.0
+# A client whose machine lost power never closes its connection; these notice it within
+# _IDLE_S + _PROBES * _INTERVAL_S seconds.
+_IDLE_S, _INTERVAL_S, _PROBES = 5, 3, 3
+USER_HEADER = "X-Hil-User"
+
+
+class BusyError(DeviceError):
+    """Somebody uses the board's line."""
+
+
+@dataclass(frozen=True)
+class _Image:
+    elf: Path
+
+
+class BoardServer:
+    """One board, its firmware and its two ports; :meth:`close` ends all of it."""
+
+    def __init__(
+        self,
+        board: Board,
+        *,
+        host: str = "127.0.0.1",
+        line_port: int = 0,
+        control_port: int = 0,
+        runner: str | None = None,
+        probe: str | None = None,
+        serial: str | None = None,
+    ) -> None:
+        self.board = board
+        self._runner = runner
+        self._probe, self._serial = probe, serial
+        self._stack = contextlib.ExitStack()
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-")))
+        #: Held while the firmware is changed.
+        self._change = threading.Lock()
+        self._firmware = contextlib.ExitStack()
+        self._running: Running | None = None
+        self._line: Line | None = None
+        self._digest = ""
+        self._powered = True
+        self._failure = ""
+        #: Held while the client is changed.
+        self._entry = threading.Lock()
+        self._client: socket.socket | None = None
+        self._user = ""
+        self._starts = self._refused = 0
+        self._closing = False
+        with contextlib.ExitStack() as stack:
+            self._listener = stack.enter_context(socket.create_server((host, line_port)))
+            self._http = ThreadingHTTPServer((host, control_port), _handler(self))
+            stack.pop_all()
+        self._http.daemon_threads = True
+        for work in (self._accept, self._http.serve_forever):
+            threading.Thread(target=work, daemon=True).start()
+
+    @property
+    def line_port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def control_port(self) -> int:
+        return int(self._http.server_address[1])
+
+    def close(self) -> None:
+        self._closing = True
+        self._http.shutdown()
+        self._http.server_close()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes up accept
+        self._listener.close()
+        self._drop_client()
+        with self._change:
+            self._stop()
+        self._stack.close()
+
+    # -- what the control port asks for ----------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What the server knows, for whoever looks after a lab."""
+        return {
+            "board": self.board.name,
+            "runner": self._runner_name,
+            "emulated": self.is_emulated,
+            "firmware": self._digest,
+            "user": self._user,
+            "in_use": self._client is not None,
+            "powered": self._powered,
+            "starts": self._starts,
+            "refused_clients": self._refused,
+            "failure": self._failure,
+        }
+
+    def flash(self, elf: bytes, user: str) -> Flashed:
+        """Programs and starts ``elf``; raises :class:`BusyError` while a client has the line."""
+        begin = time.monotonic()
+        with self._change:
+            self._check_free()
+            self._check_power()
+            digest = hashlib.sha256(elf).hexdigest()
+            is_new = digest != self._digest
+            self._stop()
+            self._digest = ""
+            (self._folder / "firmware.elf").write_bytes(elf)
+            self._user = user
+            done = self._start()
+            self._digest = digest
+        return done or Flashed(is_new, len(elf), time.monotonic() - begin)
+
+    def reset(self) -> None:
+        """Starts the firmware again; a client keeps the line."""
+        with self._change:
+            self._check_power()
+            if not self._digest:
+                raise InputError(f"{self.board.name} has no firmware yet", "PUT /firmware first")
+            self._stop()
+            self._start()
+
+    @property
+    def powered(self) -> bool:
+        return self._powered
+
+    def power(self, on: bool) -> None:
+        """Switches the emulated board off or on; off loses what is in RAM."""
+        if not self.is_emulated:
+            raise InputError(
+                f"{self.board.name} is a real board, whose supply this server does not switch",
+                "export its power switch as one of labgrid's resources",
+            )
+        with self._change:
+            if on == self._powered:
+                return
+            self._powered = on
+            if not on:
+                self._stop()
+                self._drop_client()
+            elif self._digest:
+                self._start()
+
+    @property
+    def _runner_name(self) -> str:
+        return self._runner or ("pyocd" if self._probe else self.board.default_runner)
+
+    @property
+    def is_emulated(self) -> bool:
+        return self._runner_name in ("qemu", "native") or self._probe == "virtual"
+
+    def _check_free(self) -> None:
+        if self._client is not None:
+            raise BusyError(
+                f"{self.board.name} is in use by {self._user or 'a client of its line'}",
+                "wait until it is released",
+            )
+
+    def _check_power(self) -> None:
+        if not self._powered:
+            raise DeviceError(f"{self.board.name} is switched off", "switch its power on")
+
+    # -- the firmware ------------------------------------------------------------------------------
+
+    def _start(self) -> Flashed | None:
+        flashed: list[Flashed] = []
+        choice = Choice(self._probe, self._serial, flashed=flashed.append)
+        with contextlib.ExitStack() as stack:
+            image = _Image(self._folder / "firmware.elf")
+            running = stack.enter_context(start(self.board, image, self._runner, choice))
+            baudrate = self.board.macros.get("HIL_UART_BAUD", _BAUDRATE)
+            line = running.line or open_line(running.url, baudrate)
+            stack.callback(line.close)
+            ended = threading.Event()
+            listen = threading.Thread(
+                target=self._from_board, args=(running, line, ended), daemon=True
+            )
+            listen.start()
+            # Backwards: the thread ends first, then its line is closed, then the machine ends.
+            stack.callback(listen.join)
+            stack.callback(ended.set)
+            self._running, self._line, self._failure = running, line, ""
+            self._starts += 1
+            self._firmware = stack.pop_all()
+        return flashed[0] if flashed else None
+
+    def _stop(self) -> None:
+        self._running, self._line = None, None
+        firmware, self._firmware = self._firmware, contextlib.ExitStack()
+        with contextlib.suppress(OSError):
+            firmware.close()
+
+    def _from_board(self, running: Running, line: Line, ended: threading.Event) -> None:
+        """The board's bytes to the client; those without a client are lost, as on any cable."""
+        try:
+            while not ended.is_set():
+                data = line.read()
+                client = self._client
+                if not data:
+                    running.alive()
+                elif client is not None:
+                    try:
+                        client.sendall(data)
+                    except OSError:  # it went away, or takes nothing
+                        self._drop_client(client)
+        except (HilError, OSError) as error:
+            if not ended.is_set():
+                self._failure = str(error)
+                self._drop_client()
+
+    # -- the line ----------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._entry:
+                if self._client is not None or self._line is None:
+                    # A second client would take half of the other's answers; without a firmware
+                    # there is nothing to talk to.
+                    self._refused += self._client is not None
+                    client.close()
+                    continue
+                _watch(client)
+                self._client = client
+            threading.Thread(target=self._from_client, args=(client,), daemon=True).start()
+
+    def _from_client(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := _receive(client):
+                # During a reset there is no line, or it fails: those bytes are lost.
+                if (line := self._line) is not None:
+                    with contextlib.suppress(OSError):
+                        line.write(data)
+        self._drop_client(client)
+
+    def _drop_client(self, client: socket.socket | None = None) -> None:
+        """Closes the client's connection: that one, or whichever there is."""
+        with self._entry:
+            if self._client is None or (client is not None and client is not self._client):
+                return
+            with contextlib.suppress(OSError):
+                self._client.shutdown(socket.SHUT_RDWR)
+            self._client.close()
+            self._client = None
+            self._user = ""
+
+
+def _receive(client: socket.socket) -> bytes:
+    """The next bytes, however late; the socket's timeout is for what is sent to the client."""
+    while True:
+        try:
+            return client.recv(_READ_BYTES)
+        except TimeoutError:
+            continue
+
+
+def _watch(client: socket.socket) -> None:
+    """Lets the kernel notice a client that is gone without a word."""
+    client.settimeout(_WRITE_TIMEOUT_S)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", _IDLE_S),
+        ("TCP_KEEPINTVL", _INTERVAL_S),
+        ("TCP_KEEPCNT", _PROBES),
+        ("TCP_USER_TIMEOUT", (_IDLE_S + _INTERVAL_S * _PROBES) * 1000),
+    ):
+        if hasattr(socket, name):
+            client.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 60
+
+        def do_GET(self) -> None:
+            if self.path == "/status":
+                self._answer(200, server.status())
+            elif self.path == "/power/0":
+                self._send(200, "text/plain", b"1" if server.powered else b"0")
+            else:
+                self._missing()
+
+        def do_PUT(self) -> None:
+            if self.path == "/firmware":
+                with self._errors():
+                    body = self._body(_ELF_MAX_BYTES)
+                    done = server.flash(body, self.headers.get(USER_HEADER, ""))
+                    self._answer(200, vars(done))
+            elif self.path == "/power/0":
+                with self._errors():
+                    body = self._body(1)
+                    if body not in (b"0", b"1"):
+                        raise InputError(f"{body!r} is no state of power", "send 0 or 1")
+                    server.power(body == b"1")
+                    self._answer(200, {"powered": server.powered})
+            else:
+                self._missing()
+
+        def do_POST(self) -> None:
+            if self.path != "/reset":
+                self._missing()
+                return
+            with self._errors():
+                server.reset()
+                self._answer(200, server.status())
+
+        def _body(self, limit: int) -> bytes:
+            length = self.headers.get("Content-Length", "")
+            if not length.isdecimal() or int(length) > limit:
+                raise InputError(f"the body has {length or 'no stated number of'} bytes")
+            return self.rfile.read(int(length))
+
+        @contextlib.contextmanager
+        def _errors(self) -> Iterator[None]:
+            try:
+                yield
+            except HilError as error:
+                code = 409 if isinstance(error, BusyError) else 502
+                kind = type(error).__name__
+                code = 400 if isinstance(error, InputError) else code
+                about = {"kind": kind, "message": error.fact, "hint": error.hint}
+                self._answer(code, {"error": about})
+
+        def _missing(self) -> None:
+            self._answer(404, {"error": {"kind": "InputError", "message": f"no {self.path} here"}})
+
+        def _answer(self, code: int, data: dict[str, Any]) -> None:
+            self._send(code, "application/json", json.dumps(data).encode())
+
+        def _send(self, code: int, kind: str, body: bytes) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: stdout and stderr tell of the server itself."""
+
+    return Handler
+
+
+def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the end
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Serves until it is interrupted; prints the ports as one line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m hil.lab.board_server")
+    parser.add_argument("board", metavar="BOARD", help="a board of `hil boards`, or a .toml file")
+    parser.add_argument("--host", default="127.0.0.1", help="address to bind (default: loopback)")
+    parser.add_argument("--port", type=int, default=0, help="of the line (default: any)")
+    parser.add_argument("--control-port", type=int, default=0, help="of HTTP (default: any)")
+    parser.add_argument("--runner", help="how to start it, where the board has several")
+    parser.add_argument("--probe", metavar="UID", help="the board's probe, or virtual")
+    parser.add_argument("--serial", metavar="URL", help="the board's serial port on this machine")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        server = BoardServer(
+            load_board(args.board),
+            host=args.host,
+            line_port=args.port,
+            control_port=args.control_port,
+            runner=args.runner,
+            probe=args.probe,
+            serial=args.serial,
+        )
+    except (HilError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, HilError) else 2
+    ports = {"line": server.line_port, "control": server.control_port}
+    print(json.dumps({"board": server.board.name, **ports}), flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(3600)
+    server.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,307 @@
+"""A session with labgrid's coordinator: its places and resources, kept up to date; reservations.
+
+labgrid ties nothing to a session: a place stays acquired when whoever acquired it is gone. So a
+name that acquires places here is used once and says so (:func:`owner_name`), and its places are
+*touched* every ``BEAT_S``, which the coordinator notes on the place. Whoever waits for a board and
+sees a place of such a name untouched for ``LEASE_S``, by its own clock, gives it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from labgrid.remote.common import Place as LabgridPlace
+from labgrid.remote.common import build_dict_from_map
+from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
+from labgrid.remote.generated import labgrid_coordinator_pb2_grpc as pb_grpc
+from labgrid.util import labgrid_version
+
+from hil.errors import DeviceError, InputError
+from hil.lab.wanted import Wanted
+
+#: Between two touches of an acquired place, and after how long without one it is given back.
+BEAT_S, LEASE_S = 3.0, 15.0
+_CALL_LIMIT_S = 12.0  # the coordinator itself waits up to 10 s for an exporter
+_CONNECT_LIMIT_S = 5.0
+#: Between two looks while waiting for a place, for what the coordinator does not tell by itself.
+_LOOK_S = 1.0
+_OWNER = re.compile(r"[^/]+/hil\.[^/]+\.\d+\.[0-9a-f]{8}")
+_RESERVATION_WAITING, _RESERVATION_ALLOCATED = 0, 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place as the coordinator last told."""
+
+    name: str
+    tags: dict[str, str]
+    #: ``host/user``, empty where it is free.
+    acquired: str
+    #: When it was last touched, by the coordinator's clock.
+    changed: float
+    reservation: str
+    #: Parameters of its resources that are there, by class.
+    resources: dict[str, dict[str, Any]]
+
+
+class Coordinator:
+    """The session; :func:`connect` makes one."""
+
+    def __init__(self, address: str, owner: str, stub: Any) -> None:
+        self.address = address
+        self.owner = owner
+        self._stub = stub
+        self._places: dict[str, Any] = {}
+        self._resources: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        self._out: asyncio.Queue[Any] = asyncio.Queue()
+        self._synced = asyncio.Event()
+        self._changed = asyncio.Event()
+        #: Set when the coordinator is gone.
+        self.ended = asyncio.Event()
+        # When this session first saw a place as it is: (owner, touched) -> own clock.
+        self._seen: dict[str, tuple[str, float, float]] = {}
+
+    def places(self) -> list[Place]:
+        """The places, by name."""
+        return [self._place(message) for _, message in sorted(self._places.items())]
+
+    def place(self, name: str) -> Place | None:
+        message = self._places.get(name)
+        return self._place(message) if message is not None else None
+
+    def _place(self, message: Any) -> Place:
+        place = LabgridPlace.from_pb2(message)
+        mine = {path[2]: params for path, params in self._resources.items() if place.hasmatch(path)}
+        return Place(
+            message.name,
+            dict(message.tags),
+            message.acquired,
+            message.changed,
+            message.reservation,
+            mine,
+        )
+
+    async def changed(self, limit_s: float) -> None:
+        """Returns when something has changed, or after ``limit_s``."""
+        self._changed.clear()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), limit_s)
+
+    # -- acquiring -------------------------------------------------------------------------------
+
+    async def acquire(self, wanted: Wanted, limit_s: float) -> Place:
+        """The first place that fits and is free, in the order of asking."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            self._check_wanted(wanted)
+            token = await self._reserve(wanted)
+            try:
+                name = await self._allocated(wanted, token, deadline)
+                try:
+                    await self._call(
+                        self._stub.AcquirePlace(pb.AcquirePlaceRequest(placename=name))
+                    )
+                except _Refused:
+                    pass  # taken by hand in between, or its exporter does not answer
+                else:
+                    return await self._fresh(name)
+            finally:
+                # The place is ours by its acquisition; a reservation would keep it beyond that.
+                with contextlib.suppress(_Refused):
+                    cancel = pb.CancelReservationRequest(token=token)
+                    await asyncio.shield(self._call(self._stub.CancelReservation(cancel)))
+            await asyncio.sleep(_LOOK_S)
+
+    def _check_wanted(self, wanted: Wanted) -> None:
+        if not any(wanted.fits(place.name, place.tags) for place in self.places()):
+            raise InputError(
+                f"the lab at {self.address} has no place that fits {wanted}",
+                "see `hil lab list` for the places and their tags",
+            )
+
+    async def _reserve(self, wanted: Wanted) -> str:
+        request = pb.CreateReservationRequest(prio=0.0)
+        for key, value in wanted.tags:
+            request.filters["main"].filter[key] = value
+        answer = await self._call(self._stub.CreateReservation(request))
+        return str(answer.reservation.token)
+
+    async def _allocated(self, wanted: Wanted, token: str, deadline: float) -> str:
+        while True:
+            request = pb.PollReservationRequest(token=token)
+            answer = await self._call(self._stub.PollReservation(request))
+            if answer.reservation.state == _RESERVATION_ALLOCATED:
+                return str(answer.reservation.allocations["main"])
+            await self.reap(wanted)
+            end = min(deadline, time.monotonic() + _LOOK_S)
+            while time.monotonic() < end:
+                await self.changed(end - time.monotonic())
+                if self.ended.is_set():
+                    raise self.gone()
+                if any(message.reservation == token for message in self._places.values()):
+                    break
+            if time.monotonic() >= deadline:
+                users = {
+                    place.acquired or "nobody"
+                    for place in self.places()
+                    if wanted.fits(place.name, place.tags)
+                }
+                raise DeviceError(
+                    f"no board of the lab that fits {wanted} became free in time; "
+                    f"they are used by {', '.join(sorted(users))}",
+                    "wait and try again, or ask whoever uses them",
+                )
+
+    async def _fresh(self, name: str) -> Place:
+        """The place as it is now, not as the stream last told."""
+        answer = await self._call(self._stub.GetPlaces(pb.GetPlacesRequest()))
+        for message in answer.places:
+            self._places[message.name] = message
+        return self._place(self._places[name])
+
+    async def release(self, name: str, owner: str | None = None) -> None:
+        """Gives the place back if ``owner``, this session by default, still has it."""
+        request = pb.ReleasePlaceRequest(placename=name, fromuser=owner or self.owner)
+        with contextlib.suppress(_Refused):
+            await self._call(self._stub.ReleasePlace(request))
+
+    async def define(self, name: str, tags: dict[str, str], match: str) -> None:
+        """Makes a place with these tags and resources (``exporter/group/*``), or brings it here."""
+        with contextlib.suppress(_Refused):
+            await self._call(self._stub.AddPlace(pb.AddPlaceRequest(name=name)))
+        await self._call(self._stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name, tags=tags)))
+        with contextlib.suppress(_Refused):
+            request = pb.AddPlaceMatchRequest(placename=name, pattern=match)
+            await self._call(self._stub.AddPlaceMatch(request))
+
+    async def touch(self, name: str) -> None:
+        await self._call(self._stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name)))
+
+    async def is_contended(self, name: str) -> bool:
+        """Whether somebody waits for a place that this one could be."""
+        place = self.place(name)
+        answer = await self._call(self._stub.GetReservations(pb.GetReservationsRequest()))
+        return place is not None and any(
+            Wanted(tuple(reservation.filters["main"].filter.items())).fits(place.name, place.tags)
+            for reservation in answer.reservations
+            if reservation.state == _RESERVATION_WAITING
+        )
+
+    async def reap(self, wanted: Wanted | None = None) -> list[str]:
+        """Gives back places whose users are gone; returns their names.
+
+        Call it again and again: a place counts as abandoned after ``LEASE_S`` of this session.
+        """
+        freed = []
+        now = time.monotonic()
+        for place in self.places():
+            if not _OWNER.fullmatch(place.acquired):
+                self._seen.pop(place.name, None)
+                continue
+            owner, changed, since = self._seen.get(place.name, ("", 0.0, now))
+            if (owner, changed) != (place.acquired, place.changed):
+                self._seen[place.name] = (place.acquired, place.changed, now)
+            elif now - since > LEASE_S and (wanted is None or wanted.fits(place.name, place.tags)):
+                # Only that user's acquisition: in the meantime another may have it.
+                await self.release(place.name, place.acquired)
+                freed.append(place.name)
+        return freed
+
+    # -- the session -----------------------------------------------------------------------------
+
+    async def _call(self, call: Awaitable[Any]) -> Any:
+        try:
+            return await asyncio.wait_for(call, _CALL_LIMIT_S)
+        except asyncio.TimeoutError:
+            raise self.gone() from None
+        except grpc.aio.AioRpcError as error:
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise self.gone() from None
+            raise _Refused(f"labgrid's coordinator refuses: {error.details()}") from None
+
+    def gone(self) -> DeviceError:
+        return DeviceError(
+            f"labgrid's coordinator at {self.address} does not answer",
+            "start it, or set LG_COORDINATOR to HOST:PORT",
+        )
+
+    async def _listen(self) -> None:
+        try:
+            async for message in self._stub.ClientStream(self._requests()):
+                for update in message.updates:
+                    self._update(update)
+                if message.HasField("sync"):
+                    self._synced.set()
+                self._changed.set()
+        except grpc.aio.AioRpcError:
+            pass
+        finally:
+            self.ended.set()
+            self._changed.set()
+
+    async def _requests(self) -> AsyncIterator[Any]:
+        startup = pb.ClientInMessage()
+        startup.startup.version = labgrid_version()
+        startup.startup.name = self.owner
+        subscription = pb.ClientInMessage()
+        subscription.subscribe.all_places = True
+        resources = pb.ClientInMessage()
+        resources.subscribe.all_resources = True
+        sync = pb.ClientInMessage()
+        sync.sync.id = 1
+        for message in (startup, subscription, resources, sync):
+            yield message
+        await self.ended.wait()
+
+    def _update(self, update: Any) -> None:
+        kind = update.WhichOneof("kind")
+        if kind == "place":
+            self._places[update.place.name] = update.place
+        elif kind == "del_place":
+            self._places.pop(update.del_place, None)
+        elif kind == "resource":
+            path = update.resource.path
+            key = (path.exporter_name, path.group_name, update.resource.cls, path.resource_name)
+            self._resources[key] = build_dict_from_map(update.resource.params)
+        elif kind == "del_resource":
+            path = update.del_resource
+            gone = (path.exporter_name, path.group_name, path.resource_name)
+            for key in [key for key in self._resources if (key[0], key[1], key[3]) == gone]:
+                del self._resources[key]
+
+
+class _Refused(DeviceError):
+    """The coordinator's answer is no."""
+
+
+@contextlib.asynccontextmanager
+async def connect(address: str, owner: str) -> AsyncIterator[Coordinator]:
+    """A session as ``owner``; raises :class:`DeviceError` when there is no coordinator."""
+    options = [
+        # A coordinator whose machine is gone is noticed after some 10 s, not after hours.
+        ("grpc.keepalive_time_ms", 7500),
+        ("grpc.keepalive_timeout_ms", 5000),
+        ("grpc.http2.ping_timeout_ms", 5000),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        session = Coordinator(address, owner, pb_grpc.CoordinatorStub(channel))
+        listen = asyncio.create_task(session._listen())
+        try:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(session._synced.wait(), _CONNECT_LIMIT_S)
+            if not session._synced.is_set():
+                raise session.gone()
+            yield session
+        finally:
+            session.ended.set()
+            listen.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await listen

@@ -1,0 +1,333 @@
+"""A board of a lab, acquired: what a session needs of it, through a keeper process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hil.board import Board, load_board
+from hil.errors import DeviceError, FlashError, InputError, LinkError, ProbeError
+from hil.flash import Flashed
+from hil.lab.wanted import Wanted, parse_wanted
+from hil.runner.pyocd import ProbedBoard
+from hil.runner.qemu import QemuBoard
+
+DEFAULT_ADDRESS = "127.0.0.1:20408"
+#: How long to wait for a board that others use.
+ACQUIRE_LIMIT_S = 600.0
+_START_LIMIT_S = 30.0
+_ANSWER_LIMIT_S = 30.0
+_END_LIMIT_S = 10.0
+#: Programming a large image through a slow probe.
+_FLASH_LIMIT_S = 180.0
+_STATUS_LIMIT_S = 10.0
+#: The board server notices a client that vanished within this time.
+_BUSY_LIMIT_S = 20.0
+_POWER_LIMIT_S = 60.0
+_RETRY_S = 0.2
+_ERRORS = {error.__name__: error for error in (FlashError, ProbeError, LinkError, InputError)}
+
+
+def coordinator_address() -> str:
+    """``LG_COORDINATOR``, as labgrid's own programs read it."""
+    return os.environ.get("LG_COORDINATOR") or DEFAULT_ADDRESS
+
+
+class Keeper:
+    """The keeper process of this process: acquires places, and gives them back whatever happens."""
+
+    def __init__(self, address: str | None = None) -> None:
+        if importlib.util.find_spec("labgrid") is None:
+            raise InputError(
+                "boards of a lab need labgrid, which is not installed",
+                "install it: pip install 'hil-harness[lab]'",
+            )
+        # Not at the top: it loads gRPC, which only the keeper process needs.
+        host, user = _owner()
+        self.environment = {"LG_HOSTNAME": host, "LG_USERNAME": user}
+        self.address = address or coordinator_address()
+        self.owner = f"{host}/{user}"
+        #: Why a place is no longer ours, by its name.
+        self._lost: dict[str, str] = {}
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._requests = 0
+        self._buffer = b""
+        # In a session of its own, so that what ends this process's group leaves it the time to
+        # give the places back.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hil.lab.keeper", self.address, self.owner],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+        try:
+            self._wait(lambda: self._answers.pop(0, None), _START_LIMIT_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, do: str, answer_s: float = _ANSWER_LIMIT_S, **words: Any) -> dict[str, Any]:
+        """The keeper's answer to one request."""
+        self._requests += 1
+        number = self._requests
+        request = {"id": number, "do": do, **words}
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        except OSError:
+            raise self._ended() from None
+        return self._wait(lambda: self._answers.pop(number, None), answer_s)
+
+    def check(self, place: str) -> None:
+        """Raises :class:`DeviceError` when ``place`` is no longer ours. Takes microseconds."""
+        self._read(0.0)
+        if place in self._lost:
+            raise DeviceError(f"the board is lost: {self._lost[place]}", "acquire it again")
+
+    def forget(self, place: str) -> None:
+        """The place is acquired anew."""
+        self._lost.pop(place, None)
+
+    def close(self) -> None:
+        """Gives back what is acquired."""
+        with contextlib.ExitStack() as stack:
+            for pipe in (self._process.stdout, self._process.stdin):
+                assert pipe is not None
+                stack.callback(pipe.close)
+        try:
+            self._process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            # The leases end by themselves then.
+            self._process.kill()
+            self._process.wait()
+
+    def _wait(self, answer: Any, limit_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + limit_s
+        while (found := answer()) is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise DeviceError(
+                    f"labgrid's coordinator at {self.address} gave no answer within {limit_s:g} s",
+                    "see whether it runs: hil lab list",
+                )
+            self._read(left)
+        result: dict[str, Any] = found
+        if error := result.get("error"):
+            kind = InputError if error["kind"] == "input" else DeviceError
+            raise kind(error["message"], error["hint"])
+        return result
+
+    def _read(self, limit_s: float) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        ready, _, _ = select.select([stdout], [], [], limit_s)
+        if not ready:
+            return
+        data = stdout.read(65536)
+        if not data:
+            raise self._ended()
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "lost" in message:
+                self._lost[message["lost"]] = message["why"]
+            else:
+                # Number 0: it is ready, or could not be.
+                self._answers[message.get("id", 0)] = message
+
+    def _ended(self) -> DeviceError:
+        return DeviceError(
+            "the process that keeps the lab's boards for this one has ended",
+            "run it again; the boards are free again within seconds",
+        )
+
+
+def _owner() -> tuple[str, str]:
+    import getpass
+    import secrets
+    import socket
+
+    host = os.environ.get("LG_HOSTNAME") or socket.gethostname()
+    user = os.environ.get("LG_USERNAME") or getpass.getuser()
+    return host, f"hil.{user}.{os.getpid()}.{secrets.token_hex(4)}"
+
+
+class LabBoard:
+    """An acquired place."""
+
+    def __init__(self, keeper: Keeper, place: dict[str, Any]) -> None:
+        self._keeper = keeper
+        self.place: str = place["name"]
+        self.tags: dict[str, str] = place["tags"]
+        keeper.forget(self.place)
+        serial = place["resources"].get("NetworkSerialPort")
+        control = place["resources"].get("NetworkService")
+        if "board" not in self.tags:
+            raise InputError(
+                f"the place {self.place} does not say which board it is",
+                f"labgrid-client -p {self.place} set-tags board=NAME, a name of `hil boards`",
+            )
+        if serial is None or control is None:
+            missing = "NetworkService" if serial else "NetworkSerialPort"
+            raise DeviceError(
+                f"the place {self.place} has no {missing}",
+                "start its exporter (hil lab serve), or add a match to the place",
+            )
+        if serial.get("protocol") != "raw":
+            raise InputError(
+                f"the serial line of {self.place} speaks {serial.get('protocol', 'rfc2217')}",
+                "export it with `protocol: raw`",
+            )
+        self.board: Board = load_board(self.tags["board"])
+        self._line_url = f"socket://{serial['host']}:{serial['port']}"
+        self._control_url = f"http://{control['address']}:{control['port']}"
+        self._has_power = any("Power" in name for name in place["resources"])
+
+    def flash(self, elf: Path) -> Flashed:
+        """Programs and starts ``elf`` there; a board that fails gets one power cycle."""
+        try:
+            return self._flash(elf)
+        except InputError:
+            raise
+        except DeviceError:
+            if not self._has_power:
+                raise
+            self.power_cycle()
+            return self._flash(elf)
+
+    def _flash(self, elf: Path) -> Flashed:
+        data = elf.read_bytes()
+        deadline = time.monotonic() + _BUSY_LIMIT_S
+        while True:
+            self.check()
+            answer = self._ask("PUT", "/firmware", data, _FLASH_LIMIT_S)
+            error = answer.get("error")
+            if error is None:
+                return Flashed(**answer)
+            # Its last user vanished a moment ago, and the server is about to notice.
+            if error["kind"] != "BusyError" or time.monotonic() > deadline:
+                kind = _ERRORS.get(error["kind"], DeviceError)
+                raise kind(f"{self.place}: {error['message']}", error.get("hint", ""))
+            time.sleep(_RETRY_S)
+
+    def status(self) -> dict[str, Any]:
+        """What the board server says of itself."""
+        return self._ask("GET", "/status", None, _STATUS_LIMIT_S)
+
+    def power_cycle(self) -> None:
+        """Switches the board off and on, by whatever power resource labgrid exports for it."""
+        command = [sys.executable, "-m", "labgrid.remote.client", "-p", self.place, "power"]
+        environment = {
+            **os.environ,
+            **self._keeper.environment,
+            "LG_COORDINATOR": self._keeper.address,
+        }
+        try:
+            subprocess.run(
+                [*command, "cycle"],
+                env=environment,
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=_POWER_LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise DeviceError(
+                f"the power of {self.place} was not switched within {_POWER_LIMIT_S:g} s",
+                "see whether its power switch answers",
+            ) from None
+        except subprocess.CalledProcessError as error:
+            said = (error.stderr or error.stdout).strip().splitlines()
+            raise DeviceError(
+                f"labgrid cannot switch the power of {self.place}: {said[-1] if said else error}",
+                "see whether its power switch answers",
+            ) from None
+
+    @contextlib.contextmanager
+    def start(self, elf: Path) -> Iterator[ProbedBoard | QemuBoard]:
+        """Programs and starts ``elf``; the board runs on when the context is left."""
+        self.flash(elf)
+        if self.board.qemu is not None and self.status().get("runner") == "qemu":
+            shift = self.board.qemu.icount_shift
+            yield QemuBoard(self.check, self._line_url, None, shift)
+        else:
+            yield _Remote(self._line_url, self)
+
+    def check(self) -> None:
+        """Raises :class:`DeviceError` when the place is no longer ours."""
+        self._keeper.check(self.place)
+
+    def release(self) -> None:
+        self._keeper.ask("release", place=self.place)
+
+    def is_contended(self) -> bool:
+        """Whether somebody else waits for a board like this one."""
+        return bool(self._keeper.ask("contended", place=self.place)["contended"])
+
+    def _ask(self, method: str, path: str, body: bytes | None, limit_s: float) -> dict[str, Any]:
+        request = urllib.request.Request(f"{self._control_url}{path}", data=body, method=method)
+        request.add_header("X-Hil-User", self._keeper.owner)
+        try:
+            with _DIRECT.open(request, timeout=limit_s) as response:
+                answer: dict[str, Any] = json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                answer = json.load(error)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise DeviceError(
+                f"the board server of {self.place} at {self._control_url} does not answer: "
+                f"{reason}",
+                "start it on the exporter's machine (hil lab serve)",
+            ) from None
+        return answer
+
+
+# A lab's machines are not reached through the proxy for the web.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class _Remote(ProbedBoard):
+    def __init__(self, url: str, lab: LabBoard) -> None:
+        super().__init__(url, None)
+        self._lab = lab
+
+    def alive(self) -> None:
+        """Raises when the board is no longer ours."""
+        self._lab.check()
+
+
+def acquire(keeper: Keeper, wanted: Wanted, limit_s: float = ACQUIRE_LIMIT_S) -> LabBoard:
+    """The first board that fits and becomes free."""
+    answer = keeper.ask("acquire", limit_s + _ANSWER_LIMIT_S, tags=wanted.tags, limit_s=limit_s)
+    try:
+        return LabBoard(keeper, answer["place"])
+    except BaseException:
+        keeper.ask("release", place=answer["place"]["name"])
+        raise
+
+
+@contextlib.contextmanager
+def leased(spec: str | Wanted, limit_s: float = ACQUIRE_LIMIT_S) -> Iterator[LabBoard]:
+    """A board of the lab for as long as the context lasts, or this process."""
+    wanted = parse_wanted(spec) if isinstance(spec, str) else spec
+    if wanted is None:
+        raise InputError(f"{spec!r} is no board of a lab", "write lab:PLACE or TAG=VALUE")
+    keeper = Keeper()
+    try:
+        yield acquire(keeper, wanted, limit_s)
+    finally:
+        keeper.close()

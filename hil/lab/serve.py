@@ -1,0 +1,204 @@
+"""Boards of this machine as places of a lab: board servers, labgrid's exporter, the places.
+
+Without a coordinator it starts one, too: a whole lab on one machine, to try things and for tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hil.board import load_board
+from hil.errors import DeviceError
+from hil.lab.board_server import BoardServer
+from hil.lab.place import Keeper
+from hil.runner.process import ChildProcess
+
+_READY_LIMIT_S = 30.0
+_POLL_S = 0.05
+_NEEDED = {"NetworkSerialPort", "NetworkService"}
+_INSTALL = "install it: pip install 'hil-harness[lab]'"
+
+
+@dataclass(frozen=True)
+class Served:
+    """What is served, by place."""
+
+    address: str
+    boards: dict[str, BoardServer]
+    processes: tuple[ChildProcess, ...]
+
+    def alive(self) -> None:
+        """Raises when the exporter or the coordinator has ended."""
+        for process in self.processes:
+            process.alive()
+
+
+@contextlib.contextmanager
+def served(
+    boards: Sequence[str],
+    *,
+    coordinator: str | None = None,
+    host: str = "127.0.0.1",
+    folder: Path | None = None,
+) -> Iterator[Served]:
+    """Serves ``boards`` for as long as the context lasts.
+
+    A board is a name or file of a description, with ``@PROBE`` where it is a real one behind that
+    probe (``@virtual``: a virtual probe). Each becomes the place ``BOARD-N`` with the tags
+    ``board``, ``cpu`` and ``emulated``. ``host`` is this machine's name for the others, and the
+    address that the ports are bound to. A coordinator that is started keeps its files in
+    ``folder``, a temporary one by default.
+    """
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-lab-")))
+        processes = []
+        address = coordinator
+        if address is None:
+            process, address = _coordinator(stack, folder, host)
+            processes.append(process)
+        servers = _board_servers(stack, boards, host)
+        exporter = f"{socket.gethostname()}-hil"
+        processes.append(_exporter(stack, folder, address, exporter, host, servers))
+        keeper = Keeper(address)
+        stack.callback(keeper.close)
+        for place, server in servers.items():
+            tags = {
+                "board": server.board.name,
+                "cpu": server.board.cpu.name,
+                "emulated": "yes" if server.is_emulated else "no",
+            }
+            keeper.ask("define", place=place, tags=tags, match=f"{exporter}/{place}/*")
+        _wait_for_resources(keeper, servers, processes)
+        keeper.close()
+        yield Served(address, servers, tuple(processes))
+
+
+def _board_servers(
+    stack: contextlib.ExitStack, boards: Sequence[str], host: str
+) -> dict[str, BoardServer]:
+    servers: dict[str, BoardServer] = {}
+    for word in boards:
+        name, _, probe = word.partition("@")
+        board = load_board(name)
+        number = 1 + sum(server.board.name == board.name for server in servers.values())
+        server = BoardServer(board, host=host, probe=probe or None)
+        stack.callback(server.close)
+        servers[f"{board.name}-{number}"] = server
+    return servers
+
+
+def exporter_config(servers: dict[str, BoardServer], host: str) -> str:
+    """labgrid's description of what is exported: YAML, of which JSON is a part."""
+    groups = {
+        place: {
+            "NetworkSerialPort": {"host": host, "port": server.line_port, "protocol": "raw"},
+            "NetworkService": {"address": host, "username": "hil", "port": server.control_port},
+            **(
+                {
+                    "NetworkPowerPort": {
+                        "model": "rest",
+                        "host": f"http://{host}:{server.control_port}/power/{{index}}",
+                        "index": "0",
+                    }
+                }
+                if server.is_emulated
+                else {}
+            ),
+        }
+        for place, server in servers.items()
+    }
+    return json.dumps(groups, indent=2) + "\n"
+
+
+def _coordinator(stack: contextlib.ExitStack, folder: Path, host: str) -> tuple[ChildProcess, str]:
+    log = folder / "coordinator.log"
+    # It writes places.yaml and resources.yaml into its working directory.
+    process = _start(
+        stack, "the coordinator", "coordinator", ["-l", f"{host}:0"], log, working=folder
+    )
+    port = _line_of(log, process, r"listening on .*:(\d+)$")
+    return process, f"{host}:{port}"
+
+
+def _exporter(
+    stack: contextlib.ExitStack,
+    folder: Path,
+    address: str,
+    name: str,
+    host: str,
+    servers: dict[str, BoardServer],
+) -> ChildProcess:
+    config = folder / "exporter.yaml"
+    config.write_text(exporter_config(servers, host), encoding="utf-8")
+    options = ["-c", address, "-n", name, "--hostname", host, str(config)]
+    log = folder / "exporter.log"
+    process = _start(stack, "the exporter", "exporter", options, log, working=folder)
+    _line_of(log, process, r"^(Exporter ready)")
+    return process
+
+
+def _start(
+    stack: contextlib.ExitStack,
+    name: str,
+    module: str,
+    options: Sequence[str],
+    log: Path,
+    *,
+    working: Path,
+) -> ChildProcess:
+    # labgrid's programs, by the interpreter that runs this: the scripts need not be on the path.
+    code = f"import os, sys; os.chdir({str(working)!r}); "
+    code += f"from labgrid.remote.{module} import main; sys.exit(main())"
+    with log.open("wb") as output:
+        process = ChildProcess(
+            name,
+            [sys.executable, "-c", code, *options],
+            install_hint=_INSTALL,
+            stdout=output.fileno(),
+        )
+    stack.callback(process.stop)
+    return process
+
+
+def _line_of(log: Path, process: ChildProcess, pattern: str) -> str:
+    """The group of ``pattern`` in what the process wrote."""
+    deadline = time.monotonic() + _READY_LIMIT_S
+    while time.monotonic() < deadline:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if match := re.search(pattern, text, re.MULTILINE):
+            return match[1]
+        process.alive()
+        time.sleep(_POLL_S)
+    raise DeviceError(f"{process.name} was not ready within {_READY_LIMIT_S:g} s", f"see {log}")
+
+
+def _wait_for_resources(
+    keeper: Keeper, servers: dict[str, BoardServer], processes: Sequence[ChildProcess]
+) -> None:
+    deadline = time.monotonic() + _READY_LIMIT_S
+    while True:
+        places = {place["name"]: place for place in keeper.ask("list")["places"]}
+        ready = [
+            name for name in servers if set(places.get(name, {}).get("resources", ())) >= _NEEDED
+        ]
+        if len(ready) == len(servers):
+            return
+        for process in processes:
+            process.alive()
+        if time.monotonic() > deadline:
+            raise DeviceError(
+                f"the coordinator knows {len(ready)} of {len(servers)} boards after "
+                f"{_READY_LIMIT_S:g} s",
+                "see whether exporter and coordinator are of the same version of labgrid",
+            )
+        time.sleep(_POLL_S)
