@@ -24,7 +24,7 @@ from hilc.resources import data_dir
 #: What the ports of a board together provide, each exactly once.
 ROLES = ("core", "soc", "timer", "uart")
 #: How a firmware is started; those that have a table of their own in the description.
-RUNNERS = ("native", "qemu", "pyocd")
+RUNNERS = ("native", "qemu", "renode", "pyocd")
 
 _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
@@ -58,6 +58,9 @@ class Port:
     settings: Mapping[str, int]
     #: Further folders beside it whose headers it includes.
     uses: tuple[str, ...] = ()
+    #: What a Renode platform that is made for a board has for it: ``model`` (a type of Renode's, ""
+    #: where the core itself brings it), ``irq``, ``clock``. None where nothing is known.
+    renode: Mapping[str, str] | None = None
 
     @property
     def macros(self) -> dict[str, int]:
@@ -75,6 +78,19 @@ class Qemu:
     #: Which of the machine's serial lines the firmware's UART is.
     serial: int
     args: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Renode:
+    """How Renode runs the board."""
+
+    #: The platform file that it brings for the board's chip; or "": one is made of core, memory and
+    #: UART.
+    platform: str
+    #: The UART's name in the platform.
+    uart: str
+    #: Millions of instructions that the core executes in a second of virtual time.
+    mips: int
 
 
 @dataclass(frozen=True)
@@ -127,6 +143,7 @@ class Board:
     #: The first is the default.
     runners: tuple[str, ...]
     qemu: Qemu | None
+    renode: Renode | None
     pyocd: PyOcd | None
     #: The board to take where the user names none; one of the shipped boards is.
     is_default: bool
@@ -239,7 +256,7 @@ def _port_description(name: str) -> dict[str, Any]:
 def _port(name: str, settings: Mapping[str, int]) -> Port:
     about = _port_description(name)
     provides, sources, uses = (tuple(about.get(k, ())) for k in ("provides", "sources", "uses"))
-    return Port(name, provides, sources, settings, uses)
+    return Port(name, provides, sources, settings, uses, about.get("renode"))
 
 
 # -- reading a table ---------------------------------------------------------------------------
@@ -371,6 +388,7 @@ def _read_board(path: Path) -> Board:
     rx_max = rpc.integer("rx_max", frame_max, 65536)
     rpc.finish()
     host = cpu.arch == "host"
+    ports = _ports(top, "host" if host else "arm")
     board = Board(
         name=path.stem,
         path=path,
@@ -382,9 +400,10 @@ def _read_board(path: Path) -> Board:
         handler_stack_bytes=0 if host else _stack(top, "handler_stack_bytes"),
         frame_max=frame_max,
         rx_max=rx_max,
-        ports=_ports(top, "host" if host else "arm"),
+        ports=ports,
         runners=runners,
         qemu=_qemu(top.table("qemu"), clock_hz) if "qemu" in runners else None,
+        renode=_renode(top.table("renode"), clock_hz, ports) if "renode" in runners else None,
         pyocd=_pyocd(top.table("pyocd")) if "pyocd" in runners else None,
         is_default=top.boolean("default", False),
         silicon=top.boolean("silicon", False),
@@ -493,6 +512,31 @@ def _qemu(table: _Table, clock_hz: int) -> Qemu:
             f"raise it to {math.ceil(2 * tick_ns - 1).bit_length()} or more",
         )
     return qemu
+
+
+def _renode(table: _Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
+    platform = table.string("platform", default="")
+    renode = Renode(
+        platform=platform,
+        uart=table.string("uart", default=None if platform else "uart"),
+        mips=table.integer("mips", 1, 10_000, default=max(1, clock_hz // 2_000_000)),
+    )
+    table.finish()
+    if 2_000_000 * renode.mips > clock_hz:
+        raise table.error(
+            "mips",
+            f"{renode.mips} million instructions a second are more than one for two ticks of "
+            f"{clock_hz} Hz, so counts would not be exact",
+            f"lower it to {clock_hz // 2_000_000} or less",
+        )
+    unknown = [port.name for port in ports if port.renode is None]
+    if not platform and unknown:
+        raise table.error(
+            "platform",
+            f"no platform can be made for the port {unknown[0]!r}, whose chip has no known model",
+            "name the platform file of Renode's that has the chip",
+        )
+    return renode
 
 
 def _pyocd(table: _Table) -> PyOcd:

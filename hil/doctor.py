@@ -178,7 +178,7 @@ def _output(command: list[str]) -> str:
 
 
 #: The tool without which a runner cannot start a board.
-_RUNNER_TOOLS = {"native": "cc", "qemu": "qemu-system-arm"}
+_RUNNER_TOOLS = {"native": "cc", "qemu": "qemu-system-arm", "renode": "renode"}
 
 TOOLS = (
     Tool(
@@ -201,6 +201,13 @@ TOOLS = (
         "apt install qemu-system-arm",
         True,
         _program("qemu-system-arm"),
+    ),
+    Tool(
+        "renode",
+        "the runner `renode`: emulates the boards in another way",
+        "unpack one of https://github.com/renode/renode/releases (1.15 or later), on PATH",
+        False,
+        _program("renode"),
     ),
     Tool("cmake", "builds firmware", "pip install cmake", True, _program_or_package("cmake")),
     Tool("ninja", "builds firmware", "pip install ninja", True, _program_or_package("ninja")),

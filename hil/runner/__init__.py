@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from hil.errors import InputError
-from hil.runner import native, qemu
+from hil.runner import native, qemu, renode
 from hil.runner.choice import Choice
 
 if TYPE_CHECKING:
@@ -71,4 +71,6 @@ def start(
         from hil.runner import pyocd
 
         return pyocd.start(board, firmware.elf, choice)
+    if name == "renode":
+        return renode.start(board, firmware)
     return native.start(board, firmware) if name == "native" else qemu.start(board, firmware)

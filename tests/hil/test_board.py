@@ -194,7 +194,9 @@ def test_guard_below_the_stack(origin: int, other: int | None, guard: int, tmp_p
 def test_port_description(name: str) -> None:
     folder = data_dir("firmware_template") / "ports" / name
     about = tomllib.loads((folder / "port.toml").read_text(encoding="utf-8"))
-    assert set(about) <= {"summary", "arch", "provides", "sources", "uses", "settings"}
+    assert set(about) <= {
+        *("summary", "arch", "provides", "sources", "uses", "settings", "renode"),
+    }
     assert sorted(about["sources"]) == sorted(path.name for path in folder.glob("*.c"))
     text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.[ch]"))
     for used in about.get("uses", ()):
@@ -216,7 +218,7 @@ def test_every_key_is_documented() -> None:
         table = tomllib.loads((data_dir("targets") / f"{name}.toml").read_text(encoding="utf-8"))
         for key, value in table.items():
             if isinstance(value, dict):
-                own = value if key in ("rpc", "qemu", "pyocd") else {"port"}
+                own = value if key in ("rpc", "qemu", "renode", "pyocd") else {"port"}
                 used |= {f"{key}.{inner}" for inner in own}
             elif key == "memory":
                 used |= {f"memory[].{inner}" for region in value for inner in region}

@@ -220,8 +220,8 @@ def test_qemu_refuses_the_firmware(tmp_path: Path) -> None:
 
 
 def test_unknown_runner(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no runner 'renode'") as caught:
-        start(load_board("mps2-an386"), fake_firmware(tmp_path), "renode")
+    with pytest.raises(InputError, match="has no runner 'native'") as caught:
+        start(load_board("mps2-an386"), fake_firmware(tmp_path), "native")
     assert "qemu" in caught.value.hint
 
 

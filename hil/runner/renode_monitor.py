@@ -1,0 +1,171 @@
+"""Renode's monitor: a shell for a person on a Telnet connection, spoken to by a program.
+
+What comes back is a terminal's picture: Telnet's negotiation, cursor movements, an echo of what was
+sent, the command's output, a prompt. Only the output is handed on. The forms follow the sources of
+Renode 1.15 (`SocketServerProvider`, `Monitor`, `AntShell`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from hil.errors import DeviceError
+
+#: How often a wait looks whether Renode still lives.
+_LOOK_S = 0.02
+#: Nothing more comes for so long: what was shown before the first command has been read.
+_QUIET_S = 0.2
+_PROMPT = re.compile(r"\([^()\r\n]+\) \Z")
+#: Cursor and colour codes; --plain leaves some of them.
+_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
+
+_IAC, _SUB_BEGIN, _SUB_END = 255, 250, 240
+_WITH_OPTION: Final = range(251, 255)  # WILL, WON'T, DO, DON'T
+
+
+class Telnet:
+    """Takes the data out of a Telnet stream: bytes in, bytes out, whatever they are cut into."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+
+    def feed(self, received: bytes) -> bytes:
+        """The data in ``received``; a command that is cut off waits for its rest."""
+        stream, data, index = self._pending + received, bytearray(), 0
+        while (found := stream.find(_IAC, index)) >= 0:
+            data += stream[index:found]
+            end = self._command_end(stream, found)
+            if end is None:
+                self._pending = stream[found:]
+                return bytes(data)
+            if stream[found + 1] == _IAC:
+                data.append(_IAC)
+            index = end
+        self._pending = b""
+        return bytes(data + stream[index:])
+
+    @staticmethod
+    def _command_end(stream: bytes, start: int) -> int | None:
+        """Where the command at ``start`` ends; None when that has not arrived yet."""
+        code = stream[start + 1] if start + 1 < len(stream) else None
+        if code is None:
+            return None
+        if code == _SUB_BEGIN:
+            end = stream.find(bytes([_IAC, _SUB_END]), start)
+            return end + 2 if end >= 0 else None
+        end = start + (3 if code in _WITH_OPTION else 2)
+        return end if end <= len(stream) else None
+
+
+class Monitor:
+    """A connection to the monitor of the Renode that ``alive`` watches."""
+
+    def __init__(self, connection: socket.socket, alive: Callable[[], None]) -> None:
+        self._socket = connection
+        self._alive = alive
+        self._telnet = Telnet()
+        self._text = ""
+
+    @classmethod
+    def connect(cls, port: int, alive: Callable[[], None], timeout_s: float) -> Monitor:
+        """Connects as soon as something listens at ``port``, and waits for the first prompt."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            alive()
+            try:
+                connection = socket.create_connection(("127.0.0.1", port), _LOOK_S * 10)
+                break
+            except OSError:
+                if time.monotonic() >= deadline:
+                    raise _silence(f"does not listen at port {port}", timeout_s) from None
+                time.sleep(_LOOK_S)
+        monitor = cls(connection, alive)
+        try:
+            # The first prompt may have been shown before anybody was connected.
+            monitor._send("")
+            monitor._wait_for(lambda text: bool(_PROMPT.search(text)), deadline, timeout_s)
+            while monitor._receive(_QUIET_S):
+                pass
+        except BaseException:
+            monitor.close()
+            raise
+        return monitor
+
+    def ask(self, command: str, timeout_s: float = 10.0) -> str:
+        """What ``command`` printed, without echo and prompt."""
+        self._text = ""
+        self._send(command)
+        # The terminal wraps a long echo at the width that it believes to have.
+        echo = re.compile(r"\s*".join(re.escape(char) for char in command if not char.isspace()))
+
+        def output(text: str) -> str | None:
+            echoed = echo.search(text)
+            prompt = _PROMPT.search(text)
+            if echoed is None or prompt is None or prompt.start() < echoed.end():
+                return None
+            return text[echoed.end() : prompt.start()]
+
+        deadline = time.monotonic() + timeout_s
+        self._wait_for(lambda text: output(text) is not None, deadline, timeout_s)
+        lines = (output(self._text) or "").splitlines()
+        return "\n".join(line.rstrip() for line in lines if line.strip())
+
+    def quit(self) -> None:
+        """Asks Renode to end; whoever watches its process sees whether it does."""
+        with contextlib.suppress(DeviceError):
+            self._send("quit")
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _send(self, command: str) -> None:
+        try:
+            self._socket.sendall(command.encode() + b"\n")
+        except OSError as error:
+            raise self._lost(str(error)) from None
+
+    def _wait_for(self, arrived: Callable[[str], bool], deadline: float, timeout_s: float) -> None:
+        while not arrived(self._text):
+            if time.monotonic() >= deadline:
+                shown = self._text.strip().splitlines()
+                last = f"; the last that it showed is {shown[-1]!r}" if shown else ""
+                raise _silence(f"does not answer{last}", timeout_s)
+            self._receive(_LOOK_S)
+
+    def _receive(self, timeout_s: float) -> bool:
+        """Whether anything came within ``timeout_s``."""
+        self._alive()
+        try:
+            ready, _, _ = select.select([self._socket], [], [], timeout_s)
+            if not ready:
+                return False
+            received = self._socket.recv(1 << 16)
+        except OSError as error:
+            raise self._lost(str(error)) from None
+        if not received:
+            raise self._lost("it closed the connection")
+        self._text += self._telnet.feed(received).decode("utf-8", "replace")
+        # A code may have been cut in two: the text is cleaned as a whole.
+        self._text = _ESCAPE.sub("", self._text)
+        return True
+
+    def _lost(self, reason: str) -> DeviceError:
+        """The error of a connection that failed; raises the better one when Renode has ended."""
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline:
+            self._alive()
+            time.sleep(_LOOK_S)
+        return DeviceError(f"Renode's monitor is lost: {reason}", "run it again")
+
+
+def _silence(what: str, timeout_s: float) -> DeviceError:
+    return DeviceError(
+        f"Renode's monitor {what} (waited {timeout_s:g} s)",
+        "is the computer very busy? otherwise start `renode` by hand and see whether it works",
+    )
