@@ -1,0 +1,57 @@
+/* With the FIFO off, as it is after reset; not every family has one. Registers: RM0351 (L4) and
+ * RM0433 (H7), alike in all families of this generation. */
+#include "hil_core.h"
+#include "hil_port.h"
+
+#define CR1 HIL_REG(HIL_UART_BASE + 0x00)
+#define BRR HIL_REG(HIL_UART_BASE + 0x0C)
+#define ISR HIL_REG(HIL_UART_BASE + 0x1C)
+#define ICR HIL_REG(HIL_UART_BASE + 0x20)
+#define RDR HIL_REG(HIL_UART_BASE + 0x24)
+#define TDR HIL_REG(HIL_UART_BASE + 0x28)
+
+#define ISR_ORE (1UL << 3) /* and its bit in ICR */
+#define ISR_RXNE (1UL << 5)
+#define ISR_TC (1UL << 6)
+#define ISR_TXE (1UL << 7)
+#define CR1_UE (1UL << 0)
+#define CR1_RE (1UL << 2)
+#define CR1_TE (1UL << 3)
+#define CR1_RXNEIE (1UL << 5)
+
+/* An LPUART divides in steps of 1/256 of its clock. */
+#define SCALE (HIL_UART_LOW_POWER ? 256ULL : 1ULL)
+#define DIVIDER ((SCALE * HIL_UART_CLOCK_HZ + HIL_UART_BAUD / 2) / HIL_UART_BAUD)
+
+_Static_assert(DIVIDER >= (HIL_UART_LOW_POWER ? 0x300 : 16),
+               "uart.baud is too fast for uart.clock_hz");
+_Static_assert(DIVIDER <= (HIL_UART_LOW_POWER ? 0xFFFFF : 0xFFFF),
+               "uart.baud is too slow for uart.clock_hz");
+
+void hil_uart_receive(void) {
+    uint32_t state;
+
+    while (((state = ISR) & (ISR_RXNE | ISR_ORE)) != 0) {
+        if ((state & ISR_RXNE) != 0) {
+            hil_serial_put((uint8_t)RDR);
+        }
+        ICR = ISR_ORE; /* an overrun raises the same interrupt */
+    }
+}
+
+void hil_uart_init(void) {
+    CR1 = 0; /* the divider takes no write while the UART is on, which it may be after a reset */
+    BRR = (uint32_t)DIVIDER;
+    CR1 = CR1_UE | CR1_TE | CR1_RE | CR1_RXNEIE;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+/* A UART without its clock never gets ready: then the bytes are lost, not the firmware. */
+void hil_uart_write(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        (void)hil_wait(&ISR, ISR_TXE, ISR_TXE);
+        TDR = data[i];
+    }
+}
+
+void hil_uart_flush(void) { (void)hil_wait(&ISR, ISR_TC, ISR_TC); }

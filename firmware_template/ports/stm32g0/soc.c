@@ -1,0 +1,59 @@
+/* PLL from the internal oscillator, instruction cache, UART clock and pins. Clock tree and
+ * registers: RM0444. */
+#include "hil_core.h"
+
+#define GPIO_BASE 0x50000000UL
+#include "hil_stm32.h"
+
+#define HSI_HZ 16000000
+
+_Static_assert(HSI_HZ / HIL_SOC_PLL_M * HIL_SOC_PLL_N / HIL_SOC_PLL_R == HIL_CLOCK_HZ,
+               "clock_hz must be 16 MHz / soc.pll_m * pll_n / pll_r");
+_Static_assert(HIL_UART_CLOCK_HZ == HIL_CLOCK_HZ, "the bus runs undivided: uart.clock_hz");
+
+#define RCC(offset) HIL_REG(0x40021000 + (offset))
+#define RCC_CR RCC(0x00)
+#define RCC_CFGR RCC(0x08)
+#define RCC_PLLCFGR RCC(0x0C)
+#define RCC_IOPENR RCC(0x34)
+#define RCC_UARTENR RCC(HIL_SOC_UART_ENABLE_REGISTER)
+#define FLASH_ACR HIL_REG(0x40022000)
+
+#define CR_HSION (1UL << 8)
+#define CR_HSIRDY (1UL << 10)
+#define CR_PLLON (1UL << 24)
+#define CR_PLLRDY (1UL << 25)
+#define PLLCFGR_SRC_HSI 2UL
+#define PLLCFGR_REN (1UL << 28)
+#define CFGR_SW_PLL 2UL
+#define CFGR_SWS (7UL << 3)
+#define CFGR_SWS_PLL (2UL << 3)
+#define ACR_LATENCY 7UL
+#define ACR_PREFETCH_AND_CACHE (3UL << 8)
+
+static void start_pll(void) {
+    RCC_CR |= CR_HSION;
+    if (!hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY)) {
+        return;
+    }
+    RCC_PLLCFGR = PLLCFGR_SRC_HSI | (HIL_SOC_PLL_M - 1UL) << 4 | (uint32_t)HIL_SOC_PLL_N << 8 |
+                  PLLCFGR_REN | (HIL_SOC_PLL_R - 1UL) << 29;
+    RCC_CR |= CR_PLLON;
+    if (!hil_wait(&RCC_CR, CR_PLLRDY, CR_PLLRDY)) {
+        return;
+    }
+    /* The register has a further bit, which must keep its reset value. */
+    FLASH_ACR = (FLASH_ACR & ~ACR_LATENCY) | ACR_PREFETCH_AND_CACHE | HIL_SOC_FLASH_WAIT_STATES;
+    if (hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
+        RCC_CFGR = CFGR_SW_PLL;
+        (void)hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL);
+    }
+}
+
+void hil_soc_init(void) {
+    start_pll();
+    RCC_IOPENR |= GPIO_ENABLE;
+    RCC_UARTENR |= 1UL << HIL_SOC_UART_ENABLE_BIT;
+    (void)RCC_UARTENR; /* the clocks run after the next access */
+    stm32_set_uart_pins();
+}
