@@ -123,6 +123,7 @@ def linker_script(board: Board, workspace_region: MemoryRegion) -> str:
     )
     values = {
         "MEMORY": memory,
+        "HEAD": _head(board),
         "CODE": board.regions("flash")[0].name,
         "DATA": board.regions("ram")[0].name,
         "WORKSPACE": workspace_region.name,
@@ -134,6 +135,12 @@ def linker_script(board: Board, workspace_region: MemoryRegion) -> str:
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text
+
+
+def _head(board: Board) -> str:
+    """The statements of the ports that lay out the image's start before all else."""
+    paths = [data_dir("firmware_template") / "ports" / port.name / "head.ld" for port in board.ports]
+    return "".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
 
 
 def region_section(region: str) -> str:

@@ -11,6 +11,9 @@
 /* Role soc: clocks to full speed, power and pins of the peripherals. Bounded waits only: a board
  * that does not answer as expected still starts. */
 void hil_soc_init(void);
+/* What cannot wait until memory is prepared: watchdogs that run from reset, RAM without a clock.
+ * Optional. There are no variables yet, only the first bytes of the stack's region. */
+void hil_soc_early(void);
 
 /* Role timer. The handler serves interrupt HIL_TIMER_IRQ, or SysTick's exception without one. */
 void hil_timer_init(void);

@@ -36,7 +36,9 @@ enum {
 
 /* VTOR wants the table aligned to its size rounded up to a power of two; the linker script gives
  * 1 KB, which does for 240 interrupts and costs nothing at the start of a region. The first range
- * is what the entries below do not replace. */
+ * is what the entries below do not replace. What the architecture reserves is 0, since boot ROMs
+ * look for their own words there (NXP's LPC55 takes one for the kind of image: 0 is a plain one).
+ */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 __attribute__((section(".vectors"), used)) static const union {
@@ -44,6 +46,8 @@ __attribute__((section(".vectors"), used)) static const union {
     uint32_t *stack;
 } vectors[VECTORS] = {
     [0 ... VECTORS - 1].handler = hil_fault_handler,
+    [8 ... 10].handler = 0,
+    [13].handler = 0,
     [0].stack = hil_handler_stack_top,
     [1].handler = hil_reset_handler,
 #ifdef HIL_TIMER_IRQ
@@ -74,8 +78,11 @@ static void guard_stack(void) {
 }
 #endif
 
+__attribute__((weak)) void hil_soc_early(void) {}
+
 /* Prepares memory and core; runs on the main stack, before any floating-point register exists. */
 __attribute__((used)) void hil_start(void) {
+    hil_soc_early();
 #if !HIL_BASELINE
     HIL_VTOR = (uint32_t)(uintptr_t)vectors;
     HIL_CPACR |= 0xFUL << 20; /* FPU and Helium; reads as zero on cores without */

@@ -14,9 +14,11 @@
 #define TXD UART(0x51C)
 #define BAUDRATE UART(0x524)
 
-#define GPIO_OUTSET HIL_REG(0x50000508)
-#define GPIO_DIRSET HIL_REG(0x50000518)
-#define GPIO_PIN_CNF(pin) HIL_REG(0x50000700 + 4 * (pin))
+/* Pins from 32 on are those of port P1, which only nRF52833 and nRF52840 have. */
+#define GPIO(pin, offset) HIL_REG(0x50000000 + 0x300 * ((pin) / 32) + (offset))
+#define GPIO_OUTSET(pin) GPIO(pin, 0x508)
+#define GPIO_DIRSET(pin) GPIO(pin, 0x518)
+#define GPIO_PIN_CNF(pin) GPIO(pin, 0x700 + 4 * ((pin) % 32))
 #define PIN_INPUT_PULL_UP (3UL << 2)
 
 #define INT_RXDRDY (1UL << 2)
@@ -33,8 +35,8 @@ void hil_uart_receive(void) {
 }
 
 void hil_uart_init(void) {
-    GPIO_OUTSET = 1UL << HIL_UART_TX_PIN;
-    GPIO_DIRSET = 1UL << HIL_UART_TX_PIN;
+    GPIO_OUTSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
+    GPIO_DIRSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
     GPIO_PIN_CNF(HIL_UART_RX_PIN) = PIN_INPUT_PULL_UP;
     PSELTXD = HIL_UART_TX_PIN;
     PSELRXD = HIL_UART_RX_PIN;

@@ -1,0 +1,52 @@
+#include "hil_core.h"
+#include "hil_port.h"
+
+#define UART(offset) (*(volatile uint8_t *)(uintptr_t)(HIL_UART_BASE + (offset)))
+#define BDH UART(0x00)
+#define BDL UART(0x01)
+#define C2 UART(0x03)
+#define S1 UART(0x04)
+#define D UART(0x07)
+#define C4 UART(0x0A)
+
+#define C2_RE (1U << 2)
+#define C2_TE (1U << 3)
+#define C2_RIE (1U << 5)
+#define S1_OR (1U << 3)
+#define S1_RDRF (1U << 5)
+#define S1_TC (1U << 6)
+#define S1_TDRE (1U << 7)
+
+/* clock / (16 * baud) in 32nds, rounded: the lowest five bits are the fraction. */
+#define DIVIDER_32 ((HIL_UART_CLOCK_HZ * 4ULL / HIL_UART_BAUD + 1) / 2)
+
+_Static_assert(DIVIDER_32 >= 32 && DIVIDER_32 < 32 * 8192, "uart.baud does not fit its clock");
+
+void hil_uart_receive(void) {
+    /* Reading D after S1 also clears an overrun, which raises the same interrupt. */
+    while ((S1 & (S1_RDRF | S1_OR)) != 0) {
+        hil_serial_put(D);
+    }
+}
+
+void hil_uart_init(void) {
+    C2 = 0;
+    BDH = (uint8_t)(DIVIDER_32 >> 13);
+    BDL = (uint8_t)(DIVIDER_32 >> 5);
+    C4 = (uint8_t)(DIVIDER_32 & 31);
+    C2 = C2_TE | C2_RE | C2_RIE;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        while ((S1 & S1_TDRE) == 0) {
+        }
+        D = data[i];
+    }
+}
+
+void hil_uart_flush(void) {
+    while ((S1 & S1_TC) == 0) {
+    }
+}

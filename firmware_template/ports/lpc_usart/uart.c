@@ -1,0 +1,66 @@
+/* The clock goes through a fractional divider, 256 / (256 + n), then a whole one, then 16 samples
+ * make a bit. */
+#include "hil_core.h"
+#include "hil_port.h"
+
+#define USART(offset) HIL_REG(HIL_UART_BASE + (offset))
+#define CFG USART(0x000)
+#define STAT USART(0x008)
+#define BRG USART(0x020)
+#define FIFOCFG USART(0xE00)
+#define FIFOSTAT USART(0xE04)
+#define FIFOTRIG USART(0xE08)
+#define FIFOINTENSET USART(0xE10)
+#define FIFOWR USART(0xE20)
+#define FIFORD USART(0xE30)
+#define FRACTION HIL_REG(HIL_UART_FRACTION)
+
+#define CFG_ENABLE (1UL << 0)
+#define CFG_8_BITS (1UL << 2)
+#define STAT_TXIDLE (1UL << 3)
+#define FIFOCFG_ENABLE_BOTH 3UL
+#define FIFOCFG_EMPTY_BOTH (3UL << 16)
+#define FIFOSTAT_RXERR (1UL << 1)
+#define FIFOSTAT_TXEMPTY (1UL << 4)
+#define FIFOSTAT_TXNOTFULL (1UL << 5)
+#define FIFOSTAT_RXNOTEMPTY (1UL << 6)
+#define FIFOTRIG_RX_AT_ONE (1UL << 1)
+#define FIFOINT_RXLVL (1UL << 3)
+
+#define SAMPLED_HZ (16UL * HIL_UART_BAUD)
+#define WHOLE (HIL_UART_CLOCK_HZ / SAMPLED_HZ)
+/* (clock / (whole * sampled) - 1) * 256, rounded. */
+#define FRACTION_N ((HIL_UART_CLOCK_HZ * 512ULL / (WHOLE * SAMPLED_HZ) - 511) / 2)
+
+_Static_assert(WHOLE >= 1, "uart.baud is too fast for its clock");
+
+void hil_uart_receive(void) {
+    FIFOSTAT = FIFOSTAT_RXERR; /* an overrun: what was lost is told by the frame's checksum */
+    while ((FIFOSTAT & FIFOSTAT_RXNOTEMPTY) != 0) {
+        hil_serial_put((uint8_t)FIFORD);
+    }
+}
+
+void hil_uart_init(void) {
+    /* 256 is not a value of the fraction; 255 is as near. */
+    FRACTION = 0xFFUL | (FRACTION_N < 255 ? (uint32_t)FRACTION_N : 255UL) << 8;
+    BRG = WHOLE - 1;
+    FIFOCFG = FIFOCFG_ENABLE_BOTH | FIFOCFG_EMPTY_BOTH;
+    FIFOTRIG = FIFOTRIG_RX_AT_ONE;
+    FIFOINTENSET = FIFOINT_RXLVL;
+    CFG = CFG_ENABLE | CFG_8_BITS;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        while ((FIFOSTAT & FIFOSTAT_TXNOTFULL) == 0) {
+        }
+        FIFOWR = data[i];
+    }
+}
+
+void hil_uart_flush(void) {
+    while ((FIFOSTAT & FIFOSTAT_TXEMPTY) == 0 || (STAT & STAT_TXIDLE) == 0) {
+    }
+}

@@ -1,0 +1,79 @@
+/* This UART only moves whole buffers, by DMA from and to RAM. To hear every byte when it arrives
+ * the receiver gets buffers of one byte; what comes between two of them waits in its FIFO. */
+#include <string.h>
+
+#include "hil_core.h"
+#include "hil_port.h"
+
+#define UARTE(offset) HIL_REG(HIL_UART_BASE + (offset))
+#define TASKS_STARTRX UARTE(0x000)
+#define TASKS_STARTTX UARTE(0x008)
+#define EVENTS_ENDRX UARTE(0x110)
+#define EVENTS_ENDTX UARTE(0x120)
+#define INTENSET UARTE(0x304)
+#define ENABLE UARTE(0x500)
+#define PSEL_TXD UARTE(0x50C)
+#define PSEL_RXD UARTE(0x514)
+#define BAUDRATE UARTE(0x524)
+#define RXD_PTR UARTE(0x534)
+#define RXD_MAXCNT UARTE(0x538)
+#define TXD_PTR UARTE(0x544)
+#define TXD_MAXCNT UARTE(0x548)
+
+/* Port P1 lies 0x300 behind P0. */
+#define GPIO(pin, offset) HIL_REG(HIL_UART_GPIO + 0x300 * ((pin) / 32) + (offset))
+#define GPIO_OUTSET(pin) GPIO(pin, 0x008)
+#define GPIO_DIRSET(pin) GPIO(pin, 0x018)
+#define GPIO_PIN_CNF(pin) GPIO(pin, 0x200 + 4 * ((pin) % 32))
+
+#define ENABLED 8UL
+#define INT_ENDRX (1UL << 4)
+#define PIN_INPUT_PULL_UP (3UL << 2)
+/* The register is in 2^-32 of 16 MHz, in steps of 2^12. */
+#define BAUD_STEPS (((uint64_t)HIL_UART_BAUD << 32) / 16000000 + 0x800)
+
+static volatile uint8_t received;
+static uint8_t sending[64];
+
+void hil_uart_receive(void) {
+    while (EVENTS_ENDRX != 0) {
+        EVENTS_ENDRX = 0;
+        hil_serial_put(received);
+        TASKS_STARTRX = 1;
+    }
+}
+
+void hil_uart_init(void) {
+    GPIO_OUTSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
+    GPIO_DIRSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
+    GPIO_PIN_CNF(HIL_UART_RX_PIN) = PIN_INPUT_PULL_UP;
+    PSEL_TXD = HIL_UART_TX_PIN;
+    PSEL_RXD = HIL_UART_RX_PIN;
+    BAUDRATE = (uint32_t)BAUD_STEPS & 0xFFFFF000UL;
+    RXD_PTR = (uint32_t)(uintptr_t)&received;
+    RXD_MAXCNT = 1;
+    ENABLE = ENABLED;
+    EVENTS_ENDRX = 0;
+    INTENSET = INT_ENDRX;
+    TASKS_STARTRX = 1;
+    hil_irq_enable(HIL_UART_IRQ);
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    while (size > 0) {
+        const size_t part = size < sizeof(sending) ? size : sizeof(sending);
+        memcpy(sending, data, part); /* `data` may lie in flash, where the DMA does not reach */
+        __asm volatile("dsb" ::: "memory");
+        TXD_PTR = (uint32_t)(uintptr_t)sending;
+        TXD_MAXCNT = part;
+        EVENTS_ENDTX = 0;
+        TASKS_STARTTX = 1;
+        while (EVENTS_ENDTX == 0) {
+        }
+        data += part;
+        size -= part;
+    }
+}
+
+/* Writing returns when the last byte has been sent. */
+void hil_uart_flush(void) {}
