@@ -227,8 +227,34 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument("--per-layer", action="store_true", help="show each layer")
     _add_seed(bench)
 
-    command("boards", "looking", "List the boards.")
-    command("doctor", "looking", "Check the tools; say what is missing and how to get it.")
+    flash = command("flash", "deploying", "Program a board, read back, reset, and ask who it is.")
+    _add_models(flash, "or the ELF file of an image")
+    _add_board(flash)
+    _add_probe(flash)
+    _add_port(flash, "the board's serial port, where it is not the probe's own")
+
+    for name, summary in (
+        ("erase", "Erase the whole flash of a board."),
+        ("reset", "Restart a board through its debug probe."),
+    ):
+        sub = command(name, "deploying", summary)
+        sub.add_argument("--board", required=True, metavar="B", help="a board of `hil boards`")
+        _add_probe(sub)
+
+    debug = command("debug", "deploying", "Start a gdb server on a board; say how to connect.")
+    _add_models(debug, "or the ELF file of an image")
+    _add_board(debug)
+    _add_probe(debug)
+    _add_port(debug, "the board's serial port, where it is not the probe's own")
+    debug.add_argument("--runner", metavar="NAME", help="qemu or pyocd (default: the board's)")
+
+    boards = command("boards", "looking", "List the boards, or describe one.")
+    boards.add_argument("name", nargs="?", metavar="BOARD", help="a board or the file of one")
+    _add_board_words(commands)
+    doctor = command(
+        "doctor", "looking", "Check tools, probes and ports; say what is missing and how to get it."
+    )
+    doctor.add_argument("--board", metavar="B", help="also what this board needs")
 
     monitor = command("monitor", "looking", "Show a board's logs, faults and console.")
     monitor.add_argument("models", nargs="*", metavar="MODEL", help="as for build")
@@ -240,14 +266,58 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_models(parser: argparse.ArgumentParser) -> None:
+def _add_models(parser: argparse.ArgumentParser, more: str = "") -> None:
     parser.add_argument(
         "models",
         nargs="+",
         metavar="MODEL",
         help="a .tflite file or a Model Library Format tar or folder; NAME=path names the model; "
-        "several make one image",
+        f"several make one image{more and f'; {more}'}",
     )
+
+
+def _add_board_words(commands: Any) -> None:
+    """``hil board new``: the one word that writes a description."""
+    text = "Descriptions of boards."
+    board = commands.add_parser("board", help=text, description=text, allow_abbrev=False)
+    words = board.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    summary = "Write a board description, from answers or from options."
+    new = words.add_parser("new", help=summary, description=summary, allow_abbrev=False)
+    new.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    new.set_defaults(handler=("hil.commands.describing", "new_command"), parser=new)
+    new.add_argument("name", metavar="NAME", help="the board's name, and its file's")
+    new.add_argument("-o", "--output", metavar="FILE.toml", help="default: ./NAME.toml")
+    new.add_argument("--force", action="store_true", help="replace the file")
+    new.add_argument("--from", dest="base", metavar="BOARD", help="start with this description")
+    new.add_argument("--pyocd-target", metavar="T", help="memory and core as pyOCD knows them")
+    new.add_argument("--description", metavar="TEXT", help="maker, board, core, in one line")
+    _add_cpu(new, "the core")
+    new.add_argument("--clock-hz", metavar="HZ", help="the core's clock as it is after reset")
+    for kind in ("flash", "ram"):
+        new.add_argument(
+            f"--{kind}",
+            action="append",
+            metavar="[NAME=]ORIGIN:SIZE",
+            help=f"a {kind} region such as 0x20000000:64K, the first to use first; repeat for more",
+        )
+    for role in ("soc", "timer", "uart"):
+        new.add_argument(
+            f"--{role}", metavar="PORT[,KEY=N]...", help=f"the {role}'s port and its settings"
+        )
+    new.add_argument("--qemu", metavar="MACHINE", help="QEMU's machine that emulates the board")
+
+
+def _add_probe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--probe",
+        metavar="UID",
+        help="program through this debug probe (a part of its id is enough); `virtual` puts one on "
+        "the board's QEMU machine",
+    )
+
+
+def _add_port(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--port", metavar="URL", help=text)
 
 
 def _add_board(
@@ -258,13 +328,21 @@ def _add_board(
     )
     if device:
         parser.add_argument(
-            "--runner", metavar="NAME", help="how to start it, where a board has several"
+            "--runner",
+            metavar="NAME",
+            help="qemu, renode, pyocd or native, where a board has several",
         )
-        parser.add_argument(
-            "--port",
-            metavar="URL",
-            help="use the firmware that runs at this serial port or pyserial URL",
+        _add_probe(parser)
+        _add_port(
+            parser,
+            "use the firmware that runs at this serial port or pyserial URL; with --probe or "
+            "--runner: the port of the board that is programmed",
         )
+    parser.add_argument(
+        "--transport",
+        choices=("uart", "rtt"),
+        help="the serial line: a UART, or RTT through the probe (default: the board's)",
+    )
     parser.add_argument(
         "--workspace",
         choices=("own", "shared"),

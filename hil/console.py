@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +41,32 @@ class Console:
 
         bar: Iterable[T] = tqdm(items, desc=what, file=sys.stderr, leave=False)
         return bar
+
+    @contextmanager
+    def part_done(self, what: str) -> Iterator[Callable[[float], None] | None]:
+        """A function that takes the part done, 0 to 1, and shows it; None without a terminal."""
+        if not sys.stderr.isatty():
+            yield None
+            return
+        from tqdm import tqdm
+
+        bars: list[Any] = []
+
+        def show(done: float) -> None:
+            if not bars:  # what is not programmed shows no bar
+                layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
+                bars.append(
+                    tqdm(total=1.0, desc=what, file=sys.stderr, leave=False, bar_format=layout)
+                )
+            bars[0].update(done - bars[0].n)
+            if done >= 1:
+                bars[0].close()
+
+        try:
+            yield show
+        finally:
+            for bar in bars:
+                bar.close()
 
 
 @contextmanager

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 #: Called with the part done, 0 to 1.
 Progress = Callable[[float], None]
 
-_CONNECT_LIMIT_S = 20.0
+# Of a flash that was erased: enough to tell, little enough to read at once.
+_ERASED_LOOK_BYTES = 1024
 # The halted state of a Cortex-M with nothing pending, in Thumb state.
 _XPSR_THUMB = 1 << 24
 #: Part numbers in CPUID (Arm's manuals of the cores, System Control Block) of the cores that run
@@ -67,6 +68,11 @@ def read_image(path: Path) -> tuple[Segment, ...]:
     try:
         with path.open("rb") as file:
             elf = ELFFile(file)
+            if elf["e_machine"] != "EM_ARM":
+                raise InputError(
+                    f"{path} is for {elf.get_machine_arch()}, not for Arm",
+                    "give an image that was built for the board",
+                )
             segments = [
                 Segment(header["p_paddr"], part.data())
                 for part in elf.iter_segments()
@@ -78,6 +84,19 @@ def read_image(path: Path) -> tuple[Segment, ...]:
     if not segments:
         raise InputError(f"{path} has nothing to load", "give a linked image, not an object file")
     return tuple(sorted(segments, key=lambda segment: segment.address))
+
+
+def check_image(board: Board, path: Path) -> None:
+    """Raises :class:`InputError` where an image lies beside the board's memory."""
+    for segment in read_image(path):
+        end = segment.address + len(segment.data)
+        if not any(r.origin <= segment.address and end <= r.end for r in board.memory):
+            regions = ", ".join(f"{r.name} {r.origin:#x} to {r.end:#x}" for r in board.memory)
+            raise InputError(
+                f"{path} has bytes at {segment.address:#010x} to {end:#010x}, where {board.name} "
+                f"has no memory ({regions})",
+                "is it for another board?",
+            )
 
 
 def symbol_address(path: Path, name: str) -> int:
@@ -227,12 +246,30 @@ def start_image(session: Session, image: Sequence[Segment], *, halted: bool = Fa
 _VTOR = 0xE000_ED08
 
 
-def erase(session: Session) -> None:
-    """Erases the whole flash of the board's controller."""
+def erase(session: Session) -> int:
+    """Erases the whole flash of the board's controller; returns its bytes.
+
+    Raises :class:`InputError` where there is no flash, :class:`FlashError` where it does not read
+    erased afterwards.
+    """
     from pyocd.flash.eraser import FlashEraser
 
+    regions = [region for region in session.target.memory_map if region.is_flash]
+    if not regions:
+        raise InputError(
+            "the board's pyOCD target has no flash, so nothing to erase",
+            "an image in RAM is gone when the board loses power",
+        )
     with _as_flash_error():
         FlashEraser(session, FlashEraser.Mode.MASS).erase()
+    first = min(regions, key=lambda region: int(region.start))
+    start = bytes(session.target.read_memory_block8(first.start, _ERASED_LOOK_BYTES))
+    if any(byte != first.erased_byte_value for byte in start):
+        raise FlashError(
+            f"the flash at {first.start:#010x} does not read erased",
+            "check the board's supply, and whether its flash is protected",
+        )
+    return sum(int(region.length) for region in regions)
 
 
 def _is_flash(session: Session, segment: Segment) -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hil.bench import BenchReport
 from hil.build import Firmware
 from hil.console import table
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hilc.ir import Array
+
+if TYPE_CHECKING:
+    from hil.flash import Flashed
 
 #: What must stand beside a count, so that nobody takes it for something else.
 COUNTER_NOTES = {
@@ -89,6 +93,13 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
             )
         )
     return "\n\n".join(lines)
+
+
+def flashed_text(done: Flashed) -> str:
+    """Whether a board was programmed, and how long that took."""
+    if not done.programmed:
+        return f"unchanged, not programmed ({done.nbytes:,} bytes)"
+    return f"programmed {done.nbytes:,} bytes in {done.seconds:.1f} s"
 
 
 def build_text(firmware: Firmware) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hil.board import load_board
 from hil.build import build
-from hil.commands.options import compile_options, compiled_for
+from hil.commands.options import board_of, compile_options, compiled_for
 from hil.console import Console, several, table
 from hil.render import build_text
 from hil.sources import load_libraries
@@ -76,7 +76,7 @@ def _module_json(module: Module) -> dict[str, Any]:
 def build_command(args: argparse.Namespace, console: Console) -> int:
     """A firmware project with its ELF."""
     start = time.monotonic()
-    board = load_board(args.board)
+    board = board_of(args)
     libraries = compiled_for(args, board)
     output = Path(args.output) if args.output else None
     firmware = build(libraries, board, output, workspace=args.workspace)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import hil
-from hil.board import Board
+from hil.board import Board, load_board
 from hil.console import Console
 from hil.device import Device
 from hil.errors import InputError
+from hil.render import flashed_text
 from hil.sources import CompileOptions, load_libraries
 from hilc.library import ModelLibrary
 from hilc.plan import PoolSpec
@@ -38,6 +39,12 @@ def compile_options(
         board=board if for_firmware and board and not board.is_host else None,
         workspace=args.workspace if for_firmware else "own",
     )
+
+
+def board_of(args: argparse.Namespace) -> Board:
+    """The board that the arguments name, with the serial line that they choose."""
+    board = load_board(args.board)
+    return board.over_rtt() if args.transport == "rtt" else board
 
 
 def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
@@ -80,8 +87,19 @@ def opened(
     args: argparse.Namespace, board: Board, libraries: list[ModelLibrary], console: Console
 ) -> Iterator[Device]:
     """The device that the arguments name, with its log on stderr."""
-    with hil.open(
-        board, *libraries, runner=args.runner, port=args.port, workspace=args.workspace
-    ) as device:
+    with (
+        console.part_done(f"programming {board.name}") as progress,
+        hil.open(
+            board,
+            *libraries,
+            runner=args.runner,
+            port=args.port,
+            probe=args.probe,
+            transport=args.transport or "uart",
+            progress=progress,
+            flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
+            workspace=args.workspace,
+        ) as device,
+    ):
         device.log = lambda text: console.log(f"{board.name}: {text}")
         yield device

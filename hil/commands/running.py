@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from hil.bench import bench, check_countable
-from hil.board import load_board
-from hil.commands.options import compiled_for, opened
+from hil.commands.options import board_of, compiled_for, opened
 from hil.console import Console, json_number, several, writing
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
@@ -23,7 +22,7 @@ DEFAULT_SAMPLES = 10
 
 def run_command(args: argparse.Namespace, console: Console) -> int:
     """One inference of each model of the image."""
-    board = load_board(args.board)
+    board = board_of(args)
     libraries = compiled_for(args, board)
     images = modules_of(libraries)
     given = _given_inputs(
@@ -94,7 +93,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         given = {"--reference": args.reference, "--source": args.source}
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
-    board = load_board(args.board)
+    board = board_of(args)
     libraries = compiled_for(args, board)
     images = modules_of(libraries)
     if args.inputs and len(images) > 1:
@@ -145,7 +144,7 @@ def _oracle(
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:
     """What an inference of each model costs."""
-    board = load_board(args.board)
+    board = board_of(args)
     check_countable(board)
     libraries = compiled_for(args, board)
     with opened(args, board, libraries, console) as device:

@@ -15,6 +15,7 @@ import numpy as np
 
 import hilc
 from hil.build import Firmware, build, create_project
+from hil.commands.deploying import flash_image
 from hil.commands.tvmc_flags import Compilation, nearest, parse_shapes, translate
 from hil.commands.tvmc_parser import DEVICES, FILL_MODES
 from hil.commands.tvmc_project import (
@@ -28,7 +29,6 @@ from hil.commands.tvmc_project import (
 from hil.console import Console, json_number, writing
 from hil.device import Device
 from hil.errors import HilError
-from hil.runner import Choice, start
 from hil.samples import load_arrays, random_sample, save_arrays, split_samples
 from hil.session import open_firmware
 from hilc import host
@@ -259,9 +259,11 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
             f"{firmware.elf} itself: nothing to program; hil tvmc run --device micro starts it",
         )
         return 0
-    with start(project.board, firmware, "pyocd", Choice(options.probe, options.port)):
-        pass  # programmed, read back, and running
-    console.result({**data, "programmed": True}, f"{project.board.name} runs {firmware.elf}")
+    done = flash_image(project.board, firmware.elf, options.probe, options.port, console)
+    console.result(
+        {**data, "programmed": done["programmed"]},
+        f"{project.board.name} runs {firmware.elf}: {done['text']}",
+    )
     return 0
 
 

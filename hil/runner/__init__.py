@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from hil.errors import InputError
 from hil.runner import native, qemu, renode
-from hil.runner.choice import Choice
+from hil.runner.choice import Choice, Image
 
 if TYPE_CHECKING:
     from hil.board import Board
-    from hil.build import Firmware
     from hil.rpc.link import Line
 
-__all__ = ["Choice", "Counter", "Running", "start"]
+__all__ = ["Choice", "Counter", "Image", "Running", "start"]
 
 Counter = Literal["instructions", "cycles", "nanoseconds"]
 
@@ -46,7 +46,7 @@ class Running(Protocol):
 
 def start(
     board: Board,
-    firmware: Firmware,
+    firmware: Image,
     runner: str | None = None,
     choice: Choice | None = None,
 ) -> AbstractContextManager[Running]:
@@ -56,6 +56,9 @@ def start(
     else the board's first.
     """
     choice = choice or Choice()
+    if choice.lab is not None:
+        return choice.lab.start(firmware.elf, choice)
+    choice = replace(choice, rtt=choice.rtt or board.is_over_rtt)
     needs_probe = choice.probe is not None or choice.rtt
     name = runner or ("pyocd" if needs_probe else board.default_runner)
     if name not in board.runners:
@@ -64,8 +67,13 @@ def start(
             f"choose one of {', '.join(board.runners)}",
         )
     if needs_probe and name != "pyocd":
-        option = "--transport rtt" if choice.rtt else "--probe"
-        raise InputError(f"the runner {name!r} uses no probe", f"drop {option}, or use pyocd")
+        if board.is_over_rtt:
+            raise InputError(
+                f"the serial line to {board.name} goes through a probe, and the runner {name!r} "
+                "uses none",
+                "use the runner pyocd (--probe virtual where it is emulated)",
+            )
+        raise InputError(f"the runner {name!r} uses no probe", "drop --probe, or use pyocd")
     if name == "pyocd":
         # Not at the top: pyOCD takes a third of a second to import.
         from hil.runner import pyocd

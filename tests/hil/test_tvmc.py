@@ -276,8 +276,8 @@ LINES = [
     Refused("tvmc micro create p no.tar zephyr --project-option board=native", "no.tar does not"),
     Refused("tvmc micro create p net.tflite zephyr", "Option 'board' is required"),
     Refused(
-        "tvmc micro create p net.tflite zephyr --project-option board=nucleo_l4r5zi",
-        "the board 'nucleo_l4r5zi' is not described here",
+        "tvmc micro create p net.tflite zephyr --project-option board=nucleo_l053r8",
+        "the board 'nucleo_l053r8' is not described here",
         "mps2-an386",
     ),
     Refused(

@@ -1,0 +1,89 @@
+"""A firmware onto a board, and the proof that it runs there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hil import flash
+from hil.errors import InputError, LinkError
+from hil.probes import remember
+from hil.rpc.client import Client, Hello
+from hil.runner import Choice, start
+from hil.session import open_link
+
+if TYPE_CHECKING:
+    from hil.board import Board
+
+#: A function that every firmware of this project has, and the block that RTT has.
+_OWN_SYMBOL, _RTT_SYMBOL = "hil_rpc_poll", "_SEGGER_RTT"
+
+
+@dataclass(frozen=True)
+class ElfImage:
+    """An image of which only the file is known."""
+
+    elf: Path
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What :func:`deploy` did."""
+
+    flashed: flash.Flashed
+    #: What the firmware answered; None where the image is none of this project's.
+    hello: Hello | None
+
+
+def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
+    """Programs ``elf`` where the board does not have it yet, resets, and shakes hands.
+
+    Raises :class:`~hil.errors.LinkError` where something else answers, or nothing does. An image
+    that is none of this project's is started, and that is all.
+    """
+    flash.check_image(board, elf)
+    if not flash.has_symbol(elf, _OWN_SYMBOL):
+        return Deployed(_start_foreign(board, elf, choice), None)
+    if flash.has_symbol(elf, _RTT_SYMBOL):
+        board = board.over_rtt()
+    elif board.is_over_rtt:
+        raise InputError(
+            f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
+        )
+    done: list[flash.Flashed] = []
+    with start(board, ElfImage(elf), "pyocd", replace(choice, flashed=done.append)) as running:
+        link = open_link(board, running)
+        try:
+            hello = Client(link).hello
+        finally:
+            link.close()
+    if not _holds(elf, hello.build_id):
+        raise LinkError(
+            f"the board at {running.url} runs firmware {hello.build_id} (board {hello.board!r}), "
+            f"which is not {elf}",
+            "is this the port of the board that was programmed? choose with --port URL",
+        )
+    return Deployed(done[0], hello)
+
+
+def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
+    """Without a serial line, which nobody would use."""
+    # Not at the top: pyOCD takes a third of a second to import.
+    from hil.runner.pyocd import reached
+
+    image = flash.read_image(elf)
+    with (
+        reached(board, choice.probe) as chosen,
+        flash.connected(board, chosen.uid) as session,
+    ):
+        done = flash.program(session, image, choice.progress)
+        flash.start_image(session, image)
+    if chosen.virtual is None:
+        remember(board.name, probe=choice.probe)
+    return done
+
+
+def _holds(elf: Path, build_id: str) -> bool:
+    """Whether an image is the one with this id."""
+    return any(build_id.encode() in segment.data for segment in flash.read_image(elf))
