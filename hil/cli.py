@@ -120,7 +120,12 @@ def _unknown_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) ->
 
 def _report(error: HilError, as_json: bool) -> int:
     if as_json:
-        message = {"message": error.fact, "hint": error.hint, "exit_code": error.exit_code}
+        message = {
+            "message": error.fact,
+            "hint": error.hint,
+            "class": error.kind,
+            "exit_code": error.exit_code,
+        }
         try:
             print(json.dumps({"error": message}, indent=2), flush=True)
         except BrokenPipeError:

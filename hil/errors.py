@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from hilc.errors import HilError, InputError
 
 __all__ = [
@@ -9,9 +11,12 @@ __all__ = [
     "BuildError",
     "DeviceError",
     "FlashError",
+    "HangError",
     "HilError",
     "InputError",
     "LinkError",
+    "Mend",
+    "NumericError",
     "ProbeError",
 ]
 
@@ -24,21 +29,57 @@ class BuildError(HilError):
     """The firmware could not be built: a tool is missing or failed, or the image does not fit."""
 
     exit_code = 3
+    kind = "build"
+
+
+class Mend(IntEnum):
+    """What may bring a board back, the mildest first; :mod:`hil.recovery` climbs from there."""
+
+    RESET = 1
+    #: Programming it again, with what else makes a firmware start.
+    FLASH = 2
+    #: Switching it off and on; a machine or process that stands for a board is started anew.
+    POWER = 3
 
 
 class DeviceError(HilError):
-    """Board, emulator, probe or firmware failed."""
+    """Board, emulator, probe or firmware failed.
+
+    ``mend`` is the mildest thing that may help; None where the same would happen again.
+    """
 
     exit_code = 4
+    kind = "device"
+
+    def __init__(self, fact: str, hint: str = "", *, mend: Mend | None = None) -> None:
+        super().__init__(fact, hint)
+        self.mend = mend
+
+
+class HangError(DeviceError):
+    """The firmware has begun something and does not come back from it."""
 
 
 class ProbeError(DeviceError):
     """A debug probe is missing, busy or failed."""
 
+    kind = "link"
+
 
 class FlashError(DeviceError):
     """The board's flash does not hold what was programmed."""
 
+    kind = "flash"
+
 
 class LinkError(DeviceError):
     """The serial link failed: closed, no answer before the deadline, not our protocol."""
+
+    kind = "link"
+
+
+class NumericError(HilError):
+    """The board computed something else than the reference."""
+
+    exit_code = 1
+    kind = "numeric"

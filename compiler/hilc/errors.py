@@ -15,6 +15,9 @@ class HilError(Exception):
     """
 
     exit_code: ClassVar[int] = 2
+    #: What failed: ``input`` (what the user gave), ``build``, ``flash``, ``link`` (the way to the
+    #: board), ``device`` (a fault, a hang, the board itself) or ``numeric``.
+    kind: ClassVar[str] = "input"
 
     def __init__(self, fact: str, hint: str = "") -> None:
         super().__init__(fact)

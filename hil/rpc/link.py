@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import serial
 
-from hil.errors import LinkError
+from hil.errors import LinkError, Mend
 from hil.rpc.codec import BadFrame, Decoder, Frame, encode
 
 #: How often a wait looks whether the board's process still lives. QEMU needs the look as well: a
@@ -160,6 +160,7 @@ class Link:
         return LinkError(
             f"the link to {self.url} failed: {error}",
             "check the cable and that no other program uses the port",
+            mend=Mend.RESET,
         )
 
     def close(self) -> None:

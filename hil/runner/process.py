@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from hil.errors import DeviceError
+from hil.errors import DeviceError, Mend
 
 _TERM_TIMEOUT_S = 2.0
 _PR_SET_PDEATHSIG = 1
@@ -80,6 +80,7 @@ class ChildProcess:
         return DeviceError(
             f"{self.name} ended: {how}{self._last_words()}",
             "run it again; if it ends again, its last message tells why",
+            mend=Mend.POWER,
         )
 
     def _last_words(self) -> str:
