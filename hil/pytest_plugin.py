@@ -10,27 +10,36 @@
 ``pytest --hil-board mps2-an386 --hil-board mps3-an547`` runs the test on both boards. Without the
 option it runs on the boards of its marker, or on the emulated default board; a board whose emulator
 is not installed is skipped.
+
+Boards that exist once (of a lab: ``--hil-board cpu=cortex-m4``; behind probes or ports of this
+machine) are shared by the workers of ``pytest -n``, each by one worker at a time. A test that fails
+since its board, probe or link failed runs again on another board; what the board computed is never
+asked twice.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 # This module is imported by every pytest run of the environment; what it needs of the harness is
 # imported by the tests that use it.
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.device import Device
+    from hil.lab.pool import Pool, Unit
     from hilc.library import ModelLibrary
 
 _MARKER = "hil(model=PATH, boards=[NAME, ...]): the model that the test runs, and the boards for it"
 _KEYWORDS = ("model", "boards")
+#: Properties of a report, which JUnit files carry, too.
+_BOARD, _INFRASTRUCTURE = "hil_board", "hil_infrastructure"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,9 +52,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run hil tests on this board (repeatable; default: an emulated one)",
     )
     group.addoption(
-        "--hil-port", metavar="URL", help="use the firmware that runs at this serial port"
+        "--hil-port",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="use the firmware that runs at this serial port (repeatable: workers share the ports)",
     )
-    group.addoption("--hil-probe", metavar="UID", help="the debug probe of the board")
+    group.addoption(
+        "--hil-probe",
+        action="append",
+        default=[],
+        metavar="UID",
+        help="the debug probe of the board (repeatable: workers share the boards)",
+    )
+    group.addoption(
+        "--hil-retries",
+        type=int,
+        default=2,
+        metavar="N",
+        help="run a test N more times, on other boards, where board or link failed (default: 2)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,15 +80,41 @@ def pytest_configure(config: pytest.Config) -> None:
     for option in ("--hil-port", "--hil-probe"):
         if config.getoption(option) and len(boards) != 1:
             raise pytest.UsageError(f"{option} belongs to one board: give --hil-board once")
+    config.stash[_SESSION] = _Session(
+        tuple(config.getoption("--hil-port")), tuple(config.getoption("--hil-probe"))
+    )
     if boards:
-        from hil.board import load_board
         from hil.errors import HilError
 
         for board in boards:
             try:
-                load_board(board)
+                # The workers of xdist ask for what their controller has checked.
+                _check_board(board, ask_lab=not hasattr(config, "workerinput"))
             except HilError as error:
                 raise pytest.UsageError(f"--hil-board: {error}") from None
+
+
+def _check_board(spec: str, ask_lab: bool) -> None:
+    from hil.board import load_board
+    from hil.lab import parse_wanted
+
+    wanted = parse_wanted(spec)
+    if wanted is None:
+        load_board(spec)
+    elif ask_lab:
+        from hil.lab.place import check_known
+
+        check_known(wanted)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A worker that waits for a board must not sit on tests that another could run."""
+    if config.getoption("dist") != "load" or not config.getoption("--hil-board"):
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -72,30 +124,40 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("hil")
     selected = list(dict.fromkeys(metafunc.config.getoption("--hil-board")))
     wanted = _marker_boards(metafunc.definition.nodeid, marker)
-    boards = (
-        [board for board in selected if board in wanted]
-        if selected and wanted
-        else (selected or wanted or [_default_board()])
-    )
-    params: list[Any] = list(boards)
-    if not boards:
+    boards = _narrowed(selected, wanted) if selected and wanted else (selected or wanted)
+    params: list[Any] = list(boards or ([] if selected else [_default_board()]))
+    if not params:
         reason = f"the test is for {', '.join(wanted)}; selected: {', '.join(selected)}"
         params = [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-board")]
-    metafunc.parametrize("hil_board", params, indirect=True, scope="session")
+    metafunc.parametrize("hil_board", params, indirect=True)
 
 
-@pytest.fixture(scope="session")
-def hil_board(request: pytest.FixtureRequest) -> Board:
+def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Of the selected boards those that the test is for: by name, or by a lab's tag ``board``."""
+    from hil.lab import Wanted, parse_wanted
+
+    boards: list[str] = []
+    for spec in selected:
+        lab = parse_wanted(spec)
+        if lab is None:
+            boards += [spec] if spec in wanted else []
+            continue
+        tags = dict(lab.tags)
+        for name in wanted:
+            if tags.get("board", name) == name:
+                boards.append(str(Wanted(tuple(sorted({**tags, "board": name}.items())))))
+    return boards
+
+
+@pytest.fixture
+def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
     """The board that the test runs on."""
-    from hil.board import load_board
-    from hil.doctor import missing_for_runner
+    from hil.lab.wanted import NoPlaceError
 
-    board = load_board(request.param)
-    if not request.config.getoption("--hil-port"):
-        missing = missing_for_runner(board.default_runner)
-        if missing is not None:
-            pytest.skip(f"{board.name} needs {missing.name}: {missing.remedy}")
-    return board
+    try:
+        return _hil_session.board(request.param)
+    except NoPlaceError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -119,28 +181,113 @@ def hil_device(
     hil_board: Board, hil_library: ModelLibrary, _hil_session: _Session
 ) -> Iterator[Device]:
     """A device that runs the library; tests with the same board and library share it."""
-    yield _hil_session.device(hil_board, hil_library)
-    _hil_session.close_if_broken(hil_board)
+    yield _hil_session.device(hil_library)
+    _hil_session.close_if_broken()
 
 
 @pytest.fixture(scope="session")
-def _hil_session(request: pytest.FixtureRequest) -> Iterator[_Session]:
-    session = _Session(
-        request.config.getoption("--hil-port"), request.config.getoption("--hil-probe")
+def _hil_session(request: pytest.FixtureRequest) -> _Session:
+    return request.config.stash[_SESSION]
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Runs a test of a shared board, again on another one where the first failed as a board."""
+    session = item.config.stash[_SESSION]
+    spec = _spec(item)
+    if spec is None or not session.is_shared(spec):
+        return None
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for left in range(max(0, item.config.getoption("--hil-retries")), -1, -1):
+        item.stash[_FAILURE] = ""
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        failure = item.stash[_FAILURE]
+        if failure:
+            item.user_properties.append((_INFRASTRUCTURE, failure))
+        if not failure or not left or item.session.shouldstop:
+            break
+        session.retreat(spec)
+        # As pytest itself does before it runs an item: no fixture's value is left.
+        item._initrequest()  # type: ignore[attr-defined]
+    _mark(reports, item)
+    for report in reports:
+        hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    session.rest(keep=nextitem is not None and _spec(nextitem) == spec)
+    return True
+
+
+def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
+    """Says in the test's own report what failed before, or at last."""
+    failures = [str(text) for name, text in item.user_properties if name == _INFRASTRUCTURE]
+    for report in reports:
+        # Those of the last attempt too, which came after its reports were made.
+        report.user_properties = [(name, str(value)) for name, value in item.user_properties]
+        if failures and report.when == "call":
+            report.sections.append(("hil infrastructure", "\n".join(failures)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes that it was the board which failed, not the test."""
+    report = yield
+    if report.failed and call.excinfo is not None and _FAILURE in item.stash:
+        from hil.errors import DeviceError
+
+        if call.excinfo.errisinstance(DeviceError):
+            name = item.config.stash[_SESSION].unit_name(_spec(item))
+            item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {call.excinfo.value}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The boards that failed, whatever became of their tests."""
+    lines = []
+    for outcome, reports in terminalreporter.stats.items():
+        for report in reports:
+            properties = getattr(report, "user_properties", ())
+            failures = [text for name, text in properties if name == _INFRASTRUCTURE]
+            if getattr(report, "when", "") == "teardown" or not failures:
+                continue
+            lines += [f"{report.nodeid}: {text.splitlines()[0]}" for text in failures]
+            end = "passed on another board" if outcome == "passed" else f"{outcome} at last"
+            lines.append(f"    {end}")
+    if lines:
+        terminalreporter.section("hil: boards that failed")
+        count = sum(not line.startswith(" ") for line in lines)
+        terminalreporter.write_line(f"{count} infrastructure failures")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[_SESSION].close()
+
+
+def _spec(item: pytest.Item) -> str | None:
+    """What the test's board was chosen by; None where it needs no board."""
+    spec: str | None = getattr(item, "callspec", None) and item.callspec.params.get(  # type: ignore[attr-defined]
+        "hil_board"
     )
-    try:
-        yield session
-    finally:
-        session.close()
+    return spec
 
 
 class _Session:
-    """The compiled libraries and open devices of a test session, one device a board."""
+    """The compiled libraries, the boards that are ours and their open devices, one a board."""
 
-    def __init__(self, port: str | None, probe: str | None) -> None:
-        self._port = port
-        self._probe = probe
+    def __init__(self, ports: tuple[str, ...], probes: tuple[str, ...]) -> None:
+        self._ports = ports
+        self._probes = probes
         self._libraries: dict[tuple[Path, str], ModelLibrary] = {}
+        self._pools: dict[str, Pool | None] = {}
+        self._boards: dict[str, Board] = {}
+        #: The shared board that is ours, by what was asked for: one at most, or two workers could
+        #: wait for each other's.
+        self._unit: tuple[str, Unit] | None = None
+        self._current = ""
         self._devices: dict[str, tuple[ModelLibrary, Device, ExitStack]] = {}
 
     def library(self, path: Path, board: Board) -> ModelLibrary:
@@ -153,37 +300,117 @@ class _Session:
             )
         return self._libraries[key]
 
-    def device(self, board: Board, library: ModelLibrary) -> Device:
+    def is_shared(self, spec: str) -> bool:
+        """Whether the boards that ``spec`` asks for exist once, for all workers."""
+        from hil.errors import HilError
+
+        try:
+            return self._pool(spec) is not None
+        except HilError:
+            return False  # the fixture raises it where it is seen
+
+    def _pool(self, spec: str) -> Pool | None:
+        from hil.lab.pool import open_pool
+
+        if spec not in self._pools:
+            self._pools[spec] = open_pool(spec, self._ports, self._probes)
+        return self._pools[spec]
+
+    def board(self, spec: str) -> Board:
+        """The board for a test, ours from now on; skips where its emulator is not installed."""
+        from hil.board import load_board
+        from hil.doctor import missing_for_runner
+
+        self._current = spec
+        pool = self._pool(spec)
+        if pool is not None:
+            if self._unit is None or self._unit[0] != spec:
+                self.rest(keep=False)
+                self._unit = (spec, pool.acquire())
+            return self._unit[1].board
+        if spec not in self._boards:
+            self._boards[spec] = load_board(spec)
+        board = self._boards[spec]
+        missing = missing_for_runner(board.default_runner)
+        if missing is not None:
+            pytest.skip(f"{board.name} needs {missing.name}: {missing.remedy}")
+        return board
+
+    def unit_name(self, spec: str | None) -> str:
+        return self._unit[1].name if self._unit and self._unit[0] == spec else str(spec)
+
+    def retreat(self, spec: str) -> None:
+        """Leaves the board that failed for another one of the same pool."""
+        from hil.lab.pool import another
+
+        self._close(spec)
+        pool = self._pool(spec)
+        if self._unit is not None and pool is not None:
+            failed, self._unit = self._unit[1], None
+            self._unit = (spec, another(pool, failed))
+
+    def rest(self, keep: bool) -> None:
+        """After a test: gives the shared board back unless the next test needs it and nobody else
+        waits."""
+        if self._unit is not None and not (keep and not self._unit[1].is_contended()):
+            spec, unit = self._unit
+            self._unit = None
+            try:
+                self._close(spec)
+            finally:
+                unit.release()
+
+    def device(self, library: ModelLibrary) -> Device:
+        """The device of the test's board, with this library on it."""
         import hil
 
-        if board.name in self._devices:
-            current, device, _ = self._devices[board.name]
+        spec = self._current
+        if spec in self._devices:
+            current, device, _ = self._devices[spec]
             if current == library:
                 return device
-            self._close(board)
+            self._close(spec)
+        if self._unit is not None and self._unit[0] == spec:
+            board, options = self._unit[1].board, self._unit[1].options
+        else:
+            probe = self._probes[0] if self._probes else None
+            board, options = self._boards[spec], {"probe": probe}
         stack = ExitStack()
-        device = stack.enter_context(hil.open(board, library, port=self._port, probe=self._probe))
-        self._devices[board.name] = (library, device, stack)
+        device = stack.enter_context(hil.open(board, library, **options))
+        self._devices[spec] = (library, device, stack)
         return device
 
-    def close_if_broken(self, board: Board) -> None:
+    def close_if_broken(self) -> None:
         """A test may have crashed the firmware; the next one gets a fresh start."""
         from hil.errors import DeviceError
 
         try:
-            self._devices[board.name][1].echo(b"hil")
+            self._devices[self._current][1].echo(b"hil")
         except DeviceError:
-            self._close(board)
+            self._close(self._current)
 
     def close(self) -> None:
         # Every device is closed, whatever closing another one raises.
         with ExitStack() as everything:
+            for pool in self._pools.values():
+                if pool is not None:
+                    everything.callback(pool.close)
+            if self._unit is not None:
+                everything.callback(self._unit[1].release)
             for _, _, stack in self._devices.values():
                 everything.push(stack)
         self._devices.clear()
+        self._pools.clear()
+        self._unit = None
 
-    def _close(self, board: Board) -> None:
-        self._devices.pop(board.name)[2].close()
+    def _close(self, spec: str) -> None:
+        if spec in self._devices:
+            self._devices.pop(spec)[2].close()
+
+
+_SESSION = pytest.StashKey[_Session]()
+#: How the board failed in the present attempt, empty where it did not.
+_FAILURE = pytest.StashKey[str]()
 
 
 def _marker_boards(where: str, marker: pytest.Mark | None) -> Sequence[str]:

@@ -23,8 +23,8 @@ from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 from labgrid.remote.generated import labgrid_coordinator_pb2_grpc as pb_grpc
 from labgrid.util import labgrid_version
 
-from hil.errors import DeviceError, InputError
-from hil.lab.wanted import Wanted
+from hil.errors import DeviceError
+from hil.lab.wanted import NoPlaceError, Wanted
 
 #: Between two touches of an acquired place, and after how long without one it is given back.
 BEAT_S, LEASE_S = 3.0, 15.0
@@ -100,7 +100,7 @@ class Coordinator:
         """The first place that fits and is free, in the order of asking."""
         deadline = time.monotonic() + limit_s
         while True:
-            self._check_wanted(wanted)
+            self.check_wanted(wanted)
             token = await self._reserve(wanted)
             try:
                 name = await self._allocated(wanted, token, deadline)
@@ -119,9 +119,10 @@ class Coordinator:
                     await asyncio.shield(self._call(self._stub.CancelReservation(cancel)))
             await asyncio.sleep(_LOOK_S)
 
-    def _check_wanted(self, wanted: Wanted) -> None:
+    def check_wanted(self, wanted: Wanted) -> None:
+        """Raises :class:`NoPlaceError` when nothing fits."""
         if not any(wanted.fits(place.name, place.tags) for place in self.places()):
-            raise InputError(
+            raise NoPlaceError(
                 f"the lab at {self.address} has no place that fits {wanted}",
                 "see `hil lab list` for the places and their tags",
             )

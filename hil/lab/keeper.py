@@ -11,6 +11,7 @@ do         with                    answers
 =========  ======================  =============================================================
 acquire    tags, limit_s           place: name, tags, resources
 release    place
+check      tags                    nothing; an error where no place fits
 contended  place                   contended: whether somebody waits for such a place
 list                               places
 reap                               freed: names of abandoned places that were given back
@@ -69,15 +70,13 @@ class _Keeper:
         try:
             answer = await self._do(request)
         except HilError as error:
-            kind = "input" if error.exit_code == 2 else "device"
-            answer = {"error": {"kind": kind, "message": error.fact, "hint": error.hint}}
+            answer = _error(error)
         _say({"id": request["id"], **answer})
 
     async def _do(self, request: dict[str, Any]) -> dict[str, Any]:
         do = request["do"]
         if do == "acquire":
-            tags = tuple((str(key), str(value)) for key, value in request["tags"])
-            place = await self._lab.acquire(Wanted(tags), float(request["limit_s"]))
+            place = await self._lab.acquire(_wanted(request), float(request["limit_s"]))
             self._held.add(place.name)
             return {"place": asdict(place)}
         if do == "release":
@@ -88,6 +87,9 @@ class _Keeper:
             return {"contended": await self._lab.is_contended(request["place"])}
         if do == "reap":
             return {"freed": await self._lab.reap()}
+        if do == "check":
+            self._lab.check_wanted(_wanted(request))
+            return {}
         if do == "define":
             await self._lab.define(request["place"], request["tags"], request["match"])
             return {}
@@ -119,6 +121,15 @@ class _Keeper:
     def _lose(self, name: str, why: str) -> None:
         self._held.discard(name)
         _say({"lost": name, "why": why})
+
+
+def _wanted(request: dict[str, Any]) -> Wanted:
+    return Wanted(tuple((str(key), str(value)) for key, value in request["tags"]))
+
+
+def _error(error: HilError) -> dict[str, Any]:
+    kind = type(error).__name__
+    return {"error": {"kind": kind, "message": error.fact, "hint": error.hint}}
 
 
 def _say(answer: dict[str, Any]) -> None:
@@ -155,8 +166,7 @@ def main() -> int:
     try:
         asyncio.run(_serve(address, owner))
     except HilError as error:
-        kind = "input" if error.exit_code == 2 else "device"
-        _say({"error": {"kind": kind, "message": error.fact, "hint": error.hint}})
+        _say(_error(error))
         return error.exit_code
     return 0
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import Board, load_board
-from hil.errors import DeviceError, FlashError, InputError, LinkError, ProbeError
+from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.flash import Flashed
-from hil.lab.wanted import Wanted, parse_wanted
+from hil.lab.wanted import NoPlaceError, Wanted, parse_wanted
+from hil.runner.choice import Choice
 from hil.runner.pyocd import ProbedBoard
 from hil.runner.qemu import QemuBoard
 
@@ -36,7 +37,10 @@ _STATUS_LIMIT_S = 10.0
 _BUSY_LIMIT_S = 20.0
 _POWER_LIMIT_S = 60.0
 _RETRY_S = 0.2
-_ERRORS = {error.__name__: error for error in (FlashError, ProbeError, LinkError, InputError)}
+#: Errors that come over the wire as their own class; others are DeviceErrors.
+_ERRORS: dict[str, type[HilError]] = {
+    error.__name__: error for error in (FlashError, ProbeError, LinkError, InputError, NoPlaceError)
+}
 
 
 def coordinator_address() -> str:
@@ -126,8 +130,7 @@ class Keeper:
             self._read(left)
         result: dict[str, Any] = found
         if error := result.get("error"):
-            kind = InputError if error["kind"] == "input" else DeviceError
-            raise kind(error["message"], error["hint"])
+            raise _ERRORS.get(error["kind"], DeviceError)(error["message"], error["hint"])
         return result
 
     def _read(self, limit_s: float) -> None:
@@ -257,9 +260,11 @@ class LabBoard:
             ) from None
 
     @contextlib.contextmanager
-    def start(self, elf: Path) -> Iterator[ProbedBoard | QemuBoard]:
+    def start(self, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
         """Programs and starts ``elf``; the board runs on when the context is left."""
-        self.flash(elf)
+        done = self.flash(elf)
+        if choice.flashed is not None:
+            choice.flashed(done)
         if self.board.qemu is not None and self.status().get("runner") == "qemu":
             shift = self.board.qemu.icount_shift
             yield QemuBoard(self.check, self._line_url, None, shift)
@@ -318,6 +323,12 @@ def acquire(keeper: Keeper, wanted: Wanted, limit_s: float = ACQUIRE_LIMIT_S) ->
     except BaseException:
         keeper.ask("release", place=answer["place"]["name"])
         raise
+
+
+def check_known(wanted: Wanted) -> None:
+    """Raises where there is no coordinator, or no place of it fits."""
+    with contextlib.closing(Keeper()) as keeper:
+        keeper.ask("check", tags=wanted.tags)
 
 
 @contextlib.contextmanager

@@ -48,9 +48,9 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
-    return suite.runpytest_inprocess(
-        "-p", "no:cacheprovider", "-p", "no:xdist", "-rs", "-s", *options
-    )
+    # labgrid's plugin cannot be configured twice in a process.
+    without = [f"-pno:{name}" for name in ("cacheprovider", "xdist", "labgrid")]
+    return suite.runpytest_inprocess(*without, "-rs", "-s", *options)
 
 
 def test_options_and_marker_are_shown(suite: pytest.Pytester) -> None:

@@ -1,0 +1,269 @@
+"""Boards that workers share: a pool gives each to one at a time, and nobody waits for a free one.
+
+Boards of a lab are the coordinator's to give (:mod:`hil.lab.place`). Boards of this machine, each
+behind a probe or a serial port, are given by locks on files, which the kernel releases when their
+holder ends. An emulated board is started for whoever asks, so it is no pool's.
+
+A worker keeps its board from test to test, since another one would have to be programmed, and
+gives it back as soon as somebody else waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from hil.board import Board, load_board
+from hil.build import cache_folder
+from hil.errors import DeviceError, InputError
+from hil.lab.wanted import Wanted, parse_wanted
+
+if TYPE_CHECKING:
+    from hil.lab.place import Keeper, LabBoard
+
+#: How long to wait for a board, and for another one after a failure.
+ACQUIRE_LIMIT_S, OTHER_LIMIT_S = 600.0, 30.0
+_LOOK_S = 0.02
+#: Whoever gave a board back because others wait lets them look first.
+_YIELD_S = 5 * _LOOK_S
+
+
+class Unit(Protocol):
+    """A board that is ours until it is released."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def board(self) -> Board: ...
+    @property
+    def options(self) -> dict[str, Any]:
+        """What ``hil.open`` needs to use it."""
+
+    def is_contended(self) -> bool:
+        """Whether somebody else waits for a board like it."""
+
+    def release(self) -> None: ...
+
+
+class Pool(Protocol):
+    """The boards that one choice of the user stands for."""
+
+    def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
+        """A board that nobody else has; raises :class:`DeviceError` when none becomes free."""
+
+    @property
+    def size(self) -> int:
+        """How many boards there are in all."""
+
+    def close(self) -> None: ...
+
+
+def another(pool: Pool, failed: Unit) -> Unit:
+    """Another board than ``failed``, which is given back; the same one where there is no other."""
+    found: Unit | None = None
+    if pool.size > 1:
+        # Holding on to the one that failed, so that the pool cannot give it again.
+        with contextlib.suppress(DeviceError):
+            found = pool.acquire(OTHER_LIMIT_S)
+    failed.release()
+    return found or pool.acquire()
+
+
+def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) -> Pool | None:
+    """The pool of ``--hil-board SPEC``; None where the board is started anew for each worker.
+
+    ``ports`` and ``probes`` name the boards of this machine; without them it is the connected
+    probes that fit, on boards which are not emulated.
+    """
+    wanted = parse_wanted(spec)
+    if wanted is not None:
+        return LabPool(wanted)
+    board = load_board(spec)
+    if probes and ports and len(probes) != len(ports):
+        raise InputError(
+            f"{len(probes)} probes and {len(ports)} ports make no pairs",
+            "give as many of one as of the other, in the same order",
+        )
+    if "virtual" in probes:
+        return None
+    count = max(len(probes), len(ports))
+    units = [
+        _Local(probes[i] if probes else None, ports[i] if ports else None) for i in range(count)
+    ]
+    if not units and board.default_runner == "pyocd":
+        units = [_Local(uid, None) for uid in _fitting_probes(board)]
+    return LocalPool(board, units) if units else None
+
+
+def _fitting_probes(board: Board) -> list[str]:
+    from hil.probes import choose_probe, connected_probes, remembered
+
+    probes = connected_probes()
+    target = board.pyocd.target.lower() if board.pyocd else ""
+    fits = [probe.uid for probe in probes if target and probe.target.lower() == target]
+    # One, or none that says it fits: the usual choice, with its errors.
+    if len(fits) > 1 and "probe" not in remembered(board.name):
+        return fits
+    return [choose_probe(board, None, probes).uid]
+
+
+# -- boards of a lab ----------------------------------------------------------------------------
+
+
+class LabPool:
+    """The places of a lab that fit."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        from hil.lab.place import Keeper
+
+        self._wanted = wanted
+        self._keeper: Keeper = Keeper()
+
+    @property
+    def size(self) -> int:
+        places = self._keeper.ask("list")["places"]
+        return sum(
+            self._wanted.fits(place["name"], place["tags"]) and bool(place["resources"])
+            for place in places
+        )
+
+    def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
+        from hil.lab.place import acquire
+
+        return LabUnit(acquire(self._keeper, self._wanted, limit_s))
+
+    def close(self) -> None:
+        self._keeper.close()
+
+
+class LabUnit:
+    """An acquired place."""
+
+    def __init__(self, lab: LabBoard) -> None:
+        self.name = f"lab:{lab.place}"
+        self.board = lab.board
+        self.options: dict[str, Any] = {"lab": lab}
+        self._lab = lab
+
+    def is_contended(self) -> bool:
+        """Whether somebody waits for it, or it was taken away."""
+        try:
+            self._lab.check()
+            return self._lab.is_contended()
+        except DeviceError:
+            return True
+
+    def release(self) -> None:
+        # A coordinator that is gone has nothing to be given back.
+        with contextlib.suppress(DeviceError):
+            self._lab.release()
+
+
+# -- boards of this machine ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Local:
+    probe: str | None
+    port: str | None
+
+    @property
+    def name(self) -> str:
+        return self.probe or self.port or ""
+
+
+class LocalPool:
+    """Boards of one kind that are connected to this machine."""
+
+    def __init__(self, board: Board, boards: Sequence[_Local]) -> None:
+        self._board = board
+        self._boards = tuple(boards)
+        self._folder = cache_folder() / "boards"
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def size(self) -> int:
+        return len(self._boards)
+
+    def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
+        deadline = time.monotonic() + limit_s
+        with self._waiting() as others_wait:
+            if others_wait:
+                time.sleep(_YIELD_S)
+            while True:
+                for local in self._boards:
+                    lock = _try_lock(self._path(local.name))
+                    if lock is not None:
+                        return LocalUnit(self._board, local, lock, self._is_wanted)
+                if time.monotonic() > deadline:
+                    raise DeviceError(
+                        f"none of {len(self._boards)} boards {self._board.name} became free "
+                        f"within {limit_s:g} s",
+                        "wait until other programs have given them back",
+                    )
+                time.sleep(_LOOK_S)
+
+    def close(self) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[bool]:
+        """While it lasts, others can see that somebody waits; gives whether others do."""
+        with contextlib.ExitStack() as stack:
+            others = self._is_wanted()
+            for local in self._boards:
+                file = stack.enter_context(self._wish(local.name).open("a"))
+                fcntl.flock(file, fcntl.LOCK_SH)
+            yield others
+
+    def _is_wanted(self) -> bool:
+        """Whether somebody waits for one of the boards: then the exclusive lock fails."""
+        for local in self._boards:
+            lock = _try_lock(self._wish(local.name))
+            if lock is None:
+                return True
+            lock.close()
+        return False
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
+
+    def _wish(self, name: str) -> Path:
+        return self._path(name).with_suffix(".wanted")
+
+
+class LocalUnit:
+    """A locked board of this machine."""
+
+    def __init__(
+        self, board: Board, local: _Local, lock: IO[str], is_wanted: Callable[[], bool]
+    ) -> None:
+        self.name = f"{board.name}:{local.name}"
+        self.board = board
+        self.options: dict[str, Any] = {"probe": local.probe, "port": local.port}
+        self._lock = lock
+        self._is_wanted = is_wanted
+
+    def is_contended(self) -> bool:
+        """Whether somebody waits for a board of this pool."""
+        return self._is_wanted()
+
+    def release(self) -> None:
+        self._lock.close()
+
+
+def _try_lock(path: Path) -> IO[str] | None:
+    """The file, locked; None while another process or pool has it."""
+    file = path.open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
