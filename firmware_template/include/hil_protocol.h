@@ -44,6 +44,7 @@ enum hil_event {
     HIL_EVENT_LOG = 2,
     HIL_EVENT_BUSY = 3,
     HIL_EVENT_FAULT = 4,
+    HIL_EVENT_STACK = 5,
 };
 
 enum hil_status {
@@ -434,6 +435,15 @@ enum {
     HIL_FAULT_EVENT_R3 = 68,
     HIL_FAULT_EVENT_R12 = 72,
     HIL_FAULT_EVENT_BYTES = 76,
+};
+
+enum {
+    HIL_STACK_EVENT_BOTTOM = 0,
+    HIL_STACK_EVENT_TOP = 8,
+    HIL_STACK_EVENT_PEAK_BYTES = 16,
+    HIL_STACK_EVENT_ADDRESS = 20,
+    HIL_STACK_EVENT_DATA = 28,
+    HIL_STACK_EVENT_BYTES = 28,
 };
 
 #endif

@@ -87,9 +87,29 @@ void hil_rpc_send_busy(uint32_t done, uint32_t total) {
     send_event(HIL_EVENT_BUSY, last_seq, HIL_BUSY_EVENT_BYTES);
 }
 
+/* The words of the stack that the fault left, the newest first, as many as a few frames take. */
+static void send_stack(void) {
+    enum { FRAMES = 4 };
+    const size_t most = (PAYLOAD_MAX(sizeof notice) - HIL_STACK_EVENT_DATA) / 4 * 4;
+    uint8_t *event = notice_payload();
+    uintptr_t at = fault.stack_from;
+
+    for (size_t i = 0; i < FRAMES && at < fault.stack_top; ++i) {
+        const size_t size = fault.stack_top - at < most ? fault.stack_top - at : most;
+        hil_put_u64(event + HIL_STACK_EVENT_BOTTOM, fault.stack_bottom);
+        hil_put_u64(event + HIL_STACK_EVENT_TOP, fault.stack_top);
+        hil_put_u32(event + HIL_STACK_EVENT_PEAK_BYTES, fault.stack_peak_bytes);
+        hil_put_u64(event + HIL_STACK_EVENT_ADDRESS, at);
+        memcpy(event + HIL_STACK_EVENT_DATA, (const void *)at, size);
+        send_event(HIL_EVENT_STACK, 0, HIL_STACK_EVENT_DATA + size);
+        at += size;
+    }
+}
+
 static void send_fault(void) {
     uint8_t *event = notice_payload();
 
+    send_stack();
     hil_put_u32(event + HIL_FAULT_EVENT_KIND, (uint32_t)fault.kind);
     hil_put_u64(event + HIL_FAULT_EVENT_PC, fault.pc);
     hil_put_u64(event + HIL_FAULT_EVENT_LR, fault.lr);

@@ -14,14 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from construct import ConstructError
 
-from hil.errors import DeviceError, InputError, LinkError
+from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
 from hil.rpc import protocol
 from hil.rpc.codec import Frame
-from hil.rpc.fault import fault_error
+from hil.rpc.fault import StackReader, fault_error
 from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Event, Kind, MetadataList, Status, Tensors, Value
 from hilc.tvm_metadata import Metadata, MetadataConstant, MetadataTensor, dtype_name
@@ -168,7 +169,7 @@ class Client:
     """A session with the firmware behind ``link``; constructing it shakes hands.
 
     Raises :class:`~hil.errors.LinkError` when no firmware of this protocol answers in time, or one
-    with another ``build_id`` does.
+    with another ``build_id`` does. Faults are explained with the help of the firmware's ``elf``.
     """
 
     def __init__(
@@ -176,6 +177,7 @@ class Client:
         link: Link,
         *,
         build_id: str | None = None,
+        elf: Path | None = None,
         timeout_s: float = 5.0,
         run_timeout_s: float = 60.0,
         run_retry_s: float = _RUN_RETRY_S,
@@ -193,6 +195,8 @@ class Client:
         self.requests = 0
         self.repeated = 0
         self._build_id = build_id
+        self._elf = elf
+        self._stack = StackReader()
         self._seq = secrets.randbelow(1 << 16)
         self._session = 0
         self._log_part = ""
@@ -213,6 +217,7 @@ class Client:
                 f"the board at {self.link.url} runs firmware {hello.build_id} "
                 f"(board {hello.board!r}), expected is {self._build_id}",
                 "flash the firmware that was built from these models",
+                mend=Mend.FLASH,
             )
         return hello
 
@@ -260,10 +265,20 @@ class Client:
             return LinkError(
                 f"{fact}: {received} bytes came, none of them a frame of this protocol",
                 "the board runs another program or another baud rate: flash the firmware",
+                mend=Mend.RESET,
             )
         return LinkError(
-            fact, "check the port's name, the board's power, and that the firmware is flashed"
+            fact,
+            "check the port's name, the board's power, and that the firmware is flashed",
+            mend=Mend.RESET,
         )
+
+    def renew(self, link: Link) -> None:
+        """Opens a new session over ``link``, which takes the place of the old one."""
+        self.link.close()
+        self.link = link
+        self._log_part = ""
+        self.hello = self._shake_hands()
 
     def reset(self) -> None:
         """Restarts the firmware and opens a new session."""
@@ -289,6 +304,7 @@ class Client:
         raise LinkError(
             f"the board at {self.link.url} did not restart within {self.timeout_s:g} s",
             "press its reset button",
+            mend=Mend.FLASH,
         )
 
     # -- requests ----------------------------------------------------------------------------
@@ -551,11 +567,13 @@ class Client:
         retry_s = self.run_retry_s
         retry_at, deadline = now + retry_s, now + self.timeout_s
         waited_since = now
+        has_begun = False
         while True:
             for answer in self.link.receive(max(0.0, min(retry_at, deadline) - now)):
                 if answer.kind == Kind.EVENT:
                     self._on_event(answer)
                     if answer.code == Event.BUSY and answer.seq == frame.seq:
+                        has_begun = True
                         waited_since = time.monotonic()
                         retry_s = self.busy_retry_s
                         retry_at = waited_since + retry_s
@@ -566,6 +584,8 @@ class Client:
                     return self._parse(command, answer.payload)
             now = time.monotonic()
             if now >= deadline:
+                if has_begun:
+                    raise self._hang(command, now - waited_since)
                 raise self._no_answer(command, now - waited_since)
             if now >= retry_at:
                 self.repeated += 1
@@ -603,10 +623,12 @@ class Client:
 
     def _on_event(self, frame: Frame) -> None:
         if frame.code == Event.FAULT:
-            raise fault_error(frame.payload)
+            raise fault_error(frame.payload, self._stack.take(), self._elf)
         self._on_harmless_event(frame)
 
     def _on_harmless_event(self, frame: Frame) -> None:
+        if frame.code == Event.STACK:
+            self._stack.add(frame.payload)
         if frame.code != Event.LOG or not frame.payload:
             return
         event = protocol.EVENTS[Event.LOG].parse(frame.payload)
@@ -618,9 +640,17 @@ class Client:
     def _no_answer(self, command: Command, waited_s: float) -> LinkError:
         return LinkError(
             f"no answer to {command.name} from {self.link.url} within {waited_s:.1f} s",
-            "check the cable; a model that runs longer needs a longer run_timeout_s"
-            if command in (Command.RUN, Command.RUN_LAYERS, Command.CALL)
-            else "check the cable and the power supply, or reset the board",
+            "check the cable and the power supply, or reset the board",
+            mend=Mend.RESET,
+        )
+
+    def _hang(self, command: Command, waited_s: float) -> HangError:
+        return HangError(
+            f"the board at {self.link.url} began {command.name} and is silent for "
+            f"{waited_s:.1f} s: it hangs, or the model runs longer",
+            "look for a loop that does not end; a model that runs longer needs a longer "
+            "run_timeout_s",
+            mend=Mend.RESET,
         )
 
 
@@ -671,11 +701,14 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
             f"the firmware at {url} speaks protocol version {detail}, "
             f"this program speaks {protocol.VERSION}",
             "build the firmware with this version of the program and flash it",
+            mend=Mend.FLASH,
         )
     if status == Status.STALE and detail == 0:
         return DeviceError(
-            "the board restarted by itself and lost the session",
-            "check its power supply and watchdog; the firmware's log may say more",
+            f"the board restarted by itself before it answered {command.name}",
+            "check its power supply (a brown-out), its watchdog and who resets it; the firmware's "
+            "log may say more",
+            mend=Mend.RESET,
         )
     if status == Status.STALE:
         return LinkError(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import signal
-from dataclasses import dataclass
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from construct import ConstructError
 
-from hil.errors import DeviceError, LinkError
+from hil.addresses import Addresses, Place
+from hil.errors import DeviceError, LinkError, Mend
 from hil.rpc import protocol
 from hil.rpc.protocol import Event, Fault
 
@@ -43,6 +49,12 @@ _CFSR_TEXT = (
     (20, "stack limit reached"),
     (24, "unaligned access"),
     (25, "division by zero"),
+)
+# Bits of the Hard Fault Status Register.
+_HFSR_TEXT = (
+    (1, "the vector table could not be read"),
+    (30, "escalated from a fault that could not be taken"),
+    (31, "a breakpoint without a debugger"),
 )
 _MMFAR_VALID = 1 << 7
 _BFAR_VALID = 1 << 15
@@ -88,7 +100,8 @@ class FaultRecord:
         return self.mmfar if self.cfsr & _MMFAR_VALID else None
 
     def __str__(self) -> str:
-        causes = [text for bit, text in _CFSR_TEXT if self.cfsr >> bit & 1]
+        causes = [text for bit, text in _HFSR_TEXT if self.hfsr >> bit & 1]
+        causes += [text for bit, text in _CFSR_TEXT if self.cfsr >> bit & 1]
         text = ", ".join([self.kind_text, *causes])
         if self.kind == Fault.INTERRUPT:
             text += f" (number {self.psr - 16})"
@@ -97,21 +110,125 @@ class FaultRecord:
         return f"{text}; pc {self.pc:#010x}, lr {self.lr:#010x}, sp {self.sp:#010x}"
 
 
+@dataclass(frozen=True)
+class StackRecord:
+    """The stack that was in use, as the fault left it."""
+
+    bottom: int
+    top: int
+    #: The most of it that ever was in use; 0 where it is not known.
+    peak_bytes: int
+    #: Where the words begin: the newest thing on the stack.
+    address: int
+    words: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.top - self.bottom
+
+    def text(self, has_overflowed: bool) -> str:
+        """How full it was."""
+        peak = f", at most {self.peak_bytes} so far" if self.peak_bytes else ""
+        if has_overflowed:
+            return f"the stack of {self.size_bytes} bytes overflowed"
+        return f"{self.top - self.address} of {self.size_bytes} bytes of stack in use{peak}"
+
+
 class FaultError(DeviceError):
-    """The firmware stopped at a fault; it serves nothing but a reset until then."""
+    """The firmware stopped at a fault; it serves nothing but a reset until then.
 
-    def __init__(self, fault: FaultRecord) -> None:
-        super().__init__(
-            f"the firmware stopped: {fault}",
-            "the next session restarts it; look the addresses up in the ELF file",
-        )
+    With its ``elf`` the message names function, file and line, and what called it.
+    """
+
+    def __init__(
+        self, fault: FaultRecord, stack: StackRecord | None = None, elf: Path | None = None
+    ) -> None:
         self.fault = fault
+        self.stack = stack
+        #: Where it happened, and what called that, the newest call first; empty where unknown.
+        self.place: Place | None = None
+        self.callers: list[Place] = []
+        self._locate(elf)
+        has_overflowed = fault.kind == Fault.STACK_OVERFLOW
+        where = f" in {self.place}" if self.place else ""
+        lines = [f"the firmware stopped{where}: {fault}"]
+        if self.callers:
+            lines.append(f"called from {', '.join(_repeats(self.callers))}")
+        if stack is not None:
+            lines.append(stack.text(has_overflowed))
+        super().__init__(
+            "\n  ".join(lines),
+            "raise stack_bytes in the board's description, or use less of it"
+            if has_overflowed
+            else "mend the code at that place; the next session restarts the firmware"
+            if self.place
+            else "the next session restarts it; look the addresses up in the ELF file",
+            mend=Mend.RESET,
+        )
+
+    def _locate(self, elf: Path | None) -> None:
+        # An image that is gone or is not for these cores only costs the names.
+        with contextlib.suppress(OSError, ValueError):
+            if elf is None:
+                return
+            with contextlib.closing(Addresses(elf)) as image:
+                words = self.stack.words if self.stack else ()
+                self.callers = image.callers(self.fault.pc, self.fault.lr, words)
+                if self.fault.kind != Fault.STACK_OVERFLOW:
+                    place = image.place(self.fault.pc & ~1)
+                    # Not after a jump to nowhere: what counts is where it came from.
+                    self.place = place if place.function else None
+                elif self.callers:
+                    self.place = self.callers.pop(0)  # the registers are lost
+
+    def is_like(self, other: object) -> bool:
+        """Whether ``other`` is the same fault at the same place."""
+        return isinstance(other, FaultError) and (
+            (self.fault.kind, self.fault.pc) == (other.fault.kind, other.fault.pc)
+        )
 
 
-def fault_error(payload: bytes) -> DeviceError:
+def _repeats(places: Sequence[Place]) -> list[str]:
+    """Each place, with the number of times that it follows itself."""
+    groups = [(str(place), len(list(same))) for place, same in itertools.groupby(places)]
+    return [text if count == 1 else f"{text} ({count} times)" for text, count in groups]
+
+
+def fault_error(
+    payload: bytes, stack: StackRecord | None = None, elf: Path | None = None
+) -> DeviceError:
     """The error that a FAULT event stands for."""
     try:
         event = protocol.EVENTS[Event.FAULT].parse(payload)
     except ConstructError:
         return LinkError(f"the firmware sent a FAULT event of {len(payload)} bytes")
-    return FaultError(FaultRecord(**{name: event[name] for name in FaultRecord.__annotations__}))
+    record = FaultRecord(**{name: event[name] for name in FaultRecord.__annotations__})
+    return FaultError(record, stack, elf)
+
+
+class StackReader:
+    """Puts a stack together from STACK events, of which any may be lost."""
+
+    def __init__(self) -> None:
+        self._record: StackRecord | None = None
+
+    def add(self, payload: bytes) -> None:
+        """Takes the event's payload; one that is damaged or does not follow is left out."""
+        try:
+            event = protocol.EVENTS[Event.STACK].parse(payload)
+        except ConstructError:
+            return
+        size = len(event.data) // 4 * 4
+        words = struct.unpack(f"<{size // 4}I", event.data[:size])
+        known = self._record
+        if known is not None and event.address == known.address + 4 * len(known.words):
+            self._record = replace(known, words=known.words + words)
+        else:
+            self._record = StackRecord(
+                event.bottom, event.top, event.peak_bytes, event.address, words
+            )
+
+    def take(self) -> StackRecord | None:
+        """What was put together, for the FAULT that follows; begins afresh."""
+        record, self._record = self._record, None
+        return record

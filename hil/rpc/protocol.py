@@ -70,6 +70,7 @@ class Event(IntEnum):
     LOG = 2
     BUSY = 3
     FAULT = 4
+    STACK = 5
 
 
 class Status(IntEnum):
@@ -310,6 +311,10 @@ EVENTS: Mapping[Event, Any] = {
         r2=Int32ul,
         r3=Int32ul,
         r12=Int32ul,
+    ),
+    # Before a FAULT: bounds of the stack that was in use, and its words from `address` on.
+    Event.STACK: _message(
+        bottom=Int64ul, top=Int64ul, peak_bytes=Int32ul, address=Int64ul, data=GreedyBytes
     ),
 }
 

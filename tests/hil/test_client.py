@@ -19,7 +19,7 @@ import serial.rfc2217
 from lossy_proxy import Weather, proxy
 from rpc_board import BoardProcess, board_program, running_board
 
-from hil.errors import DeviceError, LinkError
+from hil.errors import DeviceError, HangError, LinkError
 from hil.rpc import protocol
 from hil.rpc.client import Client, TensorRef
 from hil.rpc.codec import Decoder, Frame, encode
@@ -609,7 +609,7 @@ def test_new_session_takes_over_in_the_middle_of_a_frame(board: BoardProcess) ->
 def test_new_session_takes_over_in_the_middle_of_a_run(board: BoardProcess) -> None:
     with connected(board.url, run_timeout_s=0.2) as client:
         act(client, ACT_SLEEP, 700)
-        with pytest.raises(LinkError, match="no answer to RUN"):
+        with pytest.raises(HangError, match="began RUN and is silent"):
             client.run(2)
     with connected(board.url) as client:
         assert runs(client) == 1
@@ -758,7 +758,7 @@ def test_a_run_that_never_ends(board: BoardProcess) -> None:
         act(client, ACT_SLEEP, 60_000)
 
         def attempt() -> None:
-            with pytest.raises(LinkError, match="no answer to RUN") as caught:
+            with pytest.raises(HangError, match="began RUN and is silent") as caught:
                 client.run(2)
             assert "run_timeout_s" in caught.value.hint
 

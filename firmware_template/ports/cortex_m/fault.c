@@ -3,6 +3,7 @@
 #include "hil_core.h"
 #include "hil_port.h"
 #include "hil_rpc.h"
+#include "hil_stack.h"
 
 /* What the core pushes on the stack that was in use when it takes an exception. */
 struct frame {
@@ -13,6 +14,15 @@ void hil_fault_report(uint32_t sp, uint32_t exc_return);
 
 static bool is_inside(uint32_t sp, const uint32_t *bottom, const uint32_t *top) {
     return sp >= (uintptr_t)bottom && sp <= (uintptr_t)top - sizeof(struct frame);
+}
+
+/* Describes the stack between `bottom` and `top`, which held something from `from` on. */
+static void describe_stack(struct hil_fault *fault, const uint32_t *bottom, const uint32_t *top,
+                           uintptr_t from) {
+    fault->stack_bottom = (uintptr_t)bottom;
+    fault->stack_top = (uintptr_t)top;
+    fault->stack_from = from < (uintptr_t)bottom ? (uintptr_t)bottom : from & ~(uintptr_t)3;
+    fault->stack_peak_bytes = bottom == hil_stack_bottom ? hil_stack_peak_bytes() : 0;
 }
 
 /* Tells the host, then serves it until it asks for a reset. */
@@ -55,8 +65,12 @@ __attribute__((used)) void hil_fault_report(uint32_t sp, uint32_t exc_return) {
         fault.r2 = frame->r2;
         fault.r3 = frame->r3;
         fault.r12 = frame->r12;
+        /* Behind the frame, which has the floating-point registers as well where bit 4 is clear. */
+        const uint32_t frame_bytes = (exc_return & 16) != 0 ? sizeof *frame : 26 * sizeof(uint32_t);
+        describe_stack(&fault, bottom, top, sp + frame_bytes);
     } else {
         fault.kind = HIL_FAULT_STACK_OVERFLOW;
+        describe_stack(&fault, bottom, top, sp);
     }
     if (fault.kind == HIL_FAULT_INTERRUPT) {
         fault.psr = exception;
@@ -83,10 +97,13 @@ __attribute__((noinline)) _Noreturn void hil_assert_failed(void) {
     /* With interrupts off, so that the rest of the system is as it was. */
     (void)hil_irq_lock();
     const uintptr_t pc = (uintptr_t)__builtin_return_address(0);
-    const struct hil_fault fault = {
+    struct hil_fault fault = {
         .kind = HIL_FAULT_ASSERT,
         .pc = pc & ~(uintptr_t)1,
         .sp = (uintptr_t)__builtin_frame_address(0),
     };
+    if (is_inside(fault.sp, hil_stack_bottom, hil_stack_top)) {
+        describe_stack(&fault, hil_stack_bottom, hil_stack_top, fault.sp);
+    }
     report(&fault);
 }
