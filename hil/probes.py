@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,13 @@ def config_path() -> Path:
 
 def remembered(board: str) -> dict[str, str]:
     """``probe`` and ``port`` that the user chose for ``board``, where they did."""
-    return dict(_read_config().get(board, {}))
+    return {k: v for k, v in _read_config().get(board, {}).items() if isinstance(v, str)}
+
+
+def power_table(board: str) -> dict[str, Any] | None:
+    """The table of :mod:`hil.power` that the user wrote for ``board``, unchecked."""
+    table = _read_config().get(board, {}).get("power")
+    return dict(table) if table is not None else None
 
 
 def remember(board: str, **choices: str | None) -> None:
@@ -144,8 +150,11 @@ def remember(board: str, **choices: str | None) -> None:
     boards[board] = {**boards.get(board, {}), **chosen}
     lines = ["# What hil remembers of your boards; edit or delete it as you like.\n"]
     for name, values in sorted(boards.items()):
+        tables = {key: value for key, value in values.items() if isinstance(value, dict)}
         lines.append(f"\n[boards.{json.dumps(name)}]\n")
-        lines += [f"{key} = {json.dumps(value)}\n" for key, value in sorted(values.items())]
+        lines += _lines({key: value for key, value in values.items() if key not in tables})
+        for key, table in sorted(tables.items()):
+            lines += [f"\n[boards.{json.dumps(name)}.{key}]\n", *_lines(table)]
     path = config_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +165,13 @@ def remember(board: str, **choices: str | None) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}", "set HIL_CONFIG") from None
 
 
-def _read_config() -> dict[str, dict[str, str]]:
+def _lines(values: Mapping[str, Any]) -> list[str]:
+    # Text and numbers look in TOML as in JSON.
+    return [f"{key} = {json.dumps(value)}\n" for key, value in sorted(values.items())]
+
+
+def _read_config() -> dict[str, dict[str, Any]]:
+    """Each board's values: texts, and the table ``power`` of texts and numbers."""
     path = config_path()
     if not path.is_file():
         return {}
@@ -165,9 +180,20 @@ def _read_config() -> dict[str, dict[str, str]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML: {error}", "mend or delete it") from None
     is_table = isinstance(boards, dict) and all(
-        isinstance(values, dict) and all(isinstance(value, str) for value in values.values())
+        isinstance(values, dict) and all(_is_known(key, value) for key, value in values.items())
         for values in boards.values()
     )
     if not is_table:
-        raise InputError(f"{path}: boards must be tables of strings", "mend or delete it")
+        raise InputError(
+            f"{path}: boards must be tables of strings, with a table power at most",
+            "mend or delete it",
+        )
     return {str(name): dict(values) for name, values in boards.items()}
+
+
+def _is_known(key: str, value: object) -> bool:
+    if key == "power":
+        return isinstance(value, dict) and all(
+            isinstance(part, str | int | float) for part in value.values()
+        )
+    return isinstance(value, str)
