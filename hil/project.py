@@ -49,13 +49,18 @@ def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
     return modules
 
 
+_SOURCES = "codegen/host/src/"
+_INCLUDES_TVM = re.compile(rb'^#include "tvm/', re.MULTILINE)
+
+
 def needs_crt(library: ModelLibrary) -> bool:
     """Whether the library may include or call TVM's C run time.
 
-    Ours does where a packed function, a call for workspace or a user's own code is in it. TVM's
-    includes it always.
+    Ours does where a packed function, a call for workspace, a user's own code or a registry is in
+    it. TVM's includes it always.
     """
-    return any(
+    sources = (text for path, text in library.files.items() if path.startswith(_SOURCES))
+    return any(map(_INCLUDES_TVM.search, sources)) or any(
         is_packed(module)
         or module.pools == "calls"
         or module.devices
@@ -139,7 +144,9 @@ def linker_script(board: Board, workspace_region: MemoryRegion) -> str:
 
 def _head(board: Board) -> str:
     """The statements of the ports that lay out the image's start before all else."""
-    paths = [data_dir("firmware_template") / "ports" / port.name / "head.ld" for port in board.ports]
+    paths = [
+        data_dir("firmware_template") / "ports" / port.name / "head.ld" for port in board.ports
+    ]
     return "".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
 
 

@@ -52,6 +52,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.parametrize("codegen", ["c", "llvm"])
+def test_a_registry_of_no_functions_is_built(cache: Path, codegen: str) -> None:
+    # As tvmc's --runtime-crt-system-lib asks for it, whatever the interface.
+    library = hilc.compile(moves(), cpu="cortex-m4", name="net", system_lib=True, codegen=codegen)
+    assert library.modules[0].functions == ()
+    build([library], load_board(BOARD), warnings_as_errors=True)
+
+
 @pytest.mark.parametrize("name", (*ARM_BOARDS, "native"))
 def test_builds_without_warning_or_allocator(name: str) -> None:
     """Every port, the RPC and the glue, with our warnings as errors."""
