@@ -178,7 +178,12 @@ def _output(command: list[str]) -> str:
 
 
 #: The tool without which a runner cannot start a board.
-_RUNNER_TOOLS = {"native": "cc", "qemu": "qemu-system-arm", "renode": "renode"}
+_RUNNER_TOOLS = {
+    "native": "cc",
+    "qemu": "qemu-system-arm",
+    "renode": "renode",
+    "pyocd": "pyocd",
+}
 
 TOOLS = (
     Tool(
@@ -201,6 +206,13 @@ TOOLS = (
         "apt install qemu-system-arm",
         True,
         _program("qemu-system-arm"),
+    ),
+    Tool(
+        "pyocd",
+        "programs and debugs boards through their probes",
+        "pip install pyocd",
+        False,
+        _package("pyocd"),
     ),
     Tool(
         "renode",

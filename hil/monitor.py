@@ -17,6 +17,7 @@ from construct import ConstructError
 from hil.errors import LinkError
 from hil.rpc import codec, protocol
 from hil.rpc.codec import Frame
+from hil.rpc.link import Line as DeviceLine
 from hil.rpc.protocol import Event, Kind
 
 #: That of every port of the firmware template.
@@ -103,7 +104,9 @@ def open_line(url: str) -> serial.SerialBase:
 
 
 def listen(
-    line: serial.SerialBase, seconds: float | None, alive: Callable[[], None] = lambda: None
+    line: serial.SerialBase | DeviceLine,
+    seconds: float | None,
+    alive: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[float, Line]]:
     """What is said on ``line``, with the seconds since the start.
 
@@ -112,10 +115,7 @@ def listen(
     start = heard_s = time.monotonic()
     splitter = Splitter()
     while seconds is None or time.monotonic() - start < seconds:
-        with _link_errors(line.port):
-            # One byte at least, then all that is there: a line appears as soon as it came.
-            data = line.read(1)
-            data += line.read(line.in_waiting) if data else b""
+        data = _read(line)
         now = time.monotonic()
         if data:
             heard_s = now
@@ -125,6 +125,17 @@ def listen(
         yield from ((now - start, line) for line in lines)
         if not data:
             alive()
+
+
+def _read(line: serial.SerialBase | DeviceLine) -> bytes:
+    """What came, at the latest after ``_WAIT_S``."""
+    if not isinstance(line, serial.SerialBase):
+        with _link_errors("the board"):
+            return line.read()
+    with _link_errors(line.port):
+        # One byte at least, then all that is there: a line appears as soon as it came.
+        data: bytes = line.read(1)
+        return data + (line.read(line.in_waiting) if data else b"")
 
 
 @contextmanager

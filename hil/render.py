@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
 
 from hil.bench import BenchReport
+from hil.board import Board
 from hil.build import Firmware
 from hil.console import table
 from hil.verify import Difference, LayerReport, Report, TensorReport
@@ -21,6 +23,8 @@ COUNTER_NOTES = {
     "nanoseconds": "ns of this machine's time",
 }
 _SHOWN_VALUES = 8
+#: A port's settings from here on are addresses or masks, best read in hexadecimal.
+_HEX_FROM = 1 << 28
 _NAME_WIDTH = 60
 
 
@@ -92,6 +96,96 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
                 ["layer", "operator", "MACs", report.counter, "a MAC", "name"],
             )
         )
+    return "\n\n".join(lines)
+
+
+def ran_on(board: Board) -> str:
+    """Where firmware of this project has run on this board."""
+    places = ["this machine"] if board.is_host else []
+    places += ["QEMU"] if board.qemu else []
+    places += ["silicon"] if board.silicon else []
+    return ", ".join(places) or "never"
+
+
+def memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
+    """None for a process of this machine, which has no memory map."""
+    return None if board.is_host else sum(region.size for region in board.regions(kind))
+
+
+def size_text(size: int | None) -> str:
+    if size is None:
+        return "-"
+    return f"{size >> 20} MB" if size % (1 << 20) == 0 else f"{size >> 10} KB"
+
+
+def board_json(board: Board) -> dict[str, Any]:
+    """All facts of a description."""
+    return {
+        "name": board.name,
+        "description": board.description,
+        "cpu": board.cpu.name,
+        "clock_hz": board.clock_hz,
+        "flash_bytes": memory_bytes(board, "flash"),
+        "ram_bytes": memory_bytes(board, "ram"),
+        "memory": [asdict(region) for region in board.memory],
+        "stack_bytes": board.stack_bytes,
+        "handler_stack_bytes": board.handler_stack_bytes,
+        "rpc": {"frame_max": board.frame_max, "rx_max": board.rx_max},
+        "ports": {
+            port.roles[0]: {"port": port.name, "provides": list(port.roles), **port.settings}
+            for port in board.ports
+        },
+        "line": "rtt" if board.is_over_rtt else "uart",
+        "runners": list(board.runners),
+        "qemu": asdict(board.qemu) if board.qemu else None,
+        "renode": asdict(board.renode) if board.renode else None,
+        "pyocd": asdict(board.pyocd) if board.pyocd else None,
+        "default": board.is_default,
+        "silicon": board.silicon,
+        "ran_on": ran_on(board),
+    }
+
+
+def board_text(board: Board) -> str:
+    """A description for people."""
+    lines = [
+        f"{board.name}: {board.description}",
+        f"core {board.cpu.name} at {board.clock_hz / 1e6:g} MHz; ran on: {ran_on(board)}",
+    ]
+    if board.memory:
+        lines.append(
+            table(
+                [
+                    [r.name, r.kind, f"{r.origin:#010x}", f"{r.end - 1:#010x}", r.size]
+                    for r in board.memory
+                ],
+                ["memory", "kind", "from", "to", "bytes"],
+            )
+        )
+        lines.append(
+            f"stack {board.stack_bytes:,} + {board.handler_stack_bytes:,} for interrupts; frames "
+            f"up to {board.frame_max:,} bytes"
+        )
+    lines.append(
+        table(
+            [
+                [
+                    " ".join(port.roles),
+                    port.name,
+                    " ".join(
+                        f"{key}={value:#x}" if value >= _HEX_FROM else f"{key}={value}"
+                        for key, value in port.settings.items()
+                    ),
+                ]
+                for port in board.ports
+            ],
+            ["role", "port", "settings"],
+        )
+    )
+    starts = [f"started by {', '.join(board.runners)}"]
+    starts += [f"QEMU machine {board.qemu.machine}"] if board.qemu else []
+    starts += [f"pyOCD target {board.pyocd.target}"] if board.pyocd else []
+    lines.append("; ".join(starts))
     return "\n\n".join(lines)
 
 

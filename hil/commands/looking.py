@@ -5,68 +5,62 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from dataclasses import asdict
+from functools import partial
+from typing import Any
 
+from serial import SerialBase
 from serial.tools.list_ports import comports
 
 from hil.board import Board, board_names, load_board
 from hil.build import build
-from hil.commands.options import compiled_for
+from hil.commands.options import board_of, compiled_for
 from hil.console import Console, table
-from hil.doctor import diagnose, self_test
+from hil.doctor import Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
 from hil.monitor import listen, open_line
-from hil.runner import start
+from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes
+from hil.pyocd_targets import check_target
+from hil.render import board_json, board_text, memory_bytes, ran_on, size_text
+from hil.rpc.link import Line
+from hil.runner import Choice, start
+from hil.usb import REMEDY as USB_REMEDY
+from hil.usb import forbidden_probes
+from hil.virtual_probe import running_boards
 
 
 def boards_command(args: argparse.Namespace, console: Console) -> int:
-    """The boards that ship with the project."""
+    """The boards that ship with the project, or one board in detail."""
+    if args.name is not None:
+        board = load_board(args.name)
+        console.result(board_json(board), board_text(board))
+        return 0
     boards = [load_board(name) for name in board_names()]
     rows = [
         [
             board.name,
             board.cpu.name,
-            _size(_memory_bytes(board, "flash")),
-            _size(_memory_bytes(board, "ram")),
+            size_text(memory_bytes(board, "flash")),
+            size_text(memory_bytes(board, "ram")),
+            ran_on(board),
             " ".join(board.runners),
             board.description,
         ]
         for board in boards
     ]
-    text = table(rows, ["board", "core", "flash", "RAM", "runners", "description"])
-    console.result({"boards": [_board_json(board) for board in boards]}, text)
+    header = ["board", "core", "flash", "RAM", "ran on", "runners", "description"]
+    console.result({"boards": [board_json(board) for board in boards]}, table(rows, header))
     return 0
 
 
-def _board_json(board: Board) -> dict[str, Any]:
-    return {
-        "name": board.name,
-        "description": board.description,
-        "cpu": board.cpu.name,
-        "clock_hz": board.clock_hz,
-        "flash_bytes": _memory_bytes(board, "flash"),
-        "ram_bytes": _memory_bytes(board, "ram"),
-        "runners": list(board.runners),
-        "default": board.is_default,
-    }
-
-
-def _memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
-    """None for a process of this machine, which has no memory map."""
-    return None if board.is_host else sum(region.size for region in board.regions(kind))
-
-
-def _size(size: int | None) -> str:
-    if size is None:
-        return "-"
-    return f"{size >> 20} MB" if size % (1 << 20) == 0 else f"{size >> 10} KB"
-
-
 def doctor_command(args: argparse.Namespace, console: Console) -> int:
-    """What is installed, and what is missing."""
+    """What is installed and connected, and what is missing."""
+    board = load_board(args.board) if args.board else None
     findings = diagnose()
     missing = [finding for finding in findings if finding.version is None]
     ports = [{"url": port.device, "description": port.description} for port in comports()]
+    probes, probe_problem = _probes()
+    forbidden = forbidden_probes()
     problem = None
     try:
         tested = self_test()
@@ -77,41 +71,129 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines = [table(rows, ["tool", "version", "for"]), ""]
     lines += [f"{f.tool.name} is missing: {f.tool.remedy}" for f in missing]
     lines += [f"serial port {port['url']}: {port['description']}" for port in ports]
+    lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
+    lines += [f"probes: {probe_problem}"] if probe_problem else []
+    lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
     lines.append(f"self-test: {tested}")
     lines.append("emulated boards work" if works else "emulated boards do NOT work")
-    data = {
+    data: dict[str, Any] = {
         "ok": works,
         "tools": [finding.json() for finding in findings],
         "ports": ports,
+        "probes": [asdict(probe) for probe in probes],
+        "forbidden_probes": [{"name": p.name, "node": str(p.node)} for p in forbidden],
         "self_test": {"ok": problem is None, "result": tested},
     }
+    if board is not None:
+        needs = _needs(board, probes)
+        works = works and all(need["found"] or not need["required"] for need in needs)
+        lines += [
+            f"{board.name}: {need['what']}: {need['result']}"
+            + (f" ({need['remedy']})" if need["remedy"] else "")
+            for need in needs
+        ]
+        data |= {"ok": works, "board": {"name": board.name, "needs": needs}}
     console.result(data, "\n".join(lines))
     return 0 if works else DeviceError.exit_code
 
 
+def _probes() -> tuple[list[ProbeInfo], str]:
+    """The probes that are connected, or why they cannot be listed."""
+    try:
+        return connected_probes(), ""
+    except HilError as error:
+        return [], error.fact
+
+
+def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
+    """What this board's runners need, what was found of it, and a remedy for what is missing.
+
+    The board can be used where all is there that its default runner needs.
+    """
+    needs = []
+    for runner in board.runners:
+        finds: list[tuple[str, Callable[[], str]]] = [(f"runner {runner}", lambda: "ready")]
+        if runner == "pyocd":
+            finds = [
+                ("pyOCD target", partial(_pyocd_target, board)),
+                ("probe", partial(_probe, board, probes)),
+                ("serial line", partial(_serial_line, board, probes)),
+            ]
+        elif (tool := missing_for_runner(runner)) is not None:
+            finds = [(f"runner {runner}", partial(_missing, tool))]
+        for what, find in finds:
+            try:
+                found, result, remedy = True, find(), ""
+            except HilError as error:
+                found, result, remedy = False, error.fact, error.hint
+            needs.append(
+                {
+                    "what": what,
+                    "found": found,
+                    "required": runner == board.default_runner,
+                    "result": result,
+                    "remedy": remedy,
+                }
+            )
+            if not found:
+                break  # what follows needs it
+    return needs
+
+
+def _missing(tool: Tool) -> str:
+    raise InputError(f"{tool.name} is missing", tool.remedy)
+
+
+def _pyocd_target(board: Board) -> str:
+    check_target(board)
+    assert board.pyocd is not None, "a board with the runner pyocd has its table"
+    return f"{board.pyocd.target} is supported"
+
+
+def _probe(board: Board, probes: list[ProbeInfo]) -> str:
+    return choose_probe(board, None, probes).line
+
+
+def _serial_line(board: Board, probes: list[ProbeInfo]) -> str:
+    if board.is_over_rtt:
+        return "RTT, through the probe"
+    probe = choose_probe(board, None, probes)
+    virtual = next((v for v in running_boards() if v.uid == probe.uid), None)
+    return virtual.url if virtual is not None else choose_port(board, probe, None)
+
+
 @contextmanager
-def _line(args: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None]]]:
+def _line(
+    args: argparse.Namespace, console: Console
+) -> Iterator[tuple[str, SerialBase | Line, Callable[[], None]]]:
     """The serial line to listen to: that of a running board, or of a firmware started for it."""
-    if args.port is not None:
+    if args.port is not None and args.probe is None and args.runner is None:
         if args.models:
             raise InputError(
                 "--port listens to a firmware that runs already, so it takes no MODEL", "drop one"
             )
-        yield args.port, lambda: None
+        with open_line(args.port) as port:
+            yield args.port, port, lambda: None
         return
     if args.board is None:
         raise InputError("nothing to listen to", "give --port URL, or --board B to start one")
-    board = load_board(args.board)
+    board = board_of(args)
     libraries = compiled_for(args, board)
     firmware = build(libraries, board, workspace=args.workspace)
-    with start(board, firmware, args.runner) as running:
-        yield running.url, running.alive
+    with console.part_done(f"programming {board.name}") as progress:
+        choice = Choice(args.probe, args.port, board.is_over_rtt, progress)
+        with start(board, firmware, args.runner, choice) as running:
+            if running.line is not None:
+                yield running.url, running.line, running.alive
+                return
+            with open_line(running.url) as port:
+                yield running.url, port, running.alive
 
 
 def monitor_command(args: argparse.Namespace, console: Console) -> int:
     """What the board says, until Ctrl-C or --seconds."""
     heard: list[dict[str, Any]] = []
-    with _line(args) as (url, alive), open_line(url) as port:
+    with _line(args, console) as (url, port, alive):
         console.log(f"listening to {url}; Ctrl-C ends it")
         try:
             for seconds, line in listen(port, args.seconds, alive):
