@@ -16,6 +16,7 @@ code   meaning
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import importlib
 import json
@@ -23,7 +24,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,6 +32,7 @@ from typing import Any, NoReturn
 from hil.commands.tvmc_flags import explain_flag
 from hil.commands.tvmc_parser import add_tvmc
 from hil.console import Console
+from hil.lab.wanted import parse_wanted
 from hilc.errors import HilError, InputError
 
 EXIT_BUG = 70
@@ -101,8 +103,34 @@ def _run(words: Sequence[str]) -> int:
     if unknown:
         raise _unknown_arguments(args.parser, unknown)
     module_name, function_name = args.handler
-    handler: Handler = getattr(importlib.import_module(module_name), function_name)
-    return handler(args, Console(args.json))
+    console = Console(args.json)
+    with _board_of_lab(args, console):
+        handler: Handler = getattr(importlib.import_module(module_name), function_name)
+        return handler(args, console)
+
+
+@contextlib.contextmanager
+def _board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
+    """Acquires the board that ``--board lab:...`` asks for; the command sees which one it is."""
+    board = getattr(args, "board", None)
+    wanted = parse_wanted(board) if board else None
+    if wanted is None:
+        yield
+        return
+    if "lab" not in args:
+        raise InputError(
+            f"{args.parser.prog} uses no board of a lab",
+            "name the board's description, or use hil run, verify or bench",
+        )
+    given = [f"--{word}" for word in ("runner", "port", "probe", "transport") if vars(args)[word]]
+    if given:
+        raise InputError(f"a board of a lab comes with its own line, not {given[0]}", "drop it")
+    from hil.lab import leased
+
+    with leased(wanted) as lab:
+        console.log(f"using {lab.place}, a {lab.board.name} of the lab")
+        args.lab, args.board = lab, str(lab.board.path)
+        yield
 
 
 def _unknown_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> HilError:
@@ -188,6 +216,7 @@ def build_parser() -> argparse.ArgumentParser:
     run = command("run", "running", "Run one inference.")
     _add_models(run)
     _add_board(run, device=True)
+    run.set_defaults(lab=None)
     run.add_argument(
         "--input",
         action="append",
@@ -201,6 +230,7 @@ def build_parser() -> argparse.ArgumentParser:
     verify = command("verify", "running", "Compare a model on a board with a reference.")
     _add_models(verify)
     _add_board(verify, device=True)
+    verify.set_defaults(lab=None)
     verify.add_argument(
         "--samples", type=_positive_int, metavar="N", help="samples to run (default: 10, or all)"
     )
@@ -222,6 +252,7 @@ def build_parser() -> argparse.ArgumentParser:
     bench = command("bench", "running", "Count instructions or cycles; report sizes and memory.")
     _add_models(bench)
     _add_board(bench, device=True)
+    bench.set_defaults(lab=None)
     bench.add_argument(
         "--runs",
         type=_positive_int,
@@ -256,6 +287,7 @@ def build_parser() -> argparse.ArgumentParser:
     boards = command("boards", "looking", "List the boards, or describe one.")
     boards.add_argument("name", nargs="?", metavar="BOARD", help="a board or the file of one")
     _add_board_words(commands)
+    _add_lab_words(commands)
     doctor = command(
         "doctor", "looking", "Check tools, probes and ports; say what is missing and how to get it."
     )
@@ -279,6 +311,40 @@ def _add_models(parser: argparse.ArgumentParser, more: str = "") -> None:
         help="a .tflite file or a Model Library Format tar or folder; NAME=path names the model; "
         f"several make one image{more and f'; {more}'}",
     )
+
+
+def _add_lab_words(commands: Any) -> None:
+    """``hil lab``: boards on other machines."""
+    text = "Boards on other machines, through labgrid's coordinator (LG_COORDINATOR)."
+    lab = commands.add_parser("lab", help=text, description=text, allow_abbrev=False)
+    words = lab.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    def word(name: str, summary: str) -> argparse.ArgumentParser:
+        sub: argparse.ArgumentParser = words.add_parser(
+            name, help=summary, description=summary, allow_abbrev=False
+        )
+        sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
+        sub.set_defaults(handler=("hil.commands.lab", f"{name}_command"), parser=sub)
+        return sub
+
+    listed = word("list", "List the places, their boards and who uses them.")
+    listed.add_argument("filter", nargs="?", metavar="TAG=VALUE,...", help="only those that fit")
+    serve = word("serve", "Offer boards of this machine to a lab until interrupted.")
+    serve.add_argument(
+        "boards",
+        nargs="+",
+        metavar="BOARD[@PROBE]",
+        help="a board of `hil boards` or a file; with the uid of its probe where it is real",
+    )
+    serve.add_argument(
+        "--coordinator", metavar="HOST:PORT", help="of the lab (default: start one of its own)"
+    )
+    serve.add_argument(
+        "--host", default="127.0.0.1", metavar="NAME", help="this machine's address for the others"
+    )
+    serve.add_argument("--seconds", type=_positive_float, metavar="S", help="stop after S seconds")
+    reap = word("reap", "Give back places whose users are gone.")
+    reap.add_argument("--seconds", type=_positive_float, metavar="S", help="look for S seconds")
 
 
 def _add_board_words(commands: Any) -> None:

@@ -99,6 +99,7 @@ def opened(
             progress=progress,
             flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
             workspace=args.workspace,
+            lab=args.lab,
         ) as device,
     ):
         device.log = lambda text: console.log(f"{board.name}: {text}")

@@ -12,8 +12,8 @@ from hil.runner.process import ChildProcess
 
 if TYPE_CHECKING:
     from hil.board import Board
-    from hil.runner.choice import Image
     from hil.rpc.link import Line
+    from hil.runner.choice import Image
 
 PROGRAM = "qemu-system-arm"
 INSTALL_HINT = "install it: apt install qemu-system-arm"
@@ -32,12 +32,16 @@ class QemuBoard:
         qmp: socket.socket | None,
         icount_shift: int,
         line: Line | None = None,
+        reset: Callable[[], socket.socket] | None = None,
     ) -> None:
+        """``reset`` restarts the firmware where the machine's own reset would lose it, and gives
+        the QMP socket to use from then on; ``qmp`` is closed before it is called."""
         self.url = url
         self.line = line
         self._is_alive = is_alive
         self._qmp = qmp
         self._icount_shift = icount_shift
+        self._reset = reset
         self._say(b'{"execute": "qmp_capabilities"}')
 
     def alive(self) -> None:
@@ -48,6 +52,21 @@ class QemuBoard:
         """
         self._is_alive()
         self._say(b'{"execute": "query-status"}')
+
+    @property
+    def can_reset(self) -> bool:
+        """Whether :meth:`reset` can be called: not without QMP."""
+        return self._qmp is not None
+
+    def reset(self) -> None:
+        """Resets the machine, which loads its image again; the serial line must be closed."""
+        if self._reset is None:
+            self._say(b'{"execute": "system_reset"}')
+            return
+        assert self._qmp is not None, "only what can_reset says"
+        self._qmp.close()
+        self._qmp = self._reset()
+        self._say(b'{"execute": "qmp_capabilities"}')
 
     def count(self, ticks: int, ticks_hz: int) -> int:
         """Instructions: each takes ``2**icount_shift`` ns of the time that ``ticks`` measure."""
