@@ -15,6 +15,7 @@ _Static_assert(HIL_UART_CLOCK_HZ == HIL_CLOCK_HZ, "the buses run undivided: uart
 #define RCC(offset) HIL_REG(0x46020C00 + (offset))
 #define RCC_CR RCC(0x00)
 #define RCC_CFGR1 RCC(0x1C)
+#define RCC_CFGR2 RCC(0x20)
 #define RCC_PLL1CFGR RCC(0x28)
 #define RCC_PLL1DIVR RCC(0x34)
 #define RCC_AHB2ENR1 RCC(0x8C)
@@ -34,6 +35,8 @@ _Static_assert(HIL_UART_CLOCK_HZ == HIL_CLOCK_HZ, "the buses run undivided: uart
 #define CFGR1_SW_PLL1 3UL
 #define CFGR1_SWS (3UL << 2)
 #define CFGR1_SWS_PLL1 (3UL << 2)
+#define CFGR2_HPRE 15UL
+#define CFGR2_HPRE_DIV2 8UL
 #define VOSR_BOOSTRDY (1UL << 14)
 #define VOSR_VOSRDY (1UL << 15)
 #define VOSR_RANGE1 (3UL << 16)
@@ -58,17 +61,23 @@ static void start_pll(void) {
     RCC_PLL1DIVR = (HIL_SOC_PLL_N - 1UL) | 1UL << 9 | 1UL << 16 | (HIL_SOC_PLL_R - 1UL) << 24;
     /* The supply's booster, which has the PLL's source undivided for a clock. */
     PWR_VOSR |= VOSR_BOOSTEN;
-    if (!hil_wait(&PWR_VOSR, VOSR_BOOSTRDY, VOSR_BOOSTRDY)) {
-        return;
-    }
     RCC_CR |= CR_PLL1ON;
-    if (!hil_wait(&RCC_CR, CR_PLL1RDY, CR_PLL1RDY)) {
+    if (!hil_wait(&RCC_CR, CR_PLL1RDY, CR_PLL1RDY) ||
+        !hil_wait(&PWR_VOSR, VOSR_BOOSTRDY, VOSR_BOOSTRDY)) {
         return;
     }
     FLASH_ACR = (FLASH_ACR & ~ACR_LATENCY) | ACR_PREFETCH | HIL_SOC_FLASH_WAIT_STATES;
-    if (hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
-        RCC_CFGR1 |= CFGR1_SW_PLL1;
-        (void)hil_wait(&RCC_CFGR1, CFGR1_SWS, CFGR1_SWS_PLL1);
+    if (!hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
+        return;
+    }
+    /* Beyond 80 MHz the core has to get there in two steps, a microsecond apart. */
+    RCC_CFGR2 |= CFGR2_HPRE_DIV2;
+    RCC_CFGR1 |= CFGR1_SW_PLL1;
+    if (hil_wait(&RCC_CFGR1, CFGR1_SWS, CFGR1_SWS_PLL1)) {
+        for (uint32_t turn = 0; turn < HIL_CLOCK_HZ / 1000000; ++turn) {
+            __asm volatile("nop");
+        }
+        RCC_CFGR2 &= ~CFGR2_HPRE;
     }
 }
 

@@ -1,0 +1,33 @@
+/* In place of a core: ports compiled for this machine reach registers that the test owns. Included
+ * before everything else, so that the core's own headers find themselves included already. */
+#ifndef HIL_CORE_H
+#define HIL_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hil_config.h"
+
+/* Where the register with this address on the chip is. The test also takes the call as the time to
+ * look what was written since the last one, and to answer as the chip would. */
+typedef volatile uint32_t *(*hil_test_locate)(uint32_t address);
+extern hil_test_locate hil_test_register;
+
+#define HIL_REG(address) (*hil_test_register((uint32_t)(address)))
+
+void hil_soc_init(void);
+void hil_uart_init(void);
+void hil_uart_receive(void);
+void hil_uart_flush(void);
+void hil_serial_put(uint8_t byte);
+
+static inline void hil_irq_enable(uint32_t irq) {
+    HIL_REG(0xE000E100 + 4 * (irq / 32)) = 1UL << (irq % 32);
+}
+
+static inline bool hil_wait(volatile const uint32_t *reg, uint32_t mask, uint32_t value) {
+    return (*reg & mask) == value;
+}
+
+#endif

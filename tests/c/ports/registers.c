@@ -1,0 +1,14 @@
+/* What a port's C expects of the firmware around it. */
+#include "hil_core.h"
+
+hil_test_locate hil_test_register;
+
+/* What hil_uart_receive handed on. */
+uint8_t hil_test_received[64];
+size_t hil_test_received_size;
+
+void hil_serial_put(uint8_t byte) {
+    if (hil_test_received_size < sizeof hil_test_received) {
+        hil_test_received[hil_test_received_size++] = byte;
+    }
+}
