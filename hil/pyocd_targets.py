@@ -56,6 +56,8 @@ class Chip:
 
     target: str
     vendor: str
+    #: The class of pyOCD's that its family has in common, such as ``Kinetis``; or empty.
+    family: str
     #: Our name of its core; empty where nothing says it, or it is one that we do not know.
     cpu: str
     #: The chip's own memory, the first to use first: flash by address, then RAM by size.
@@ -109,7 +111,11 @@ def read_chip(target: str) -> Chip:
     cpu, note = _core(made)
     # Of a target for any chip there is only the architecture's map of addresses.
     memory, notes = ((), ()) if type(made) is CoreSightTarget else _memory(made.memory_map)
-    return Chip(name, str(made.vendor or ""), cpu, memory, (*((note,) if note else ()), *notes))
+    family = next(
+        (c.__name__ for c in reversed(type(made).__mro__) if ".target.family." in c.__module__), ""
+    )
+    notes = (note, *notes) if note else notes
+    return Chip(name, str(made.vendor or ""), family, cpu, memory, notes)
 
 
 def _core(made: Any) -> tuple[str, str]:
@@ -157,7 +163,7 @@ def _memory(regions: Any) -> tuple[tuple[ChipRegion, ...], tuple[str, ...]]:
             leave_out(region, f"{region.length >> 20} MB of addresses, not of memory")
         else:
             kept.append(_region(region))
-    merged = _merged(kept)
+    merged = [part for region in _merged(kept) for part in _split(region)]
     large = [r for r in merged if not r.is_flash or r.size >= _MIN_FLASH_BYTES]
     notes += [
         f"left out {r.name} at {r.origin:#x}: flash of {r.size} bytes, not for code"
@@ -184,6 +190,15 @@ def _merged(regions: list[ChipRegion]) -> list[ChipRegion]:
         else:
             merged.append(region)
     return merged
+
+
+def _split(region: ChipRegion) -> list[ChipRegion]:
+    """RAM on both sides of the SRAM's start as two: no access may cross that address."""
+    below = _SRAM[0] - region.origin
+    if region.is_flash or not 0 < below < region.size:
+        return [region]
+    upper = ChipRegion(f"{region.name}_upper", _SRAM[0], region.size - below, False)
+    return [replace(region, size=below), upper]
 
 
 def _preference(region: ChipRegion) -> tuple[bool, bool, int]:
