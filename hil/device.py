@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.errors import DeviceError, InputError
+from hil.recovery import Recovery
 from hil.rpc.client import (
     CallArgument,
     Client,
@@ -178,10 +179,13 @@ class Device:
         running: Running | None = None,
         firmware: Firmware | None = None,
         ticks_are: Counter = "cycles",
+        recovery: Recovery | None = None,
     ) -> None:
         self._client = client
         self._running = running
         self._ticks_are = ticks_are
+        #: How the board is brought back, and what was tried; None where it is not.
+        self.recovery = recovery
         #: What was built and started; None for a firmware that ran already.
         self.firmware = firmware
         known = {module.name: module for library in libraries for module in library.modules}
@@ -282,6 +286,18 @@ class Device:
     def memory(self) -> Memory:
         """How much of its stack the firmware has used, and what its serial link is like."""
         return self._client.memory()
+
+    def repeated(self, job: Callable[[], _Item]) -> _Item:
+        """``job()``, again from its start each time that the board failed in it and is back.
+
+        The board is brought back by :mod:`hil.recovery`, which raises the failure where it cannot.
+        A job must set every input that it needs: a restarted firmware has forgotten them.
+        """
+        return self.recovery.repeated(job) if self.recovery else job()
+
+    def renew(self, running: Running) -> None:
+        """Recovery started the firmware anew: ``running`` takes the place of the old one."""
+        self._running = running
 
     def reset(self) -> None:
         """Restarts the firmware; tensors and statistics start afresh."""

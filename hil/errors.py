@@ -55,9 +55,17 @@ class DeviceError(HilError):
         super().__init__(fact, hint)
         self.mend = mend
 
+    def is_like(self, other: DeviceError) -> bool:
+        """Whether ``other`` was the same failure, so that one more restart would be in vain."""
+        return False
+
 
 class HangError(DeviceError):
     """The firmware has begun something and does not come back from it."""
+
+    def is_like(self, other: DeviceError) -> bool:
+        """A job that hangs twice in a row hangs always."""
+        return isinstance(other, HangError)
 
 
 class ProbeError(DeviceError):

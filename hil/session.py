@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Literal
 from hil.board import Board, load_board
 from hil.build import Firmware, build
 from hil.device import Device
-from hil.errors import InputError
+from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
 from hil.lab.wanted import parse_wanted
-from hil.rpc.client import Client
+from hil.power import Power, power_of
+from hil.recovery import Recovery, Step
+from hil.rpc.client import RUN_TIMEOUT_S, Client
 from hil.rpc.link import Link
-from hil.runner import Choice, Counter, Running, start
+from hil.runner import VIRTUAL, Choice, Counter, Resettable, Running, runner_name, start
 from hil.sources import CompileOptions, load_sources, parse_sources
 from hilc.library import ModelLibrary
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from hil.lab import LabBoard
 
 _DEFAULT_BAUDRATE = 115200
+#: How long a port may take to come back: a USB device is recognised anew.
+_PORT_LIMIT_S, _PORT_LOOK_S = 10.0, 0.1
 
 
 @contextlib.contextmanager
@@ -37,6 +42,8 @@ def open(
     flashed: Callable[[Flashed], None] | None = None,
     workspace: str = "own",
     lab: LabBoard | None = None,
+    run_timeout_s: float = RUN_TIMEOUT_S,
+    recover: bool = True,
 ) -> Iterator[Device]:
     """A device that runs ``models`` (libraries, model files, archives) on ``board``.
 
@@ -53,6 +60,10 @@ def open(
     lasts where ``board`` asks for one (``lab:PLACE``, ``cpu=cortex-m4``: :mod:`hil.lab`), or is
     ``lab``, which somebody acquired already. Leaving the context closes the link and ends what was
     started, however it is left.
+
+    A run that is silent for ``run_timeout_s`` counts as hanging. With ``recover`` a board that does
+    not come up is reset, programmed again and switched off and on, as far as there is a way to do
+    so (:mod:`hil.recovery`), and so it is in :meth:`Device.repeated`.
     """
     if isinstance(board, str) and (wanted := parse_wanted(board)) is not None:
         # Not at the top: most sessions need no lab.
@@ -60,7 +71,14 @@ def open(
 
         with (
             leased(wanted) as leased_board,
-            open(leased_board.board, *models, workspace=workspace, lab=leased_board) as device,
+            open(
+                leased_board.board,
+                *models,
+                workspace=workspace,
+                lab=leased_board,
+                run_timeout_s=run_timeout_s,
+                recover=recover,
+            ) as device,
         ):
             yield device
         return
@@ -74,7 +92,8 @@ def open(
     libraries = _libraries(models, board, workspace)
     has_firmware = bool(libraries) or not _attaches(runner, choice)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
-    with _device(board, libraries, firmware, runner, choice) as device:
+    way = (firmware, runner, choice, run_timeout_s, recover)
+    with _device(board, libraries, *way) as device:
         yield device
 
 
@@ -85,10 +104,13 @@ def open_firmware(
     runner: str | None = None,
     port: str | None = None,
     probe: str | None = None,
+    run_timeout_s: float = RUN_TIMEOUT_S,
+    recover: bool = True,
 ) -> Iterator[Device]:
     """A device that runs a firmware which is built already; otherwise as :func:`open`."""
     choice = Choice(probe, port)
-    with _device(firmware.board, firmware.libraries, firmware, runner, choice) as device:
+    way = (firmware, runner, choice, run_timeout_s, recover)
+    with _device(firmware.board, firmware.libraries, *way) as device:
         yield device
 
 
@@ -104,18 +126,147 @@ def _device(
     firmware: Firmware | None,
     runner: str | None,
     choice: Choice,
+    run_timeout_s: float,
+    recover: bool,
 ) -> Iterator[Device]:
-    with contextlib.ExitStack() as stack:
-        running: Running | None = None
-        if not _attaches(runner, choice):
-            assert firmware is not None
-            running = stack.enter_context(start(board, firmware, runner, choice))
-        link = open_link(board, running, choice.port)
-        stack.callback(link.close)
-        client = Client(link, build_id=firmware.build_id if firmware else None)
+    with contextlib.closing(_Way(board, firmware, runner, choice, run_timeout_s)) as way:
+        recovery = Recovery(board.name, way.steps) if recover else None
+        try:
+            way.start()
+        except DeviceError as error:
+            if recovery is None:
+                raise
+            recovery.recover(error)
+        if recovery is not None:
+            recovery.over()
         # The time base of the native board is this machine's clock.
         ticks_are: Counter = "nanoseconds" if board.is_host else "cycles"
-        yield Device(client, libraries, running, firmware, ticks_are)
+        assert way.client is not None, "start and every step of recovery make one"
+        way.device = Device(way.client, libraries, way.running, firmware, ticks_are, recovery)
+        yield way.device
+
+
+class _Way:
+    """The way to a board: what was started for it, the line, the client; recovery renews them."""
+
+    def __init__(
+        self,
+        board: Board,
+        firmware: Firmware | None,
+        runner: str | None,
+        choice: Choice,
+        run_timeout_s: float,
+    ) -> None:
+        self._board = board
+        self._firmware = firmware
+        self._runner = runner
+        self._choice = choice
+        self._run_timeout_s = run_timeout_s
+        self._started = contextlib.ExitStack()
+        self.running: Running | None = None
+        self.client: Client | None = None
+        #: Told when what it talks to was started anew.
+        self.device: Device | None = None
+
+    @property
+    def _attaches(self) -> bool:
+        return _attaches(self._runner, self._choice)
+
+    def start(self) -> None:
+        """Starts the firmware unless it runs already, and shakes hands with it."""
+        if not self._attaches:
+            assert self._firmware is not None
+            self.running = self._started.enter_context(
+                start(self._board, self._firmware, self._runner, self._choice)
+            )
+            if self.device is not None:
+                self.device.renew(self.running)
+        self._connect()
+
+    def close(self) -> None:
+        """Closes the line and ends what was started."""
+        if self.client is not None:
+            self.client.close()
+        self.running = None
+        self._started.close()
+
+    def steps(self, error: DeviceError) -> list[Step]:
+        """What can be done about ``error``, the mildest first."""
+        steps = []
+        if self._can_reset():
+            steps.append(Step(Mend.RESET, "a reset", self._reset))
+        elif self._is_there and not isinstance(error, HangError):
+            # A firmware that hangs would not hear it.
+            steps.append(Step(Mend.RESET, "a reset over the line", self._reset_over_line))
+        name = runner_name(self._board, self._runner, self._choice)
+        is_machine = name != "pyocd" or self._choice.probe == VIRTUAL
+        if self._choice.lab is not None or (not self._attaches and not is_machine):
+            steps.append(Step(Mend.FLASH, "to program it again", self._restart))
+        power = power_of(self._board.name) if self._choice.lab is None else None
+        if power is not None:
+            steps.append(Step(Mend.POWER, "a power cycle", lambda: self._power_cycle(power)))
+        elif self._choice.lab is None and not self._attaches and is_machine:
+            steps.append(Step(Mend.POWER, "a new start of its machine", self._restart))
+        return steps
+
+    @property
+    def _is_there(self) -> bool:
+        return self._attaches or self.running is not None
+
+    def _can_reset(self) -> bool:
+        return isinstance(self.running, Resettable) and self.running.can_reset
+
+    def _reset(self) -> None:
+        assert isinstance(self.running, Resettable)
+        if self.client is not None:
+            self.client.close()
+        self.running.reset()
+        self._connect()
+
+    def _reset_over_line(self) -> None:
+        self._connect(_PORT_LIMIT_S)
+        assert self.client is not None
+        self.client.reset()
+
+    def _restart(self) -> None:
+        self.close()
+        self.start()
+
+    def _power_cycle(self, power: Power) -> None:
+        self.close()
+        power.cycle()
+        if self._attaches:
+            self._connect(_PORT_LIMIT_S)
+        else:
+            self.start()
+
+    def _connect(self, port_limit_s: float = 0.0) -> None:
+        """Opens the line, for which a port may have to come back first, and shakes hands."""
+        if self.client is not None:
+            self.client.close()
+        deadline = time.monotonic() + port_limit_s
+        while True:
+            try:
+                link = open_link(self._board, self.running, self._choice.port)
+                break
+            except LinkError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PORT_LOOK_S)
+        try:
+            if self.client is not None:
+                self.client.renew(link)
+                return
+            firmware = self._firmware
+            self.client = Client(
+                link,
+                build_id=firmware.build_id if firmware else None,
+                elf=firmware.elf if firmware else None,
+                run_timeout_s=self._run_timeout_s,
+            )
+        except BaseException:
+            link.close()
+            raise
 
 
 def _libraries(

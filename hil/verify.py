@@ -10,17 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from hil.console import json_number
+from hil.errors import NumericError
 from hil.samples import Sample
 from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.library import Layer, TensorInfo
 
 FLOAT_RTOL = 1e-5
+
+#: The outputs of a model, and of each of its layers.
+_Arrays = tuple[list[Array], list[list[Array]]]
 
 
 class RunnableModel(Protocol):
@@ -138,6 +143,24 @@ class Report:
             layer.match for layer in self.layers or ()
         )
 
+    def check(self) -> None:
+        """Raises :class:`~hil.errors.NumericError` where something differs."""
+        if self.match:
+            return
+        layer = self.first_different_layer
+        tensors = layer.outputs if layer else self.outputs
+        tensor = next(tensor for tensor in tensors if tensor.first)
+        assert tensor.first is not None
+        first = tensor.first
+        raise NumericError(
+            f"{self.model} on {self.board} differs from {self.reference}: {tensor.mismatches} "
+            f"elements of {tensor.name!r}, the first in sample {first.sample} at "
+            f"{list(first.position)}: {first.got}, expected is {first.expected}",
+            f"the earliest layer that differs is {layer.name!r} ({layer.op})"
+            if layer
+            else "compare the layers, too (--per-layer): the earliest that differs tells where",
+        )
+
     @property
     def first_different_layer(self) -> LayerReport | None:
         """The earliest layer that differs in any sample: the one to look at."""
@@ -222,10 +245,12 @@ def verify(
     *,
     board: str,
     per_layer: bool = False,
+    repeated: Callable[[Callable[[], _Arrays]], _Arrays] = lambda job: job(),
 ) -> Report:
     """Runs every sample on ``model`` and compares its outputs, and its layers' when asked for.
 
-    ``samples`` may be a progress bar around the samples.
+    ``samples`` may be a progress bar around the samples. A sample is computed again where the board
+    fails and :meth:`hil.device.Device.repeated` brings it back, never because of its results.
     """
     start = time.monotonic()
     outputs = [_Comparison(tensor) for tensor in model.outputs]
@@ -234,21 +259,16 @@ def verify(
     count = 0
     for index, sample in enumerate(samples):
         values = oracle.values(index, sample)
-        _set_inputs(model, sample)
-        model.run()
-        for comparison in outputs:
-            name = comparison.tensor.name
-            comparison.add(index, values[name], model.get_output(name))
-        if per_layer:
-            _set_inputs(model, sample)
-            for position, (layer, arrays) in enumerate(model.layer_outputs()):
-                for comparison, tensor, array in zip(
-                    layers[position], layer.outputs, arrays, strict=True
-                ):
-                    if tensor.name in values:
-                        comparison.add(index, values[tensor.name], array)
-                    else:
-                        uncompared[position][tensor.name] = None
+        arrays, layer_arrays = repeated(partial(_computed, model, sample, per_layer))
+        for comparison, array in zip(outputs, arrays, strict=True):
+            comparison.add(index, values[comparison.tensor.name], array)
+        for position, computed in enumerate(layer_arrays):
+            for comparison, array in zip(layers[position], computed, strict=True):
+                name = comparison.tensor.name
+                if name in values:
+                    comparison.add(index, values[name], array)
+                else:
+                    uncompared[position][name] = None
         count += 1
     return Report(
         model=model.name,
@@ -260,6 +280,17 @@ def verify(
         layers=_layer_reports(model.layers, layers, uncompared) if per_layer else None,
         seconds=time.monotonic() - start,
     )
+
+
+def _computed(model: RunnableModel, sample: Sample, per_layer: bool) -> _Arrays:
+    """The outputs of ``sample``, and those of each layer when asked for."""
+    _set_inputs(model, sample)
+    model.run()
+    outputs = [model.get_output(tensor.name) for tensor in model.outputs]
+    if not per_layer:
+        return outputs, []
+    _set_inputs(model, sample)
+    return outputs, [arrays for _, arrays in model.layer_outputs()]
 
 
 def _set_inputs(model: RunnableModel, sample: Sample) -> None:

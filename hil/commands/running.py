@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from hil.bench import bench, check_countable
 from hil.commands.options import board_of, compiled_for, opened
 from hil.console import Console, json_number, several, writing
+from hil.device import Model
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
 from hil.render import bench_text, run_text, verify_text
@@ -28,20 +30,24 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     given = _given_inputs(
         args.input, {_word(images, module, t): t for module in images for t in module.inputs}
     )
+    inputs: dict[str, Sample] = {}
+    for module in images:
+        random = random_sample(module.inputs, args.seed, 0)
+        words = {tensor.name: _word(images, module, tensor) for tensor in module.inputs}
+        for word in words.values():
+            if word not in given:
+                console.log(f"input {word!r} is random, of seed {args.seed}")
+        inputs[module.name] = {name: given.get(w, random[name]) for name, w in words.items()}
     outputs: dict[str, Array] = {}
     counts: dict[str, int] = {}
     with opened(args, board, libraries, console) as device:
         for module in images:
-            model = device[module.name]
-            random = random_sample(module.inputs, args.seed, 0)
-            for tensor in module.inputs:
-                word = _word(images, module, tensor)
-                if word not in given:
-                    console.log(f"input {word!r} is random, of seed {args.seed}")
-                model.set_input(tensor.name, given.get(word, random[tensor.name]))
-            counts[module.name] = device.count(model.run().ticks)
-            for tensor in module.outputs:
-                outputs[_word(images, module, tensor)] = model.get_output(tensor.name)
+            ticks, arrays = device.repeated(
+                partial(_inference, device[module.name], inputs[module.name])
+            )
+            counts[module.name] = device.count(ticks)
+            for tensor, array in zip(module.outputs, arrays, strict=True):
+                outputs[_word(images, module, tensor)] = array
         counter = device.counter
     if args.output:
         with writing(args.output):
@@ -62,6 +68,14 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     }
     console.result(data, run_text(outputs, counts, counter))
     return 0
+
+
+def _inference(model: Model, inputs: Sample) -> tuple[int, list[Array]]:
+    """The ticks of one run, and its outputs."""
+    for name, array in inputs.items():
+        model.set_input(name, array)
+    ticks = model.run().ticks
+    return ticks, [model.get_output(tensor.name) for tensor in model.outputs]
 
 
 def _word(images: Sequence[Module], module: Module, tensor: TensorInfo) -> str:
@@ -116,7 +130,14 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         for name, samples, oracle in checks:
             bar = console.progress(samples, f"{name} on {board.name}")
             reports.append(
-                verify(device[name], bar, oracle, board=board.name, per_layer=args.per_layer)
+                verify(
+                    device[name],
+                    bar,
+                    oracle,
+                    board=board.name,
+                    per_layer=args.per_layer,
+                    repeated=device.repeated,
+                )
             )
     data = several([report.json() for report in reports])
     console.result(data, "\n\n".join(verify_text(report) for report in reports))
@@ -149,7 +170,7 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     libraries = compiled_for(args, board)
     with opened(args, board, libraries, console) as device:
         reports = [
-            bench(device, module, runs=args.runs, seed=args.seed)
+            device.repeated(partial(bench, device, module, runs=args.runs, seed=args.seed))
             for module in modules_of(libraries)
         ]
     data = several([report.json() for report in reports])

@@ -36,6 +36,8 @@ _HELLO_RETRY_S = 0.1
 _RETRY_S = 0.2
 #: The wait doubles while nothing is answered, up to this many times itself.
 _MOST_PATIENCE = 8.0
+#: Longest silence during a run, unless the user says otherwise.
+RUN_TIMEOUT_S = 60.0
 #: Waits before a run is repeated: until the board says that it has begun, then until it ends. Long,
 #: because input that arrives during a run costs the board instructions, which would be counted.
 _RUN_RETRY_S = 1.0
@@ -179,7 +181,7 @@ class Client:
         build_id: str | None = None,
         elf: Path | None = None,
         timeout_s: float = 5.0,
-        run_timeout_s: float = 60.0,
+        run_timeout_s: float = RUN_TIMEOUT_S,
         run_retry_s: float = _RUN_RETRY_S,
         busy_retry_s: float = _BUSY_RETRY_S,
         on_log: Callable[[str], None] = lambda text: None,

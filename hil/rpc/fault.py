@@ -181,7 +181,7 @@ class FaultError(DeviceError):
                 elif self.callers:
                     self.place = self.callers.pop(0)  # the registers are lost
 
-    def is_like(self, other: object) -> bool:
+    def is_like(self, other: DeviceError) -> bool:
         """Whether ``other`` is the same fault at the same place."""
         return isinstance(other, FaultError) and (
             (self.fault.kind, self.fault.pc) == (other.fault.kind, other.fault.pc)

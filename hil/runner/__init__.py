@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from hil.errors import InputError
 from hil.runner import native, qemu, renode
-from hil.runner.choice import Choice, Image
+from hil.runner.choice import VIRTUAL, Choice, Image
 
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.rpc.link import Line
 
-__all__ = ["Choice", "Counter", "Image", "Running", "start"]
+__all__ = ["VIRTUAL", "Choice", "Counter", "Image", "Resettable", "Running", "runner_name", "start"]
 
 Counter = Literal["instructions", "cycles", "nanoseconds"]
 
@@ -44,6 +44,24 @@ class Running(Protocol):
         """``ticks`` of the firmware's time base in the unit of :attr:`counter`."""
 
 
+@runtime_checkable
+class Resettable(Protocol):
+    """A running firmware that may be restarted from outside, also when it hangs."""
+
+    @property
+    def can_reset(self) -> bool: ...
+
+    def reset(self) -> None:
+        """Restarts it; the serial line must be closed, and opened again afterwards."""
+
+
+def runner_name(board: Board, runner: str | None, choice: Choice) -> str:
+    """The runner that :func:`start` takes: the one asked for, pyOCD where a probe or RTT is chosen,
+    else the board's first."""
+    needs_probe = choice.probe is not None or choice.rtt or board.is_over_rtt
+    return runner or ("pyocd" if needs_probe else board.default_runner)
+
+
 def start(
     board: Board,
     firmware: Image,
@@ -52,15 +70,14 @@ def start(
 ) -> AbstractContextManager[Running]:
     """Starts ``firmware``; leaving the context ends what was started for it.
 
-    ``runner`` is one that the board offers. Without it, it is pyOCD where a probe or RTT is chosen,
-    else the board's first.
+    ``runner`` is one that the board offers; see :func:`runner_name`.
     """
     choice = choice or Choice()
     if choice.lab is not None:
         return choice.lab.start(firmware.elf, choice)
     choice = replace(choice, rtt=choice.rtt or board.is_over_rtt)
     needs_probe = choice.probe is not None or choice.rtt
-    name = runner or ("pyocd" if needs_probe else board.default_runner)
+    name = runner_name(board, runner, choice)
     if name not in board.runners:
         raise InputError(
             f"board {board.name!r} has no runner {name!r}",

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from hil.flash import Flashed
     from hil.lab.place import LabBoard
+
+
+#: Instead of a probe's uid: start the board's QEMU machine with a virtual probe on it.
+VIRTUAL: Final = "virtual"
 
 
 class Image(Protocol):

@@ -13,7 +13,7 @@ from hil import flash, virtual_probe
 from hil.errors import DeviceError, InputError
 from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes, remember
 from hil.rpc.rtt import RttLine
-from hil.runner.choice import Choice
+from hil.runner.choice import VIRTUAL, Choice
 from hil.runner.qemu import QemuBoard
 
 if TYPE_CHECKING:
@@ -21,18 +21,29 @@ if TYPE_CHECKING:
     from hil.rpc.link import Line
     from hil.virtual_probe import VirtualBoard
 
-#: Instead of a probe's uid: start the board's QEMU machine with a virtual probe on it.
-VIRTUAL: Final = "virtual"
-
 
 class ProbedBoard:
     """A firmware on a real board that a probe programmed."""
 
     counter: Final = "cycles"
 
-    def __init__(self, url: str, line: Line | None) -> None:
+    def __init__(
+        self, url: str, line: Line | None, reset: Callable[[], None] | None = None
+    ) -> None:
+        """``reset`` restarts the firmware through a probe that is free."""
         self.url = url
         self.line = line
+        self._reset = reset
+
+    @property
+    def can_reset(self) -> bool:
+        """Whether :meth:`reset` can be called."""
+        return self._reset is not None
+
+    def reset(self) -> None:
+        """Resets the board through its probe; the serial line must be closed."""
+        assert self._reset is not None, "only what can_reset says"
+        self._reset()
 
     def alive(self) -> None:
         """Nothing tells of a board's end but its silence."""
@@ -98,13 +109,25 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
             session.close()  # others may use the probe while the firmware runs
         if choice.flashed is not None:
             choice.flashed(done)
+
+        def reset() -> None:
+            with flash.connected(board, chosen.uid) as session:
+                flash.start_image(session, image)
+
+        def reset_virtual() -> socket.socket:
+            assert virtual is not None
+            reset()
+            return stack.enter_context(_connect_qmp(virtual))
+
         if virtual is None:
             remember(board.name, probe=choice.probe, port=choice.port)
-            yield ProbedBoard(url, line)
+            # Over RTT the line keeps the probe.
+            yield ProbedBoard(url, line, None if choice.rtt else reset)
         else:
             assert board.qemu is not None
             qmp = None if choice.rtt else stack.enter_context(_connect_qmp(virtual))
-            yield QemuBoard(chosen.is_alive, url, qmp, board.qemu.icount_shift, line)
+            shift = board.qemu.icount_shift
+            yield QemuBoard(chosen.is_alive, url, qmp, shift, line, reset_virtual)
 
 
 def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
