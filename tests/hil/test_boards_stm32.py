@@ -323,6 +323,7 @@ FAMILIES = {
 }
 
 VOS_SCALE_1 = (((0x4000_7000, 14, 2), 3),)
+F40_SCALE_1 = (((0x4000_7000, 14, 2), 1),)  # which has one bit for it
 OVER_DRIVE = (((0x4000_7000, 14, 4), 0b1111),)  # with scale 1
 F4_CACHES = (((0x4002_3C00, 8, 3), 7),)
 F7 = (*OVER_DRIVE, ((0x4002_3C00, 8, 2), 3), ((CCR, 16, 2), 3))
@@ -336,7 +337,7 @@ A2, A3, D8, D9 = ("A2", 7), ("A3", 7), ("D8", 7), ("D9", 7)
 CHIPS = {
     "netduinoplus2": Chip(
         "f4", 168, 42, 84, 30, "USART6", 71, (0x44, 5), ("C6", 8), ("C7", 8),
-        (*VOS_SCALE_1, *F4_CACHES), "STM32F429x.svd",
+        (*F40_SCALE_1, *F4_CACHES), "STM32F429x.svd",
     ),
     "nucleo-f401re": Chip(
         "f4", 84, 42, 84, 30, "USART2", 38, (0x40, 17), A2, A3,
@@ -356,7 +357,7 @@ CHIPS = {
     ),
     "stm32f4-discovery": Chip(
         "f4", 168, 42, 84, 30, "USART2", 38, (0x40, 17), A2, A3,
-        (*VOS_SCALE_1, *F4_CACHES), "STM32F429x.svd",
+        (*F40_SCALE_1, *F4_CACHES), "STM32F429x.svd",
     ),
     "nucleo-f746zg": Chip("f4", 216, 54, 108, 30, "USART3", 39, (0x40, 18), D8, D9, F7),
     "disco-f746ng": Chip("f4", 216, 54, 108, 30, "USART1", 37, (0x44, 4), ("A9", 7), ("B7", 7), F7),

@@ -9,6 +9,7 @@
 #define SYST_CVR HIL_REG(0xE000E018)
 #define DWT_CTRL HIL_REG(0xE0001000)
 #define DWT_CYCCNT HIL_REG(0xE0001004)
+#define DWT_LAR HIL_REG(0xE0001FB0)
 
 #define PERIOD 0x1000000UL
 #define ICSR_PENDSTSET (1UL << 26)
@@ -25,6 +26,7 @@ static uint32_t last_cyccnt;
 
 static bool start_cyccnt(void) {
     HIL_DEMCR |= 1UL << 24;
+    DWT_LAR = 0xC5ACCE55; /* a Cortex-M7 lets no program write the rest before, others ignore it */
     DWT_CYCCNT = 0;
     DWT_CTRL |= 1;
     const uint32_t first = DWT_CYCCNT;
