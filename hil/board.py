@@ -91,6 +91,8 @@ class Renode:
     uart: str
     #: Millions of instructions that the core executes in a second of virtual time.
     mips: int
+    #: What is added to the platform or changed in it, in Renode's language.
+    changes: str = ""
 
 
 @dataclass(frozen=True)
@@ -520,6 +522,7 @@ def _renode(table: _Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
         platform=platform,
         uart=table.string("uart", default=None if platform else "uart"),
         mips=table.integer("mips", 1, 10_000, default=max(1, clock_hz // 2_000_000)),
+        changes=table.string("changes", default=""),
     )
     table.finish()
     if 2_000_000 * renode.mips > clock_hz:

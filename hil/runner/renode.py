@@ -19,7 +19,7 @@ from hil.runner.process import ChildProcess
 from hil.runner.renode_monitor import Monitor
 
 if TYPE_CHECKING:
-    from hil.board import Board
+    from hil.board import Board, Renode
     from hil.rpc.link import Line
     from hil.runner.choice import Image
 
@@ -57,6 +57,7 @@ class RenodeBoard:
 
     counter: Final = "instructions"
     line: Line | None = None
+    can_reset: Final = True
 
     def __init__(self, process: ChildProcess, monitor: Monitor, url: str, mips: int) -> None:
         self.url = url
@@ -68,6 +69,15 @@ class RenodeBoard:
     def alive(self) -> None:
         """Raises when Renode has ended."""
         self._process.alive()
+
+    def reset(self) -> None:
+        """Resets the machine and loads the image again; the serial line must be closed."""
+        answer = self._monitor.ask("machine Reset")
+        if answer:
+            raise DeviceError(
+                f"Renode did not reset the board, but says {answer!r}", "run it again"
+            )
+        self._executed = 0
 
     def executed(self) -> int:
         """Instructions that the core has executed since its start, by Renode's own counter."""
@@ -101,24 +111,28 @@ class RenodeBoard:
 def platform(board: Board) -> str:
     """The text of the ``.repl`` file for ``board``.
 
-    Either Renode's own platform with the time base set to the board's clock, or one of core,
-    memory and UART.
+    Either Renode's own platform with the time base set to the board's clock, or one of core, memory
+    and UART; then the board's changes.
     """
     renode = board.renode
     assert renode is not None
-    systick = f"    systickFrequency: {board.clock_hz}"
-    if renode.platform:
-        return f'using "{renode.platform}"\n\nnvic:\n{systick}\n'
+    entries = _brought(board, renode) if renode.platform else _made(board, renode)
+    if renode.changes:
+        entries.append(renode.changes.strip())
+    return "\n\n".join(entries) + "\n"
+
+
+def _brought(board: Board, renode: Renode) -> list[str]:
+    return [f'using "{renode.platform}"', f"nvic:\n    systickFrequency: {board.clock_hz}"]
+
+
+def _made(board: Board, renode: Renode) -> list[str]:
     if board.cpu.name not in _CPU_TYPES:
         raise InputError(
             f"no platform can be made for Renode with a {board.cpu.name}",
             f"name one of Renode's in renode.platform; it can be made for {', '.join(_CPU_TYPES)}",
         )
-    entries = [
-        f"nvic: IRQControllers.NVIC @ sysbus 0xE000E000\n{systick}\n    -> cpu@0",
-        f'cpu: CPU.CortexM @ sysbus\n    cpuType: "{_CPU_TYPES[board.cpu.name]}"\n    nvic: nvic',
-    ]
-    entries += [
+    memory = [
         f"{region.name}: Memory.MappedMemory @ sysbus {region.origin:#010x}\n"
         f"    size: {region.size:#x}"
         for region in board.memory
@@ -126,12 +140,16 @@ def platform(board: Board) -> str:
     uart = next(port for port in board.ports if "uart" in port.roles)
     assert uart.renode is not None
     clock = uart.renode.get("clock")
-    entries.append(
+    return [
+        "nvic: IRQControllers.NVIC @ sysbus 0xE000E000\n"
+        f"    systickFrequency: {board.clock_hz}\n"
+        "    -> cpu@0",
+        f'cpu: CPU.CortexM @ sysbus\n    cpuType: "{_CPU_TYPES[board.cpu.name]}"\n    nvic: nvic',
+        *memory,
         f"{renode.uart}: {uart.renode['model']} @ sysbus {uart.settings['base']:#010x}\n"
         + (f"    {clock}: {board.clock_hz}\n" if clock else "")
-        + f"    {uart.renode['irq']} -> nvic@{uart.settings['irq']}"
-    )
-    return "\n\n".join(entries) + "\n"
+        + f"    {uart.renode['irq']} -> nvic@{uart.settings['irq']}",
+    ]
 
 
 def script(board: Board) -> str:
@@ -141,20 +159,29 @@ def script(board: Board) -> str:
     """
     renode = board.renode
     assert renode is not None
-    return "\n".join(
-        [
-            f":name: {board.name}\n:description: {board.description}\n\n$uart_port?=3456\n",
-            f'mach create "{board.name}"',
-            "machine LoadPlatformDescription $ORIGIN/board.repl",
-            "sysbus LoadELF $ORIGIN/firmware.elf",
-            # Without Telnet, which would double each byte 0xFF and add its own.
-            'emulation CreateServerSocketTerminal $uart_port "uart_socket" false',
-            f"connector Connect sysbus.{renode.uart} uart_socket",
-            f'emulation SetGlobalQuantum "{_QUANTUM_S}"',
-            f"sysbus.cpu PerformanceInMips {renode.mips}",
-            "start\n",
-        ]
-    )
+    return f"""\
+:name: {board.name}
+:description: {board.description}
+
+$uart_port?=3456
+$elf?=$ORIGIN/firmware.elf
+
+mach create "{board.name}"
+machine LoadPlatformDescription $ORIGIN/board.repl
+
+macro reset
+\"\"\"
+    sysbus LoadELF $elf
+\"\"\"
+runMacro $reset
+
+# Without Telnet, which would double each byte 0xFF and send bytes of its own.
+emulation CreateServerSocketTerminal $uart_port "uart_socket" false
+connector Connect sysbus.{renode.uart} uart_socket
+emulation SetGlobalQuantum "{_QUANTUM_S}"
+sysbus.cpu PerformanceInMips {renode.mips}
+start
+"""
 
 
 @contextlib.contextmanager

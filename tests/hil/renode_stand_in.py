@@ -100,6 +100,7 @@ class Renode:
     def _clear(self) -> None:
         self.machine = ""
         self._variables: dict[str, str] = {}
+        self._macros: dict[str, list[str]] = {}
         self._entries: dict[str, re.Match[str]] = {}
         self._elf: Path | None = None
         self._terminals: dict[str, socket.socket] = {}
@@ -115,7 +116,8 @@ class Renode:
         text = command.strip()
         if not text or text.startswith((":", "#")):
             return
-        expanded = re.sub(r"\$(\w+)(?!\w|\??=)", self._value, text)
+        # A macro is named, not expanded.
+        expanded = re.sub(r"(?<!runMacro )\$(\w+)(?!\w|\??=)", self._value, text)
         try:
             yield from self._execute(expanded)
         except CommandError as error:
@@ -128,7 +130,7 @@ class Renode:
         return self._variables[variable[1]]
 
     def _execute(self, text: str) -> Iterator[str]:
-        if match := re.fullmatch(r"\$(\w+)(\??)=(\S+)", text):
+        if match := re.fullmatch(r"\$(\w+)(\??)=(.+)", text):
             if not (match[2] and match[1] in self._variables):
                 self._variables[match[1]] = match[3]
             return
@@ -144,8 +146,23 @@ class Renode:
         if not path.is_file():
             raise CommandError(f"Could not find file '{path}'")
         self._variables["ORIGIN"] = f"@{path.parent}".replace(" ", "\\ ")
-        for line in path.read_text(encoding="utf-8").splitlines():
+        lines = iter(path.read_text(encoding="utf-8").splitlines())
+        for line in lines:
+            if macro := re.fullmatch(r"macro (\w+)", line):
+                if next(lines) != '"""':
+                    raise CommandError(f"macro {macro[1]} has no text")
+                self._macros[macro[1]] = list(iter(lines.__next__, '"""'))
+            else:
+                yield from self.run(line)
+
+    def _run_macro(self, words: list[str]) -> Iterator[str]:
+        for line in self._macros[words[1].removeprefix("$")]:
             yield from self.run(line)
+
+    def _reset(self, words: list[str]) -> Iterator[str]:
+        yield from self._run_macro(["runMacro", "$reset"])
+        assert self.qemu is not None
+        self.qemu.ask("system_reset")
 
     def _create(self, words: list[str]) -> Iterator[str]:
         self.machine = words[2]
@@ -242,6 +259,8 @@ class Renode:
     _COMMANDS = {
         "include": _include,
         "mach create": _create,
+        "machine Reset": _reset,
+        "runMacro": _run_macro,
         "machine LoadPlatformDescription": _load_platform,
         "sysbus LoadELF": _load_elf,
         "emulation CreateServerSocketTerminal": _create_terminal,

@@ -26,13 +26,13 @@ import pytest
 
 import hil
 import hilc
-from hil.board import Board, Renode, load_board
+from hil.board import Board, Renode, board_names, load_board
 from hil.build import Firmware, build
 from hil.cli import main
 from hil.errors import BoardError, DeviceError, InputError
 from hil.rpc.client import Client
 from hil.rpc.link import Link
-from hil.runner import renode, renode_monitor
+from hil.runner import Resettable, renode, renode_monitor
 from hil.runner.renode_monitor import Monitor, Telnet
 from hilc.resources import data_dir
 
@@ -40,7 +40,6 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "renode"
 STAND_IN = Path(__file__).parent / "renode_stand_in.py"
 BOARD = "mps2-an386"
-BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500")
 
 
 def children() -> set[int]:
@@ -74,15 +73,11 @@ def digits(board: Board) -> Firmware:
 # -- the files -------------------------------------------------------------------------------------
 
 
-def adapted(name: str) -> Board:
-    """A board that uses a platform of Renode's own."""
-    board = load_board(name)
-    return replace(board, renode=Renode("platforms/cpus/stm32f4.repl", "usart2", 84))
-
-
-@pytest.mark.parametrize("name", [*BOARDS, "netduinoplus2"])
+@pytest.mark.parametrize(
+    "name", [name for name in board_names() if "renode" in load_board(name).runners]
+)
 def test_platform_and_script(name: str) -> None:
-    board = load_board(name) if name in BOARDS else adapted(name)
+    board = load_board(name)
     for suffix, text in ((".repl", renode.platform(board)), (".resc", renode.script(board))):
         path = GOLDEN / f"{name}{suffix}"
         if os.environ.get("HIL_UPDATE_GOLDEN"):
@@ -109,6 +104,7 @@ def description(tmp_path: Path, board: str, table: str) -> Path:
         (BOARD, "[renode]\nmips = 13", "renode.mips: 13 million .* counts would not be exact"),
         (BOARD, "[renode]\nmisp = 1", "renode.misp: unknown key .*'mips'"),
         (BOARD, '[renode]\nplatform = "x.repl"', "renode.uart: the key is missing"),
+        (BOARD, "[renode]\nchanges = 1", "renode.changes: 1 is not a string"),
         ("lm3s6965evb", "[renode]", "renode.platform: no platform can be made for the port 'lm3s'"),
     ],
 )
@@ -226,6 +222,22 @@ def test_two_sessions_and_two_boards_at_once(stand_in: None) -> None:
         assert 0 < before < one.executed()
 
 
+def test_reset(stand_in: None) -> None:
+    board = load_board(BOARD)
+    with renode.start(board, digits(board)) as running:
+        assert isinstance(running, Resettable)
+        used = []
+        for _ in range(2):
+            with closing(Link(running.url, alive=running.alive)) as link:
+                client = Client(link)
+                fresh = client.memory().stack_peak_bytes
+                client.run(0)
+                used.append(client.memory().stack_peak_bytes)
+            assert fresh < min(used)
+            assert running.executed() > 0
+            running.reset()
+
+
 # -- what goes wrong -------------------------------------------------------------------------------
 
 
@@ -291,7 +303,8 @@ def test_an_error_in_the_script_is_told(stand_in: None, monkeypatch: pytest.Monk
 
 
 def test_a_platform_that_this_renode_lacks(stand_in: None) -> None:
-    board = adapted(BOARD)
+    own = Renode("platforms/cpus/stm32f4.repl", "usart2", 12)
+    board = replace(load_board(BOARD), renode=own)
     with (
         pytest.raises(DeviceError, match=r"Using 'platforms/cpus/stm32f4.repl' does not exist"),
         renode.start(board, digits(load_board(BOARD))),
