@@ -31,6 +31,8 @@ void hil_serial_handler(void);
 void hil_uart_flush(void);
 
 #define HIL_REG(address) (*(volatile uint32_t *)(uintptr_t)(address))
+#define HIL_REG16(address) (*(volatile uint16_t *)(uintptr_t)(address))
+#define HIL_REG8(address) (*(volatile uint8_t *)(uintptr_t)(address))
 
 /* System control space. */
 #define HIL_ICSR HIL_REG(0xE000ED04)
@@ -91,6 +93,16 @@ static inline void hil_irq_unlock(uint32_t primask) {
 /* Waits until bits of a register have a value, but not for ever: emulators model few of the clock
  * registers, and a board with a dead crystal must still tell. Returns whether they have. */
 static inline bool hil_wait(volatile const uint32_t *reg, uint32_t mask, uint32_t value) {
+    for (uint32_t i = 0; i < 100000; ++i) {
+        if ((*reg & mask) == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The same for registers of 8 bits. */
+static inline bool hil_wait8(volatile const uint8_t *reg, uint32_t mask, uint32_t value) {
     for (uint32_t i = 0; i < 100000; ++i) {
         if ((*reg & mask) == value) {
             return true;

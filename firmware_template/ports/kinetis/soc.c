@@ -9,16 +9,13 @@ _Static_assert(HIL_SOC_EXTERNAL_HZ / HIL_SOC_PLL_DIV >= 2000000 &&
                "soc.external_hz / pll_div must be 2 to 4 MHz");
 _Static_assert(HIL_CLOCK_HZ <= 120000000, "the bus dividers are for up to 120 MHz");
 
-#define REG8(address) (*(volatile uint8_t *)(uintptr_t)(address))
-#define REG16(address) (*(volatile uint16_t *)(uintptr_t)(address))
-
-#define WDOG_STCTRLH REG16(0x40052000)
-#define WDOG_UNLOCK REG16(0x4005200E)
-#define MCG_C1 REG8(0x40064000)
-#define MCG_C2 REG8(0x40064001)
-#define MCG_C5 REG8(0x40064004)
-#define MCG_C6 REG8(0x40064005)
-#define MCG_S REG8(0x40064006)
+#define WDOG_STCTRLH HIL_REG16(0x40052000)
+#define WDOG_UNLOCK HIL_REG16(0x4005200E)
+#define MCG_C1 HIL_REG8(0x40064000)
+#define MCG_C2 HIL_REG8(0x40064001)
+#define MCG_C5 HIL_REG8(0x40064004)
+#define MCG_C6 HIL_REG8(0x40064005)
+#define MCG_S HIL_REG8(0x40064006)
 #define SIM_SCGC4 HIL_REG(0x40048034)
 #define SIM_SCGC5 HIL_REG(0x40048038)
 #define SIM_CLKDIV1 HIL_REG(0x40048044)
@@ -54,30 +51,21 @@ void hil_soc_early(void) {
     WDOG_STCTRLH = STCTRLH_AS_AFTER_RESET_BUT_OFF;
 }
 
-static bool wait_mcg(uint32_t mask, uint32_t value) {
-    for (uint32_t i = 0; i < 100000; ++i) {
-        if ((MCG_S & mask) == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* From the internal clock over the external one to the PLL, the manual's way FEI, FBE, PBE, PEE. */
 static void start_pll(void) {
     MCG_C2 = C2_VERY_HIGH_RANGE;
     MCG_C1 = C1_EXTERNAL_BY_1536;
-    if (!wait_mcg(S_IREFST | S_CLKST, S_CLKST_EXTERNAL)) {
+    if (!hil_wait8(&MCG_S, S_IREFST | S_CLKST, S_CLKST_EXTERNAL)) {
         return;
     }
     MCG_C5 = HIL_SOC_PLL_DIV - 1;
     MCG_C6 = (uint8_t)(C6_PLLS | (HIL_SOC_PLL_MUL - 24U));
-    if (!wait_mcg(S_PLL_LOCKED, S_PLL_LOCKED)) {
+    if (!hil_wait8(&MCG_S, S_PLL_LOCKED, S_PLL_LOCKED)) {
         return;
     }
     SIM_CLKDIV1 = CLKDIV1_DIVIDERS; /* before the clock that needs them */
     MCG_C1 = C1_PLL_OR_FLL;
-    (void)wait_mcg(S_CLKST, S_CLKST_PLL);
+    (void)hil_wait8(&MCG_S, S_CLKST, S_CLKST_PLL);
 }
 
 void hil_soc_init(void) {

@@ -1,7 +1,7 @@
 #include "hil_core.h"
 #include "hil_port.h"
 
-#define UART(offset) (*(volatile uint8_t *)(uintptr_t)(HIL_UART_BASE + (offset)))
+#define UART(offset) HIL_REG8(HIL_UART_BASE + (offset))
 #define BDH UART(0x00)
 #define BDL UART(0x01)
 #define C2 UART(0x03)

@@ -1,14 +1,12 @@
 #include "hil_core.h"
 #include "hil_port.h"
 
-#define REG8(offset) (*(volatile uint8_t *)(uintptr_t)(HIL_UART_BASE + (offset)))
-#define REG16(offset) (*(volatile uint16_t *)(uintptr_t)(HIL_UART_BASE + (offset)))
 #define CTRLA HIL_REG(HIL_UART_BASE + 0x00)
 #define CTRLB HIL_REG(HIL_UART_BASE + 0x04)
-#define BAUD REG16(0x0C)
-#define INTENSET REG8(0x16)
-#define INTFLAG REG8(0x18)
-#define STATUS REG16(0x1A)
+#define BAUD HIL_REG16(HIL_UART_BASE + 0x0C)
+#define INTENSET HIL_REG8(HIL_UART_BASE + 0x16)
+#define INTFLAG HIL_REG8(HIL_UART_BASE + 0x18)
+#define STATUS HIL_REG16(HIL_UART_BASE + 0x1A)
 #define SYNCBUSY HIL_REG(HIL_UART_BASE + 0x1C)
 #define DATA HIL_REG(HIL_UART_BASE + 0x28)
 

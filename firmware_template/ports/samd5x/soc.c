@@ -13,7 +13,7 @@ _Static_assert(HIL_SOC_CRYSTAL_HZ % 3000000 == 0, "soc.crystal_hz must be a mult
 #define OSCCTRL(offset) HIL_REG(0x40001000 + (offset))
 #define OSCCTRL_STATUS OSCCTRL(0x10)
 #define OSCCTRL_XOSCCTRL1 OSCCTRL(0x18)
-#define DPLLCTRLA (*(volatile uint8_t *)(uintptr_t)0x40001030)
+#define DPLLCTRLA HIL_REG8(0x40001030)
 #define DPLLRATIO OSCCTRL(0x34)
 #define DPLLCTRLB OSCCTRL(0x38)
 #define DPLLSYNCBUSY OSCCTRL(0x3C)
@@ -24,8 +24,8 @@ _Static_assert(HIL_SOC_CRYSTAL_HZ % 3000000 == 0, "soc.crystal_hz must be a mult
 #define CMCC_CTRL HIL_REG(0x41006008)
 #define PORT(offset) (0x41008000 + 0x80 * HIL_SOC_GPIO + (offset))
 #define PORT_OUTSET HIL_REG(PORT(0x18))
-#define PORT_PMUX(pin) (*(volatile uint8_t *)(uintptr_t)(PORT(0x30) + (pin) / 2))
-#define PORT_PINCFG(pin) (*(volatile uint8_t *)(uintptr_t)(PORT(0x40) + (pin)))
+#define PORT_PMUX(pin) HIL_REG8(PORT(0x30) + (pin) / 2)
+#define PORT_PINCFG(pin) HIL_REG8(PORT(0x40) + (pin))
 
 #define STATUS_XOSCRDY1 (1UL << 1)
 /* Crystal from 8 to 16 MHz (IMULT 4, IPTAT 3), ready after 4 ms, on also while nobody asks for it.

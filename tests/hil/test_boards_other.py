@@ -1,0 +1,292 @@
+"""Real boards other than ST's: registers, regions and images checked with what pyOCD knows of them.
+
+The makers' own descriptions (CMSIS-SVD) that pyOCD brings cover nRF52, K64 and LPC55S69. What they
+do not cover, RP2040, RP2350, nRF5340, SAM D5x/E5x and RA8M1, follows the documents that the ports
+name.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import models
+import pytest
+import svd
+from elftools.elf.elffile import ELFFile
+
+import hilc
+from hil.board import Board, board_names, load_board
+from hil.build import Firmware, build
+from hil.flash import Segment, read_image
+from hilc.resources import data_dir
+
+BOARDS = (
+    "ek-ra8m1",
+    "frdm-k64f",
+    "lpc55s69-evk",
+    "metro-m4",
+    "microbit-v2",
+    "nrf52840dk",
+    "nrf52dk",
+    "nrf5340dk",
+    "raspberry-pi-pico",
+    "raspberry-pi-pico-2",
+    "same54-xpro",
+)
+# One a core.
+KWS_BOARDS = ("nrf52dk", "nrf5340dk", "raspberry-pi-pico", "ek-ra8m1")
+
+NRF52_SOC = {
+    "TASKS_HFCLKSTART": "CLOCK.TASKS_HFCLKSTART",
+    "EVENTS_HFCLKSTARTED": "CLOCK.EVENTS_HFCLKSTARTED",
+    "NVMC_ICACHECNF": "NVMC.ICACHECNF",
+}
+NRF51_UART = {
+    "TASKS_STARTRX": "UART0.TASKS_STARTRX",
+    "TASKS_STARTTX": "UART0.TASKS_STARTTX",
+    "EVENTS_RXDRDY": "UART0.EVENTS_RXDRDY",
+    "EVENTS_TXDRDY": "UART0.EVENTS_TXDRDY",
+    "INTENSET": "UART0.INTENSET",
+    "ENABLE": "UART0.ENABLE",
+    "RXD": "UART0.RXD",
+    "TXD": "UART0.TXD",
+    "BAUDRATE": "UART0.BAUDRATE",
+    "GPIO_OUTSET(0)": "P0.OUTSET",
+    "GPIO_DIRSET(0)": "P0.DIRSET",
+}
+P1 = {"GPIO_OUTSET(32)": "P1.OUTSET", "GPIO_DIRSET(32)": "P1.DIRSET"}
+KINETIS_SOC = {
+    "WDOG_STCTRLH": "WDOG.STCTRLH",
+    "WDOG_UNLOCK": "WDOG.UNLOCK",
+    **{f"MCG_{name}": f"MCG.{name}" for name in ("C1", "C2", "C5", "C6", "S")},
+    "SIM_SCGC4": "SIM.SCGC4",
+    "SIM_SCGC5": "SIM.SCGC5",
+    "SIM_CLKDIV1": "SIM.CLKDIV1",
+    "PORTB_PCR(16)": "PORTB.PCR16",
+    "PORTB_PCR(17)": "PORTB.PCR17",
+}
+KINETIS_UART = {name: f"UART0.{name}" for name in ("BDH", "BDL", "C2", "S1", "D", "C4")}
+LPC55_SOC = {
+    **{
+        name: f"SYSCON.{name}"
+        for name in ("MAINCLKSELA", "MAINCLKSELB", "FCCLKSEL0", "AHBCLKDIV", "FMCCR")
+    },
+    "FRO192M_CTRL": "ANACTRL.FRO192M_CTRL",
+    "IOCON_PIO0(29)": "IOCON.PIO0_29",
+    "IOCON_PIO0(30)": "IOCON.PIO0_30",
+    "FLEXCOMM0_PSELID": "FLEXCOMM0.PSELID",
+}
+LPC_USART = {
+    **{
+        name: f"USART0.{name}"
+        for name in ("CFG", "STAT", "BRG", "FIFOCFG", "FIFOSTAT", "FIFOTRIG", "FIFOINTENSET")
+    },
+    "FIFOWR": "USART0.FIFOWR",
+    "FIFORD": "USART0.FIFORD",
+    "FRACTION": "SYSCON.FLEXFRG0CTRL",
+}
+# Board, maker's file, port, C name of a register: its name there.
+REGISTERS = [
+    ("nrf52dk", "nrf52.svd", "nrf52", NRF52_SOC),
+    ("nrf52dk", "nrf52.svd", "nrf51_uart", NRF51_UART),
+    ("microbit-v2", "nrf52833.svd", "nrf52", NRF52_SOC),
+    ("microbit-v2", "nrf52833.svd", "nrf51_uart", NRF51_UART | P1),
+    ("nrf52840dk", "nrf52840.svd", "nrf52", NRF52_SOC),
+    ("nrf52840dk", "nrf52840.svd", "nrf51_uart", NRF51_UART | P1),
+    ("frdm-k64f", "MK64F12.svd", "kinetis", KINETIS_SOC),
+    ("frdm-k64f", "MK64F12.svd", "kinetis_uart", KINETIS_UART),
+    ("lpc55s69-evk", "LPC55S69_cm33_core0.xml", "lpc55", LPC55_SOC),
+    ("lpc55s69-evk", "LPC55S69_cm33_core0.xml", "lpc_usart", LPC_USART),
+]
+# Board: interrupt of its UART, by the maker's name.
+INTERRUPTS = {
+    "nrf52dk": ("nrf52.svd", "UARTE0_UART0"),
+    "microbit-v2": ("nrf52833.svd", "UARTE0_UART0"),
+    "nrf52840dk": ("nrf52840.svd", "UARTE0_UART0"),
+    "frdm-k64f": ("MK64F12.svd", "UART0_RX_TX"),
+    "lpc55s69-evk": ("LPC55S69_cm33_core0.xml", "FLEXCOMM0"),
+}
+
+
+def image(board: Board) -> tuple[Firmware, Segment]:
+    """The firmware without a model, and its segment that begins the first flash region."""
+    firmware = build([], board, warnings_as_errors=True)
+    flash = board.regions("flash")[0]
+    first = next(part for part in read_image(firmware.elf) if part.address == flash.origin)
+    return firmware, first
+
+
+def word(segment: Segment, offset: int) -> int:
+    return int.from_bytes(segment.data[offset : offset + 4], "little")
+
+
+def addresses(board: Board, port: str, expressions: Sequence[str], folder: Path) -> list[int]:
+    """What the C compiler makes of a port's registers."""
+    firmware = build([], board)
+    ports = firmware.folder / "ports"
+    name = next(port_.sources[0] for port_ in board.ports if port_.name == port)
+    values = ",".join(f"(uintptr_t)&{expression}" for expression in expressions)
+    source = folder / "addresses.c"
+    source.write_text(
+        f'#include "{ports / port / name}"\nconst uintptr_t addresses[] = {{{values}}};\n'
+    )
+    includes = [firmware.folder / "include", firmware.folder / "generated"]
+    includes += [ports / port_.name for port_ in board.ports]
+    target = folder / "addresses.o"
+    subprocess.run(
+        ["arm-none-eabi-gcc", *board.cpu.cflags, "-masm-syntax-unified", "-c", "-o", target]
+        + [f"-I{path}" for path in includes]
+        + [source],
+        check=True,
+    )
+    with target.open("rb") as file:
+        elf = ELFFile(file)
+        symbol = elf.get_section_by_name(".symtab").get_symbol_by_name("addresses")[0]
+        data = elf.get_section(symbol["st_shndx"]).data()
+        start, size = symbol["st_value"], symbol["st_size"]
+    return [int.from_bytes(data[i : i + 4], "little") for i in range(start, start + size, 4)]
+
+
+def crc_32_mpeg_2(data: bytes) -> int:
+    crc = 0xFFFF_FFFF
+    for byte in data:
+        crc ^= byte << 24
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x04C1_1DB7 if crc >> 31 else 0)) & 0xFFFF_FFFF
+    return crc
+
+
+def test_the_list_of_boards_is_whole() -> None:
+    """Each shipped board runs here, is ST's and checked in another file, or is in this one."""
+    others = {name for name in board_names() if load_board(name).default_runner == "pyocd"}
+    # ST's names; what is ST's and named otherwise uses a port of ST's chips.
+    st = {n for n in others if any(p.name.startswith("stm32") for p in load_board(n).ports)}
+    assert others - st == set(BOARDS)
+
+
+def test_the_check_value_of_the_checksum() -> None:
+    assert crc_32_mpeg_2(b"123456789") == 0x0376_E6E7
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_image_begins_as_the_core_expects(name: str) -> None:
+    board = load_board(name)
+    firmware, first = image(board)
+    vectors = 0x100 if name == "raspberry-pi-pico" else 0
+    stack, reset = word(first, vectors), word(first, vectors + 4)
+    ram, flash = board.regions("ram")[0], board.regions("flash")[0]
+    assert stack == ram.origin + board.stack_bytes + board.handler_stack_bytes
+    assert reset & 1
+    assert flash.origin <= reset < flash.origin + firmware.sizes.flash_bytes
+    # What the architecture reserves is 0; on the LPC55S69 that is an image without checks.
+    assert [word(first, vectors + 4 * n) for n in (8, 9, 10, 13)] == [0, 0, 0, 0]
+    # Nothing lies beside the flash region: no option bytes, no user row, no configuration page.
+    for part in read_image(firmware.elf):
+        assert flash.origin <= part.address
+        assert part.address + len(part.data) <= flash.end
+
+
+@pytest.mark.parametrize(("name", "file", "port", "registers"), REGISTERS)
+def test_registers_lie_where_the_maker_says(
+    name: str, file: str, port: str, registers: dict[str, str], tmp_path: Path
+) -> None:
+    device = svd.builtin_device(file)
+    found = addresses(load_board(name), port, list(registers), tmp_path)
+    assert dict(zip(registers, found, strict=True)) == {
+        ours: device.register(theirs).address for ours, theirs in registers.items()
+    }
+
+
+@pytest.mark.parametrize("name", INTERRUPTS)
+def test_interrupt_has_the_makers_number(name: str) -> None:
+    file, interrupt = INTERRUPTS[name]
+    assert load_board(name).macros["HIL_UART_IRQ"] == svd.builtin_device(file).interrupts[interrupt]
+
+
+@pytest.mark.parametrize("name", [name for name in BOARDS if name not in ("ek-ra8m1",)])
+def test_memory_is_what_pyocd_knows(name: str) -> None:
+    from pyocd.target.builtin import BUILTIN_TARGETS
+
+    board = load_board(name)
+    assert board.pyocd is not None
+    if board.pyocd.pack:
+        assert board.pyocd.target not in BUILTIN_TARGETS, "it has become a target of pyOCD's own"
+        return
+    regions = list(BUILTIN_TARGETS[board.pyocd.target].MEMORY_MAP)
+    for region in board.memory:
+        if name == "raspberry-pi-pico-2" and region.kind == "ram":
+            continue  # pyOCD takes the RAM of the RP2350 for the RP2040's
+        same = [r for r in regions if (r.is_flash, r.is_ram) == _kind(region.kind)]
+        # What pyOCD has in parts may be one region here.
+        covered = sum(
+            max(0, min(r.end + 1, region.end) - max(r.start, region.origin)) for r in same
+        )
+        assert covered == region.size, region
+
+
+def _kind(kind: str) -> tuple[bool, bool]:
+    return (kind == "flash", kind == "ram")
+
+
+def test_kinetis_flash_configuration_leaves_the_chip_open() -> None:
+    """As pyOCD would have it: it changes what would lock the chip, and has nothing to change."""
+    from pyocd.target.family.flash_kinetis import Flash_Kinetis
+
+    _, first = image(load_board("frdm-k64f"))
+    field = first.data[0x400:0x410]
+    assert field == b"\xff" * 12 + b"\xfe\xff\xff\xff"
+    kept = Flash_Kinetis.override_security_bits(None, 0, tuple(first.data))
+    assert bytes(kept) == first.data
+    locked = first.data[:0x40C] + b"\xff" + first.data[0x40D:]
+    assert bytes(Flash_Kinetis.override_security_bits(None, 0, tuple(locked))) != locked
+
+
+def test_lpc55_image_stays_away_from_the_protected_flash() -> None:
+    device = svd.builtin_device("LPC55S69_cm33_core0.xml")
+    protected = min(p.base for n, p in device.peripherals.items() if n.startswith("FLASH_C"))
+    assert load_board("lpc55s69-evk").regions("flash")[0].end <= protected
+
+
+def test_rp2040_second_stage_has_the_checksum_that_its_boot_rom_wants() -> None:
+    _, first = image(load_board("raspberry-pi-pico"))
+    expected = crc_32_mpeg_2(first.data[:252])
+    assert word(first, 252) == expected, f"write {expected:#010X} into ports/rp2/boot.c"
+    assert first.address == 0x1000_0000
+
+
+def test_rp2350_image_says_that_it_is_one() -> None:
+    """A block loop of one block in the first 4 KB: data sheet, chapter 5.9."""
+    _, first = image(load_board("raspberry-pi-pico-2"))
+    start = first.data.index((0xFFFF_DED3).to_bytes(4, "little"))
+    assert start % 4 == 0
+    assert start + 20 <= 4096
+    item, last, link, end = (word(first, start + offset) for offset in (4, 8, 12, 16))
+    assert item & 0xFF == 0x42  # image type
+    items_words = item >> 8 & 0xFF
+    flags = item >> 16
+    assert flags & 0xF == 1  # executable
+    assert flags >> 4 & 3 == 2  # secure
+    assert flags >> 8 & 7 == 0  # Arm
+    assert flags >> 12 & 7 == 1  # RP2350
+    assert last == 0xFF | items_words << 8
+    assert link == 0
+    assert end == 0xAB12_3579
+
+
+@pytest.mark.parametrize("name", KWS_BOARDS)
+def test_kws_fits(name: str) -> None:
+    board = load_board(name)
+    library = hilc.compile(
+        models.model_path("kws"), cpu=board.cpu.name, pools="external", io_in_pool=True
+    )
+    sizes = build([library], board).sizes
+    assert sizes.flash_bytes < board.regions("flash")[0].size
+
+
+def test_documents_say_what_was_not_run() -> None:
+    text = re.sub(r"\s+", " ", (data_dir("targets") / "README.md").read_text(encoding="utf-8"))
+    assert "never run on silicon" in text
+    assert not any(load_board(name).silicon for name in BOARDS)
