@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROGRAM: Final = "renode"
 INSTALL_HINT: Final = (
     "install it from https://github.com/renode/renode/releases (1.15 or later) and put `renode` "
-    "on PATH, or use the board's runner qemu"
+    "on PATH, or use another of the board's runners"
 )
 #: Until .NET and Renode have started, and until a platform is loaded.
 _START_TIMEOUT_S = 60.0
