@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from hil.errors import FlashError, InputError, ProbeError
+from hil.errors import FlashError, InputError, Mend, ProbeError
 from hil.pyocd_targets import check_target
 
 if TYPE_CHECKING:
@@ -205,6 +205,7 @@ def program(
         raise FlashError(
             f"{address:#010x} reads {found:#04x} after {expected:#04x} was programmed",
             "erase the board (hil erase) and try again; check its supply and its protection",
+            mend=Mend.FLASH,
         )
     return Flashed(True, nbytes, time.monotonic() - start)
 
@@ -291,6 +292,7 @@ def _as_flash_error() -> Iterator[None]:
         raise FlashError(
             f"programming failed: {error}",
             "try again; a board that is protected or half programmed needs hil erase first",
+            mend=Mend.FLASH,
         ) from None
 
 
@@ -308,10 +310,12 @@ def _probe_error(what: str, error: Any) -> ProbeError:
     from pyocd.core import exceptions
 
     hint = "check the cable and the board's supply"
+    mend: Mend | None = Mend.FLASH
     if isinstance(error, exceptions.ProbeDisconnected):
         hint = "the probe was unplugged: plug it in and try again"
     elif isinstance(error, exceptions.TransferFaultError):
         hint = "the board has no memory there: is it the board of this name?"
     elif isinstance(error, exceptions.ProbeError) or "busy" in str(error).lower():
         hint = "another program may hold the probe: close it, or choose another with --probe"
-    return ProbeError(f"{what}: {error or type(error).__name__}", hint)
+        mend = None  # the board is not to be switched off under its user
+    return ProbeError(f"{what}: {error or type(error).__name__}", hint, mend=mend)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hil import flash, virtual_probe
-from hil.errors import DeviceError, InputError
+from hil.errors import DeviceError, InputError, Mend, ProbeError
 from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes, remember
 from hil.rpc.rtt import RttLine
 from hil.runner.choice import VIRTUAL, Choice
@@ -117,7 +117,7 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         def reset_virtual() -> socket.socket:
             assert virtual is not None
             reset()
-            return stack.enter_context(_connect_qmp(virtual))
+            return stack.enter_context(_Qmp(virtual))
 
         if virtual is None:
             remember(board.name, probe=choice.probe, port=choice.port)
@@ -125,7 +125,7 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
             yield ProbedBoard(url, line, None if choice.rtt else reset)
         else:
             assert board.qemu is not None
-            qmp = None if choice.rtt else stack.enter_context(_connect_qmp(virtual))
+            qmp = None if choice.rtt else stack.enter_context(_Qmp(virtual))
             shift = board.qemu.icount_shift
             yield QemuBoard(chosen.is_alive, url, qmp, shift, line, reset_virtual)
 
@@ -140,18 +140,34 @@ def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
     return choose_port(board, chosen.probe, choice.port)
 
 
-def _connect_qmp(virtual: VirtualBoard) -> socket.socket:
-    qmp = socket.socket(socket.AF_UNIX)
-    qmp.connect(f"{virtual.sockets}/qmp")
-    qmp.setblocking(False)
-    return qmp
+class _Qmp(socket.socket):
+    """A connection to a machine's QMP, which is the probe's again when it is closed."""
+
+    def __init__(self, virtual: VirtualBoard) -> None:
+        super().__init__(socket.AF_UNIX)
+        try:
+            self._claim = virtual.claim()
+        except BlockingIOError:
+            super().close()
+            raise ProbeError(
+                f"the probe {virtual.uid} is busy: another session uses it",
+                "close it, or start another virtual board",
+            ) from None
+        self.connect(f"{virtual.sockets}/qmp")
+        self.setblocking(False)
+
+    def close(self) -> None:
+        super().close()
+        self._claim.close()
 
 
 def _aliveness(virtual: VirtualBoard | None) -> Callable[[], None]:
     def check() -> None:
         if virtual is not None and virtual not in virtual_probe.running_boards():
             raise DeviceError(
-                f"the virtual board {virtual.uid} has ended", "start it again, then try again"
+                f"the virtual board {virtual.uid} has ended",
+                "start it again, then try again",
+                mend=Mend.POWER,
             )
 
     return check

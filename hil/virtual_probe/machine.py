@@ -7,6 +7,7 @@ that talks to pyOCD can use it. What runs is announced in a folder, where the pr
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -16,7 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from hil.build import cache_folder
 from hil.errors import InputError
@@ -47,6 +48,19 @@ class VirtualBoard:
     def url(self) -> str:
         """The serial line, for pyserial."""
         return f"socket://127.0.0.1:{self.serial_port}"
+
+    def claim(self) -> IO[bytes]:
+        """Keeps others from the control sockets, which serve one client, until it is closed.
+
+        Raises :class:`BlockingIOError` where somebody has them.
+        """
+        file = (Path(self.sockets) / "claim").open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise
+        return file
 
 
 def running_boards() -> list[VirtualBoard]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pyocd.board.board_ids import BoardInfo
 from pyocd.core import exceptions
@@ -142,6 +142,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         """Connects to the machine, which stops until :meth:`close` or until it is told to run."""
         folder = Path(self._virtual.sockets)
         with contextlib.ExitStack() as links, _as_pyocd():
+            links.enter_context(_claimed(self._virtual))
             machine = links.enter_context(contextlib.closing(Machine(folder / "qmp")))
             memory = links.enter_context(contextlib.closing(Memory(folder / "qtest")))
             was_running = machine.execute("query-status")["running"]
@@ -256,6 +257,15 @@ def _as_pyocd() -> Any:
         raise exceptions.TransferFaultError() from None
     except DeviceError as error:
         raise exceptions.ProbeDisconnected(error.fact) from None
+
+
+def _claimed(board: VirtualBoard) -> IO[bytes]:
+    try:
+        return board.claim()
+    except BlockingIOError:
+        raise exceptions.ProbeError(f"probe {board.uid} is busy: another session uses it") from None
+    except OSError as error:
+        raise exceptions.ProbeDisconnected(f"probe {board.uid}: {error.strerror}") from None
 
 
 class VirtualProbePlugin(Plugin):  # type: ignore[misc]
