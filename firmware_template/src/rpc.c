@@ -89,7 +89,7 @@ void hil_rpc_send_busy(uint32_t done, uint32_t total) {
 
 /* The words of the stack that the fault left, the newest first, as many as a few frames take. */
 static void send_stack(void) {
-    enum { FRAMES = 4 };
+    enum { FRAMES = 6 };
     const size_t most = (PAYLOAD_MAX(sizeof notice) - HIL_STACK_EVENT_DATA) / 4 * 4;
     uint8_t *event = notice_payload();
     uintptr_t at = fault.stack_from;

@@ -161,7 +161,7 @@ class FaultError(DeviceError):
             "raise stack_bytes in the board's description, or use less of it"
             if has_overflowed
             else "mend the code at that place; the next session restarts the firmware"
-            if self.place
+            if self.place or self.callers
             else "the next session restarts it; look the addresses up in the ELF file",
             mend=Mend.RESET,
         )
@@ -173,9 +173,12 @@ class FaultError(DeviceError):
                 return
             with contextlib.closing(Addresses(elf)) as image:
                 words = self.stack.words if self.stack else ()
-                self.callers = image.callers(self.fault.pc, self.fault.lr, words)
+                # An assertion tells where its call, which does not return, would return to: perhaps
+                # behind the function's end.
+                pc = (self.fault.pc & ~1) - 2 * (self.fault.kind == Fault.ASSERT)
+                self.callers = image.callers(pc, self.fault.lr, words)
                 if self.fault.kind != Fault.STACK_OVERFLOW:
-                    place = image.place(self.fault.pc & ~1)
+                    place = image.place(pc)
                     # Not after a jump to nowhere: what counts is where it came from.
                     self.place = place if place.function else None
                 elif self.callers:

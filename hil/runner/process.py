@@ -88,7 +88,9 @@ class ChildProcess:
         text = self._stderr.read().decode("utf-8", "replace")
         remarks = (": warning: ", ": info: ")
         lines = [line.strip() for line in text.splitlines() if not any(r in line for r in remarks)]
-        return f", saying {lines[-1]!r}" if lines else ""
+        # QEMU's registers follow the reason of its end.
+        fatal = [line for line in lines if " fatal: " in line]
+        return f", saying {(fatal or lines)[-1]!r}" if lines else ""
 
     def stop(self) -> None:
         """Ends the process group, at the latest by force, and collects it."""
