@@ -90,6 +90,9 @@ static inline void hil_irq_unlock(uint32_t primask) {
     __asm volatile("msr primask, %0" ::"r"(primask) : "memory");
 }
 
+/* Returns when every access before it is done. */
+static inline void hil_barrier(void) { __asm volatile("dsb" ::: "memory"); }
+
 /* Waits until bits of a register have a value, but not for ever: emulators model few of the clock
  * registers, and a board with a dead crystal must still tell. Returns whether they have. */
 static inline bool hil_wait(volatile const uint32_t *reg, uint32_t mask, uint32_t value) {

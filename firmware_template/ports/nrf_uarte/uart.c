@@ -29,8 +29,22 @@
 #define ENABLED 8UL
 #define INT_ENDRX (1UL << 4)
 #define PIN_INPUT_PULL_UP (3UL << 2)
-/* The register is in 2^-32 of 16 MHz, in steps of 2^12. */
-#define BAUD_STEPS (((uint64_t)HIL_UART_BAUD << 32) / 16000000 + 0x800)
+/* The maker's values; what lies between them is nowhere described. */
+#define BAUD_REGISTER                                                                              \
+    (HIL_UART_BAUD == 9600      ? 0x00275000UL                                                     \
+     : HIL_UART_BAUD == 19200   ? 0x004EA000UL                                                     \
+     : HIL_UART_BAUD == 38400   ? 0x009D0000UL                                                     \
+     : HIL_UART_BAUD == 57600   ? 0x00EB0000UL                                                     \
+     : HIL_UART_BAUD == 115200  ? 0x01D60000UL                                                     \
+     : HIL_UART_BAUD == 230400  ? 0x03B00000UL                                                     \
+     : HIL_UART_BAUD == 250000  ? 0x04000000UL                                                     \
+     : HIL_UART_BAUD == 460800  ? 0x07400000UL                                                     \
+     : HIL_UART_BAUD == 921600  ? 0x0F000000UL                                                     \
+     : HIL_UART_BAUD == 1000000 ? 0x10000000UL                                                     \
+                                : 0UL)
+
+_Static_assert(BAUD_REGISTER != 0, "uart.baud must be 9600, 19200, 38400, 57600, 115200, 230400, "
+                                   "250000, 460800, 921600 or 1000000");
 
 static volatile uint8_t received;
 static uint8_t sending[64];
@@ -49,7 +63,7 @@ void hil_uart_init(void) {
     GPIO_PIN_CNF(HIL_UART_RX_PIN) = PIN_INPUT_PULL_UP;
     PSEL_TXD = HIL_UART_TX_PIN;
     PSEL_RXD = HIL_UART_RX_PIN;
-    BAUDRATE = (uint32_t)BAUD_STEPS & 0xFFFFF000UL;
+    BAUDRATE = BAUD_REGISTER;
     RXD_PTR = (uint32_t)(uintptr_t)&received;
     RXD_MAXCNT = 1;
     ENABLE = ENABLED;
@@ -63,7 +77,7 @@ void hil_uart_write(const uint8_t *data, size_t size) {
     while (size > 0) {
         const size_t part = size < sizeof(sending) ? size : sizeof(sending);
         memcpy(sending, data, part); /* `data` may lie in flash, where the DMA does not reach */
-        __asm volatile("dsb" ::: "memory");
+        hil_barrier();
         TXD_PTR = (uint32_t)(uintptr_t)sending;
         TXD_MAXCNT = part;
         EVENTS_ENDTX = 0;

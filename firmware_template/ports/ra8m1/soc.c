@@ -56,9 +56,9 @@ _Static_assert(HIL_UART_CLOCK_HZ == 120000000, "PCLKA is 120 MHz: uart.clock_hz 
 static void set_waits(void) {
     FLWT = FLWT_UP_TO_240MHZ;
     SRAMPRCR = 0xA501;
-    __asm volatile("dsb" ::: "memory");
+    hil_barrier();
     SRAMWTSC = 1;
-    __asm volatile("dsb" ::: "memory");
+    hil_barrier();
     SRAMPRCR = 0xA500;
 }
 

@@ -15,7 +15,11 @@ typedef volatile uint32_t *(*hil_test_locate)(uint32_t address);
 extern hil_test_locate hil_test_register;
 
 #define HIL_REG(address) (*hil_test_register((uint32_t)(address)))
+#define HIL_REG16(address) (*(volatile uint16_t *)hil_test_register((uint32_t)(address)))
+#define HIL_REG8(address) (*(volatile uint8_t *)hil_test_register((uint32_t)(address)))
+#define HIL_CCR HIL_REG(0xE000ED14)
 
+void hil_soc_early(void);
 void hil_soc_init(void);
 void hil_uart_init(void);
 void hil_uart_receive(void);
@@ -29,5 +33,11 @@ static inline void hil_irq_enable(uint32_t irq) {
 static inline bool hil_wait(volatile const uint32_t *reg, uint32_t mask, uint32_t value) {
     return (*reg & mask) == value;
 }
+
+static inline bool hil_wait8(volatile const uint8_t *reg, uint32_t mask, uint32_t value) {
+    return (*reg & mask) == value;
+}
+
+static inline void hil_barrier(void) { __asm volatile("" ::: "memory"); }
 
 #endif
