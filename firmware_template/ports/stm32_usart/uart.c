@@ -30,15 +30,12 @@ void hil_uart_init(void) {
     hil_irq_enable(HIL_UART_IRQ);
 }
 
+/* A UART without its clock never gets ready: then the bytes are lost, not the firmware. */
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        while ((SR & SR_TXE) == 0) {
-        }
+        (void)hil_wait(&SR, SR_TXE, SR_TXE);
         DR = data[i];
     }
 }
 
-void hil_uart_flush(void) {
-    while ((SR & SR_TC) == 0) {
-    }
-}
+void hil_uart_flush(void) { (void)hil_wait(&SR, SR_TC, SR_TC); }

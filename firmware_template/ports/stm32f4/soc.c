@@ -9,13 +9,16 @@
 #include "hil_cache.h"
 #endif
 
+#define HSI_HZ 16000000
 /* Without a crystal, the internal oscillator. */
-#define SOURCE_HZ (HIL_SOC_HSE_HZ != 0 ? HIL_SOC_HSE_HZ : 16000000)
+#define SOURCE_HZ (HIL_SOC_HSE_HZ != 0 ? HIL_SOC_HSE_HZ : HSI_HZ)
+#define PLL_INPUT_HZ (SOURCE_HZ / HIL_SOC_PLL_M)
 #define APB_HZ (HIL_CLOCK_HZ / (HIL_SOC_UART_BUS == 1 ? HIL_SOC_APB1_DIV : HIL_SOC_APB2_DIV))
 
 _Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000, "soc.hse_hz is 4 to 26 MHz or 0");
-_Static_assert(SOURCE_HZ / HIL_SOC_PLL_M * HIL_SOC_PLL_N / HIL_SOC_PLL_P == HIL_CLOCK_HZ,
+_Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (16 MHz for 0) / pll_m * pll_n / pll_p");
+_Static_assert(HSI_HZ % PLL_INPUT_HZ == 0, "soc.hse_hz / pll_m must be 1 or 2 MHz");
 _Static_assert(HIL_SOC_PLL_P % 2 == 0, "soc.pll_p must be 2, 4, 6 or 8");
 _Static_assert(HIL_UART_CLOCK_HZ == APB_HZ, "uart.clock_hz must be the clock of soc.uart_bus");
 
@@ -36,7 +39,7 @@ _Static_assert(HIL_UART_CLOCK_HZ == APB_HZ, "uart.clock_hz must be the clock of 
 #define CR_HSEBYP (1UL << 18)
 #define CR_PLLON (1UL << 24)
 #define CR_PLLRDY (1UL << 25)
-#define PLLCFGR_SRC ((HIL_SOC_HSE_HZ != 0 ? 1UL : 0UL) << 22)
+#define PLLCFGR_SRC_HSE (1UL << 22)
 #define CFGR_SW_PLL 2UL
 #define CFGR_SWS (3UL << 2)
 #define CFGR_SWS_PLL (2UL << 2)
@@ -46,15 +49,19 @@ _Static_assert(HIL_UART_CLOCK_HZ == APB_HZ, "uart.clock_hz must be the clock of 
 /* Prefetch, and the flash's caches of instructions and data (F4) or its ART (F7). */
 #define ACR_ACCELERATORS ((HIL_SOC_L1_CACHES ? 3UL : 7UL) << 8)
 
-static bool start_source(void) {
-#if HIL_SOC_HSE_HZ == 0
-    RCC_CR |= CR_HSION;
-    return hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#else
+/* The PLL's source and the divider for it. Where the crystal's clock does not come, the internal
+ * oscillator stands in at the same rate: less exact, but the board answers. */
+static uint32_t start_source(void) {
+#if HIL_SOC_HSE_HZ != 0
     RCC_CR |= HIL_SOC_HSE_BYPASS ? CR_HSEBYP : 0;
     RCC_CR |= CR_HSEON;
-    return hil_wait(&RCC_CR, CR_HSERDY, CR_HSERDY);
+    if (hil_wait(&RCC_CR, CR_HSERDY, CR_HSERDY)) {
+        return PLLCFGR_SRC_HSE | HIL_SOC_PLL_M;
+    }
 #endif
+    RCC_CR |= CR_HSION;
+    (void)hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY);
+    return HSI_HZ / PLL_INPUT_HZ;
 }
 
 #if HIL_SOC_OVER_DRIVE
@@ -73,12 +80,9 @@ static void start_pll(void) {
     RCC_APB1ENR |= 1UL << 28; /* PWR */
     (void)RCC_APB1ENR;
     PWR_CR = (PWR_CR & ~PWR_VOS) | (uint32_t)HIL_SOC_VOS << 14;
-    if (!start_source()) {
-        return;
-    }
     /* The highest field is PLLR's, where there is one; it is 2 after reset. */
-    RCC_PLLCFGR = HIL_SOC_PLL_M | HIL_SOC_PLL_N << 6 | (HIL_SOC_PLL_P / 2 - 1UL) << 16 |
-                  PLLCFGR_SRC | (uint32_t)HIL_SOC_PLL_Q << 24 | 2UL << 28;
+    RCC_PLLCFGR = start_source() | HIL_SOC_PLL_N << 6 | (HIL_SOC_PLL_P / 2 - 1UL) << 16 |
+                  (uint32_t)HIL_SOC_PLL_Q << 24 | 2UL << 28;
     RCC_CR |= CR_PLLON;
     if (!hil_wait(&RCC_CR, CR_PLLRDY, CR_PLLRDY)) {
         return;

@@ -5,15 +5,16 @@
 #define GPIO_BASE 0x42020000UL
 #include "hil_stm32.h"
 
-/* Without a crystal, the internal oscillator, divided by 2 as it is after reset. */
-#define SOURCE_HZ (HIL_SOC_HSE_HZ != 0 ? HIL_SOC_HSE_HZ : 32000000)
+#define HSI_HZ 32000000 /* 64 MHz, divided by 2 after reset */
+/* Without a crystal, the internal oscillator. */
+#define SOURCE_HZ (HIL_SOC_HSE_HZ != 0 ? HIL_SOC_HSE_HZ : HSI_HZ)
 #define PLL_INPUT_HZ (SOURCE_HZ / HIL_SOC_PLL_M)
 
 _Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000, "soc.hse_hz is 4 to 50 MHz or 0");
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (32 MHz for 0) / pll_m * pll_n / pll_p");
-_Static_assert(PLL_INPUT_HZ >= 2000000 && PLL_INPUT_HZ <= 16000000,
-               "soc.hse_hz / pll_m must be 2 to 16 MHz");
+_Static_assert(PLL_INPUT_HZ >= 2000000 && PLL_INPUT_HZ <= 16000000 && HSI_HZ % PLL_INPUT_HZ == 0,
+               "soc.hse_hz / pll_m must be 2 to 16 MHz, and divide 32 MHz");
 _Static_assert(HIL_UART_CLOCK_HZ == HIL_CLOCK_HZ, "the buses run undivided: uart.clock_hz");
 
 #define RCC(offset) HIL_REG(0x44020C00 + (offset))
@@ -28,13 +29,13 @@ _Static_assert(HIL_UART_CLOCK_HZ == HIL_CLOCK_HZ, "the buses run undivided: uart
 #define FLASH_ACR HIL_REG(0x40022000)
 #define ICACHE_CR HIL_REG(0x40030400)
 
-#define CR_HSIRDY (1UL << 1)
 #define CR_HSEON (1UL << 16)
 #define CR_HSERDY (1UL << 17)
 #define CR_HSEBYP (1UL << 18)
 #define CR_PLL1ON (1UL << 24)
 #define CR_PLL1RDY (1UL << 25)
-#define PLL1CFGR_SRC (HIL_SOC_HSE_HZ != 0 ? 3UL : 1UL)
+#define PLL1CFGR_SRC_HSI 1UL
+#define PLL1CFGR_SRC_HSE 3UL
 /* Range of the PLL's input, from 2, 4 or 8 MHz on. */
 #define PLL1CFGR_RGE (PLL_INPUT_HZ >= 8000000 ? 3UL : PLL_INPUT_HZ >= 4000000 ? 2UL : 1UL)
 #define PLL1CFGR_PEN (1UL << 16)
@@ -51,21 +52,25 @@ static bool raise_voltage(void) {
     return hil_wait(&PWR_VOSSR, VOSSR_ACTVOS0_READY, VOSSR_ACTVOS0_READY);
 }
 
-static bool start_source(void) {
-#if HIL_SOC_HSE_HZ == 0
-    return hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#else
+/* The PLL's source and the divider for it. Where the crystal's clock does not come, the internal
+ * oscillator, which runs after reset, stands in at the same rate: less exact, but the board
+ * answers. */
+static uint32_t start_source(void) {
+#if HIL_SOC_HSE_HZ != 0
     RCC_CR |= HIL_SOC_HSE_BYPASS ? CR_HSEBYP : 0;
     RCC_CR |= CR_HSEON;
-    return hil_wait(&RCC_CR, CR_HSERDY, CR_HSERDY);
+    if (hil_wait(&RCC_CR, CR_HSERDY, CR_HSERDY)) {
+        return PLL1CFGR_SRC_HSE | HIL_SOC_PLL_M << 8;
+    }
 #endif
+    return PLL1CFGR_SRC_HSI | HSI_HZ / PLL_INPUT_HZ << 8;
 }
 
 static void start_pll(void) {
-    if (!raise_voltage() || !start_source()) {
+    if (!raise_voltage()) {
         return;
     }
-    RCC_PLL1CFGR = PLL1CFGR_SRC | PLL1CFGR_RGE << 2 | HIL_SOC_PLL_M << 8 | PLL1CFGR_PEN;
+    RCC_PLL1CFGR = start_source() | PLL1CFGR_RGE << 2 | PLL1CFGR_PEN;
     /* Q and R are off; 2 is what they divide by after reset. */
     RCC_PLL1DIVR = (HIL_SOC_PLL_N - 1UL) | (HIL_SOC_PLL_P - 1UL) << 9 | 1UL << 16 | 1UL << 24;
     RCC_CR |= CR_PLL1ON;

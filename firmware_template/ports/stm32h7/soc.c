@@ -5,8 +5,9 @@
 #define GPIO_BASE 0x58020000UL
 #include "hil_stm32.h"
 
+#define HSI_HZ 64000000
 /* Without a crystal, the internal oscillator. */
-#define SOURCE_HZ (HIL_SOC_HSE_HZ != 0 ? HIL_SOC_HSE_HZ : 64000000)
+#define SOURCE_HZ (HIL_SOC_HSE_HZ != 0 ? HIL_SOC_HSE_HZ : HSI_HZ)
 #define PLL_INPUT_HZ (SOURCE_HZ / HIL_SOC_PLL_M)
 #define BUS_HZ (HIL_CLOCK_HZ / 2)
 #define APB_HZ (BUS_HZ / HIL_SOC_APB_DIV)
@@ -14,8 +15,8 @@
 _Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000, "soc.hse_hz is 4 to 48 MHz or 0");
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (64 MHz for 0) / pll_m * pll_n / pll_p");
-_Static_assert(PLL_INPUT_HZ >= 2000000 && PLL_INPUT_HZ <= 16000000,
-               "soc.hse_hz / pll_m must be 2 to 16 MHz");
+_Static_assert(PLL_INPUT_HZ >= 2000000 && PLL_INPUT_HZ <= 16000000 && HSI_HZ % PLL_INPUT_HZ == 0,
+               "soc.hse_hz / pll_m must be 2 to 16 MHz, and divide 64 MHz");
 _Static_assert(HIL_UART_CLOCK_HZ == APB_HZ, "uart.clock_hz must be clock_hz / 2 / soc.apb_div");
 
 #define RCC(offset) HIL_REG(0x58024400 + (offset))
@@ -42,7 +43,7 @@ _Static_assert(HIL_UART_CLOCK_HZ == APB_HZ, "uart.clock_hz must be clock_hz / 2 
 #define CR_HSEBYP (1UL << 18)
 #define CR_PLL1ON (1UL << 24)
 #define CR_PLL1RDY (1UL << 25)
-#define PLLCKSELR_SRC (HIL_SOC_HSE_HZ != 0 ? 2UL : 0UL)
+#define PLLCKSELR_SRC_HSE 2UL
 /* Range of the PLL's input, from 2, 4 or 8 MHz on. */
 #define PLLCFGR_RGE (PLL_INPUT_HZ >= 8000000 ? 3UL : PLL_INPUT_HZ >= 4000000 ? 2UL : 1UL)
 #define PLLCFGR_DIVP1EN (1UL << 16)
@@ -68,22 +69,26 @@ static bool raise_voltage(void) {
     return hil_wait(&PWR_CSR1, CSR1_ACTVOS1_READY, CSR1_ACTVOS1_READY);
 }
 
-static bool start_source(void) {
-#if HIL_SOC_HSE_HZ == 0
-    RCC_CR |= CR_HSION;
-    return hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY);
-#else
+/* The PLL's source and the divider for it. Where the crystal's clock does not come, the internal
+ * oscillator stands in at the same rate: less exact, but the board answers. */
+static uint32_t start_source(void) {
+#if HIL_SOC_HSE_HZ != 0
     RCC_CR |= HIL_SOC_HSE_BYPASS ? CR_HSEBYP : 0;
     RCC_CR |= CR_HSEON;
-    return hil_wait(&RCC_CR, CR_HSERDY, CR_HSERDY);
+    if (hil_wait(&RCC_CR, CR_HSERDY, CR_HSERDY)) {
+        return PLLCKSELR_SRC_HSE | HIL_SOC_PLL_M << 4;
+    }
 #endif
+    RCC_CR |= CR_HSION;
+    (void)hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY);
+    return HSI_HZ / PLL_INPUT_HZ << 4;
 }
 
 static void start_pll(void) {
-    if (!raise_voltage() || !start_source()) {
+    if (!raise_voltage()) {
         return;
     }
-    RCC_PLLCKSELR = PLLCKSELR_SRC | HIL_SOC_PLL_M << 4;
+    RCC_PLLCKSELR = start_source();
     RCC_PLLCFGR = PLLCFGR_RGE << 2 | PLLCFGR_DIVP1EN;
     /* Q and R are off; 2 is what they divide by after reset. */
     RCC_PLL1DIVR = (HIL_SOC_PLL_N - 1UL) | (HIL_SOC_PLL_P - 1UL) << 9 | 1UL << 16 | 1UL << 24;
