@@ -27,6 +27,11 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 _ROLES = ("core", "soc", "timer", "uart")
 #: What runs on any chip, as far as one port can be right for all.
 _PLAIN_PORTS = {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"}
+#: Where a chip has not what the plain ports need, by the start of pyOCD's name of it. The nRF51 has
+#: no SysTick (nRF51 Series Reference Manual, 3 and 18).
+_CHIP_PORTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "nrf51": {"timer": {"port": "nrf51_timer", "base": 0x4000_8000, "irq": 8}},
+}
 #: What an image for a family of chips must hold beside the firmware, and the port of the SoC that
 #: brings it. Without it a chip may lock its debug port, or does not start.
 _IMAGE_RULES: Mapping[str, tuple[str, str | None]] = {
@@ -116,7 +121,7 @@ def describe(name: str, answers: Answers, ask: Ask) -> Description:
     values["memory"] = _memory(answers, chip, values.get("memory"), ask)
     values["clock_hz"] = _clock_hz(answers.clock_hz, values.get("clock_hz"), ask)
     values["description"] = answers.description or _description(name, answers, chip, values)
-    _fill_ports(values, answers.ports or {})
+    _fill_ports(values, answers.ports or {}, chip)
     if chip is not None:
         _check_image_rule(chip, values["soc"]["port"])
         notes += _relatives(chip, answers)
@@ -135,7 +140,10 @@ def _base_values(base: str | None) -> dict[str, Any]:
     """The keys of another description, without what is true of that board alone."""
     if base is None:
         return {}
-    values = tomllib.loads(load_board(base).path.read_text(encoding="utf-8"))
+    board = load_board(base)
+    if board.is_host:
+        raise InputError(f"{base} is this machine, not a board", "name a board with a core")
+    values = tomllib.loads(board.path.read_text(encoding="utf-8"))
     values.pop("default", None)
     values.pop("silicon", None)
     return values
@@ -204,16 +212,16 @@ def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping
     return f"{name}{of_chip}: {core}"
 
 
-def _fill_ports(values: dict[str, Any], said: Mapping[str, str]) -> None:
-    """The ports: those said, then those of the other description, then the plain ones."""
-    for role, word in said.items():
-        values[role] = _port(role, word)
-    if any(role in values for role in _ROLES[1:]):
-        for role in _ROLES:
-            values.setdefault(role, {"port": _PLAIN_PORTS[role]})
-        return
-    for role, port in _PLAIN_PORTS.items():
-        values[role] = {"port": port}
+def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | None) -> None:
+    """The ports: those said, those of the other description, the chip's, then the plain ones."""
+    special: Mapping[str, Mapping[str, Any]] = {}
+    if chip is not None:
+        special = next((p for c, p in _CHIP_PORTS.items() if chip.target.startswith(c)), {})
+    for role in _ROLES:
+        if role in said:
+            values[role] = _port(role, said[role])
+        elif role not in values:
+            values[role] = dict(special.get(role, {"port": _PLAIN_PORTS[role]}))
 
 
 def _check_image_rule(chip: Chip, port: str) -> None:

@@ -47,6 +47,11 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
         return Deployed(_start_foreign(board, elf, choice), None)
     if flash.has_symbol(elf, _RTT_SYMBOL):
         board = board.over_rtt()
+        if choice.port is not None:
+            raise InputError(
+                f"{elf} has RTT as its line, which goes through the probe, not through a port",
+                "drop --port",
+            )
     elif board.is_over_rtt:
         raise InputError(
             f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
