@@ -209,6 +209,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         session.retreat(spec)
         # As pytest itself does before it runs an item: no fixture's value is left.
         item._initrequest()  # type: ignore[attr-defined]
+    item.user_properties.append((_BOARD, session.unit_name(spec)))
     _mark(reports, item)
     for report in reports:
         hook.pytest_runtest_logreport(report=report)
@@ -249,7 +250,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         for report in reports:
             properties = getattr(report, "user_properties", ())
             failures = [text for name, text in properties if name == _INFRASTRUCTURE]
-            if getattr(report, "when", "") == "teardown" or not failures:
+            # A setup or teardown that passed has no outcome of its own.
+            if not outcome or not failures:
                 continue
             lines += [f"{report.nodeid}: {text.splitlines()[0]}" for text in failures]
             end = "passed on another board" if outcome == "passed" else f"{outcome} at last"

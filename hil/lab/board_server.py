@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,10 +44,22 @@ _BAUDRATE = 115200
 _READ_BYTES = 65536
 #: How long a client may take nothing before it is given up.
 _WRITE_TIMEOUT_S = 5.0
+#: A process that closes the line ends a moment later.
+_END_GRACE_S = 1.0
 # A client whose machine lost power never closes its connection; these notice it within
 # _IDLE_S + _PROBES * _INTERVAL_S seconds.
 _IDLE_S, _INTERVAL_S, _PROBES = 5, 3, 3
+_USES_KEPT = 10_000
 USER_HEADER = "X-Hil-User"
+
+
+@dataclass(frozen=True)
+class Use:
+    """A client had the line; times of this machine's monotonic clock, in seconds."""
+
+    user: str
+    begin: float
+    end: float
 
 
 class BusyError(DeviceError):
@@ -75,6 +88,11 @@ class BoardServer:
         self.board = board
         self._runner = runner
         self._probe, self._serial = probe, serial
+        if self._runner_name == "native" and not host.startswith("127."):
+            raise InputError(
+                f"{board.name} is this machine, on which nobody else's program may run",
+                "serve it on 127.0.0.1, or serve an emulated board",
+            )
         self._stack = contextlib.ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-")))
         #: Held while the firmware is changed.
@@ -89,23 +107,20 @@ class BoardServer:
         self._entry = threading.Lock()
         self._client: socket.socket | None = None
         self._user = ""
+        self._since = 0.0
+        #: The line's last clients, the present one not among them.
+        self.uses: deque[Use] = deque(maxlen=_USES_KEPT)
         self._starts = self._refused = 0
         self._closing = False
         with contextlib.ExitStack() as stack:
             self._listener = stack.enter_context(socket.create_server((host, line_port)))
             self._http = ThreadingHTTPServer((host, control_port), _handler(self))
             stack.pop_all()
+        self.line_port = int(self._listener.getsockname()[1])
+        self.control_port = int(self._http.server_address[1])
         self._http.daemon_threads = True
         for work in (self._accept, self._http.serve_forever):
             threading.Thread(target=work, daemon=True).start()
-
-    @property
-    def line_port(self) -> int:
-        return int(self._listener.getsockname()[1])
-
-    @property
-    def control_port(self) -> int:
-        return int(self._http.server_address[1])
 
     def close(self) -> None:
         self._closing = True
@@ -146,7 +161,9 @@ class BoardServer:
             is_new = digest != self._digest
             self._stop()
             self._digest = ""
-            (self._folder / "firmware.elf").write_bytes(elf)
+            path = self._folder / "firmware.elf"
+            path.write_bytes(elf)
+            path.chmod(0o700)  # the native board runs it itself
             self._user = user
             done = self._start()
             self._digest = digest
@@ -246,7 +263,7 @@ class BoardServer:
                         self._drop_client(client)
         except (HilError, OSError) as error:
             if not ended.is_set():
-                self._failure = str(error)
+                self._failure = str(_explained(error, running))
                 self._drop_client()
 
     # -- the line ----------------------------------------------------------------------------------
@@ -265,7 +282,7 @@ class BoardServer:
                     client.close()
                     continue
                 _watch(client)
-                self._client = client
+                self._client, self._since = client, time.monotonic()
             threading.Thread(target=self._from_client, args=(client,), daemon=True).start()
 
     def _from_client(self, client: socket.socket) -> None:
@@ -285,8 +302,20 @@ class BoardServer:
             with contextlib.suppress(OSError):
                 self._client.shutdown(socket.SHUT_RDWR)
             self._client.close()
-            self._client = None
-            self._user = ""
+            self.uses.append(Use(self._user, self._since, time.monotonic()))
+            self._client, self._user = None, ""
+
+
+def _explained(error: Exception, running: Running) -> Exception:
+    """The end of the board's process, where that is why the line failed."""
+    end = time.monotonic() + _END_GRACE_S
+    try:
+        while isinstance(error, OSError) and time.monotonic() < end:
+            running.alive()
+            time.sleep(0.01)
+    except HilError as better:
+        return better
+    return error
 
 
 def _receive(client: socket.socket) -> bytes:

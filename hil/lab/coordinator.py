@@ -296,8 +296,12 @@ async def connect(address: str, owner: str) -> AsyncIterator[Coordinator]:
         session = Coordinator(address, owner, pb_grpc.CoordinatorStub(channel))
         listen = asyncio.create_task(session._listen())
         try:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(session._synced.wait(), _CONNECT_LIMIT_S)
+            synced = asyncio.create_task(session._synced.wait())
+            # A refused connection ends the listening at once.
+            await asyncio.wait(
+                {synced, listen}, timeout=_CONNECT_LIMIT_S, return_when="FIRST_COMPLETED"
+            )
+            synced.cancel()
             if not session._synced.is_set():
                 raise session.gone()
             yield session

@@ -1,0 +1,163 @@
+"""A board behind TCP: firmware over HTTP, one client on its line, power, failures."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from hil.board import load_board
+from hil.build import build
+from hil.errors import LinkError
+from hil.lab.board_server import BoardServer
+from hil.rpc.client import Client
+from hil.rpc.link import Link
+
+
+@pytest.fixture(scope="module")
+def elf() -> Path:
+    return build([], load_board("native")).elf
+
+
+@pytest.fixture
+def server() -> Iterator[BoardServer]:
+    server = BoardServer(load_board("native"))
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def ask(server: BoardServer, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    url = f"http://127.0.0.1:{server.control_port}{path}"
+    request = urllib.request.Request(url, data=body, method=method)
+    request.add_header("X-Hil-User", "ada")
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            data = response.read()
+            return response.status, json.loads(data)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def line(server: BoardServer) -> Link:
+    return Link(f"socket://127.0.0.1:{server.line_port}")
+
+
+def until(condition: Any, limit_s: float = 5.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_firmware_is_started_and_answers(server: BoardServer, elf: Path) -> None:
+    code, done = ask(server, "PUT", "/firmware", elf.read_bytes())
+    assert (code, done["programmed"], done["nbytes"]) == (200, True, elf.stat().st_size)
+    link = line(server)
+    assert Client(link).echo(b"over the net") == b"over the net"
+    link.close()
+    until(lambda: not server.status()["in_use"])
+    assert [use.user for use in server.uses] == ["ada"]
+    # The same image again: a fresh start, but nothing new on the board.
+    assert ask(server, "PUT", "/firmware", elf.read_bytes())[1]["programmed"] is False
+    assert ask(server, "GET", "/status")[1]["starts"] == 2
+
+
+def test_the_line_has_one_client(server: BoardServer, elf: Path) -> None:
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    first = line(server)
+    client = Client(first)
+    second = line(server)
+    with pytest.raises(LinkError):
+        Client(second)
+    second.close()
+    assert client.echo(b"mine") == b"mine"
+    assert server.status()["refused_clients"] == 1
+    code, answer = ask(server, "PUT", "/firmware", elf.read_bytes())
+    assert (code, answer["error"]["kind"]) == (409, "BusyError")
+    assert "native is in use by ada" in answer["error"]["message"]
+    assert client.echo(b"still mine") == b"still mine"
+    first.close()
+    until(lambda: not server.status()["in_use"])
+    assert ask(server, "PUT", "/firmware", elf.read_bytes())[0] == 200
+
+
+def test_a_reset_keeps_the_client(server: BoardServer, elf: Path) -> None:
+    assert ask(server, "POST", "/reset") == (
+        400,
+        {
+            "error": {
+                "kind": "InputError",
+                "message": "native has no firmware yet",
+                "hint": "PUT /firmware first",
+            }
+        },
+    )
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    link = line(server)
+    Client(link)
+    assert ask(server, "POST", "/reset")[0] == 200
+    assert Client(link).echo(b"again") == b"again"
+    link.close()
+
+
+def test_power(server: BoardServer, elf: Path) -> None:
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    link = line(server)
+    Client(link)
+    assert ask(server, "PUT", "/power/0", b"0")[0] == 200
+    assert ask(server, "GET", "/power/0") == (200, 0)
+    with pytest.raises(LinkError):
+        link.receive(2.0)
+    link.close()
+    code, answer = ask(server, "PUT", "/firmware", elf.read_bytes())
+    assert (code, answer["error"]["message"]) == (502, "native is switched off")
+    ask(server, "PUT", "/power/0", b"1")
+    link = line(server)
+    assert Client(link).echo(b"on") == b"on"
+    link.close()
+    assert ask(server, "PUT", "/power/0", b"2")[0] == 400
+
+
+def test_a_firmware_that_ends_is_told_and_started_anew(server: BoardServer, elf: Path) -> None:
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    link = line(server)
+    Client(link)
+    children = psutil.Process().children(recursive=True)
+    (process,) = [child for child in children if "firmware.elf" in " ".join(child.cmdline())]
+    process.kill()
+    with pytest.raises(LinkError, match="closed the connection"):
+        link.receive(5.0)
+    link.close()
+    until(lambda: "SIGKILL" in server.status()["failure"])
+    assert ask(server, "PUT", "/firmware", elf.read_bytes())[0] == 200
+    assert server.status()["failure"] == ""
+
+
+def test_what_is_no_firmware(server: BoardServer) -> None:
+    code, answer = ask(server, "PUT", "/firmware", b"not an ELF file")
+    assert (code, answer["error"]["kind"]) == (502, "DeviceError")
+    assert ask(server, "GET", "/nothing")[0] == 404
+    with socket.create_connection(("127.0.0.1", server.line_port)) as client:
+        assert client.recv(1) == b""  # there is nobody to talk to
+
+
+def test_nothing_is_left_when_it_is_closed(elf: Path) -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    server = BoardServer(load_board("native"))
+    ask(server, "PUT", "/firmware", elf.read_bytes())
+    server.close()
+    left = [c for c in psutil.Process().children(recursive=True) if c.pid not in before]
+    assert left == []
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.line_port), 1)

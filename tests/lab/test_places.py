@@ -1,0 +1,216 @@
+"""Places of a real coordinator: acquired in turn, given back however their user ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import hil
+from hil.build import build
+from hil.errors import DeviceError, InputError
+from hil.lab import coordinator
+from hil.lab.place import Keeper, acquire, check_known, leased
+from hil.lab.serve import Served
+from hil.lab.wanted import NoPlaceError, Wanted, parse_wanted
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
+HOLDER = """
+import sys, time
+from hil.lab import leased
+with leased(sys.argv[1]) as lab:
+    print(lab.place, flush=True)
+    time.sleep(600)
+"""
+
+
+def wanted(spec: str) -> Wanted:
+    parsed = parse_wanted(spec)
+    assert parsed is not None
+    return parsed
+
+
+@pytest.fixture
+def keeper(lab: Served) -> Iterator[Keeper]:
+    with contextlib.closing(Keeper()) as keeper:
+        yield keeper
+
+
+def user_of(keeper: Keeper, place: str) -> str:
+    return str(next(p["acquired"] for p in keeper.ask("list")["places"] if p["name"] == place))
+
+
+@contextlib.contextmanager
+def holding(spec: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Another process that has a board: the process, the place."""
+    command = [sys.executable, "-c", HOLDER, spec]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_model_runs_on_a_board_chosen_by_tag(keeper: Keeper) -> None:
+    with hil.open("cpu=cortex-m3", DIGITS) as device:
+        model = device["digits"]
+        image = model.inputs[0]
+        model.set_input(0, np.zeros(image.shape, image.dtype))
+        model.run()
+        far = model.get_output(0)
+        assert user_of(keeper, "mps2-an385-1").startswith(f"{os.uname().nodename}/hil.tester.")
+        assert device.counter == "instructions"
+    assert user_of(keeper, "mps2-an385-1") == ""
+    with hil.open("mps2-an385", DIGITS) as device:
+        model = device["digits"]
+        model.set_input(0, np.zeros(image.shape, image.dtype))
+        model.run()
+        assert np.array_equal(model.get_output(0), far)
+
+
+def test_two_users_want_one_board(lab: Served) -> None:
+    """The second gets it when the first gives it back, not before."""
+    events: list[str] = []
+
+    def second() -> None:
+        with leased("lab:mps2-an385-1"):
+            events.append("second has it")
+
+    with leased("lab:mps2-an385-1") as first:
+        assert not first.is_contended()
+        thread = threading.Thread(target=second)
+        thread.start()
+        deadline = time.monotonic() + 10
+        while not first.is_contended():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        events.append("first gives it back")
+    thread.join(10)
+    assert events == ["first gives it back", "second has it"]
+
+
+def test_boards_of_a_kind_are_all_given(keeper: Keeper) -> None:
+    boards = [acquire(keeper, wanted("board=mps2-an386")) for _ in range(2)]
+    assert {board.place for board in boards} == {"mps2-an386-1", "mps2-an386-2"}
+    with pytest.raises(DeviceError, match=r"became free in time; they are used by .*hil\.tester"):
+        acquire(keeper, wanted("board=mps2-an386"), 0.5)
+    boards[0].release()
+    assert acquire(keeper, wanted("board=mps2-an386"), 5).place == boards[0].place
+
+
+def test_a_killed_users_board_is_free_within_two_seconds(keeper: Keeper) -> None:
+    with holding("lab:mps2-an385-1") as (process, place):
+        assert user_of(keeper, place)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGKILL)
+        while user_of(keeper, place):
+            assert time.monotonic() - begin < 2.0
+            time.sleep(0.01)
+
+
+def test_a_cancelled_wait_leaves_no_reservation(keeper: Keeper) -> None:
+    held = acquire(keeper, wanted("lab:mps2-an385-1"))
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, "lab:mps2-an385-1"])
+    deadline = time.monotonic() + 10
+    while not held.is_contended():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    while held.is_contended():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_board_whose_users_machine_is_gone_is_given_to_who_waits(
+    lab: Served, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """User and keeper are killed at once: nobody gives the place back, its lease ends."""
+    monkeypatch.setattr(coordinator, "LEASE_S", coordinator.BEAT_S + 2)
+    with holding("lab:mps2-an386-2") as (process, place):
+        owner = user_of(keeper, place)
+
+        async def wait_for_it() -> float:
+            async with coordinator.connect(lab.address, "here/somebody") as session:
+                # As long as the user lives, its board is not taken.
+                with pytest.raises(DeviceError, match="became free"):
+                    await session.acquire(wanted(f"lab:{place}"), coordinator.LEASE_S + 2)
+                for found in psutil.process_iter(["cmdline"]):
+                    if owner in (found.info["cmdline"] or ()):
+                        found.kill()
+                process.kill()
+                begin = time.monotonic()
+                await session.acquire(wanted(f"lab:{place}"), 20.0)
+                await session.release(place)
+                return time.monotonic() - begin
+
+        assert asyncio.run(wait_for_it()) < coordinator.LEASE_S + 3
+
+
+def test_a_board_that_is_taken_away_is_told(lab: Served, keeper: Keeper) -> None:
+    board = acquire(keeper, wanted("lab:mps2-an385-1"))
+    board.check()
+    client = [sys.executable, "-m", "labgrid.remote.client", "-x", lab.address]
+    done = subprocess.run([*client, "-p", board.place, "release", "--kick"], capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+    def is_told() -> bool:
+        try:
+            board.check()
+        except DeviceError as error:
+            return "was released by somebody else" in str(error)
+        return False
+
+    deadline = time.monotonic() + 5
+    while not is_told():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_power_is_switched_by_labgrids_driver(lab: Served, keeper: Keeper) -> None:
+    board = acquire(keeper, wanted("lab:mps2-an385-1"))
+    server = lab.boards[board.place]
+    server.power(False)
+    # The board refuses a firmware while it is off, so it gets a power cycle.
+    done = board.flash(build([], board.board).elf)
+    assert done.nbytes
+    assert server.powered
+    board.power_cycle()
+    assert server.powered
+
+
+def test_what_the_lab_does_not_have(lab: Served) -> None:
+    with pytest.raises(NoPlaceError, match="no place that fits lab:cpu=cortex-m99"):
+        check_known(wanted("cpu=cortex-m99"))
+    with pytest.raises(NoPlaceError), leased("lab:nowhere"):
+        pass
+
+
+def test_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LG_COORDINATOR", "127.0.0.1:9")
+    with pytest.raises(DeviceError, match="coordinator at 127.0.0.1:9 does not answer"):
+        Keeper()
+
+
+def test_a_place_that_says_too_little_is_refused_and_given_back(keeper: Keeper) -> None:
+    keeper.ask("define", place="shelf", tags={"site": "shelf"}, match="nobody/nothing/*")
+    with pytest.raises(InputError, match="shelf does not say which board it is"):
+        acquire(keeper, wanted("site=shelf"))
+    assert user_of(keeper, "shelf") == ""
+    keeper.ask("define", place="shelf", tags={"board": "mps2-an385"}, match="nobody/nothing/*")
+    with pytest.raises(DeviceError, match="shelf has no NetworkSerialPort"):
+        acquire(keeper, wanted("site=shelf"))
+    assert user_of(keeper, "shelf") == ""
