@@ -72,10 +72,12 @@ def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -
         fits = [probe for probe in probes if wanted.lower() in probe.uid.lower()]
         exact = [probe for probe in fits if probe.uid.lower() == wanted.lower()]
         return _only(exact or fits, f"the probe {wanted!r}", probes)
+    # The board's name comes first: several may have the same chip or only a generic target, and a
+    # probe may call the chip as a pack does where pyOCD has a target of its own.
     target = board.pyocd.target if board.pyocd else ""
-    fits = [probe for probe in probes if target and probe.target.lower() == target.lower()]
-    # Several boards may have the same chip, or only a generic target.
-    fits = [probe for probe in fits if probe.board == board.name] or fits
+    fits = [probe for probe in probes if probe.board.lower() == board.name] or [
+        probe for probe in probes if target and probe.target.lower() == target.lower()
+    ]
     # A probe on its own says nothing of the board; the only one is taken.
     silent = [probe for probe in probes if not probe.target]
     return _only(fits or silent, f"a probe for {board.name}", probes)
