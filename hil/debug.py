@@ -106,8 +106,10 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
     with contextlib.ExitStack() as stack:
         chosen = stack.enter_context(reached(board, choice.probe))
         url = None
-        with contextlib.suppress(ProbeError):  # debugging needs no serial port
-            url = line_url(board, chosen, choice)
+        # Debugging needs no serial line, and one through the probe would need a second user of it.
+        if not choice.rtt:
+            with contextlib.suppress(ProbeError):
+                url = line_url(board, chosen, choice)
         session = stack.enter_context(flash.connected(board, chosen.uid))
         done = flash.program(session, image, choice.progress)
         if choice.flashed is not None:

@@ -21,6 +21,10 @@ _MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 class FitError(BuildError):
     """The firmware does not fit the board; the message has what is needed and what there is."""
 
+    def __init__(self, fact: str, hint: str, demands: Sequence[Demand]) -> None:
+        super().__init__(fact, hint)
+        self.demands = tuple(demands)
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -160,7 +164,7 @@ def fit_error(
         is_code = any(d.resource == "flash" and not d.fits and not d.at_least for d in demands)
         smaller = "compile with --optimize size, " if is_code else ""
         hint = f"{smaller}take a smaller model, or a board with more memory (see hil boards)"
-    return FitError("\n".join(lines), hint)
+    return FitError("\n".join(lines), hint, demands)
 
 
 def room(board: Board, region: MemoryRegion) -> int:
