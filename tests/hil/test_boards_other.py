@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import models
 import pytest
@@ -136,15 +137,13 @@ def addresses(board: Board, port: str, expressions: Sequence[str], folder: Path)
     includes = [firmware.folder / "include", firmware.folder / "generated"]
     includes += [ports / port_.name for port_ in board.ports]
     target = folder / "addresses.o"
-    subprocess.run(
-        ["arm-none-eabi-gcc", *board.cpu.cflags, "-masm-syntax-unified", "-c", "-o", target]
-        + [f"-I{path}" for path in includes]
-        + [source],
-        check=True,
-    )
+    command = ["arm-none-eabi-gcc", *board.cpu.cflags, "-masm-syntax-unified", "-c"]
+    command += [*(f"-I{path}" for path in includes), "-o", str(target), str(source)]
+    subprocess.run(command, check=True)
     with target.open("rb") as file:
         elf = ELFFile(file)
-        symbol = elf.get_section_by_name(".symtab").get_symbol_by_name("addresses")[0]
+        table: Any = elf.get_section_by_name(".symtab")
+        symbol = table.get_symbol_by_name("addresses")[0]
         data = elf.get_section(symbol["st_shndx"]).data()
         start, size = symbol["st_value"], symbol["st_size"]
     return [int.from_bytes(data[i : i + 4], "little") for i in range(start, start + size, 4)]

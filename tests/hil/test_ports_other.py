@@ -1,0 +1,414 @@
+"""The ports of real boards other than ST's, run here on registers that answer as the chips' do.
+
+What a port leaves in the registers is read back as the makers' documents say, independently of the
+C: rate of the core, wait states before it, rate of the line, pins, interrupt. Then each UART sends
+and receives.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from port_on_host import PortOnHost, Registers
+
+from hil.board import Board, load_board
+
+MHZ = 1_000_000
+#: A cell that holds no byte of the transmitter.
+NO_BYTE = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the registers say, in Hz."""
+
+    core: float
+    line: float
+
+
+def word(registers: Registers, address: int, low: int = 0, width: int = 32) -> int:
+    return registers.get((address, low, width))
+
+
+def order(registers: Registers, *steps: tuple[int, int]) -> None:
+    """Registers were given these values one after the other."""
+    at = 0
+    for step in steps:
+        assert step in registers.writes[at:], f"{step[0]:#x} never became {step[1]:#x} there"
+        at = registers.writes.index(step, at) + 1
+
+
+# -- the chips ---------------------------------------------------------------------------------
+
+
+def nrf52_answers(registers: Registers, _address: int) -> None:
+    registers.put((0x4000_0100, 0, 32), word(registers, 0x4000_0000))
+
+
+def nrf52_rates(registers: Registers, board: Board) -> Rates:
+    assert word(registers, 0x4000_0558) == 0x5A, "the debug port closes"
+    assert word(registers, 0x4001_E540) == 1, "no cache"
+    assert word(registers, 0x4000_0000) == 1, "no crystal"
+    assert word(registers, 0x4000_2500) == 4
+    for name, pin in (("TX_PIN", 0x50C), ("RX_PIN", 0x514)):
+        assert word(registers, 0x4000_2000 + pin) == board.macros[f"HIL_UART_{name}"]
+    # The maker's value: nRF52840 Product Specification, UART, BAUDRATE.
+    return Rates(64 * MHZ, {0x01D7_E000: 115_942}[word(registers, 0x4000_2524)])
+
+
+def nrf53_answers(registers: Registers, _address: int) -> None:
+    registers.put((0x5000_5100, 0, 32), word(registers, 0x5000_5000))
+
+
+def nrf53_rates(registers: Registers, _board: Board) -> Rates:
+    assert word(registers, 0x5000_6544) == word(registers, 0x5000_654C) == 0x50FA_50FA
+    assert word(registers, 0x5000_1500) == 1, "no cache"
+    assert word(registers, 0x5000_5000) == 1, "no crystal"
+    assert word(registers, 0x5000_8500) == 8
+    assert (word(registers, 0x5000_850C), word(registers, 0x5000_8514)) == (20, 22)
+    assert word(registers, 0x5084_2518, 20, 1) == 1, "TX is no output"
+    assert word(registers, 0x5084_2700 + 4 * 22) == 0xC, "RX floats"
+    # The maker's value: nRF5340 Product Specification, UARTE, BAUDRATE.
+    line = {0x01D6_0000: 115_108}[word(registers, 0x5000_8524)]
+    return Rates(128 * MHZ >> word(registers, 0x5000_5558, 0, 2), line)
+
+
+def k64_answers(registers: Registers, address: int) -> None:
+    if address != 0x4006_4006:
+        return
+    clks, irefs = word(registers, 0x4006_4000, 6, 2), word(registers, 0x4006_4000, 2, 1)
+    plls = word(registers, 0x4006_4005, 6, 1)
+    registers.put((address, 2, 2), {0: 3 if plls else 0, 1: 1, 2: 2}[clks])
+    registers.put((address, 4, 1), irefs)
+    registers.put((address, 5, 2), 3 * plls)
+
+
+def k64_rates(registers: Registers, _board: Board) -> Rates:
+    order(registers, (0x4005_200E, 0xC520), (0x4005_200E, 0xD928), (0x4005_2000, 0x1D2))
+    order(registers, (0x4004_8044, 0x0124_0000), (0x4006_4000, 0x38))  # dividers, then PLL
+    assert word(registers, 0x4006_4006, 2, 2) == 3, "the core does not run from the PLL"
+    reference = 50 * MHZ / (word(registers, 0x4006_4004, 0, 5) + 1)
+    assert 2 * MHZ <= reference <= 4 * MHZ
+    pll = reference * (word(registers, 0x4006_4005, 0, 5) + 24)
+    core, bus, flexbus, flash = (
+        pll / (word(registers, 0x4004_8044, low, 4) + 1) for low in (28, 24, 20, 16)
+    )
+    assert (bus, flexbus <= 50 * MHZ, flash) == (60 * MHZ, True, 24 * MHZ)
+    assert word(registers, 0x4004_8034, 10, 1) == word(registers, 0x4004_8038, 10, 1) == 1
+    assert word(registers, 0x4004_A040, 8, 3) == word(registers, 0x4004_A044, 8, 3) == 3
+    whole = word(registers, 0x4006_A000, 0, 5) << 8 | word(registers, 0x4006_A001, 0, 8)
+    return Rates(core, core / (16 * (whole + word(registers, 0x4006_A00A, 0, 5) / 32)))
+
+
+def lpc55_rates(registers: Registers, _board: Board) -> Rates:
+    # All of the SRAM has a clock; wait states before the faster clock.
+    order(registers, (0x4000_0220, 15 << 3), (0x4000_0400, 0x8000), (0x4000_0280, 3))
+    assert word(registers, 0x4000_0400, 12, 4) == 8  # up to 100 MHz
+    assert word(registers, 0x4001_3010, 30, 1) == word(registers, 0x4001_3010, 14, 1) == 1
+    assert word(registers, 0x4000_0284) == 0
+    assert (0x4000_0224, 1 << 11) in registers.writes
+    assert (0x4000_0144, 1 << 11) in registers.writes
+    assert word(registers, 0x4000_1074) & 0x10F == word(registers, 0x4000_1078) & 0x10F == 0x101
+    assert word(registers, 0x4008_6FF8, 0, 3) == 1
+    assert word(registers, 0x4000_02B0) == 2
+    divided = 12 * MHZ / (1 + word(registers, 0x4000_0320, 8, 8) / 256)
+    line = divided / (word(registers, 0x4008_6020) + 1) / 16
+    return Rates(96 * MHZ / (word(registers, 0x4000_0380, 0, 8) + 1), line)
+
+
+def sam_answers(registers: Registers, _address: int) -> None:
+    registers.put((0x4000_1010, 1, 1), word(registers, 0x4000_1018, 1, 1))
+    registers.put((0x4000_1040, 0, 2), 3 * word(registers, 0x4000_1030, 1, 1))
+
+
+def sam_rates(registers: Registers, board: Board) -> Rates:
+    control = word(registers, 0x4000_1038)
+    if board.macros["HIL_SOC_CRYSTAL_HZ"]:
+        assert control >> 5 & 7 == 3
+        reference = 12 * MHZ / (2 * ((control >> 16 & 0x7FF) + 1))
+    else:
+        assert control >> 5 & 7 == 0
+        assert word(registers, 0x4000_1C84) == 1 | 1 << 6  # the PLL has generator 1
+        assert word(registers, 0x4000_1C24, 0, 9) == 6 | 1 << 8  # which has the oscillator
+        reference = 48 * MHZ / word(registers, 0x4000_1C24, 16, 16)
+    assert 32_000 <= reference <= 3_200_000
+    pll = reference * (word(registers, 0x4000_1034, 0, 13) + 1)
+    core, line = (word(registers, 0x4000_1C20 + 4 * n) for n in (0, 2))
+    assert core & 0x10F == line & 0x10F == 7 | 1 << 8
+    macros, base = board.macros, board.macros["HIL_UART_BASE"]
+    assert word(registers, 0x4000_1C80 + 4 * macros["HIL_SOC_UART_CHANNEL"]) == 2 | 1 << 6
+    assert word(registers, 0x4000_0818, macros["HIL_SOC_UART_ENABLE_BIT"], 1) == 1
+    group = 0x4100_8000 + 0x80 * macros["HIL_SOC_GPIO"]
+    for pin in (macros["HIL_SOC_TX_PIN"], macros["HIL_SOC_RX_PIN"]):
+        assert word(registers, group + 0x40 + pin, 0, 1) == 1
+        function = word(registers, group + 0x30 + pin // 2, 4 * (pin % 2), 4)
+        assert function == macros["HIL_SOC_PIN_FUNCTION"]
+    assert word(registers, base) == 1 << 30 | 1 << 20 | 1 << 2 | 1 << 1
+    assert word(registers, base + 4) == 3 << 16
+    rate = pll / (line >> 16) / 16 * (1 - word(registers, base + 0xC, 0, 16) / 65536)
+    return Rates(pll / (core >> 16), rate)
+
+
+def rp2_answers(registers: Registers, _address: int) -> None:
+    resets, clocks, xosc, pll = RP2[word(registers, 0)]
+    registers.put((resets + 8, 0, 32), ~word(registers, resets) & 0xFFFF_FFFF)
+    for ctrl, mask in ((0x30, 3), (0x3C, 1)):
+        selected = 1 << (word(registers, clocks + ctrl) & mask)
+        registers.put((clocks + ctrl + 8, 0, 32), selected)
+    registers.put((xosc + 4, 31, 1), int(word(registers, xosc, 12, 12) == 0xFAB))
+    registers.put((pll, 31, 1), int(word(registers, pll + 4) & 0x21 == 0))
+
+
+# Chip: resets, clocks, crystal oscillator, PLL.
+RP2 = {
+    2040: (0x4000_C000, 0x4000_8000, 0x4002_4000, 0x4002_8000),
+    2350: (0x4002_0000, 0x4001_0000, 0x4004_8000, 0x4005_0000),
+}
+
+
+def rp2_rates(registers: Registers, board: Board) -> Rates:
+    chip = board.macros["HIL_SOC_CHIP"]
+    _, clocks, _, pll = RP2[chip]
+    assert word(registers, clocks + 0x3C) == 1, "the core does not run from the PLL"
+    assert word(registers, clocks + 0x30) == 2
+    assert word(registers, clocks + 0x48, 11, 1) == 1
+    vco = 12 * MHZ * word(registers, pll + 8, 0, 12)
+    assert 750 * MHZ <= vco <= 1600 * MHZ
+    core = vco / word(registers, pll + 12, 16, 3) / word(registers, pll + 12, 12, 3)
+    bank, pads = {2040: (0x4001_4000, 0x4001_C000), 2350: (0x4002_8000, 0x4003_8000)}[chip]
+    for pin in (0, 1):
+        assert word(registers, bank + 8 * pin + 4) == 2
+        assert word(registers, pads + 4 * pin + 4) & (1 << 8 | 1 << 7 | 1 << 6) == 1 << 6
+    base = board.macros["HIL_UART_BASE"]
+    return Rates(
+        core, core / 16 / (word(registers, base + 0x24) + word(registers, base + 0x28) / 64)
+    )
+
+
+def ra_answers(registers: Registers, _address: int) -> None:
+    registers.put((0x4001_E03C, 3, 1), 1 - word(registers, 0x4001_E032, 0, 1))
+    registers.put((0x4001_E03C, 5, 1), 1 - word(registers, 0x4001_E02A, 0, 1))
+
+
+def ra_rates(registers: Registers, board: Board) -> Rates:
+    # Flash and SRAM wait, the core is halved, dividers are set; then the PLL; then the whole rate.
+    order(
+        registers,
+        (0x4001_C11C, 4),
+        (0x4000_2008, 1),
+        (0x4001_E024, 1),
+        (0x4001_E020, 0x3112_2332),
+        (0x4001_E026, 5),
+        (0x4001_E024, 0),
+    )
+    assert (0x4001_E3FA, 0xA503) in registers.writes
+    assert word(registers, 0x4001_E3FA) == 0xA500
+    control = word(registers, 0x4001_E028, 0, 16)
+    vco = 20 * MHZ / ((control & 3) + 1) * ((control >> 8) + 1)
+    assert 640 * MHZ <= vco <= 1440 * MHZ
+    pll = vco / (word(registers, 0x4001_E04C, 0, 4) + 1)
+    fast, *slower = (pll / (1 << word(registers, 0x4001_E020, low, 4)) for low in (24, 12, 8, 28))
+    assert (fast, slower) == (240 * MHZ, [120 * MHZ, 60 * MHZ, 60 * MHZ])
+    assert word(registers, 0x4040_0800 + 0x40 * 10 + 4 * 14, 16, 13) == 5 << 8 | 1
+    assert word(registers, 0x4040_0800 + 0x40 * 10 + 4 * 15, 16, 13) == 5 << 8 | 1
+    assert word(registers, 0x4020_3004, 22, 1) == 0
+    base = board.macros["HIL_UART_BASE"]
+    assert word(registers, 0x4000_C300) == 0x163
+    assert word(registers, base + 0x14) == 1 << 12 | 2 << 8 | 1 << 7
+    assert word(registers, base + 0x10) & 0xFF == 0x30
+    core = pll / (1 << word(registers, 0x4001_E024, 0, 4))
+    return Rates(core, slower[0] / 8 / (word(registers, base + 0x10, 8, 8) + 1))
+
+
+def nothing(_registers: Registers, _address: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Chip:
+    answers: Callable[[Registers, int], None]
+    rates: Callable[[Registers, Board], Rates]
+    reset: dict[int, int]
+
+
+NRF52 = Chip(nrf52_answers, nrf52_rates, {})
+SAM = Chip(sam_answers, sam_rates, {0x4000_1C20: 0x106, 0x4000_1030: 0x80})
+RP2040 = Chip(rp2_answers, rp2_rates, {0: 2040, 0x4000_C000: 0x01FF_FFFF})
+RP2350 = Chip(rp2_answers, rp2_rates, {0: 2350, 0x4002_0000: 0x1FFF_FFFF})
+CHIPS = {
+    "ek-ra8m1": Chip(
+        ra_answers,
+        ra_rates,
+        {0x4001_E032: 1, 0x4001_E02A: 1, 0x4001_E026: 1, 0x4020_3004: 0xFFFF_FFFF},
+    ),
+    "frdm-k64f": Chip(
+        k64_answers,
+        k64_rates,
+        {0x4005_2000: 0x1D3, 0x4006_4000: 4, 0x4006_4001: 0x80, 0x4006_4006: 0x10},
+    ),
+    "lpc55s69-evk": Chip(nothing, lpc55_rates, {0x4000_0400: 0x2000, 0x4001_3010: 0x80_D01A}),
+    "metro-m4": SAM,
+    "microbit-v2": NRF52,
+    "nrf52840dk": NRF52,
+    "nrf52dk": NRF52,
+    "nrf5340dk": Chip(nrf53_answers, nrf53_rates, {0x5000_5558: 1}),
+    "raspberry-pi-pico": RP2040,
+    "raspberry-pi-pico-2": RP2350,
+    "same54-xpro": SAM,
+}
+
+
+def start(name: str, folder: Path) -> tuple[PortOnHost, Registers]:
+    """The board's ports after their set-up."""
+    chip = CHIPS[name]
+    registers = Registers(dict(chip.reset), [])
+    registers.on_use = lambda address: chip.answers(registers, address)
+    port = PortOnHost(load_board(name), registers, folder, leave_out=["boot.c"])
+    for step in ("hil_soc_early", "hil_soc_init", "hil_uart_init"):
+        if hasattr(port.c, step):
+            getattr(port.c, step)()
+    registers.settle()
+    return port, registers
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_clocks_line_and_interrupt(name: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    _, registers = start(name, tmp_path)
+    rates = CHIPS[name].rates(registers, board)
+    assert rates.core == board.clock_hz
+    assert rates.line == pytest.approx(board.macros["HIL_UART_BAUD"], rel=0.0075)
+    irq = board.macros["HIL_UART_IRQ"]
+    assert word(registers, 0xE000_E100 + 4 * (irq // 32), irq % 32, 1) == 1
+
+
+# -- the UARTs ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Uart:
+    """Offsets of status and data; bits for room, all sent, a byte there."""
+
+    status: int
+    ready: int
+    received: int
+    to_send: int
+    to_read: int
+
+
+UARTS = {
+    "frdm-k64f": Uart(0x04, 0xC0, 5, 0x07, 0x07),
+    "lpc55s69-evk": Uart(0xE04, 0x30, 6, 0xE20, 0xE30),
+    "same54-xpro": Uart(0x18, 0x03, 2, 0x28, 0x28),
+    "ek-ra8m1": Uart(0x48, 3 << 29, 31, 0x04, 0x00),
+    "raspberry-pi-pico": Uart(0x18, 0, -4, 0x00, 0x00),
+}
+
+
+@pytest.mark.parametrize("name", UARTS)
+def test_uart_sends_and_receives(name: str, tmp_path: Path) -> None:
+    port, registers = start(name, tmp_path)
+    uart, base = UARTS[name], load_board(name).macros["HIL_UART_BASE"]
+    status, to_send, to_read = (base + at for at in (uart.status, uart.to_send, uart.to_read))
+    sent: list[int] = []
+
+    def transmit(address: int) -> None:
+        if address == status:
+            registers.put((status, 0, 32), uart.ready)
+        if name == "lpc55s69-evk" and address == base + 8:
+            registers.put((address, 3, 1), 1)  # the shifter is empty, too
+        if registers.value(to_send) != NO_BYTE:
+            sent.append(registers.value(to_send) & 0xFF)
+            registers.put((to_send, 0, 32), NO_BYTE)
+
+    registers.put((to_send, 0, 32), NO_BYTE)
+    registers.on_use = transmit
+    port.c.hil_uart_write(b"hello", ctypes.c_size_t(5))
+    port.c.hil_uart_flush()
+    assert bytes(sent) == b"hello"
+
+    line = list(b"abc")
+
+    def receive(address: int) -> None:
+        if address == status:
+            # A negative bit is one that is set while nothing is there.
+            there = bool(line) == (uart.received >= 0)
+            registers.put((status, abs(uart.received), 1), int(there))
+        elif address == to_read and line:
+            registers.put((to_read, 0, 32), line.pop(0))
+
+    registers.on_use = receive
+    port.c.hil_uart_receive()
+    assert port.received == b"abc"
+
+
+def test_ra_sci_goes_on_after_an_overrun(tmp_path: Path) -> None:
+    port, registers = start("ek-ra8m1", tmp_path)
+    base = load_board("ek-ra8m1").macros["HIL_UART_BASE"]
+    registers.on_use = None
+    registers.put((base + 0x68, 0, 32), 0)
+    registers.put((base + 0x48, 24, 1), 1)
+    registers.put((0x4000_C300, 16, 1), 1)
+    port.c.hil_uart_receive()
+    assert word(registers, base + 0x68, 24, 1) == 1
+    assert word(registers, 0x4000_C300) == 0x163, "its interrupt comes once only"
+
+
+def test_uarte_moves_buffers(tmp_path: Path) -> None:
+    """By DMA: what the registers point to is looked at here, as the chip would."""
+    port, registers = start("nrf5340dk", tmp_path)
+    base = load_board("nrf5340dk").macros["HIL_UART_BASE"]
+    near = ctypes.addressof(ctypes.c_uint8.in_dll(port.c, "hil_test_received"))
+    sent: list[bytes] = []
+    line = list(b"abc")
+
+    def memory(register: int) -> int:
+        """The registers hold 32 bits of an address; the others are those of the library."""
+        low = registers.value(register)
+        guesses = [(near >> 32) + step << 32 | low for step in (-1, 0, 1)]
+        return min(guesses, key=lambda guess: abs(guess - near))
+
+    def chip(address: int) -> None:
+        if registers.value(base + 0x008):
+            registers.put((base + 0x008, 0, 32), 0)
+            size = registers.value(base + 0x548)
+            sent.append(ctypes.string_at(memory(base + 0x544), size))
+            registers.put((base + 0x120, 0, 32), 1)
+        # One byte a start of the receiver.
+        if address == base + 0x110 and registers.value(base + 0x000) and line:
+            registers.put((base + 0x000, 0, 32), 0)
+            assert registers.value(base + 0x538) == 1
+            ctypes.memset(memory(base + 0x534), line.pop(0), 1)
+            registers.put((base + 0x110, 0, 32), 1)
+
+    registers.on_use = chip
+    text = bytes(range(200))
+    port.c.hil_uart_write(text, ctypes.c_size_t(len(text)))
+    assert b"".join(sent) == text
+    assert max(map(len, sent)) <= 64
+    port.c.hil_uart_receive()
+    assert port.received == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("name", "switch", "kept"),
+    [
+        ("frdm-k64f", (0x4004_8044, 0, 32), 0),  # the dividers for the fast clock
+        ("same54-xpro", (0x4000_1C20, 0, 4), 6),
+        ("raspberry-pi-pico", (0x4000_803C, 0, 1), 0),
+        ("ek-ra8m1", (0x4001_E026, 0, 3), 1),
+    ],
+)
+def test_a_dead_crystal_leaves_the_core_on_its_own_oscillator(
+    name: str, switch: tuple[int, int, int], kept: int, tmp_path: Path
+) -> None:
+    """It starts and can be asked what is wrong; it never takes a PLL that does not run."""
+    registers = Registers(dict(CHIPS[name].reset), [])
+    port = PortOnHost(load_board(name), registers, tmp_path, leave_out=["boot.c"])
+    port.c.hil_soc_init()
+    registers.settle()
+    assert registers.get(switch) == kept
