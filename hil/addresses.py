@@ -7,6 +7,7 @@ information, code of somebody else's) is left out, never guessed.
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from elftools.elf.elffile import ELFFile
 
 #: No chain of calls is longer than what a reader takes in.
 _MOST_CALLERS = 12
+#: What GCC appends to the name of a function that it changed for its callers.
+_CLONE = re.compile(r"(\.(isra|constprop|part|cold|lto_priv)(\.\d+)?)+$")
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Addresses:
         table: Any = self._elf.get_section_by_name(".symtab")
         functions = {
             symbol["st_value"] & ~1: _Function(
-                symbol["st_value"] & ~1, symbol["st_size"], symbol.name
+                symbol["st_value"] & ~1, symbol["st_size"], _CLONE.sub("", symbol.name)
             )
             for symbol in (table.iter_symbols() if table else ())
             if symbol["st_info"]["type"] == "STT_FUNC"
