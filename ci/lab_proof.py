@@ -72,26 +72,21 @@ with leased(sys.argv[1]) as lab:
 class Watch:
     """What the coordinator says of the boards, looked at again and again."""
 
-    looks: int = 0
-    #: Sum over the looks of boards that nobody had, in all and while somebody waited.
-    idle: int = 0
-    idle_while_wanted: int = 0
-    looks_while_wanted: int = 0
+    #: Time, boards that nobody has, whether somebody waits for one.
+    looks: list[tuple[float, int, bool]] = field(default_factory=list)
     end: threading.Event = field(default_factory=threading.Event)
 
     def run(self, places: Sequence[str]) -> None:
         """Looks until told to end."""
         with contextlib.closing(Keeper()) as keeper:
             while not self.end.wait(_LOOK_S):
+                now = time.monotonic()
                 free = sum(
                     place["name"] in places and not place["acquired"]
                     for place in keeper.ask("list")["places"]
                 )
-                wanted = keeper.ask("contended", place=places[0])["contended"]
-                self.looks += 1
-                self.idle += free
-                self.looks_while_wanted += wanted
-                self.idle_while_wanted += free if wanted else 0
+                wanted = bool(keeper.ask("contended", place=places[0])["contended"])
+                self.looks.append((now, free, wanted))
 
 
 def main() -> int:
@@ -169,18 +164,26 @@ def _share(folder: Path, lab: Served, jobs: int, workers: int) -> list[str]:
     print(f"{len(uses)} boards, 2 users with {workers} workers each")
     print("jobs a board: " + ", ".join(f"{place} {n}" for place, n in sorted(counts.items())))
     print(f"clients refused: {refused}; overlapping uses: {overlaps}")
-    print(f"idle share of the boards, from first to last use: {1 - busy / span:.1%}")
-    waited = watch.looks_while_wanted * len(uses)
     print(
-        f"of that, acquired by nobody while somebody waited: "
-        f"{watch.idle_while_wanted / waited if waited else 0:.1%} "
-        f"({watch.looks_while_wanted} of {watch.looks} looks found somebody waiting)"
+        f"share of time in which a board's line was not in use, from first to last use: {1 - busy / span:.1%}"
+    )
+    looks = [(free, wanted) for now, free, wanted in watch.looks if first <= now <= last]
+    free_looks = [free for free, _ in looks]
+    wanted_looks = [free for free, wanted in looks if wanted]
+    print(
+        f"share of the boards that nobody had, in that time: {_share_of(free_looks, len(uses)):.1%}; "
+        f"while somebody waited: {_share_of(wanted_looks, len(uses)):.1%} "
+        f"({len(wanted_looks)} of {len(looks)} looks)"
     )
     faults = [f"a user's pytest ended with {code}" for code in codes if code]
     faults += [f"{len(bad)} jobs failed"] if bad else []
     faults += [f"{len(cases)} jobs were run instead of {jobs}"] if len(cases) != jobs else []
     faults += ["a board had two users"] if overlaps or refused else []
     return faults
+
+
+def _share_of(free: Sequence[int], boards: int) -> float:
+    return sum(free) / (len(free) * boards) if free else 0.0
 
 
 @contextlib.contextmanager
