@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import geometry, linear
+from hilc.ops import dsp, geometry, linear, mve
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
 
@@ -73,10 +73,10 @@ def _reference(
 def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     ops, window = layer_operands(node, ins)
     if ops.x.dtype == "float32":
-        return emit_columns(ops, window, outs[0], linear.float_fields(node, ops), fill=0)
+        return emit_columns(ops, window, outs[0], linear.float_fields(node, ops), 0, cpu)
     requant = linear.requantization(node, linear.channel_factors(node, ops), outs[0])
     fields = linear.int8_fields(node, ops, requant, channel_axis=0)
-    return emit_columns(ops, window, outs[0], fields, fill=quantization(node, ops.x)[1])
+    return emit_columns(ops, window, outs[0], fields, quantization(node, ops.x)[1], cpu)
 
 
 def emit_columns(
@@ -85,11 +85,20 @@ def emit_columns(
     out: Tensor,
     channel_fields: dict[str, FieldValue],
     fill: int,
+    cpu: Cpu,
 ) -> KernelCall:
     """The kernel call of a convolution, its output channels being columns of a matrix.
 
     ``channel_fields`` describe the channels, ``fill`` is what positions outside the image hold.
     """
+    if ops.x.dtype == "int8" and mve.serves(cpu):
+        fast = _emit_mve(ops, window, out, channel_fields, fill)
+        if fast is not None:
+            return fast
+    if ops.x.dtype == "int8" and dsp.serves(cpu):
+        fast = _emit_dsp(ops, window, out, channel_fields, fill)
+        if fast is not None:
+            return fast
     suffix = "f32" if ops.x.dtype == "float32" else "s8"
     channels = ops.weights.shape[0]
     columns = ops.weight_data.reshape(channels, -1)
@@ -111,6 +120,36 @@ def emit_columns(
     if suffix == "f32":
         del fields["in_zero_point"]
     return KernelCall(kernels()[f"hil_conv2d_{suffix}"], fields, macs=macs)
+
+
+def _emit_dsp(
+    ops: linear.Operands,
+    window: geometry.Window,
+    out: Tensor,
+    channel_fields: dict[str, FieldValue],
+    fill: int,
+) -> KernelCall | None:
+    columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
+    macs = out.size * columns.shape[1]
+    if _windows_follow_each_other(window):
+        return dsp.matmul(ops.x.size // columns.shape[1], columns, channel_fields, macs)
+    place = {**window_fields(ops.x, window), "in_zero_point": fill}
+    return dsp.conv2d(place, columns, channel_fields, macs)
+
+
+def _emit_mve(
+    ops: linear.Operands,
+    window: geometry.Window,
+    out: Tensor,
+    channel_fields: dict[str, FieldValue],
+    fill: int,
+) -> KernelCall | None:
+    columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
+    macs = out.size * columns.shape[1]
+    if _windows_follow_each_other(window):
+        return mve.matmul(ops.x.size // columns.shape[1], columns, channel_fields, macs)
+    place = {**window_fields(ops.x, window), "in_zero_point": fill}
+    return mve.conv2d(place, columns, channel_fields, macs)
 
 
 def _windows_follow_each_other(window: geometry.Window) -> bool:

@@ -101,7 +101,7 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
         weight_data = weight_data[..., np.newaxis]
         filters = replace(ops.weights, shape=weight_data.shape, data=weight_data)
         ops = replace(ops, weights=filters, weight_data=weight_data)
-        return emit_columns(ops, window, outs[0], channel_fields, fill=zero_point)
+        return emit_columns(ops, window, outs[0], channel_fields, zero_point, cpu)
     fields: dict[str, FieldValue] = {
         **window_fields(ops.x, window),
         "depth_multiplier": multiplier,

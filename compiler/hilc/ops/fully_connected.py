@@ -13,7 +13,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops import linear
+from hilc.ops import dsp, linear, mve
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
 
@@ -82,7 +82,16 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
         fields = {**shape, **linear.float_fields(node, ops), "weights": weights}
         return KernelCall(kernels()["hil_matmul_f32"], fields, macs=macs)
     requant = requantization(node, ops, outs[0])
-    fields = {**shape, **linear.int8_fields(node, ops, requant, 0), "weights": weights}
+    channel_fields = linear.int8_fields(node, ops, requant, 0)
+    if mve.serves(cpu):
+        fast = mve.matmul(shape["rows"], ops.weight_data, channel_fields, macs)
+        if fast is not None:
+            return fast
+    if dsp.serves(cpu):
+        fast = dsp.matmul(shape["rows"], ops.weight_data, channel_fields, macs)
+        if fast is not None:
+            return fast
+    fields = {**shape, **channel_fields, "weights": weights}
     return KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)
 
 

@@ -1,0 +1,144 @@
+/* The instructions on pairs of half-words that Armv7E-M and Armv8-M with the DSP extension have,
+ * and the same in C for every other core, so that kernels built on them run in tests on the host.
+ *
+ * Blocks in inline assembly are for the core alone, and need a compiler that optimises: without,
+ * they run out of registers. HIL_DSP_ASSEMBLY says whether a kernel may use them. */
+#ifndef HIL_DSP_H
+#define HIL_DSP_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "hil/quant.h"
+
+#if defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
+#define HIL_DSP_CORE 1
+#else
+#define HIL_DSP_CORE 0
+#endif
+
+#if HIL_DSP_CORE && defined(__OPTIMIZE__)
+#define HIL_DSP_ASSEMBLY 1
+#else
+#define HIL_DSP_ASSEMBLY 0
+#endif
+
+/* The four bytes at any address, the first in the lowest bits. */
+HIL_INLINE uint32_t hil_dsp_load(const void *from) {
+#if HIL_DSP_CORE
+    uint32_t word;
+    memcpy(&word, from, sizeof word);
+    return word;
+#else
+    const uint8_t *const bytes = from;
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+#endif
+}
+
+/* The first `count` of four bytes, 1 to 3; zeros for the others. */
+HIL_INLINE uint32_t hil_dsp_load_part(const int8_t *from, int32_t count) {
+    uint32_t word = (uint8_t)from[0];
+    if (count > 1) {
+        word |= (uint32_t)(uint8_t)from[1] << 8;
+    }
+    if (count > 2) {
+        word |= (uint32_t)(uint8_t)from[2] << 16;
+    }
+    return word;
+}
+
+/* A word from its half-words. */
+HIL_INLINE uint32_t hil_dsp_pair(int32_t low, int32_t high) {
+    return ((uint32_t)low & 0xffffU) | (uint32_t)high << 16;
+}
+
+/* The half-words of a pair. */
+HIL_INLINE int32_t hil_dsp_low(uint32_t pair) { return (int16_t)(pair & 0xffffU); }
+
+HIL_INLINE int32_t hil_dsp_high(uint32_t pair) { return (int16_t)(pair >> 16); }
+
+/* Bytes 0 and 2 of a word, as signed half-words. */
+HIL_INLINE uint32_t hil_dsp_even(uint32_t bytes) {
+#if HIL_DSP_CORE
+    uint32_t pair;
+    __asm__("sxtb16 %0, %1" : "=r"(pair) : "r"(bytes));
+    return pair;
+#else
+    return hil_dsp_pair((int8_t)(bytes & 0xffU), (int8_t)(bytes >> 16 & 0xffU));
+#endif
+}
+
+/* Bytes 1 and 3 of a word, as signed half-words. */
+HIL_INLINE uint32_t hil_dsp_odd(uint32_t bytes) {
+#if HIL_DSP_CORE
+    uint32_t pair;
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(bytes));
+    return pair;
+#else
+    return hil_dsp_pair((int8_t)(bytes >> 8 & 0xffU), (int8_t)(bytes >> 24));
+#endif
+}
+
+/* The lower half-words of two words. */
+HIL_INLINE uint32_t hil_dsp_lows(uint32_t a, uint32_t b) {
+#if HIL_DSP_CORE
+    uint32_t pair;
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(a), "r"(b));
+    return pair;
+#else
+    return (a & 0xffffU) | b << 16;
+#endif
+}
+
+/* The upper half-words of two words. */
+HIL_INLINE uint32_t hil_dsp_highs(uint32_t a, uint32_t b) {
+#if HIL_DSP_CORE
+    uint32_t pair;
+    __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(pair) : "r"(b), "r"(a));
+    return pair;
+#else
+    return a >> 16 | (b & 0xffff0000U);
+#endif
+}
+
+/* sum + a.low * b.low + a.high * b.high, modulo 2^32. */
+HIL_INLINE uint32_t hil_dsp_dual(uint32_t a, uint32_t b, uint32_t sum) {
+#if HIL_DSP_CORE
+    uint32_t total;
+    __asm__("smlad %0, %1, %2, %3" : "=r"(total) : "r"(a), "r"(b), "r"(sum));
+    return total;
+#else
+    return sum + (uint32_t)(hil_dsp_low(a) * hil_dsp_low(b)) +
+           (uint32_t)(hil_dsp_high(a) * hil_dsp_high(b));
+#endif
+}
+
+/* addend + a * b / 2^32, rounded half up. */
+HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
+#if HIL_DSP_CORE
+    int32_t total;
+    __asm__("smmlar %0, %1, %2, %3" : "=r"(total) : "r"(a), "r"(b), "r"(addend));
+    return total;
+#else
+    return addend + (int32_t)(((int64_t)a * b + (INT64_C(1) << 31)) >> 32);
+#endif
+}
+
+/* hil_requantize(x, mantissa, -1 - shift) + zero point, clamped to [low, high], from 2 * x for
+ * |x| < 2^23, 0 <= shift < 23 and `rounding` = (2 * zero point + 1) * 2^shift.
+ *
+ * The rounded product of 2 * x has the weight of the doubling high multiply; half a unit of the
+ * result and the zero point are added in the same instruction. The second rounding is away from
+ * zero, which takes one from negative products: nothing is lost where it also takes one from those
+ * that the first rounding made 0. A result that may not be below the zero point needs no such
+ * correction, since what it would change is clamped. */
+HIL_INLINE int8_t hil_dsp_requantize(int32_t twice, int32_t mantissa, int32_t shift,
+                                     int32_t rounding, int32_t zero_point, int32_t low,
+                                     int32_t high) {
+    const int32_t addend = low >= zero_point ? rounding : rounding + (twice >> 31);
+    const int32_t scaled = hil_dsp_high_mul_add(twice, mantissa, addend);
+    return hil_clamp_s8(scaled >> (shift + 1), low, high);
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* Rows of int8 values times columns of int8 weights on cores that multiply pairs of half-words.
+ *
+ * Rows are widened to half-words once for all columns. Weights stay bytes: two columns share a
+ * half-word, 256 * w1 + w0. The dual multiplication with the half-words as they are adds up
+ * 256 * A1 + A0, that with their lower bytes, widened, A0 alone: one widening serves four weights.
+ * Sums wrap; as |A1| < 2^23, the difference is 256 * A1 whatever happened on the way.
+ *
+ * A unit is four elements of depth, in the order 0, 2, 1, 3 in which a word's bytes come out when
+ * they are widened; a row ends with zeros up to whole units. Weights lie in blocks of columns, an
+ * even number, each as [units][pairs of columns][4] half-words. */
+#ifndef HIL_KERNELS_DSP_COLUMNS_S8_H
+#define HIL_KERNELS_DSP_COLUMNS_S8_H
+
+#include "hil/dsp.h"
+
+/* Words of a widened row. */
+#define HIL_DSP_ROW_WORDS(depth) (((depth) + 3) / 4 * 2)
+
+struct hil_dsp_columns_s8 {
+    int32_t depth;
+    int32_t count;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    int32_t per_channel; /* 1: a multiplier and a shift a column; 0: one for all */
+    const int16_t *weights;
+    const int32_t *bias;        /* of each pair of columns: b0, 256 * b1 + b0 */
+    const int32_t *multipliers; /* for an even number of columns, as the shifts */
+    const int8_t *shifts;       /* to the right, less one: 0 to 22 */
+};
+
+/* What a column does with its sums. */
+struct hil_dsp_scale {
+    int32_t mantissa;
+    int32_t shift;
+    int32_t rounding;
+};
+
+HIL_INLINE struct hil_dsp_scale hil_dsp_columns_s8_scale(const struct hil_dsp_columns_s8 *p,
+                                                         int32_t column) {
+    const int32_t entry = p->per_channel ? column : 0;
+    const int32_t shift = p->shifts[entry];
+    return (struct hil_dsp_scale){
+        .mantissa = p->multipliers[entry],
+        .shift = shift,
+        .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << shift),
+    };
+}
+
+HIL_INLINE int8_t hil_dsp_columns_s8_output(const struct hil_dsp_columns_s8 *p, int32_t twice,
+                                            const struct hil_dsp_scale *scale) {
+    return hil_dsp_requantize(twice, scale->mantissa, scale->shift, scale->rounding,
+                              p->out_zero_point, p->out_min, p->out_max);
+}
+
+/* The outputs of a pair of columns from A0 and 256 * A1 + A0, the second only where `both`. */
+HIL_INLINE void hil_dsp_columns_s8_store(const struct hil_dsp_columns_s8 *p, uint32_t first,
+                                         uint32_t packed, const struct hil_dsp_scale *scale_0,
+                                         const struct hil_dsp_scale *scale_1, int both,
+                                         int8_t *out) {
+    const int32_t twice_1 = (int32_t)(packed - first) >> 7;
+    out[0] = hil_dsp_columns_s8_output(p, (int32_t)(first * 2U), scale_0);
+    if (both) {
+        out[1] = hil_dsp_columns_s8_output(p, twice_1, scale_1);
+    }
+}
+
+/* Widens a row to HIL_DSP_ROW_WORDS(depth) words. */
+HIL_INLINE void hil_dsp_widen_row(const int8_t *row, int32_t depth, uint32_t *to) {
+    for (int32_t units = depth / 4; units > 0; units--) {
+        const uint32_t word = hil_dsp_load(row);
+        to[0] = hil_dsp_even(word);
+        to[1] = hil_dsp_odd(word);
+        row += 4;
+        to += 2;
+    }
+    if (depth % 4 != 0) {
+        const uint32_t word = hil_dsp_load_part(row, depth % 4);
+        to[0] = hil_dsp_even(word);
+        to[1] = hil_dsp_odd(word);
+    }
+}
+
+HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t *to) {
+    to[0] = hil_dsp_even(a);
+    to[1] = hil_dsp_even(b);
+    to[2] = hil_dsp_even(c);
+    to[3] = hil_dsp_odd(a);
+    to[4] = hil_dsp_odd(b);
+    to[5] = hil_dsp_odd(c);
+}
+
+/* Widens three rows, word by word next to each other. */
+HIL_INLINE void hil_dsp_widen_rows(const int8_t *a, const int8_t *b, const int8_t *c, int32_t depth,
+                                   uint32_t *to) {
+    for (int32_t units = depth / 4; units > 0; units--) {
+        hil_dsp_widen_unit(hil_dsp_load(a), hil_dsp_load(b), hil_dsp_load(c), to);
+        a += 4;
+        b += 4;
+        c += 4;
+        to += 6;
+    }
+    const int32_t rest = depth % 4;
+    if (rest != 0) {
+        hil_dsp_widen_unit(hil_dsp_load_part(a, rest), hil_dsp_load_part(b, rest),
+                           hil_dsp_load_part(c, rest), to);
+    }
+}
+
+/* Sums of three rows by a pair of columns: the first three are A0 of each row, then follow
+ * 256 * A1 + A0. */
+struct hil_dsp_sums {
+    uint32_t s[6];
+};
+
+#if HIL_DSP_ASSEMBLY
+
+/* Two words of rows by one of weights, in as many registers as there are: 17 instructions a unit of
+ * 24 products. */
+#define HIL_DSP_COLUMNS_UNIT                                                                       \
+    "ldrd %[v], %[w], [%[weights]], #8\n\t"                                                        \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    "smlad %[s3], r4, %[v], %[s3]\n\t"                                                             \
+    "smlad %[s4], r5, %[v], %[s4]\n\t"                                                             \
+    "smlad %[s5], r6, %[v], %[s5]\n\t"                                                             \
+    "sxtb16 %[v], %[v]\n\t"                                                                        \
+    "smlad %[s0], r4, %[v], %[s0]\n\t"                                                             \
+    "smlad %[s1], r5, %[v], %[s1]\n\t"                                                             \
+    "smlad %[s2], r6, %[v], %[s2]\n\t"                                                             \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    "smlad %[s3], r4, %[w], %[s3]\n\t"                                                             \
+    "smlad %[s4], r5, %[w], %[s4]\n\t"                                                             \
+    "smlad %[s5], r6, %[w], %[s5]\n\t"                                                             \
+    "sxtb16 %[w], %[w]\n\t"                                                                        \
+    "smlad %[s0], r4, %[w], %[s0]\n\t"                                                             \
+    "smlad %[s1], r5, %[w], %[s1]\n\t"                                                             \
+    "smlad %[s2], r6, %[w], %[s2]\n\t"
+
+/* Runs `body`, which is `units` units, until the weights reach `end`, which lies in memory: all
+ * registers are taken. */
+#define HIL_DSP_COLUMNS_LOOP(body)                                                                 \
+    __asm__ volatile(                                                                              \
+        "1:\n\t" body "ldr r4, %[end]\n\t"                                                         \
+        "cmp %[weights], r4\n\t"                                                                   \
+        "bne 1b\n\t"                                                                               \
+        : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4),               \
+          [s5] "+r"(s5), [rows] "+r"(rows), [weights] "+r"(weights), [v] "=&r"(v), [w] "=&r"(w)    \
+        : [end] "m"(end)                                                                           \
+        : "r4", "r5", "r6", "cc", "memory")
+
+HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, const int16_t *weights,
+                                                       int32_t units, const int32_t *bias) {
+    uint32_t s0 = (uint32_t)bias[0];
+    uint32_t s3 = (uint32_t)bias[1];
+    uint32_t s1 = s0;
+    uint32_t s2 = s0;
+    uint32_t s4 = s3;
+    uint32_t s5 = s3;
+    uint32_t v;
+    uint32_t w;
+    const int32_t fours = units / 4;
+    const int16_t *end = weights + 16 * fours;
+    if (fours != 0) {
+        HIL_DSP_COLUMNS_LOOP(
+            HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT);
+    }
+    if (units % 4 != 0) {
+        end += 4 * (units % 4);
+        HIL_DSP_COLUMNS_LOOP(HIL_DSP_COLUMNS_UNIT);
+    }
+    return (struct hil_dsp_sums){{s0, s1, s2, s3, s4, s5}};
+}
+
+#undef HIL_DSP_COLUMNS_LOOP
+#undef HIL_DSP_COLUMNS_UNIT
+
+#else
+
+HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, const int16_t *weights,
+                                                       int32_t units, const int32_t *bias) {
+    struct hil_dsp_sums sums;
+    for (int i = 0; i < 3; i++) {
+        sums.s[i] = (uint32_t)bias[0];
+        sums.s[3 + i] = (uint32_t)bias[1];
+    }
+    for (int32_t words = 2 * units; words > 0; words--) {
+        const uint32_t both = hil_dsp_pair(weights[0], weights[1]);
+        const uint32_t first = hil_dsp_even(both);
+        for (int i = 0; i < 3; i++) {
+            sums.s[i] = hil_dsp_dual(rows[i], first, sums.s[i]);
+            sums.s[3 + i] = hil_dsp_dual(rows[i], both, sums.s[3 + i]);
+        }
+        rows += 3;
+        weights += 2;
+    }
+    return sums;
+}
+
+#endif
+
+/* Three widened rows times all columns; weights in blocks of two columns. The outputs of a row that
+ * is not wanted go where those of the row before go, which come after. */
+HIL_INLINE void hil_dsp_columns_s8_three_rows(const struct hil_dsp_columns_s8 *p,
+                                              const uint32_t *rows, int8_t *out_a, int8_t *out_b,
+                                              int8_t *out_c) {
+    const int32_t units = (p->depth + 3) / 4;
+    const int16_t *weights = p->weights;
+    for (int32_t column = 0; column < p->count; column += 2) {
+        const struct hil_dsp_sums sums =
+            hil_dsp_columns_s8_pair(rows, weights, units, p->bias + column);
+        const struct hil_dsp_scale scale_0 = hil_dsp_columns_s8_scale(p, column);
+        const struct hil_dsp_scale scale_1 = hil_dsp_columns_s8_scale(p, column + 1);
+        const int both = p->count % 2 == 0 || column + 1 < p->count;
+        hil_dsp_columns_s8_store(p, sums.s[2], sums.s[5], &scale_0, &scale_1, both, out_c + column);
+        hil_dsp_columns_s8_store(p, sums.s[1], sums.s[4], &scale_0, &scale_1, both, out_b + column);
+        hil_dsp_columns_s8_store(p, sums.s[0], sums.s[3], &scale_0, &scale_1, both, out_a + column);
+        weights += 4 * units;
+    }
+}
+
+#endif

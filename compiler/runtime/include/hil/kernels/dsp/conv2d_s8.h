@@ -1,0 +1,102 @@
+/* Convolution of int8 images: the pixels under three windows are gathered into rows, which are
+ * multiplied with the filters. */
+#ifndef HIL_KERNELS_DSP_CONV2D_S8_H
+#define HIL_KERNELS_DSP_CONV2D_S8_H
+
+#include "hil/kernels/dsp/columns_s8.h"
+#include "hil/kernels/generic/patch.h"
+
+/*@kernel
+name = "hil_dsp_conv2d_s8"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "36 * units"
+order = "none"
+@*/
+struct hil_dsp_conv2d_s8 {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t filter_h;
+    int32_t filter_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t pad_top;
+    int32_t pad_left;
+    int32_t units; /* of four elements under a window */
+    int32_t in_zero_point;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    int32_t per_channel; /* a column is an output channel: see struct hil_dsp_columns_s8 */
+    const int16_t *weights;
+    const int32_t *bias;
+    const int32_t *multipliers;
+    const int8_t *shifts;
+};
+
+HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    const struct hil_dsp_columns_s8 columns = {
+        .depth = p->filter_h * p->filter_w * p->in_c,
+        .count = p->out_c,
+        .out_zero_point = p->out_zero_point,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .per_channel = p->per_channel,
+        .weights = p->weights,
+        .bias = p->bias,
+        .multipliers = p->multipliers,
+        .shifts = p->shifts,
+    };
+    const struct hil_patch window = {
+        .in_h = p->in_h,
+        .in_w = p->in_w,
+        .pixel_step = p->in_c,
+        .pixel_bytes = p->in_c,
+        .filter_h = p->filter_h,
+        .filter_w = p->filter_w,
+        .dilation_h = p->dilation_h,
+        .dilation_w = p->dilation_w,
+        .fill = p->in_zero_point,
+    };
+    uint32_t *const rows = scratch;
+    int8_t *const gathered = (int8_t *)(rows + 6 * p->units);
+    /* A gathered row starts at a whole word, so that it is copied in words. */
+    const int32_t row_bytes = 4 * p->units;
+    for (int32_t images = p->batch; images > 0; images--) {
+        int32_t y = -p->pad_top;
+        int32_t x = -p->pad_left;
+        int32_t out_x = 0;
+        for (int32_t left = p->out_h * p->out_w; left > 0; left -= 3) {
+            const int32_t wanted = left < 3 ? left : 3;
+            for (int32_t i = 0; i < wanted; i++) {
+                hil_gather_patch(&window, in, y, x, gathered + i * row_bytes);
+                x += p->stride_w;
+                out_x++;
+                if (out_x == p->out_w) {
+                    out_x = 0;
+                    x = -p->pad_left;
+                    y += p->stride_h;
+                }
+            }
+            const int8_t *const b = wanted > 1 ? gathered + row_bytes : gathered;
+            const int8_t *const c = wanted > 2 ? b + row_bytes : b;
+            int8_t *const out_b = wanted > 1 ? out + p->out_c : out;
+            int8_t *const out_c = wanted > 2 ? out_b + p->out_c : out_b;
+            hil_dsp_widen_rows(gathered, b, c, columns.depth, rows);
+            hil_dsp_columns_s8_three_rows(&columns, rows, out, out_b, out_c);
+            out = out_c + p->out_c;
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+#endif

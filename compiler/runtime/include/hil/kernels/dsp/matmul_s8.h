@@ -1,0 +1,57 @@
+/* Rows of int8 values times int8 weights: 1x1 convolutions, whose pixels are the rows, and fully
+ * connected layers. */
+#ifndef HIL_KERNELS_DSP_MATMUL_S8_H
+#define HIL_KERNELS_DSP_MATMUL_S8_H
+
+#include "hil/kernels/dsp/columns_s8.h"
+
+/*@kernel
+name = "hil_dsp_matmul_s8"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "24 * units"
+order = "none"
+@*/
+struct hil_dsp_matmul_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t units; /* of four elements of depth */
+    int32_t columns;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    int32_t per_channel; /* these, and the layout of the weights, as in struct hil_dsp_columns_s8 */
+    const int16_t *weights;
+    const int32_t *bias;
+    const int32_t *multipliers;
+    const int8_t *shifts;
+};
+
+HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    const struct hil_dsp_columns_s8 columns = {
+        .depth = p->depth,
+        .count = p->columns,
+        .out_zero_point = p->out_zero_point,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .per_channel = p->per_channel,
+        .weights = p->weights,
+        .bias = p->bias,
+        .multipliers = p->multipliers,
+        .shifts = p->shifts,
+    };
+    for (int32_t left = p->rows; left > 0; left -= 3) {
+        const int8_t *const b = left > 1 ? in + p->depth : in;
+        const int8_t *const c = left > 2 ? b + p->depth : b;
+        int8_t *const out_b = left > 1 ? out + p->columns : out;
+        int8_t *const out_c = left > 2 ? out_b + p->columns : out_b;
+        hil_dsp_widen_rows(in, b, c, p->depth, scratch);
+        hil_dsp_columns_s8_three_rows(&columns, scratch, out, out_b, out_c);
+        in = c + p->depth;
+        out = out_c + p->columns;
+    }
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* A row or few of int8 values times int8 weights: fully connected layers. */
+#ifndef HIL_KERNELS_DSP_MATVEC_S8_H
+#define HIL_KERNELS_DSP_MATVEC_S8_H
+
+#include "hil/kernels/dsp/columns_s8.h"
+
+/*@kernel
+name = "hil_dsp_matvec_s8"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "8 * units"
+order = "none"
+@*/
+struct hil_dsp_matvec_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t units; /* of four elements of depth */
+    int32_t columns;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    int32_t per_channel; /* as in struct hil_dsp_columns_s8; the weights in blocks of four columns,
+                          * the arrays of columns for whole blocks */
+    const int16_t *weights;
+    const int32_t *bias;
+    const int32_t *multipliers;
+    const int8_t *shifts;
+};
+
+/* Sums of a row by four columns: A0, 256 * A1 + A0, A2, 256 * A3 + A2. */
+struct hil_dsp_matvec_sums {
+    uint32_t s[4];
+};
+
+#if HIL_DSP_ASSEMBLY
+
+/* 14 instructions a unit of 16 products. */
+#define HIL_DSP_MATVEC_UNIT                                                                        \
+    "ldmia %[weights]!, {r4, r5, r6, r8}\n\t"                                                      \
+    "ldrd %[x], %[y], [%[row]], #8\n\t"                                                            \
+    "smlad %[s1], %[x], r4, %[s1]\n\t"                                                             \
+    "sxtb16 r4, r4\n\t"                                                                            \
+    "smlad %[s3], %[x], r6, %[s3]\n\t"                                                             \
+    "sxtb16 r6, r6\n\t"                                                                            \
+    "smlad %[s0], %[x], r4, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[x], r6, %[s2]\n\t"                                                             \
+    "smlad %[s1], %[y], r5, %[s1]\n\t"                                                             \
+    "sxtb16 r5, r5\n\t"                                                                            \
+    "smlad %[s3], %[y], r8, %[s3]\n\t"                                                             \
+    "sxtb16 r8, r8\n\t"                                                                            \
+    "smlad %[s0], %[y], r5, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[y], r8, %[s2]\n\t"
+
+#define HIL_DSP_MATVEC_LOOP(body)                                                                  \
+    __asm__ volatile("1:\n\t" body "ldr %[x], %[end]\n\t"                                          \
+                     "cmp %[weights], %[x]\n\t"                                                    \
+                     "bne 1b\n\t"                                                                  \
+                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3),                 \
+                       [row] "+r"(row), [weights] "+r"(weights), [x] "=&r"(x), [y] "=&r"(y)        \
+                     : [end] "m"(end)                                                              \
+                     : "r4", "r5", "r6", "r8", "cc", "memory")
+
+HIL_INLINE struct hil_dsp_matvec_sums hil_dsp_matvec_s8_block(const uint32_t *row,
+                                                              const int16_t *weights, int32_t units,
+                                                              const int32_t *bias) {
+    uint32_t s0 = (uint32_t)bias[0];
+    uint32_t s1 = (uint32_t)bias[1];
+    uint32_t s2 = (uint32_t)bias[2];
+    uint32_t s3 = (uint32_t)bias[3];
+    uint32_t x;
+    uint32_t y;
+    const int32_t fours = units / 4;
+    const int16_t *end = weights + 32 * fours;
+    if (fours != 0) {
+        HIL_DSP_MATVEC_LOOP(
+            HIL_DSP_MATVEC_UNIT HIL_DSP_MATVEC_UNIT HIL_DSP_MATVEC_UNIT HIL_DSP_MATVEC_UNIT);
+    }
+    if (units % 4 != 0) {
+        end += 8 * (units % 4);
+        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_UNIT);
+    }
+    return (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
+}
+
+#undef HIL_DSP_MATVEC_LOOP
+#undef HIL_DSP_MATVEC_UNIT
+
+#else
+
+HIL_INLINE struct hil_dsp_matvec_sums hil_dsp_matvec_s8_block(const uint32_t *row,
+                                                              const int16_t *weights, int32_t units,
+                                                              const int32_t *bias) {
+    struct hil_dsp_matvec_sums sums;
+    for (int i = 0; i < 4; i++) {
+        sums.s[i] = (uint32_t)bias[i];
+    }
+    for (int32_t left = units; left > 0; left--) {
+        for (int pair = 0; pair < 2; pair++) {
+            for (int i = 0; i < 2; i++) {
+                const uint32_t both = hil_dsp_pair(weights[0], weights[1]);
+                uint32_t *const s = sums.s + 2 * pair;
+                s[0] = hil_dsp_dual(row[i], hil_dsp_even(both), s[0]);
+                s[1] = hil_dsp_dual(row[i], both, s[1]);
+                weights += 2;
+            }
+        }
+        row += 2;
+    }
+    return sums;
+}
+
+#endif
+
+HIL_INLINE void hil_dsp_matvec_s8(const struct hil_dsp_matvec_s8 *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    const struct hil_dsp_columns_s8 columns = {
+        .out_zero_point = p->out_zero_point,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .per_channel = p->per_channel,
+        .multipliers = p->multipliers,
+        .shifts = p->shifts,
+    };
+    for (int32_t rows = p->rows; rows > 0; rows--) {
+        hil_dsp_widen_row(in, p->depth, scratch);
+        const int16_t *weights = p->weights;
+        for (int32_t column = 0; column < p->columns; column += 4) {
+            const struct hil_dsp_matvec_sums sums =
+                hil_dsp_matvec_s8_block(scratch, weights, p->units, p->bias + column);
+            const int32_t left = p->columns - column;
+            for (int32_t i = 0; i < 4 && (p->columns % 4 == 0 || i < left); i += 2) {
+                const struct hil_dsp_scale scale_0 = hil_dsp_columns_s8_scale(&columns, column + i);
+                const struct hil_dsp_scale scale_1 =
+                    hil_dsp_columns_s8_scale(&columns, column + i + 1);
+                const int both = p->columns % 2 == 0 || i + 1 < left;
+                hil_dsp_columns_s8_store(&columns, sums.s[i], sums.s[i + 1], &scale_0, &scale_1,
+                                         both, out + column + i);
+            }
+            weights += 8 * p->units;
+        }
+        in += p->depth;
+        out += p->columns;
+    }
+}
+
+#endif
