@@ -12,12 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import models
 import pytest
 import svd
+from elftools.elf.elffile import ELFFile
 from port_on_host import Field, PortOnHost, Registers
 
-import hil.build as build_module
+import hilc
 from hil.board import MemoryRegion, board_names, load_board
+from hil.build import build
+from hil.probes import ProbeInfo, choose_probe
 
 MHZ = 1_000_000
 NVIC_ENABLE, CCR = 0xE000_E100, 0xE000_ED14
@@ -593,20 +597,41 @@ def test_pyocd_target_is_that_of_the_board(name: str) -> None:
         assert board.pyocd.target.startswith(chip[:9])
 
 
-def test_stm32_firmware_has_its_vectors_where_the_core_looks() -> None:
-    """At the start of flash: stack in the first RAM, reset in flash, and the UART's interrupt."""
-    from elftools.elf.elffile import ELFFile
+@pytest.mark.parametrize(
+    "name", ["nucleo-f746zg", "nucleo-l4r5zi", "nucleo-h743zi", "nucleo-l432kc"]
+)
+def test_probe_of_the_board_is_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the name that pyOCD's table gives the board, whatever it calls the chip."""
+    from pyocd.board.board_ids import BOARD_ID_TO_INFO
 
-    for name in ("nucleo-l4r5zi", "nucleo-f746zg", "nucleo-g0b1re", "nucleo-u575zi"):
-        board = load_board(name)
-        elf = build_module.build([], board, warnings_as_errors=True).elf
-        with elf.open("rb") as file:
-            text = ELFFile(file).get_section_by_name(".text")
-            assert text["sh_addr"] == board.regions("flash")[0].origin
-            words = memoryview(text.data()[: 4 * (16 + board.macros["HIL_UART_IRQ"] + 1)]).cast("I")
-        ram, flash = board.regions("ram")[0], board.regions("flash")[0]
-        assert ram.origin < words[0] <= ram.end
-        assert words[0] == ram.origin + board.stack_bytes + board.handler_stack_bytes
-        assert flash.origin <= words[1] < flash.end
-        assert words[1] % 2 == 1
-        assert words[-1] not in (words[3], 0), "the UART's interrupt goes to the fault handler"
+    monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
+    listed = next(info for info in BOARD_ID_TO_INFO.values() if info.name.lower() == name)
+    probes = [
+        ProbeInfo("0669FF30", "STLINK-V2-1", "NUCLEO-F446RE", "stm32f446retx"),
+        ProbeInfo("003A0018", "STLINK-V3", listed.name, listed.target or ""),
+    ]
+    assert choose_probe(load_board(name), None, probes).uid == "003A0018"
+
+
+@pytest.mark.parametrize(
+    "name", ["nucleo-l4r5zi", "nucleo-f746zg", "nucleo-g0b1re", "nucleo-u575zi"]
+)
+def test_kws_image_begins_as_the_core_expects(name: str) -> None:
+    """At the start of flash: stack in the first RAM, reset in flash, and the UART's interrupt."""
+    board = load_board(name)
+    ram, flash = board.regions("ram")[0], board.regions("flash")[0]
+    elf = build([kws(board.cpu.name)], board, warnings_as_errors=True).elf
+    with elf.open("rb") as file:
+        text = ELFFile(file).get_section_by_name(".text")
+        assert text["sh_addr"] == flash.origin
+        words = memoryview(text.data()[: 4 * (16 + board.macros["HIL_UART_IRQ"] + 1)]).cast("I")
+    assert words[0] == ram.origin + board.stack_bytes + board.handler_stack_bytes <= ram.end
+    assert flash.origin <= words[1] < flash.end
+    assert words[1] % 2 == 1
+    assert words[-1] not in (words[3], 0), "the UART's interrupt goes to the fault handler"
+
+
+def kws(cpu: str) -> hilc.ModelLibrary:
+    return hilc.compile(models.model_path("kws"), cpu=cpu, pools="external", io_in_pool=True)
