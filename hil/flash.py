@@ -182,7 +182,7 @@ def program(
     nbytes = sum(len(segment.data) for segment in image)
     target = session.target
     target.halt()
-    if first_difference(session, image) is None:
+    if _is_there(session, image):
         return Flashed(False, nbytes, time.monotonic() - start)
     in_flash = [segment for segment in image if _is_flash(session, segment)]
     if in_flash:
@@ -208,6 +208,16 @@ def program(
             mend=Mend.FLASH,
         )
     return Flashed(True, nbytes, time.monotonic() - start)
+
+
+def _is_there(session: Session, image: Sequence[Segment]) -> bool:
+    """Whether the board has the image; some flash, as the LPC55's, cannot be read while erased."""
+    from pyocd.core.exceptions import TransferFaultError
+
+    try:
+        return first_difference(session, image) is None
+    except TransferFaultError:
+        return False
 
 
 def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, int, int] | None:
