@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hil import flash
-from hil.errors import InputError, LinkError
+from hil.errors import InputError, LinkError, Mend
+from hil.power import power_of
 from hil.probes import remember
+from hil.recovery import Recovery, Step
 from hil.rpc.client import Client, Hello
 from hil.runner import Choice, start
 from hil.session import open_link
@@ -39,8 +41,9 @@ class Deployed:
 def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
     """Programs ``elf`` where the board does not have it yet, resets, and shakes hands.
 
-    Raises :class:`~hil.errors.LinkError` where something else answers, or nothing does. An image
-    that is none of this project's is started, and that is all.
+    A board that fails is programmed again, and switched off and on where the user configured how
+    (:mod:`hil.power`). Raises :class:`~hil.errors.LinkError` where something else answers, or
+    nothing does. An image that is none of this project's is started, and that is all.
     """
     flash.check_image(board, elf)
     if not flash.has_symbol(elf, _OWN_SYMBOL):
@@ -56,6 +59,15 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
         raise InputError(
             f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
         )
+    power = power_of(board.name)
+    # What a step does not do itself, the repeated job does: it reads back, programs and resets.
+    steps = [Step(Mend.FLASH, "to program it again", lambda: None)]
+    if power is not None:
+        steps.append(Step(Mend.POWER, "a power cycle", power.cycle))
+    return Recovery(board.name, lambda _: steps).repeated(lambda: _deployed(board, elf, choice))
+
+
+def _deployed(board: Board, elf: Path, choice: Choice) -> Deployed:
     done: list[flash.Flashed] = []
     with start(board, ElfImage(elf), "pyocd", replace(choice, flashed=done.append)) as running:
         link = open_link(board, running)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import serial
 from construct import ConstructError
@@ -17,6 +18,7 @@ from construct import ConstructError
 from hil.errors import LinkError
 from hil.rpc import codec, protocol
 from hil.rpc.codec import Frame
+from hil.rpc.fault import StackReader, fault_error
 from hil.rpc.link import Line as DeviceLine
 from hil.rpc.protocol import Event, Kind
 
@@ -38,9 +40,14 @@ class Line:
 
 
 class Splitter:
-    """Bytes in, lines out: tells frames from text that another program prints."""
+    """Bytes in, lines out: tells frames from text that another program prints.
 
-    def __init__(self) -> None:
+    With the firmware's ``elf`` a fault is told with its function, file and line.
+    """
+
+    def __init__(self, elf: Path | None = None) -> None:
+        self._elf = elf
+        self._stack = StackReader()
         self._pending = bytearray()
         self._log = ""
 
@@ -91,9 +98,14 @@ class Splitter:
                 return [Line("log", line) for line in text.splitlines()]
             case Event.BOOT:
                 return [Line("boot", f"the firmware started (protocol {event.version})")]
+            case Event.STACK:
+                self._stack.add(frame.payload)
             case Event.FAULT:
+                told = fault_error(frame.payload, self._stack.take(), self._elf).fact
                 fields = ((name, value) for name, value in event.items() if name[0] != "_")
-                return [Line("fault", " ".join(f"{name}={value:#x}" for name, value in fields))]
+                registers = " ".join(f"{name}={value:#x}" for name, value in fields)
+                texts = [*(line.strip() for line in told.splitlines()), registers]
+                return [Line("fault", text) for text in texts]
         return []
 
 
@@ -107,13 +119,14 @@ def listen(
     line: serial.SerialBase | DeviceLine,
     seconds: float | None,
     alive: Callable[[], None] = lambda: None,
+    elf: Path | None = None,
 ) -> Iterator[tuple[float, Line]]:
     """What is said on ``line``, with the seconds since the start.
 
-    Ends after ``seconds``, or never.
+    Ends after ``seconds``, or never. ``elf`` is the firmware that speaks there, where it is known.
     """
     start = heard_s = time.monotonic()
-    splitter = Splitter()
+    splitter = Splitter(elf)
     while seconds is None or time.monotonic() - start < seconds:
         data = _read(line)
         now = time.monotonic()

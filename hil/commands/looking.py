@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from serial import SerialBase
@@ -165,15 +166,18 @@ def _serial_line(board: Board, probes: list[ProbeInfo]) -> str:
 @contextmanager
 def _line(
     args: argparse.Namespace, console: Console
-) -> Iterator[tuple[str, SerialBase | Line, Callable[[], None]]]:
-    """The serial line to listen to: that of a running board, or of a firmware started for it."""
+) -> Iterator[tuple[str, SerialBase | Line, Callable[[], None], Path | None]]:
+    """The serial line to listen to: that of a running board, or of a firmware started for it.
+
+    With what tells of its end, and the firmware's ELF file where it is known.
+    """
     if args.port is not None and args.probe is None and args.runner is None:
         if args.models:
             raise InputError(
                 "--port listens to a firmware that runs already, so it takes no MODEL", "drop one"
             )
         with open_line(args.port) as port:
-            yield args.port, port, lambda: None
+            yield args.port, port, lambda: None, None
         return
     if args.board is None:
         raise InputError("nothing to listen to", "give --port URL, or --board B to start one")
@@ -184,19 +188,19 @@ def _line(
         choice = Choice(args.probe, args.port, board.is_over_rtt, progress)
         with start(board, firmware, args.runner, choice) as running:
             if running.line is not None:
-                yield running.url, running.line, running.alive
+                yield running.url, running.line, running.alive, firmware.elf
                 return
             with open_line(running.url) as port:
-                yield running.url, port, running.alive
+                yield running.url, port, running.alive, firmware.elf
 
 
 def monitor_command(args: argparse.Namespace, console: Console) -> int:
     """What the board says, until Ctrl-C or --seconds."""
     heard: list[dict[str, Any]] = []
-    with _line(args, console) as (url, port, alive):
+    with _line(args, console) as (url, port, alive, elf):
         console.log(f"listening to {url}; Ctrl-C ends it")
         try:
-            for seconds, line in listen(port, args.seconds, alive):
+            for seconds, line in listen(port, args.seconds, alive, elf):
                 heard.append({"seconds": round(seconds, 3), "kind": line.kind, "text": line.text})
                 if not console.as_json:
                     print(f"{seconds:9.3f} {line.kind:5} {line.text}", flush=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hil import flash, virtual_probe
-from hil.errors import DeviceError, InputError, Mend, ProbeError
+from hil.errors import DeviceError, FlashError, InputError, Mend, ProbeError
 from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes, remember
 from hil.rpc.rtt import RttLine
 from hil.runner.choice import VIRTUAL, Choice
@@ -112,6 +112,14 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
 
         def reset() -> None:
             with flash.connected(board, chosen.uid) as session:
+                session.target.halt()
+                if wrong := flash.first_difference(session, image):
+                    raise FlashError(
+                        f"{board.name} has lost its firmware: {wrong[0]:#010x} reads "
+                        f"{wrong[2]:#04x}, not {wrong[1]:#04x}",
+                        "flash it again; check the supply if it happens again",
+                        mend=Mend.FLASH,
+                    )
                 flash.start_image(session, image)
 
         def reset_virtual() -> socket.socket:

@@ -26,6 +26,7 @@ FAULT = event(
     kind=3,
     pc=0x1234,
 )
+ADDRESSES = "pc 0x00001234, lr 0x00000000, sp 0x00000000"
 REPLY = encode(Frame(1, 1, Kind.REPLY, Command.ECHO, b"\0data"))
 BAD = bytearray(encode(Frame(1, 1, Kind.EVENT, Event.LOG, b"\0\x80\x81\x82")))
 BAD[-3] ^= 0x40
@@ -77,9 +78,22 @@ def test_lines(data: bytes, lines: list[Line], chunk: int) -> None:
 
 
 def test_a_fault_shows_its_registers() -> None:
-    (line,) = Splitter().feed(FAULT)
-    assert line.kind == "fault"
-    assert line.text.startswith("kind=0x3 pc=0x1234 lr=0x0")
+    told, registers = Splitter().feed(FAULT)
+    assert told == Line("fault", "the firmware stopped: hard fault; " + ADDRESSES)
+    assert registers.kind == "fault"
+    assert registers.text.startswith("kind=0x3 pc=0x1234 lr=0x0")
+
+
+def test_a_fault_shows_the_stack_that_came_before_it() -> None:
+    at = [dict(address=0x2000_0F00, data=bytes(8)), dict(address=0x2000_0F08, data=bytes(8))]
+    bounds = {"bottom": 0x2000_0000, "top": 0x2000_1000, "peak_bytes": 300}
+    splitter = Splitter()
+    for part in at:
+        assert splitter.feed(event(Event.STACK, **bounds, **part)) == []
+    assert splitter.feed(FAULT)[1] == Line(
+        "fault", "256 of 4096 bytes of stack in use, at most 300 so far"
+    )
+    assert len(splitter.feed(FAULT)) == 2, "it belongs to one fault"
 
 
 def test_a_prompt_is_shown_when_nothing_follows() -> None:

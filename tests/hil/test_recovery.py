@@ -55,6 +55,7 @@ CORTEX_M = "mps2-an386"
 RUN_TIMEOUT_S = 0.5
 RESET, MACHINE = "a reset", "a new start of its machine"
 LINE, SWITCH = "a reset over the line", "a power cycle"
+PROGRAM = "to program it again"
 
 # Models of one image: each does x + 1, and first, where x[0] is 1, what its name says.
 SPOILED = "if (x[0] == 1) { SPOIL } for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"
@@ -148,6 +149,21 @@ def killed(_: object, __: object) -> Iterator[tuple[Device, Callable[[], object]
         (machine,) = set(psutil.Process().children()) - before
         with timer(0.2, machine.kill):
             yield device, job
+
+
+@contextmanager
+def flash_lost(_: object, __: object) -> Iterator[tuple[Device, Callable[[], object]]]:
+    """Somebody erases the flash of a board behind a probe that stays."""
+    board = load_board("microbit")
+    with (
+        virtual_probe.start(board) as (virtual, _process),
+        spoiled("microbit", "hang", probe=virtual.uid) as (device, job),
+    ):
+        device._running._qmp.close()  # type: ignore[union-attr]
+        with flash.connected(board, virtual.uid) as session:
+            flash.erase(session)
+        device._client.timeout_s = 0.5
+        yield device, job
 
 
 @contextmanager
@@ -272,6 +288,7 @@ CASES = [
     Case("hard fault, virtual probe", PROBED_TRAP, "device", "hard fault", MEND, RESET, 4),
     Case("brown-out amid a run", brown_out, "device", AGAIN, "power supply", RESET, 3),
     Case("watchdog reset", on(CORTEX_M, "dog", RUNS), "device", AGAIN, "watchdog", RESET, 3),
+    Case("flash erased under it", flash_lost, "link", "no answer to", "supply", PROGRAM, 8),
     Case("lock-up", on(CORTEX_M, "lockup", RUNS), "device", "SIGABRT.*Lockup", "", MACHINE, 3),
     Case("emulator killed", killed, "device", KILLED, "run it again", MACHINE, 3),
     Case("cable pulled and plugged", cable_replugged, "link", CLOSED, "cable", LINE, 3),
