@@ -1,0 +1,105 @@
+/* Rows of int8 values times columns of int8 weights, four rows at a time. The rows are copied side
+ * by side first, chunk by chunk, so that the blocks read one place and nothing beyond a row's end
+ * is touched; the copies cost little where there are many columns. */
+#ifndef HIL_KERNELS_MVE_COLUMNS_S8_H
+#define HIL_KERNELS_MVE_COLUMNS_S8_H
+
+#include <arm_mve.h>
+
+#include "hil/kernels/mve/blocks_s8.h"
+
+#define HIL_MVE_ROWS_AT_ONCE 4
+#define HIL_MVE_GROUP_BYTES (HIL_MVE_ROWS_AT_ONCE * HIL_MVE_CHUNK)
+
+/* Fields of the kernels' structs that describe the columns. */
+#define HIL_MVE_COLUMNS_FIELDS                                                                     \
+    int32_t chunks;      /* of 16 weights, a column's depth rounded up */                          \
+    int32_t pairs;       /* of columns */                                                          \
+    int32_t odd;         /* 1: one more column behind the pairs */                                 \
+    int32_t row_step;    /* from a row's outputs to the next row's */                              \
+    int32_t column_step; /* from the first output of a pair to its second */                       \
+    int32_t linear;      /* 1: values below the zero point remain after the clamp */               \
+    int32_t out_zero_point;                                                                        \
+    int32_t out_min;                                                                               \
+    int32_t out_max;                                                                               \
+    const int8_t *stream /* as hil_mve_rows_s8 reads it; an odd column is a pair with itself */
+
+struct hil_mve_columns {
+    const int8_t *stream;
+    const int8_t *odd_stream; /* NULL without an odd column */
+    int32_t odd_at;
+    int32_t row_step;
+    int32_t column_step;
+    int32_t linear;
+    struct hil_mve_block pairs;
+    struct hil_mve_block odd;
+};
+
+/* How many rows the next blocks have: those missing of four repeat the first. */
+HIL_INLINE void hil_mve_columns_rows(struct hil_mve_columns *c, int32_t rows) {
+    for (int32_t row = 0; row < HIL_MVE_ROWS_AT_ONCE; row++) {
+        const int32_t at = row < rows ? row * c->row_step : 0;
+        c->pairs.offsets[2 * row] = (uint16_t)at;
+        c->pairs.offsets[2 * row + 1] = (uint16_t)(at + c->column_step);
+        c->odd.offsets[2 * row] = (uint16_t)at;
+        c->odd.offsets[2 * row + 1] = (uint16_t)at;
+    }
+}
+
+#define HIL_MVE_COLUMNS(p)                                                                         \
+    {                                                                                              \
+        .stream = (p)->stream,                                                                     \
+        .odd_stream =                                                                              \
+            (p)->odd ? (p)->stream + (p)->pairs * (2 * HIL_MVE_CHUNK * (p)->chunks + 28) : NULL,   \
+        .odd_at = 2 * (p)->pairs, .row_step = (p)->row_step, .column_step = (p)->column_step,      \
+        .linear = (p)->linear, .pairs = HIL_MVE_COLUMNS_BLOCK((p), (p)->pairs),                    \
+        .odd = HIL_MVE_COLUMNS_BLOCK((p), 1),                                                      \
+    }
+
+#define HIL_MVE_COLUMNS_BLOCK(p, count)                                                            \
+    {                                                                                              \
+        .steps = (count), .skipped = hil_mve_skip((p)->chunks, HIL_MVE_ROWS_SLOT_BYTES),           \
+        .x_bytes = HIL_MVE_GROUP_BYTES * (p)->chunks, .zero_point = (p)->out_zero_point,           \
+        .low = (p)->out_min, .high = (p)->out_max,                                                 \
+    }
+
+/* Four rows, x[chunks][4][16], times all columns. */
+HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, const int8_t *x, int8_t *out) {
+    if (c->pairs.steps > 0) {
+        if (c->linear) {
+            hil_mve_rows_s8_linear(x, c->stream, out, &c->pairs);
+        } else {
+            hil_mve_rows_s8(x, c->stream, out, &c->pairs);
+        }
+    }
+    if (c->odd_stream != NULL) {
+        if (c->linear) {
+            hil_mve_rows_s8_linear(x, c->odd_stream, out + c->odd_at, &c->odd);
+        } else {
+            hil_mve_rows_s8(x, c->odd_stream, out + c->odd_at, &c->odd);
+        }
+    }
+}
+
+/* Copies `bytes`; nothing beyond them is read, but whole chunks are written, `step` bytes from one
+ * to the next. */
+HIL_INLINE int8_t *hil_mve_copy_chunks(int8_t *to, const int8_t *from, int32_t bytes,
+                                       int32_t step) {
+    for (; bytes >= HIL_MVE_CHUNK; bytes -= HIL_MVE_CHUNK) {
+        vstrbq_s8(to, vldrbq_s8(from));
+        from += HIL_MVE_CHUNK;
+        to += step;
+    }
+    if (bytes > 0) {
+        vstrbq_s8(to, vldrbq_z_s8(from, vctp8q((uint32_t)bytes)));
+        to += step;
+    }
+    return to;
+}
+
+/* Row `row` of the four at `group`. */
+HIL_INLINE void hil_mve_place_row(int8_t *group, int32_t row, const int8_t *from, int32_t bytes) {
+    hil_mve_copy_chunks(group + HIL_MVE_CHUNK * row, from, bytes, HIL_MVE_GROUP_BYTES);
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* Rows of int8 values times int8 weights: 1x1 convolutions, whose pixels are the rows, and fully
+ * connected layers. */
+#ifndef HIL_KERNELS_MVE_MATMUL_S8_H
+#define HIL_KERNELS_MVE_MATMUL_S8_H
+
+#include "hil/kernels/mve/columns_s8.h"
+
+/*@kernel
+name = "hil_matmul_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "64 * chunks"
+order = "none"
+@*/
+struct hil_matmul_s8_mve {
+    int32_t rows;
+    int32_t depth;
+    HIL_MVE_COLUMNS_FIELDS;
+};
+
+HIL_INLINE void hil_matmul_s8_mve(const struct hil_matmul_s8_mve *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    struct hil_mve_columns columns = HIL_MVE_COLUMNS(p);
+    hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
+    int8_t *const group = scratch;
+    int32_t left = p->rows;
+    for (; left >= HIL_MVE_ROWS_AT_ONCE; left -= HIL_MVE_ROWS_AT_ONCE) {
+#pragma GCC unroll 4
+        for (int32_t row = 0; row < HIL_MVE_ROWS_AT_ONCE; row++) {
+            hil_mve_place_row(group, row, in, p->depth);
+            in += p->depth;
+        }
+        hil_mve_columns_s8(&columns, group, out);
+        out += HIL_MVE_ROWS_AT_ONCE * p->row_step;
+    }
+    if (left > 0) {
+        for (int32_t row = 0; row < HIL_MVE_ROWS_AT_ONCE; row++) {
+            hil_mve_place_row(group, row, in + (row < left ? row : 0) * p->depth, p->depth);
+        }
+        hil_mve_columns_rows(&columns, left);
+        hil_mve_columns_s8(&columns, group, out);
+    }
+}
+
+/*@kernel
+name = "hil_vector_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "16 * chunks + 16"
+order = "none"
+@*/
+struct hil_vector_s8_mve {
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    int32_t chunks;  /* of 16 weights, the depth rounded up */
+    int32_t uniform; /* 1: one multiplier and one shift for all columns */
+    int32_t linear;  /* as in HIL_MVE_COLUMNS_FIELDS */
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    const int8_t *stream; /* as hil_mve_vector_s8 reads it, columns filled up to groups of eight */
+};
+
+HIL_INLINE void hil_mve_vector_groups(const struct hil_vector_s8_mve *p, const int8_t *x,
+                                      const int8_t *stream, int8_t *out,
+                                      const struct hil_mve_block *block) {
+    if (p->uniform) {
+        (p->linear ? hil_mve_vector_s8_uniform_linear : hil_mve_vector_s8_uniform)(x, stream, out,
+                                                                                   block);
+    } else {
+        (p->linear ? hil_mve_vector_s8_linear : hil_mve_vector_s8)(x, stream, out, block);
+    }
+}
+
+HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    int8_t *const x = scratch;
+    int8_t *const last = x + HIL_MVE_CHUNK * p->chunks; /* the last group, where it is not whole */
+    const int32_t whole = p->columns / 8;
+    const int32_t rest = p->columns % 8;
+    const int32_t group_bytes = 8 * HIL_MVE_CHUNK * p->chunks + (p->uniform ? 40 : 96);
+    struct hil_mve_block block = {
+        .steps = whole,
+        .skipped = hil_mve_skip(p->chunks, HIL_MVE_VECTOR_SLOT_BYTES),
+        .x_bytes = HIL_MVE_CHUNK * p->chunks,
+        .zero_point = p->out_zero_point,
+        .low = p->out_min,
+        .high = p->out_max,
+        .offsets = {0, 1, 2, 3, 4, 5, 6, 7},
+    };
+    for (int32_t row = 0; row < p->rows; row++) {
+        hil_mve_copy_chunks(x, in, p->depth, HIL_MVE_CHUNK);
+        if (whole > 0) {
+            block.steps = whole;
+            hil_mve_vector_groups(p, x, p->stream, out, &block);
+        }
+        if (rest > 0) {
+            block.steps = 1;
+            hil_mve_vector_groups(p, x, p->stream + whole * group_bytes, last, &block);
+            for (int32_t i = 0; i < rest; i++) {
+                out[8 * whole + i] = last[i];
+            }
+        }
+        in += p->depth;
+        out += p->columns;
+    }
+}
+
+#endif
