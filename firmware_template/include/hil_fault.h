@@ -33,8 +33,8 @@ struct hil_fault {
     uint32_t r2;
     uint32_t r3;
     uint32_t r12;
-    /* The stack that was in use: its bounds, from where it held something when the fault struck, and
-     * the most of it that ever was in use. All 0 where they are not known. */
+    /* The stack that was in use: its bounds, from where it held something when the fault struck,
+     * and the most of it that ever was in use. All 0 where they are not known. */
     uintptr_t stack_bottom;
     uintptr_t stack_top;
     uintptr_t stack_from;
