@@ -10,12 +10,15 @@ the portable kernel must. What the kernels ask for, and what is checked here for
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.quant import requantize
 
 #: Elements of depth that a kernel takes at a time, in the order in which they are widened.
 _UNIT = 4
@@ -23,7 +26,7 @@ _UNIT_ORDER = (0, 2, 1, 3)
 #: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 3
 _SUM_LIMIT = 2**23
-#: The largest shift to the right: beyond it, every sum becomes 0.
+#: The largest shift to the right: a channel beyond it has an output that does not change.
 _MAX_SHIFT = 23
 
 Fields = dict[str, FieldValue]
@@ -56,47 +59,80 @@ def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) ->
 
 def _packed(columns: Array, channel_fields: Fields, block: int) -> Fields | None:
     """The fields that describe the columns, in blocks of ``block``; None where they do not fit."""
-    requant = _right_shifts(columns, channel_fields)
-    weights = _pairs(columns, block)
-    if requant is None or weights is None:
+    channels = _channels(columns, channel_fields)
+    weights = None if channels is None else _pairs(channels.columns, block)
+    if channels is None or weights is None:
         return None
-    bias = channel_fields["bias"]
-    assert isinstance(bias, np.ndarray)
-    first, second = _padded(bias.astype(np.int64), block).reshape(-1, 2).T
-    pairs = np.stack([first, (first + 256 * second)], axis=1).reshape(-1)
-    per_channel = channel_fields["per_channel"]
-    mantissas, shifts = (_padded(r, block) if per_channel else r for r in requant)
+    first, second = _padded(channels.bias, block).reshape(-1, 2).T
     return {
         "units": -(-columns.shape[1] // _UNIT),
-        **{k: channel_fields[k] for k in ("out_zero_point", "out_min", "out_max", "per_channel")},
-        "bias": pairs.astype(np.int32),
-        "multipliers": mantissas,
-        "shifts": shifts,
+        **{k: channel_fields[k] for k in _KEPT_FIELDS},
+        "bias": np.stack([first, first + 256 * second], axis=1).reshape(-1).astype(np.int32),
+        **_scales(channels, channel_fields, block),
         "weights": weights,
     }
 
 
-def _right_shifts(
-    columns: Array, channel_fields: Fields
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]] | None:
-    """Mantissas, and shifts to the right less one; None where these rules do not hold.
+_KEPT_FIELDS = ("out_zero_point", "out_min", "out_max", "per_channel")
 
-    With sums below 2**23, a channel that shifts by more than that gives 0 whatever it is fed, as
-    does one without a factor.
+
+@dataclass(frozen=True)
+class _Channels:
+    """Channels whose sums stay below the limit, with shifts to the right."""
+
+    columns: Array
+    bias: npt.NDArray[np.int64]
+    mantissas: npt.NDArray[np.int32]
+    #: Shifts to the right, less one.
+    shifts: npt.NDArray[np.int8]
+
+
+def _scales(channels: _Channels, channel_fields: Fields, block: int) -> Fields:
+    """The arrays of the requantisation, for whole blocks where each channel has its own."""
+    values = {"multipliers": channels.mantissas, "shifts": channels.shifts}
+    if not channel_fields["per_channel"]:
+        return {name: value[:1] for name, value in values.items()}
+    return {name: _padded(value, block) for name, value in values.items()}
+
+
+def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
+    """The channels as the kernels take them; None where they cannot.
+
+    A channel whose output is the same for every input, as nearly dead ones are whose bias exceeds
+    all else, becomes one without weights.
     """
     bias, mantissas, shifts = (channel_fields[k] for k in ("bias", "multipliers", "shifts"))
     assert isinstance(bias, np.ndarray)
     assert isinstance(mantissas, np.ndarray)
     assert isinstance(shifts, np.ndarray)
-    magnitudes = np.abs(columns.astype(np.int64)).sum(axis=1)
-    bound = int((np.abs(bias.astype(np.int64)) + 128 * magnitudes).max())
-    if bound >= _SUM_LIMIT or shifts.max() >= 0:
+    if shifts.max() >= 0:
         return None
-    right = -shifts.astype(np.int64)
-    dead = right > _MAX_SHIFT
-    return (
-        np.where(dead, 0, mantissas).astype(np.int32),
-        np.where(dead, 0, right - 1).astype(np.int8),
+    weights = columns.astype(np.int64)
+    sums = bias.astype(np.int64)
+    above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    lowest = sums + 127 * below - 128 * above
+    highest = sums + 127 * above - 128 * below
+    right = np.broadcast_to(-shifts.astype(np.int64), sums.shape)
+    factors = np.broadcast_to(mantissas.astype(np.int64), sums.shape)
+    low, high = channel_fields["out_min"], channel_fields["out_max"]
+    zero_point = channel_fields["out_zero_point"]
+    assert isinstance(zero_point, int)
+    least, most = (
+        np.clip(requantize(end, factors, -right) + zero_point, low, high)
+        for end in (lowest, highest)
+    )
+    if channel_fields["per_channel"]:
+        settled = least == most
+        # A quarter of four times the value.
+        sums = np.where(settled, 4 * (least - zero_point), sums)
+        weights = np.where(settled[:, np.newaxis], 0, weights)
+        factors = np.where(settled, 1 << 30, factors)
+        right = np.where(settled, 1, right)
+        lowest, highest = (np.where(settled, sums, end) for end in (lowest, highest))
+    if max(highest.max(), -lowest.min()) >= _SUM_LIMIT or right.max() > _MAX_SHIFT:
+        return None
+    return _Channels(
+        weights.astype(np.int8), sums, factors.astype(np.int32), (right - 1).astype(np.int8)
     )
 
 
