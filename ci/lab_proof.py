@@ -164,14 +164,12 @@ def _share(folder: Path, lab: Served, jobs: int, workers: int) -> list[str]:
     print(f"{len(uses)} boards, 2 users with {workers} workers each")
     print("jobs a board: " + ", ".join(f"{place} {n}" for place, n in sorted(counts.items())))
     print(f"clients refused: {refused}; overlapping uses: {overlaps}")
-    print(
-        f"share of time in which a board's line was not in use, from first to last use: {1 - busy / span:.1%}"
-    )
+    print(f"boards in use, from the first use to the last: {busy / span:.1%} of the time")
     looks = [(free, wanted) for now, free, wanted in watch.looks if first <= now <= last]
     free_looks = [free for free, _ in looks]
     wanted_looks = [free for free, wanted in looks if wanted]
     print(
-        f"share of the boards that nobody had, in that time: {_share_of(free_looks, len(uses)):.1%}; "
+        f"boards idle (nobody's) in that time: {_share_of(free_looks, len(uses)):.1%}; "
         f"while somebody waited: {_share_of(wanted_looks, len(uses)):.1%} "
         f"({len(wanted_looks)} of {len(looks)} looks)"
     )

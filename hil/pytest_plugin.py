@@ -20,6 +20,7 @@ asked twice.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -289,6 +290,7 @@ class _Session:
         #: The shared board that is ours, by what was asked for: one at most, or two workers could
         #: wait for each other's.
         self._unit: tuple[str, Unit] | None = None
+        self._since = 0.0  # by the monotonic clock
         self._current = ""
         self._devices: dict[str, tuple[ModelLibrary, Device, ExitStack]] = {}
 
@@ -329,6 +331,7 @@ class _Session:
             if self._unit is None or self._unit[0] != spec:
                 self.rest(keep=False)
                 self._unit = (spec, pool.acquire())
+                self._since = time.monotonic()
             return self._unit[1].board
         if spec not in self._boards:
             self._boards[spec] = load_board(spec)
@@ -350,17 +353,23 @@ class _Session:
         if self._unit is not None and pool is not None:
             failed, self._unit = self._unit[1], None
             self._unit = (spec, another(pool, failed))
+            self._since = time.monotonic()
 
     def rest(self, keep: bool) -> None:
-        """After a test: gives the shared board back unless the next test needs it and nobody else
-        waits."""
-        if self._unit is not None and not (keep and not self._unit[1].is_contended()):
-            spec, unit = self._unit
-            self._unit = None
-            try:
-                self._close(spec)
-            finally:
-                unit.release()
+        """After a test: gives the shared board back, unless the next test needs it and nobody else
+        waits, or not for long."""
+        from hil.lab.pool import SLICE_S
+
+        if self._unit is None:
+            return
+        if keep and (time.monotonic() - self._since < SLICE_S or not self._unit[1].is_contended()):
+            return
+        spec, unit = self._unit
+        self._unit = None
+        try:
+            self._close(spec)
+        finally:
+            unit.release()
 
     def device(self, library: ModelLibrary) -> Device:
         """The device of the test's board, with this library on it."""

@@ -4,8 +4,8 @@ Boards of a lab are the coordinator's to give (:mod:`hil.lab.place`). Boards of 
 behind a probe or a serial port, are given by locks on files, which the kernel releases when their
 holder ends. An emulated board is started for whoever asks, so it is no pool's.
 
-A worker keeps its board from test to test, since another one would have to be programmed, and
-gives it back as soon as somebody else waits.
+A worker keeps its board from test to test, since another one would have to be programmed. When
+somebody else waits, it gives the board back after the test, but not within its first ``SLICE_S``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: How long to wait for a board, and for another one after a failure.
 ACQUIRE_LIMIT_S, OTHER_LIMIT_S = 600.0, 30.0
+#: A board that went from hand to hand for each short test would mostly be programmed.
+SLICE_S = 5.0
 _LOOK_S = 0.02
 #: Whoever gave a board back because others wait lets them look first.
 _YIELD_S = 5 * _LOOK_S
