@@ -28,6 +28,8 @@ _FEW_ROWS = 3
 _SUM_LIMIT = 2**23
 #: The largest shift to the right: a channel beyond it has an output that does not change.
 _MAX_SHIFT = 23
+#: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
+_MAX_LINE = 128
 
 Fields = dict[str, FieldValue]
 
@@ -55,6 +57,40 @@ def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) ->
         return None
     fields: Fields = {**window, "out_c": columns.shape[0], **packed}
     return KernelCall(kernels()["hil_dsp_conv2d_s8"], fields, macs=macs)
+
+
+def depthwise(
+    window: Fields, fill: int, weights: Array, channel_fields: Fields, macs: int
+) -> KernelCall | None:
+    """A depthwise convolution with ``weights [channels, filter_h, filter_w]``, one a channel.
+
+    ``window`` are the fields that place it, ``fill`` is what positions outside the image hold.
+    """
+    size = [window[f"{name}_{axis}"] for name in ("filter", "dilation") for axis in "hw"]
+    stride, out_w = window["stride_w"], window["out_w"]
+    assert isinstance(stride, int)
+    assert isinstance(out_w, int)
+    line = (out_w - 1) * stride + 3
+    if size != [3, 3, 1, 1] or stride != window["stride_h"] or stride > 2 or line > _MAX_LINE:
+        return None
+    channels = _channels(weights.reshape(-1, 9), channel_fields)
+    if channels is None:
+        return None
+    rows = channels.columns.reshape(-1, 3, 3)
+    # By column of the filter, its rows 0, 1, 1, 2: two pairs.
+    packed = np.ascontiguousarray(rows.transpose(0, 2, 1)[..., (0, 1, 1, 2)]).reshape(-1)
+    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
+    fields: Fields = {
+        **{name: window[name] for name in names},
+        "stride": stride,
+        "line": line,
+        "in_zero_point": fill,
+        **{k: channel_fields[k] for k in _KEPT_FIELDS},
+        "bias": (2 * channels.bias).astype(np.int32),
+        **_scales(channels, channel_fields, 1),
+        "weights": packed,
+    }
+    return KernelCall(kernels()["hil_dsp_depthwise_3x3_s8"], fields, macs=macs)
 
 
 def _packed(columns: Array, channel_fields: Fields, block: int) -> Fields | None:

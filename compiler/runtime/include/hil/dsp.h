@@ -102,6 +102,17 @@ HIL_INLINE uint32_t hil_dsp_highs(uint32_t a, uint32_t b) {
 #endif
 }
 
+/* The half-words of two pairs added up, modulo 2^16. */
+HIL_INLINE uint32_t hil_dsp_add_pairs(uint32_t a, uint32_t b) {
+#if HIL_DSP_CORE
+    uint32_t sums;
+    __asm__("sadd16 %0, %1, %2" : "=r"(sums) : "r"(a), "r"(b));
+    return sums;
+#else
+    return ((a + b) & 0xffffU) | ((a >> 16) + (b >> 16)) << 16;
+#endif
+}
+
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32. */
 HIL_INLINE uint32_t hil_dsp_dual(uint32_t a, uint32_t b, uint32_t sum) {
 #if HIL_DSP_CORE
