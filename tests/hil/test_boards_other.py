@@ -275,6 +275,21 @@ def test_rp2350_image_says_that_it_is_one() -> None:
     assert end == 0xAB12_3579
 
 
+def one_board_a_soc() -> list[str]:
+    boards: dict[str, str] = {}
+    for name in board_names():
+        board = load_board(name)
+        if board.runners == ("pyocd",):
+            boards[next(port.name for port in board.ports if "soc" in port.roles)] = name
+    return sorted(boards.values())
+
+
+@pytest.mark.parametrize("name", one_board_a_soc())
+def test_line_through_the_probe(name: str) -> None:
+    """Without its UART, of which a chip's set-up must then ask nothing; ST's boards, too."""
+    assert build([], load_board(name).over_rtt(), warnings_as_errors=True).elf.is_file()
+
+
 @pytest.mark.parametrize("name", KWS_BOARDS)
 def test_kws_fits(name: str) -> None:
     board = load_board(name)

@@ -34,6 +34,13 @@ void hil_uart_flush(void);
 #define HIL_REG16(address) (*(volatile uint16_t *)(uintptr_t)(address))
 #define HIL_REG8(address) (*(volatile uint8_t *)(uintptr_t)(address))
 
+/* The UART's clock must be what the soc gives it. A line through the debug probe has no UART. */
+#ifdef HIL_UART_CLOCK_HZ
+#define HIL_CHECK_UART_CLOCK(hz, message) _Static_assert(HIL_UART_CLOCK_HZ == (hz), message)
+#else
+#define HIL_CHECK_UART_CLOCK(hz, message) _Static_assert((hz) > 0, message)
+#endif
+
 /* System control space. */
 #define HIL_ICSR HIL_REG(0xE000ED04)
 #define HIL_VTOR HIL_REG(0xE000ED08)

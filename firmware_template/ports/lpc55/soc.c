@@ -10,7 +10,7 @@
 
 _Static_assert(HIL_CLOCK_HZ == 96000000,
                "the oscillator is set to 96 MHz, so clock_hz must be that");
-_Static_assert(HIL_UART_CLOCK_HZ == 12000000, "Flexcomm 0 gets 12 MHz: uart.clock_hz must be that");
+HIL_CHECK_UART_CLOCK(12000000, "Flexcomm 0 gets 12 MHz: uart.clock_hz must be that");
 
 #define SYSCON(offset) HIL_REG(0x40000000 + (offset))
 #define PRESETCTRLCLR1 SYSCON(0x144)

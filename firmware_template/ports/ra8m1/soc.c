@@ -7,7 +7,7 @@
 
 _Static_assert(HIL_CLOCK_HZ == 480000000,
                "the PLL is set up for 480 MHz, so clock_hz must be that");
-_Static_assert(HIL_UART_CLOCK_HZ == 120000000, "PCLKA is 120 MHz: uart.clock_hz must be that");
+HIL_CHECK_UART_CLOCK(120000000, "PCLKA is 120 MHz: uart.clock_hz must be that");
 
 #define SYSTEM 0x4001E000
 #define SCKDIVCR HIL_REG(SYSTEM + 0x020)

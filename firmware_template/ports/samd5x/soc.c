@@ -6,7 +6,7 @@
 
 _Static_assert(HIL_CLOCK_HZ == 120000000,
                "the PLL is set up for 120 MHz, so clock_hz must be that");
-_Static_assert(HIL_UART_CLOCK_HZ == 60000000, "the UART gets 60 MHz: uart.clock_hz must be that");
+HIL_CHECK_UART_CLOCK(60000000, "the UART gets 60 MHz: uart.clock_hz must be that");
 _Static_assert(HIL_SOC_CRYSTAL_HZ % 3000000 == 0, "soc.crystal_hz must be a multiple of 3 MHz");
 
 #define MCLK_APBMASK(bus) HIL_REG(0x40000814 + 4 * (bus))

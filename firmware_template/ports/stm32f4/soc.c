@@ -20,7 +20,7 @@ _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (16 MHz for 0) / pll_m * pll_n / pll_p");
 _Static_assert(HSI_HZ % PLL_INPUT_HZ == 0, "soc.hse_hz / pll_m must be 1 or 2 MHz");
 _Static_assert(HIL_SOC_PLL_P % 2 == 0, "soc.pll_p must be 2, 4, 6 or 8");
-_Static_assert(HIL_UART_CLOCK_HZ == APB_HZ, "uart.clock_hz must be the clock of soc.uart_bus");
+HIL_CHECK_UART_CLOCK(APB_HZ, "uart.clock_hz must be the clock of soc.uart_bus");
 
 #define RCC_CR HIL_REG(0x40023800)
 #define RCC_PLLCFGR HIL_REG(0x40023804)

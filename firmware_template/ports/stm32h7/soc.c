@@ -17,7 +17,7 @@ _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (64 MHz for 0) / pll_m * pll_n / pll_p");
 _Static_assert(PLL_INPUT_HZ >= 2000000 && PLL_INPUT_HZ <= 16000000 && HSI_HZ % PLL_INPUT_HZ == 0,
                "soc.hse_hz / pll_m must be 2 to 16 MHz, and divide 64 MHz");
-_Static_assert(HIL_UART_CLOCK_HZ == APB_HZ, "uart.clock_hz must be clock_hz / 2 / soc.apb_div");
+HIL_CHECK_UART_CLOCK(APB_HZ, "uart.clock_hz must be clock_hz / 2 / soc.apb_div");
 
 #define RCC(offset) HIL_REG(0x58024400 + (offset))
 #define RCC_CR RCC(0x00)

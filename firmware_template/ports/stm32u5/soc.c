@@ -10,7 +10,7 @@
 
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_R,
                "clock_hz must be 16 MHz / soc.pll_m * pll_n / pll_r");
-_Static_assert(HIL_UART_CLOCK_HZ == HIL_CLOCK_HZ, "the buses run undivided: uart.clock_hz");
+HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "the buses run undivided: uart.clock_hz");
 
 #define RCC(offset) HIL_REG(0x46020C00 + (offset))
 #define RCC_CR RCC(0x00)

@@ -19,6 +19,8 @@ extern hil_test_locate hil_test_register;
 #define HIL_REG8(address) (*(volatile uint8_t *)hil_test_register((uint32_t)(address)))
 #define HIL_CCR HIL_REG(0xE000ED14)
 
+#define HIL_CHECK_UART_CLOCK(hz, message) _Static_assert(HIL_UART_CLOCK_HZ == (hz), message)
+
 void hil_soc_early(void);
 void hil_soc_init(void);
 void hil_uart_init(void);
