@@ -5,7 +5,7 @@ samples of the digits model against the reference. Printed at the end: that all 
 board ever had two users, how long it took, how idle the boards were while work waited, and how soon
 a board is free again whose user was killed.
 
-    ci/lab_proof.py [--boards 8] [--jobs 200] [--workers 8]
+    python ci/lab_proof.py [--boards 8] [--jobs 200] [--workers 8]
 """
 
 from __future__ import annotations

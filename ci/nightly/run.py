@@ -1,6 +1,6 @@
 """Runs the matrix of models and boards, and leaves what CI keeps.
 
-    ci/nightly/run.py [--board B]... [--workers N] [--output DIR] MODEL...
+    python ci/nightly/run.py [--board B]... [--workers N] [--output DIR] MODEL...
 
 ``MODEL`` is a file, or a folder of them; ``--board`` a name, ``lab:PLACE`` or tags of a lab, and
 may be repeated (default: all boards that are emulated here). In the output folder: ``junit.xml``,

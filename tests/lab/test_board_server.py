@@ -16,7 +16,7 @@ import pytest
 
 from hil.board import load_board
 from hil.build import build
-from hil.errors import LinkError
+from hil.errors import InputError, LinkError
 from hil.lab.board_server import BoardServer
 from hil.rpc.client import Client
 from hil.rpc.link import Link
@@ -142,6 +142,25 @@ def test_a_firmware_that_ends_is_told_and_started_anew(server: BoardServer, elf:
     until(lambda: "SIGKILL" in server.status()["failure"])
     assert ask(server, "PUT", "/firmware", elf.read_bytes())[0] == 200
     assert server.status()["failure"] == ""
+
+
+def test_a_board_behind_a_probe_is_programmed_through_it() -> None:
+    board = load_board("microbit")
+    server = BoardServer(board, runner="pyocd", probe="virtual")
+    try:
+        image = build([], board).elf
+        code, done = ask(server, "PUT", "/firmware", image.read_bytes())
+        assert (code, done["programmed"]) == (200, True)
+        link = line(server)
+        assert Client(link).echo(b"through the probe") == b"through the probe"
+        link.close()
+    finally:
+        server.close()
+
+
+def test_a_program_of_others_is_not_run_here() -> None:
+    with pytest.raises(InputError, match="native is this machine"):
+        BoardServer(load_board("native"), host="0.0.0.0")
 
 
 def test_what_is_no_firmware(server: BoardServer) -> None:
