@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,7 @@ def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
 @pytest.fixture
 def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
     """The board that the test runs on."""
-    from hil.lab.wanted import NoPlaceError
+    from hil.lab.errors import NoPlaceError
 
     try:
         return _hil_session.board(request.param)
@@ -229,19 +229,18 @@ def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
             report.sections.append(("hil infrastructure", "\n".join(failures)))
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> Generator[None, Any, None]:
     """Notes that it was the board which failed, not the test."""
-    report = yield
+    report: pytest.TestReport = (yield).get_result()
     if report.failed and call.excinfo is not None and _FAILURE in item.stash:
         from hil.errors import DeviceError
 
         if call.excinfo.errisinstance(DeviceError):
             name = item.config.stash[_SESSION].unit_name(_spec(item))
             item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {call.excinfo.value}"
-    return report
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -346,14 +345,17 @@ class _Session:
 
     def retreat(self, spec: str) -> None:
         """Leaves the board that failed for another one of the same pool."""
+        from hil.errors import HilError
         from hil.lab.pool import another
 
         self._close(spec)
         pool = self._pool(spec)
         if self._unit is not None and pool is not None:
             failed, self._unit = self._unit[1], None
-            self._unit = (spec, another(pool, failed))
-            self._since = time.monotonic()
+            # Without a board the next attempt asks for one itself, and fails with the reason.
+            with suppress(HilError):
+                self._unit = (spec, another(pool, failed))
+                self._since = time.monotonic()
 
     def rest(self, keep: bool) -> None:
         """After a test: gives the shared board back, unless the next test needs it and nobody else

@@ -36,6 +36,8 @@ from typing import Any, NoReturn
 from hil.board import Board, load_board
 from hil.errors import DeviceError, HilError, InputError
 from hil.flash import Flashed
+from hil.lab.errors import BusyError
+from hil.lab.place import USER_HEADER
 from hil.rpc.link import Line, open_line
 from hil.runner import Choice, Running, start
 
@@ -50,7 +52,6 @@ _END_GRACE_S = 1.0
 # _IDLE_S + _PROBES * _INTERVAL_S seconds.
 _IDLE_S, _INTERVAL_S, _PROBES = 5, 3, 3
 _USES_KEPT = 10_000
-USER_HEADER = "X-Hil-User"
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,6 @@ class Use:
     user: str
     begin: float
     end: float
-
-
-class BusyError(DeviceError):
-    """Somebody uses the board's line."""
 
 
 @dataclass(frozen=True)

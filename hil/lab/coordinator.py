@@ -24,7 +24,8 @@ from labgrid.remote.generated import labgrid_coordinator_pb2_grpc as pb_grpc
 from labgrid.util import labgrid_version
 
 from hil.errors import DeviceError
-from hil.lab.wanted import NoPlaceError, Wanted
+from hil.lab.errors import NoPlaceError
+from hil.lab.wanted import Wanted
 
 #: Between two touches of an acquired place, and after how long without one it is given back.
 BEAT_S, LEASE_S = 3.0, 15.0
@@ -97,8 +98,21 @@ class Coordinator:
     # -- acquiring -------------------------------------------------------------------------------
 
     async def acquire(self, wanted: Wanted, limit_s: float) -> Place:
-        """The first place that fits and is free, in the order of asking."""
+        """The first place that fits, is free and whose exporter runs, in the order of asking."""
         deadline = time.monotonic() + limit_s
+        # The coordinator gives a place without its exporter, too; held, it is not given again.
+        offline: list[str] = []
+        try:
+            while True:
+                place = await self._acquire_any(wanted, deadline)
+                if place.resources:
+                    return place
+                offline.append(place.name)
+        finally:
+            for name in offline:
+                await asyncio.shield(self.release(name))
+
+    async def _acquire_any(self, wanted: Wanted, deadline: float) -> Place:
         while True:
             self.check_wanted(wanted)
             token = await self._reserve(wanted)
@@ -117,11 +131,22 @@ class Coordinator:
                 with contextlib.suppress(_Refused):
                     cancel = pb.CancelReservationRequest(token=token)
                     await asyncio.shield(self._call(self._stub.CancelReservation(cancel)))
+            if time.monotonic() > deadline:
+                raise DeviceError(
+                    f"the place {name} was reserved for this, but could not be acquired",
+                    "see whether its exporter answers: labgrid-client resources -a",
+                )
             await asyncio.sleep(_LOOK_S)
 
     def check_wanted(self, wanted: Wanted) -> None:
-        """Raises :class:`NoPlaceError` when nothing fits."""
-        if not any(wanted.fits(place.name, place.tags) for place in self.places()):
+        """Raises :class:`NoPlaceError` when nothing fits, :class:`DeviceError` when all is off."""
+        fits = [place for place in self.places() if wanted.fits(place.name, place.tags)]
+        if fits and not any(place.resources for place in fits):
+            raise DeviceError(
+                f"no exporter offers {', '.join(place.name for place in fits)}",
+                "start it on the machine of the board (hil lab serve), or add a match to the place",
+            )
+        if not fits:
             raise NoPlaceError(
                 f"the lab at {self.address} has no place that fits {wanted}",
                 "see `hil lab list` for the places and their tags",

@@ -19,7 +19,8 @@ from typing import Any
 from hil.board import Board, load_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.flash import Flashed
-from hil.lab.wanted import NoPlaceError, Wanted, parse_wanted
+from hil.lab.errors import BusyError, LostError, NoPlaceError
+from hil.lab.wanted import Wanted, parse_wanted
 from hil.runner.choice import Choice
 from hil.runner.pyocd import ProbedBoard
 from hil.runner.qemu import QemuBoard
@@ -37,9 +38,12 @@ _STATUS_LIMIT_S = 10.0
 _BUSY_LIMIT_S = 20.0
 _POWER_LIMIT_S = 60.0
 _RETRY_S = 0.2
+#: Tells the board server who asks.
+USER_HEADER = "X-Hil-User"
 #: Errors that come over the wire as their own class; others are DeviceErrors.
 _ERRORS: dict[str, type[HilError]] = {
-    error.__name__: error for error in (FlashError, ProbeError, LinkError, InputError, NoPlaceError)
+    error.__name__: error
+    for error in (FlashError, ProbeError, LinkError, InputError, NoPlaceError, BusyError)
 }
 
 
@@ -57,7 +61,6 @@ class Keeper:
                 "boards of a lab need labgrid, which is not installed",
                 "install it: pip install 'hil-harness[lab]'",
             )
-        # Not at the top: it loads gRPC, which only the keeper process needs.
         host, user = _owner()
         self.environment = {"LG_HOSTNAME": host, "LG_USERNAME": user}
         self.address = address or coordinator_address()
@@ -96,10 +99,10 @@ class Keeper:
         return self._wait(lambda: self._answers.pop(number, None), answer_s)
 
     def check(self, place: str) -> None:
-        """Raises :class:`DeviceError` when ``place`` is no longer ours. Takes microseconds."""
+        """Raises :class:`LostError` when ``place`` is no longer ours. Takes microseconds."""
         self._read(0.0)
         if place in self._lost:
-            raise DeviceError(f"the board is lost: {self._lost[place]}", "acquire it again")
+            raise LostError(f"the board is lost: {self._lost[place]}", "acquire it again")
 
     def forget(self, place: str) -> None:
         """The place is acquired anew."""
@@ -203,8 +206,8 @@ class LabBoard:
         """Programs and starts ``elf`` there; a board that fails gets one power cycle."""
         try:
             return self._flash(elf)
-        except InputError:
-            raise
+        except (BusyError, LostError):
+            raise  # it is in somebody else's hands
         except DeviceError:
             if not self._has_power:
                 raise
@@ -284,7 +287,7 @@ class LabBoard:
 
     def _ask(self, method: str, path: str, body: bytes | None, limit_s: float) -> dict[str, Any]:
         request = urllib.request.Request(f"{self._control_url}{path}", data=body, method=method)
-        request.add_header("X-Hil-User", self._keeper.owner)
+        request.add_header(USER_HEADER, self._keeper.owner)
         try:
             with _DIRECT.open(request, timeout=limit_s) as response:
                 answer: dict[str, Any] = json.load(response)

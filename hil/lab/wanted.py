@@ -11,10 +11,6 @@ _PREFIX = "lab:"
 _HINT = "write lab:PLACE, or tags such as cpu=cortex-m4,board=mps2-an386"
 
 
-class NoPlaceError(InputError):
-    """The lab has no such board."""
-
-
 @dataclass(frozen=True)
 class Wanted:
     """A filter of places: what a place's tags must be. The tag ``name`` is the place's own name."""

@@ -21,9 +21,10 @@ import hil
 from hil.build import build
 from hil.errors import DeviceError, InputError
 from hil.lab import coordinator
+from hil.lab.errors import NoPlaceError
 from hil.lab.place import Keeper, acquire, check_known, leased
 from hil.lab.serve import Served
-from hil.lab.wanted import NoPlaceError, Wanted, parse_wanted
+from hil.lab.wanted import Wanted, parse_wanted
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 HOLDER = """
@@ -206,11 +207,19 @@ def test_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_place_that_says_too_little_is_refused_and_given_back(keeper: Keeper) -> None:
-    keeper.ask("define", place="shelf", tags={"site": "shelf"}, match="nobody/nothing/*")
+    # Its resources are a board's that has a place of its own.
+    keeper.ask("define", place="shelf", tags={"site": "shelf"}, match="*/mps2-an385-1/*")
     with pytest.raises(InputError, match="shelf does not say which board it is"):
         acquire(keeper, wanted("site=shelf"))
     assert user_of(keeper, "shelf") == ""
-    keeper.ask("define", place="shelf", tags={"board": "mps2-an385"}, match="nobody/nothing/*")
-    with pytest.raises(DeviceError, match="shelf has no NetworkSerialPort"):
-        acquire(keeper, wanted("site=shelf"))
-    assert user_of(keeper, "shelf") == ""
+
+
+def test_a_board_whose_exporter_is_gone_is_passed_over(keeper: Keeper) -> None:
+    keeper.ask("define", place="attic", tags={"board": "mps2-an385"}, match="nobody/nothing/*")
+    for _ in range(3):
+        board = acquire(keeper, wanted("board=mps2-an385"), 20)
+        assert board.place == "mps2-an385-1"
+        assert user_of(keeper, "attic") == ""
+        board.release()
+    with pytest.raises(DeviceError, match="no exporter offers attic"):
+        acquire(keeper, wanted("lab:attic"))

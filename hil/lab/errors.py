@@ -1,0 +1,17 @@
+"""What can go wrong with boards of a lab only."""
+
+from __future__ import annotations
+
+from hil.errors import DeviceError, InputError
+
+
+class NoPlaceError(InputError):
+    """The lab has no such board."""
+
+
+class BusyError(DeviceError):
+    """Somebody uses the board's line."""
+
+
+class LostError(DeviceError):
+    """The board is somebody else's now."""
