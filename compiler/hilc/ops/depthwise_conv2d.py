@@ -14,7 +14,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import dsp, geometry, linear
+from hilc.ops import dsp, geometry, linear, mve
 from hilc.ops.conv2d import emit_columns, window_fields
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
@@ -103,6 +103,12 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
         ops = replace(ops, weights=filters, weight_data=weight_data)
         return emit_columns(ops, window, outs[0], channel_fields, zero_point, cpu)
     macs = outs[0].size * window.h.filter_size * window.w.filter_size
+    if not is_float and multiplier == 1 and mve.serves(cpu):
+        fast = mve.depthwise_conv2d(
+            ops.x.shape, window, weight_data, zero_point, channel_fields, macs
+        )
+        if fast is not None:
+            return fast
     if not is_float and multiplier == 1 and dsp.serves(cpu):
         place = window_fields(ops.x, window)
         fast = dsp.depthwise(place, zero_point, weight_data, channel_fields, macs)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.ops.geometry import Window
 
 #: Bytes of a vector register: depths are padded to this many weights.
 CHUNK = 16
@@ -26,6 +27,11 @@ _FEW_ROWS = 2
 _FARTHEST = (1 << 16) - 1
 #: Columns of a group in the order of the sums in ``hil_mve_vector_s8``.
 _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+
+#: The depthwise kernel's patch of pixels, the channels of its planes, and the bytes of scratch that
+#: it takes where it has a choice.
+_PATCH, _PLANES = 4, 8
+_PLANES_BYTES = 4096
 
 _Channels = Mapping[str, FieldValue]
 
@@ -65,6 +71,66 @@ def conv2d(place: _Channels, columns: Array, channels: _Channels, macs: int) -> 
     if fields is None:
         return None
     return KernelCall(kernels()["hil_conv2d_s8_mve"], {**place, **fields}, macs=macs)
+
+
+def depthwise_conv2d(
+    shape: tuple[int, ...],
+    window: Window,
+    filters: Array,
+    zero_point: int,
+    channels: _Channels,
+    macs: int,
+) -> KernelCall | None:
+    """A depthwise convolution of an image of ``shape`` with ``filters`` [C, height, width]."""
+    h, w = window.h, window.w
+    stride = h.stride
+    largest = {1: _PATCH - 1, 2: _PATCH}.get(stride, 0)
+    if (
+        not _exact(channels)
+        or filters.shape[0] != shape[3]
+        or w.stride != stride
+        or h.span != h.filter_size
+        or w.span != w.filter_size
+        or max(h.filter_size, w.filter_size) > largest
+    ):
+        return None
+    plane_w = (w.out_size - 1) * stride + _PATCH
+    plane_w += plane_w % 2
+    band_h = h.out_size
+    while band_h > 2 and _PLANES * plane_w * ((band_h - 1) * stride + _PATCH) > _PLANES_BYTES:
+        band_h = (band_h - 1) // 2 * 2
+    plane_h = (band_h - 1) * stride + _PATCH
+    if (_PLANES - 1) * plane_h * plane_w > _FARTHEST:
+        return None
+    weights = np.zeros((*filters.shape[:2], _PATCH), np.int8)
+    weights[:, :, : filters.shape[2]] = filters
+    clamp = _clamp(channels)
+    whole = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
+    fields: dict[str, FieldValue] = {
+        "batch": shape[0],
+        "in_h": h.in_size,
+        "in_w": w.in_size,
+        "in_c": shape[3],
+        "out_h": h.out_size,
+        "out_w": w.out_size,
+        "filter_h": h.filter_size,
+        "filter_w": w.filter_size,
+        "stride": stride,
+        "pad_top": h.pad_before,
+        "pad_left": w.pad_before,
+        "band_h": band_h,
+        "plane_h": plane_h,
+        "plane_w": plane_w,
+        "any": int(bool(clamp.pop("linear")) or not whole),
+        "in_zero_point": zero_point,
+        **clamp,
+        "per_channel": channels["per_channel"],
+        "weights": weights.reshape(-1),
+        "bias": channels["bias"],
+        "multipliers": channels["multipliers"],
+        "shifts": channels["shifts"],
+    }
+    return KernelCall(kernels()["hil_depthwise_conv2d_s8_mve"], fields, macs=macs)
 
 
 def _exact(channels: _Channels) -> bool:
