@@ -61,7 +61,7 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
         )
     power = power_of(board.name)
     # What a step does not do itself, the repeated job does: it reads back, programs and resets.
-    steps = [Step(Mend.FLASH, "to program it again", lambda: None)]
+    steps = [Step(Mend.FLASH, "programming it again", lambda: None)]
     if power is not None:
         steps.append(Step(Mend.POWER, "a power cycle", power.cycle))
     return Recovery(board.name, lambda _: steps).repeated(lambda: _deployed(board, elf, choice))

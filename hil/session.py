@@ -201,7 +201,7 @@ class _Way:
         name = runner_name(self._board, self._runner, self._choice)
         is_machine = name != "pyocd" or self._choice.probe == VIRTUAL
         if self._choice.lab is not None or (not self._attaches and not is_machine):
-            steps.append(Step(Mend.FLASH, "to program it again", self._restart))
+            steps.append(Step(Mend.FLASH, "programming it again", self._restart))
         power = power_of(self._board.name) if self._choice.lab is None else None
         if power is not None:
             steps.append(Step(Mend.POWER, "a power cycle", lambda: self._power_cycle(power)))

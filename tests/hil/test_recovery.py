@@ -55,7 +55,7 @@ CORTEX_M = "mps2-an386"
 RUN_TIMEOUT_S = 0.5
 RESET, MACHINE = "a reset", "a new start of its machine"
 LINE, SWITCH = "a reset over the line", "a power cycle"
-PROGRAM = "to program it again"
+PROGRAM = "programming it again"
 
 # Models of one image: each does x + 1, and first, where x[0] is 1, what its name says.
 SPOILED = "if (x[0] == 1) { SPOIL } for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"
@@ -272,6 +272,7 @@ RUNS = tuple(SPOILS)
 AGAIN = "restarted by itself before it answered RUN"
 HANGS = "began RUN and is silent for 0.5 s"
 OVER_RTT = on(CORTEX_M, "hang", RUNS, probe="virtual", transport="rtt")
+RTT_FAULT = on(CORTEX_M, "fault", RUNS, probe="virtual", transport="rtt")
 PROBED_HANG = on("microbit", "hang", probe="virtual")
 PROBED_TRAP = on("microbit", "trap", probe="virtual")
 BUS = "bus fault, bus error at a data access, address 0xf0000000"
@@ -285,6 +286,7 @@ CASES = [
     Case("hang, over RTT", OVER_RTT, "device", HANGS, "run_timeout_s", MACHINE, 5),
     Case("hang, process", on("native", "hang"), "device", HANGS, "run_timeout_s", MACHINE, 3),
     Case("hard fault, QEMU", on(CORTEX_M, "fault", RUNS), "device", BUS, MEND, RESET, 3),
+    Case("hard fault, over RTT", RTT_FAULT, "device", BUS, MEND, LINE, 4),
     Case("hard fault, virtual probe", PROBED_TRAP, "device", "hard fault", MEND, RESET, 4),
     Case("brown-out amid a run", brown_out, "device", AGAIN, "power supply", RESET, 3),
     Case("watchdog reset", on(CORTEX_M, "dog", RUNS), "device", AGAIN, "watchdog", RESET, 3),
