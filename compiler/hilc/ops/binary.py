@@ -16,6 +16,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.ops import dsp, mve
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -139,6 +140,10 @@ def _reference(
 
 def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
+    if node.op == "ADD" and dsp.serves(cpu) and a.dtype == "int8" and a.shape == b.shape:
+        fast = _emit_dsp_add(node, a, b, out)
+        if fast is not None:
+            return fast
     *outer, inner = nest(
         out.shape, broadcast_strides(a.shape, out.shape), broadcast_strides(b.shape, out.shape)
     )
@@ -168,7 +173,35 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
         fields |= {f"{operand_name}_mantissa": scale.mantissa, f"{operand_name}_shift": scale.shift}
     out_scale = _sum_scales(node, a, b, out).out
     fields |= {"out_mantissa": out_scale.mantissa, "out_shift": out_scale.shift}
+    if mve.serves(cpu) and a.shape == b.shape and out_scale.shift < 0:
+        return mve.sum_of_two(out.size, node.op == "SUB", fields)
     return KernelCall(kernels()[f"hil_{node.op.lower()}_s8"], fields, (0, 1))
+
+
+def _emit_dsp_add(node: Node, a: Tensor, b: Tensor, out: Tensor) -> KernelCall | None:
+    """The sum of tensors of one shape, one operand scaled by a table, the other by a shift."""
+    scales = _sum_scales(node, a, b, out)
+    right = -scales.out.shift
+    # The larger scale's factor is one half; where both have it, either may be in the table.
+    swapped = scales.a.shift < 0
+    if (scales.b if swapped else scales.a).shift != 0 or not 1 <= right <= dsp.MAX_SHIFT:
+        return None
+    plain, scaled, scale = (b, a, scales.a) if swapped else (a, b, scales.b)
+    values = np.arange(-128, 128) - quantization(node, scaled)[1]
+    parts = requantize(values << _SUM_HEADROOM_BITS, *scale)
+    parts -= quantization(node, plain)[1] << (_SUM_HEADROOM_BITS - 1)
+    low, high = output_clamp(node, out)
+    fields: dict[str, FieldValue] = {
+        "length": out.size,
+        "swapped": int(swapped),
+        "mantissa": scales.out.mantissa,
+        "shift": right - 1,
+        "out_zero_point": quantization(node, out)[1],
+        "low": low,
+        "high": high,
+        "table": (2 * parts).astype(np.int32),
+    }
+    return KernelCall(kernels()["hil_dsp_add_s8"], fields, (0, 1))
 
 
 BINARY = OpDef(_infer, _reference, _emit, check=_check)

@@ -27,7 +27,7 @@ _UNIT_ORDER = (0, 2, 1, 3)
 _FEW_ROWS = 3
 _SUM_LIMIT = 2**23
 #: The largest shift to the right: a channel beyond it has an output that does not change.
-_MAX_SHIFT = 23
+MAX_SHIFT = 23
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
 _MAX_LINE = 128
 
@@ -165,7 +165,7 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
         factors = np.where(settled, 1 << 30, factors)
         right = np.where(settled, 1, right)
         lowest, highest = (np.where(settled, sums, end) for end in (lowest, highest))
-    if max(highest.max(), -lowest.min()) >= _SUM_LIMIT or right.max() > _MAX_SHIFT:
+    if max(highest.max(), -lowest.min()) >= _SUM_LIMIT or right.max() > MAX_SHIFT:
         return None
     return _Channels(
         weights.astype(np.int8), sums, factors.astype(np.int32), (right - 1).astype(np.int8)

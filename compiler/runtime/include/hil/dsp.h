@@ -137,7 +137,7 @@ HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
 }
 
 /* hil_requantize(x, mantissa, -1 - shift) + zero point, clamped to [low, high], from 2 * x for
- * |x| < 2^23, 0 <= shift < 23 and `rounding` = (2 * zero point + 1) * 2^shift.
+ * |x| < 2^29, 0 <= shift < 23 and `rounding` = (2 * zero point + 1) * 2^shift.
  *
  * The rounded product of 2 * x has the weight of the doubling high multiply; half a unit of the
  * result and the zero point are added in the same instruction. The second rounding is away from
