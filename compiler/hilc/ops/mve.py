@@ -133,6 +133,16 @@ def depthwise_conv2d(
     return KernelCall(kernels()["hil_depthwise_conv2d_s8_mve"], fields, macs=macs)
 
 
+def sum_of_two(size: int, subtract: bool, scales: _Channels) -> KernelCall:
+    """ADD or SUB of two tensors of ``size`` elements with the fields of ``hil_add_s8``."""
+    kernel = kernels()["hil_sum_s8_mve"]
+    names = ("zero_point", "mantissa", "shift")
+    taken = [f"{tensor}_{name}" for tensor in ("a", "b", "out") for name in names]
+    fields: dict[str, FieldValue] = {"size": size, "subtract": int(subtract)}
+    fields.update({name: scales[name] for name in (*taken, "low", "high")})
+    return KernelCall(kernel, fields, (0, 1))
+
+
 def _exact(channels: _Channels) -> bool:
     """Whether the blocks requantise as the specification does: all shifts are to the right."""
     return int(_array(channels, "shifts").max()) < 0
