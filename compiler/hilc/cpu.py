@@ -30,7 +30,8 @@ _CPUS = {
         _arm("cortex-m0plus", "armv6-m", ""),
         _arm("cortex-m3", "armv7-m", "div"),
         _arm("cortex-m4", "armv7e-m", "div dsp fpu", "fpv4-sp-d16"),
-        _arm("cortex-m7", "armv7e-m", "div dsp fpu", "fpv5-d16"),
+        # Many have single precision only, and code for it runs on all.
+        _arm("cortex-m7", "armv7e-m", "div dsp fpu", "fpv5-sp-d16"),
         _arm("cortex-m33", "armv8-m.main", "div dsp fpu", "fpv5-sp-d16"),
         # -mfpu=auto takes the unit from -mcpu: double precision and Helium.
         _arm("cortex-m55", "armv8.1-m.main", "div dsp fpu mve", "auto"),
