@@ -333,7 +333,7 @@ def _add_lab_words(commands: Any) -> None:
     serve.add_argument(
         "boards",
         nargs="+",
-        metavar="BOARD[@PROBE]",
+        metavar="[PLACE=]BOARD[@PROBE]",
         help="a board of `hil boards` or a file; with the uid of its probe where it is real",
     )
     serve.add_argument(

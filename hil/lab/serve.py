@@ -6,18 +6,20 @@ Without a coordinator it starts one, too: a whole lab on one machine, to try thi
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
+import secrets
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hil.board import load_board
-from hil.errors import DeviceError
+from hil.errors import DeviceError, InputError
 from hil.lab.board_server import BoardServer
 from hil.lab.place import Keeper
 from hil.runner.process import ChildProcess
@@ -53,10 +55,10 @@ def served(
     """Serves ``boards`` for as long as the context lasts.
 
     A board is a name or file of a description, with ``@PROBE`` where it is a real one behind that
-    probe (``@virtual``: a virtual probe). Each becomes the place ``BOARD-N`` with the tags
-    ``board``, ``cpu`` and ``emulated``. ``host`` is this machine's name for the others, and the
-    address that the ports are bound to. A coordinator that is started keeps its files in
-    ``folder``, a temporary one by default.
+    probe (``@virtual``: a virtual probe), and ``PLACE=`` before it where the place is to have that
+    name instead of ``BOARD-N``. Each place gets the tags ``board``, ``cpu`` and ``emulated``.
+    ``host`` is this machine's name for the others, and the address that the ports are bound to. A
+    coordinator that is started keeps its files in ``folder``, a temporary one by default.
     """
     with contextlib.ExitStack() as stack:
         if folder is None:
@@ -66,34 +68,40 @@ def served(
         if address is None:
             process, address = _coordinator(stack, folder, host)
             processes.append(process)
-        servers = _board_servers(stack, boards, host)
-        exporter = f"{socket.gethostname()}-hil"
-        processes.append(_exporter(stack, folder, address, exporter, host, servers))
         keeper = Keeper(address)
         stack.callback(keeper.close)
+        taken = {p["name"] for p in keeper.ask("list")["places"] if p["resources"]}
+        servers = _board_servers(stack, boards, host, taken)
+        # Two of one machine, or of two machines of one name, must differ.
+        exporter = f"{socket.gethostname()}-hil-{secrets.token_hex(4)}"
+        processes.append(_exporter(stack, folder, address, exporter, host, servers))
         for place, server in servers.items():
             tags = {
                 "board": server.board.name,
                 "cpu": server.board.cpu.name,
                 "emulated": "yes" if server.is_emulated else "no",
             }
-            keeper.ask("define", place=place, tags=tags, match=f"{exporter}/{place}/*")
+            keeper.ask("define", place=place, tags=tags, match=f"*/{place}/*")
         _wait_for_resources(keeper, servers, processes)
         keeper.close()
         yield Served(address, servers, tuple(processes))
 
 
 def _board_servers(
-    stack: contextlib.ExitStack, boards: Sequence[str], host: str
+    stack: contextlib.ExitStack, boards: Sequence[str], host: str, taken: Container[str]
 ) -> dict[str, BoardServer]:
     servers: dict[str, BoardServer] = {}
     for word in boards:
-        name, _, probe = word.partition("@")
+        given, _, board_word = word.rpartition("=")
+        name, _, probe = board_word.partition("@")
         board = load_board(name)
-        number = 1 + sum(server.board.name == board.name for server in servers.values())
+        numbered = (f"{board.name}-{number}" for number in itertools.count(1))
+        place = given or next(p for p in numbered if p not in taken and p not in servers)
+        if place in taken or place in servers:
+            raise InputError(f"the lab has a board at {place!r} already", "give another name")
         server = BoardServer(board, host=host, probe=probe or None)
         stack.callback(server.close)
-        servers[f"{board.name}-{number}"] = server
+        servers[place] = server
     return servers
 
 

@@ -60,18 +60,18 @@ def test_a_killed_users_board_is_free_at_once(tmp_path: Path) -> None:
 def test_who_waits_comes_before_who_gives_back() -> None:
     pool = open_pool("native", ["port-a"])
     assert isinstance(pool, LocalPool)
+    two = open_pool("native", ["port-a"])
+    assert isinstance(two, LocalPool)
     order: list[str] = []
     unit = pool.acquire()
     assert not unit.is_contended()
 
-    def wait() -> None:
-        got = two.acquire(10)
+    def wait(own: Pool = two) -> None:
+        got = own.acquire(10)
         order.append("the one who waited")
         time.sleep(0.05)
         got.release()
 
-    two = open_pool("native", ["port-a"])
-    assert two is not None
     thread = threading.Thread(target=wait)
     thread.start()
     deadline = time.monotonic() + 5
