@@ -1,0 +1,118 @@
+"""The Helium kernels against the references: random layers, a hundred in one image, and corners.
+
+Arrays start wherever the linker puts them, and what follows one is the next one's, so that a byte
+written outside an array shows in the results of another layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from linear_layers import Layer, make_layer, random_layer
+from single_op import merged, random_op
+
+import hil
+import hilc
+from hil.board import load_board
+from hilc.interpreter import run_all
+from hilc.ir import Array, Graph, Node, Tensor
+
+BOARD = "mps3-an547"
+
+
+def side_by_side(layers: Sequence[Layer]) -> tuple[Graph, dict[str, Array]]:
+    """All layers in one graph, and its inputs."""
+    tensors: dict[str, Tensor] = {}
+    nodes: list[Node] = []
+    values: dict[str, Array] = {}
+    for i, layer in enumerate(layers):
+        for tensor in (*layer.ins, layer.out):
+            if tensor is not None:
+                tensors[f"l{i}_{tensor.name}"] = replace(
+                    tensor, name=f"l{i}_{tensor.name}", data=tensor.data
+                )
+        values[f"l{i}_x"] = layer.x
+        inputs = tuple(f"l{i}_{name}" if name else "" for name in layer.node.inputs)
+        nodes.append(replace(layer.node, inputs=inputs, outputs=(f"l{i}_y",), index=i))
+    outputs = tuple(node.outputs[0] for node in nodes)
+    return Graph("layers", tensors, tuple(nodes), tuple(values), outputs), values
+
+
+def check(graph: Graph, values: dict[str, Array], kernels: Sequence[str]) -> None:
+    """The board's outputs are the interpreter's; the image has all of ``kernels``."""
+    board = load_board(BOARD)
+    library = hilc.compile(graph, cpu=board.cpu.name, name="layers", optimize="size")
+    source = b"".join(d for n, d in library.files.items() if n.endswith("lib1.c")).decode()
+    for kernel in kernels:
+        assert f"{kernel}(" in source
+    expected = run_all(graph, values)
+    with hil.open(board, library) as device:
+        model = device["layers"]
+        for tensor, value in values.items():
+            model.set_input(tensor, value)
+        model.run()
+        for node in graph.nodes:
+            tensor = node.outputs[0]
+            told = f"{[graph.tensors[n] for n in node.inputs if n]} {dict(node.attrs)}"
+            np.testing.assert_array_equal(model.get_output(tensor), expected[tensor], told)
+
+
+def conv(padding: Any, stride: int = 1, activation: str = "NONE", **attrs: Any) -> dict[str, Any]:
+    window = {"stride_h": stride, "stride_w": stride, "dilation_h": 1, "dilation_w": 1}
+    return {**window, "padding": padding, "activation": activation, **attrs}
+
+
+def depthwise(stride: int = 1, activation: str = "RELU") -> dict[str, Any]:
+    return conv("SAME", stride, activation, depth_multiplier=1)
+
+
+#: Depths of one chunk of 16 and of many, with a rest and without; columns and rows that are no
+#: multiple of a block; layers of one pixel and of one channel; bands of several sizes.
+CORNERS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    *(
+        ("CONV_2D", (1, 3, rows, depth), (count, 1, 1, depth), conv("VALID"))
+        for depth in (1, 7, 8, 9, 16, 17, 128, 144, 145, 272, 300)
+        for rows, count in ((1, 1), (2, 3), (5, 4))
+    ),
+    *(
+        ("FULLY_CONNECTED", (rows, depth), (count, depth), {"activation": "RELU"})
+        for depth in (1, 15, 16, 128, 129, 144, 400)
+        for rows, count in ((1, 1), (1, 8), (2, 9), (1, 23), (3, 5))
+    ),
+    *(
+        ("CONV_2D", (1, 5, 6, depth), (6, 3, 3, depth), conv("SAME", stride))
+        for depth in (1, 3, 5, 16, 32, 33)
+        for stride in (1, 2)
+    ),
+    *(
+        ("DEPTHWISE_CONV_2D", (1, side, width, channels), (1, 3, 3, channels), depthwise(stride))
+        for side, width in ((1, 1), (2, 2), (3, 3), (3, 6), (26, 25))
+        for channels in (2, 8, 11)
+        for stride in (1, 2)
+    ),
+    ("DEPTHWISE_CONV_2D", (2, 7, 9, 3), (1, 2, 3, 3), depthwise(1, "RELU6")),
+    ("DEPTHWISE_CONV_2D", (1, 9, 8, 16), (1, 4, 4, 16), depthwise(2)),
+    ("DEPTHWISE_CONV_2D", (1, 2, 700, 8), (1, 3, 3, 8), depthwise(1)),
+)
+
+
+def test_corners():
+    rng = np.random.default_rng(21)
+    layers = [make_layer(rng, op, "int8", *rest) for op, *rest in CORNERS]
+    check(*side_by_side(layers), ("hil_matmul_s8_mve", "hil_vector_s8_mve", "hil_conv2d_s8_mve"))
+
+
+def test_random_layers():
+    rng = np.random.default_rng(22)
+    ops = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+    layers = [random_layer(rng, op, "int8", explicit_padding=True) for op in ops for _ in range(60)]
+    check(*side_by_side(layers), ("hil_conv2d_s8_mve", "hil_depthwise_conv2d_s8_mve"))
+
+
+def test_random_sums():
+    rng = np.random.default_rng(23)
+    graph, values = merged([random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(50)])
+    check(graph, values, ("hil_sum_s8_mve",))
