@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import kernel_runner
 import numpy as np
 import pytest
-from linear_layers import Layer, random_layer
+from dsp_layers import case_layers, conv, extreme_layers, tamed
+from linear_layers import Layer, make_layer, random_layer
+from single_op import random_op
+
+from hilc.ops import OPS
 
 CPU = "cortex-m4"
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -32,5 +37,52 @@ def check(layers: list[Layer], **options: Any) -> list[str]:
 @pytest.mark.parametrize("op", OPERATORS)
 def test_random_layers(op):
     rng = np.random.default_rng([13, OPERATORS.index(op)])
-    names = check([random_layer(rng, op, "int8", explicit_padding=True) for _ in range(150)])
-    assert sum(name.startswith("hil_dsp_") for name in names) > (20 if op[0] == "D" else 50), names
+    names = check([random_layer(rng, op, "int8", explicit_padding=True) for _ in range(60)])
+    assert sum(name.startswith("hil_dsp_") for name in names) > (6 if op[0] == "D" else 20), names
+
+
+def test_cases_are_exact_and_served():
+    layers = case_layers(np.random.default_rng(14), 4)
+    names = check([layer for layer, _ in layers])
+    assert names == [kernel for _, kernel in layers]
+
+
+def test_channels_that_no_input_changes():
+    rng = np.random.default_rng(15)
+    layers = extreme_layers(rng, 20)
+    names = check(layers)
+    assert set(names) == {"hil_dsp_matmul_s8"}
+
+
+def test_what_pairs_cannot_hold_falls_back():
+    layer = tamed(
+        make_layer(
+            np.random.default_rng(16), "CONV_2D", "int8", (1, 3, 3, 8), (6, 1, 1, 8), conv("SAME")
+        )
+    )
+    x, weights, bias = layer.ins
+    assert weights is not None
+    assert weights.data is not None
+    assert bias is not None
+    data = weights.data.copy()
+    data[0], data[1] = -1, -128
+    no_bias = replace(bias, data=np.zeros(6, np.int32))
+    assert layer.out.quant is not None
+    # Not at an end of the range, where rectified outputs are all the same.
+    out = replace(layer.out, quant=replace(layer.out.quant, zero_point=(0,)))
+    layer = replace(layer, ins=(x, replace(weights, data=data), no_bias), out=out)
+    assert check([layer]) == ["hil_matmul_s8"]
+
+
+def test_sums_of_tensors():
+    rng = np.random.default_rng(17)
+    singles = [random_op(rng, "ADD", "int8") for _ in range(150)]
+    cases = []
+    for single in singles:
+        call = kernel_runner.kernel_call(single.node, single.ins, single.outs, CPU)
+        outs = [(out.shape, out.dtype) for out in single.outs]
+        cases.append(kernel_runner.Case(call, single.values, outs))
+    for single, (result,) in zip(singles, kernel_runner.run(cases), strict=True):
+        (expected,) = OPS["ADD"].reference(single.node, single.ins, single.outs, single.values)
+        np.testing.assert_array_equal(result, expected, err_msg=str(single))
+    assert sum(case.call.kernel.name == "hil_dsp_add_s8" for case in cases) > 20

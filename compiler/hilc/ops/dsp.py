@@ -25,6 +25,9 @@ _UNIT = 4
 _UNIT_ORDER = (0, 2, 1, 3)
 #: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 3
+#: Columns whose weights lie next to each other, for three rows and for a single one.
+_PAIR = 2
+_VECTOR_BLOCK = 4
 _SUM_LIMIT = 2**23
 #: The largest shift to the right: a channel beyond it has an output that does not change.
 MAX_SHIFT = 23
@@ -42,7 +45,7 @@ def serves(cpu: Cpu) -> bool:
 def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> KernelCall | None:
     """``rows`` rows times ``columns [channels, depth]``."""
     few = rows < _FEW_ROWS
-    packed = _packed(columns, channel_fields, block=4 if few else 2)
+    packed = _packed(columns, channel_fields, _VECTOR_BLOCK if few else _PAIR)
     if packed is None:
         return None
     fields: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
@@ -52,7 +55,7 @@ def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> Kern
 
 def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> KernelCall | None:
     """A convolution of which each filter is one of ``columns [channels, depth]``."""
-    packed = _packed(columns, channel_fields, block=2)
+    packed = _packed(columns, channel_fields, _PAIR)
     if packed is None:
         return None
     fields: Fields = {**window, "out_c": columns.shape[0], **packed}
@@ -87,7 +90,8 @@ def depthwise(
         "in_zero_point": fill,
         **{k: channel_fields[k] for k in _KEPT_FIELDS},
         "bias": (2 * channels.bias).astype(np.int32),
-        **_scales(channels, channel_fields, 1),
+        "multipliers": channels.mantissas,
+        "shifts": channels.shifts,
         "weights": packed,
     }
     return KernelCall(kernels()["hil_dsp_depthwise_3x3_s8"], fields, macs=macs)
@@ -99,17 +103,30 @@ def _packed(columns: Array, channel_fields: Fields, block: int) -> Fields | None
     weights = None if channels is None else _pairs(channels.columns, block)
     if channels is None or weights is None:
         return None
-    first, second = _padded(channels.bias, block).reshape(-1, 2).T
-    return {
+    fields: Fields = {
         "units": -(-columns.shape[1] // _UNIT),
         **{k: channel_fields[k] for k in _KEPT_FIELDS},
-        "bias": np.stack([first, first + 256 * second], axis=1).reshape(-1).astype(np.int32),
-        **_scales(channels, channel_fields, block),
         "weights": weights,
     }
+    first, second = _padded(channels.bias, block).reshape(-1, 2).T
+    bias = np.stack([first, first + 256 * second], axis=1)
+    if block == _VECTOR_BLOCK:
+        per_channel = channel_fields["per_channel"]
+        mantissas, shifts = channels.mantissas, channels.shifts
+        return {
+            **fields,
+            "per_channel": per_channel,
+            "bias": bias.reshape(-1).astype(np.int32),
+            "multipliers": _padded(mantissas, block) if per_channel else mantissas[:1],
+            "shifts": _padded(shifts, block) if per_channel else shifts[:1],
+        }
+    factors = _padded(channels.mantissas.astype(np.int64), block).reshape(-1, 2)
+    moves = _padded(channels.shifts.astype(np.int64), block).reshape(-1, 2) @ (1, 256)
+    pairs = np.concatenate([bias, factors, moves[:, np.newaxis]], axis=1)
+    return {**fields, "pairs": pairs.reshape(-1).astype(np.int32)}
 
 
-_KEPT_FIELDS = ("out_zero_point", "out_min", "out_max", "per_channel")
+_KEPT_FIELDS = ("out_zero_point", "out_min", "out_max")
 
 
 @dataclass(frozen=True)
@@ -121,14 +138,6 @@ class _Channels:
     mantissas: npt.NDArray[np.int32]
     #: Shifts to the right, less one.
     shifts: npt.NDArray[np.int8]
-
-
-def _scales(channels: _Channels, channel_fields: Fields, block: int) -> Fields:
-    """The arrays of the requantisation, for whole blocks where each channel has its own."""
-    values = {"multipliers": channels.mantissas, "shifts": channels.shifts}
-    if not channel_fields["per_channel"]:
-        return {name: value[:1] for name, value in values.items()}
-    return {name: _padded(value, block) for name, value in values.items()}
 
 
 def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
@@ -157,14 +166,14 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
         np.clip(requantize(end, factors, -right) + zero_point, low, high)
         for end in (lowest, highest)
     )
-    if channel_fields["per_channel"]:
-        settled = least == most
-        # A quarter of four times the value.
-        sums = np.where(settled, 4 * (least - zero_point), sums)
-        weights = np.where(settled[:, np.newaxis], 0, weights)
-        factors = np.where(settled, 1 << 30, factors)
-        right = np.where(settled, 1, right)
-        lowest, highest = (np.where(settled, sums, end) for end in (lowest, highest))
+    # One scale for all leaves none of its own to such a channel.
+    settled = (least == most) & bool(channel_fields["per_channel"])
+    # A quarter of four times the value.
+    sums = np.where(settled, 4 * (least - zero_point), sums)
+    weights = np.where(settled[:, np.newaxis], 0, weights)
+    factors = np.where(settled, 1 << 30, factors)
+    right = np.where(settled, 1, right)
+    lowest, highest = (np.where(settled, sums, end) for end in (lowest, highest))
     if max(highest.max(), -lowest.min()) >= _SUM_LIMIT or right.max() > MAX_SHIFT:
         return None
     return _Channels(

@@ -22,12 +22,13 @@ struct hil_dsp_columns_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_channel; /* 1: a multiplier and a shift a column; 0: one for all */
     const int16_t *weights;
-    const int32_t *bias;        /* of each pair of columns: b0, 256 * b1 + b0 */
-    const int32_t *multipliers; /* for an even number of columns, as the shifts */
-    const int8_t *shifts;       /* to the right, less one: 0 to 22 */
+    const int32_t *pairs; /* HIL_DSP_PAIR_WORDS a pair of columns */
 };
+
+/* Of a pair of columns: b0, 256 * b1 + b0, both mantissas, both shifts to the right, less one (0 to
+ * 22), as s1 * 256 + s0. A column without its like is followed by zeros. */
+#define HIL_DSP_PAIR_WORDS 5
 
 /* What a column does with its sums. */
 struct hil_dsp_scale {
@@ -36,12 +37,12 @@ struct hil_dsp_scale {
     int32_t rounding;
 };
 
+/* The scale of the first or the second column of a pair. */
 HIL_INLINE struct hil_dsp_scale hil_dsp_columns_s8_scale(const struct hil_dsp_columns_s8 *p,
-                                                         int32_t column) {
-    const int32_t entry = p->per_channel ? column : 0;
-    const int32_t shift = p->shifts[entry];
+                                                         const int32_t *pair, int second) {
+    const int32_t shift = second ? pair[4] >> 8 : pair[4] & 0xff;
     return (struct hil_dsp_scale){
-        .mantissa = p->multipliers[entry],
+        .mantissa = pair[2 + second],
         .shift = shift,
         .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << shift),
     };
@@ -136,45 +137,139 @@ struct hil_dsp_sums {
     "smlad %[s1], r5, %[w], %[s1]\n\t"                                                             \
     "smlad %[s2], r6, %[w], %[s2]\n\t"
 
-/* Runs `body`, which is `units` units, until the weights reach `end`, which lies in memory: all
- * registers are taken. */
-#define HIL_DSP_COLUMNS_LOOP(body)                                                                 \
+/* `units` until the rows reach `end`, which lies in memory: all registers are taken. */
+#define HIL_DSP_COLUMNS_LOOP(label, units, end)                                                    \
+    label ":\n\t" units "ldr r4, %[" end "]\n\t"                                                   \
+          "cmp %[rows], r4\n\t"                                                                    \
+          "bne " label "b\n\t"
+
+#define HIL_DSP_COLUMNS_TWO HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT
+#define HIL_DSP_COLUMNS_FOURS                                                                      \
+    HIL_DSP_COLUMNS_LOOP("2", HIL_DSP_COLUMNS_TWO HIL_DSP_COLUMNS_TWO, "middle")
+#define HIL_DSP_COLUMNS_ONES HIL_DSP_COLUMNS_LOOP("3", HIL_DSP_COLUMNS_UNIT, "end")
+
+/* A sum by its mantissa. Where results may lie below the zero point, negative ones first lose one:
+ * see hil_dsp_requantize. */
+#define HIL_DSP_SCALE_RECTIFIED(sum, mantissa)                                                     \
+    "smmlar %[" sum "], %[" sum "], " mantissa ", %[w]\n\t"
+#define HIL_DSP_SCALE_SIGNED(sum, mantissa)                                                        \
+    "add %[rows], %[w], %[" sum "], asr #31\n\t"                                                   \
+    "smmlar %[" sum "], %[" sum "], " mantissa ", %[rows]\n\t"
+
+/* Three rows by pairs of columns until the last, outputs included: 55 to 61 instructions a pair
+ * besides the units. */
+#define HIL_DSP_COLUMNS_PAIRS(units, SCALE)                                                        \
     __asm__ volatile(                                                                              \
-        "1:\n\t" body "ldr r4, %[end]\n\t"                                                         \
-        "cmp %[weights], r4\n\t"                                                                   \
-        "bne 1b\n\t"                                                                               \
-        : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4),               \
-          [s5] "+r"(s5), [rows] "+r"(rows), [weights] "+r"(weights), [v] "=&r"(v), [w] "=&r"(w)    \
-        : [end] "m"(end)                                                                           \
+        "1:\n\t"                                                                                   \
+        "ldr %[v], %[pairs]\n\t"                                                                   \
+        "ldr %[rows], %[start]\n\t"                                                                \
+        "ldrd %[s0], %[s3], [%[v]]\n\t"                                                            \
+        "mov %[s1], %[s0]\n\t"                                                                     \
+        "mov %[s2], %[s0]\n\t"                                                                     \
+        "mov %[s4], %[s3]\n\t"                                                                     \
+        "mov %[s5], %[s3]\n\t" units "ldr %[v], %[pairs]\n\t"                                      \
+        "sub %[s3], %[s3], %[s0]\n\t"                                                              \
+        "sub %[s4], %[s4], %[s1]\n\t"                                                              \
+        "add %[v], #8\n\t"                                                                         \
+        "sub %[s5], %[s5], %[s2]\n\t"                                                              \
+        "ldmia %[v]!, {r4, r5, r6}\n\t"                                                            \
+        "lsl %[s0], %[s0], #1\n\t"                                                                 \
+        "lsl %[s1], %[s1], #1\n\t"                                                                 \
+        "lsl %[s2], %[s2], #1\n\t"                                                                 \
+        "str %[v], %[pairs]\n\t"                                                                   \
+        "ldr %[v], %[half]\n\t"                                                                    \
+        "asr %[s3], %[s3], #7\n\t"                                                                 \
+        "asr %[s4], %[s4], #7\n\t"                                                                 \
+        "asr %[s5], %[s5], #7\n\t"                                                                 \
+        "lsl %[w], %[v], r6\n\t" SCALE("s0", "r4") SCALE("s1", "r4")                               \
+            SCALE("s2", "r4") "asr %[s0], %[s0], r6\n\t"                                           \
+                              "asr %[s1], %[s1], r6\n\t"                                           \
+                              "asr %[s2], %[s2], r6\n\t"                                           \
+                              "lsr r6, r6, #8\n\t"                                                 \
+                              "lsl %[w], %[v], r6\n\t" SCALE("s3", "r5") SCALE("s4", "r5")         \
+                                  SCALE("s5", "r5") "ldr %[v], %[out]\n\t"                         \
+                                                    "ldr r4, %[step_b]\n\t"                        \
+                                                    "ldr r5, %[step_c]\n\t"                        \
+                                                    "asr %[s3], %[s3], r6\n\t"                     \
+                                                    "asr %[s4], %[s4], r6\n\t"                     \
+                                                    "asr %[s5], %[s5], r6\n\t"                     \
+                                                    "ssat %[s2], #8, %[s2], asr #1\n\t"            \
+                                                    "ssat %[s5], #8, %[s5], asr #1\n\t"            \
+                                                    "ssat %[s1], #8, %[s1], asr #1\n\t"            \
+                                                    "ssat %[s4], #8, %[s4], asr #1\n\t"            \
+                                                    "ssat %[s0], #8, %[s0], asr #1\n\t"            \
+                                                    "ssat %[s3], #8, %[s3], asr #1\n\t"            \
+                                                    "add r4, %[v], r4\n\t"                         \
+                                                    "add r5, r4, r5\n\t"                           \
+                                                    "strb %[s2], [r5]\n\t"                         \
+                                                    "strb %[s5], [r5, #1]\n\t"                     \
+                                                    "strb %[s1], [r4]\n\t"                         \
+                                                    "strb %[s4], [r4, #1]\n\t"                     \
+                                                    "strb %[s0], [%[v]], #1\n\t"                   \
+                                                    "strb %[s3], [%[v]], #1\n\t"                   \
+                                                    "ldr r4, %[pairs]\n\t"                         \
+                                                    "ldr r5, %[last]\n\t"                          \
+                                                    "str %[v], %[out]\n\t"                         \
+                                                    "cmp r4, r5\n\t"                               \
+                                                    "bne 1b\n\t"                                   \
+        : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [s4] "=&r"(s4),          \
+          [s5] "=&r"(s5), [rows] "=&r"(rows), [weights] "+r"(weights), [v] "=&r"(v), [w] "=&r"(w), \
+          [pairs] "+m"(pairs), [out] "+m"(out)                                                     \
+        : [start] "m"(start), [middle] "m"(middle), [end] "m"(end), [half] "m"(half),              \
+          [step_b] "m"(step_b), [step_c] "m"(step_c), [last] "m"(last)                             \
         : "r4", "r5", "r6", "cc", "memory")
 
-HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, const int16_t *weights,
-                                                       int32_t units, const int32_t *bias) {
-    uint32_t s0 = (uint32_t)bias[0];
-    uint32_t s3 = (uint32_t)bias[1];
-    uint32_t s1 = s0;
-    uint32_t s2 = s0;
-    uint32_t s4 = s3;
-    uint32_t s5 = s3;
+/* The outputs of three rows for an even number of columns, where saturating is clamping. */
+HIL_INLINE void hil_dsp_columns_s8_pairs(const struct hil_dsp_columns_s8 *p, const uint32_t *start,
+                                         int8_t *out, int32_t step_b, int32_t step_c) {
+    const int32_t units = (p->depth + 3) / 4;
+    const uint32_t *const middle = start + 6 * (units - units % 4);
+    const uint32_t *const end = start + 6 * units;
+    const int32_t half = 2 * p->out_zero_point + 1;
+    const int16_t *weights = p->weights;
+    const int32_t *pairs = p->pairs;
+    const int32_t *const last = pairs + HIL_DSP_PAIR_WORDS * (p->count / 2);
+    const uint32_t *rows;
+    uint32_t s0;
+    uint32_t s1;
+    uint32_t s2;
+    uint32_t s3;
+    uint32_t s4;
+    uint32_t s5;
     uint32_t v;
     uint32_t w;
-    const int32_t fours = units / 4;
-    const int16_t *end = weights + 16 * fours;
-    if (fours != 0) {
-        HIL_DSP_COLUMNS_LOOP(
-            HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT);
+    if (p->out_min >= p->out_zero_point) {
+        if (units % 4 == 0) {
+            HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_FOURS, HIL_DSP_SCALE_RECTIFIED);
+        } else if (units == 2) {
+            HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_TWO, HIL_DSP_SCALE_RECTIFIED);
+        } else if (units < 4) {
+            HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_ONES, HIL_DSP_SCALE_RECTIFIED);
+        } else {
+            HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_FOURS HIL_DSP_COLUMNS_ONES,
+                                  HIL_DSP_SCALE_RECTIFIED);
+        }
+    } else {
+        if (units % 4 == 0) {
+            HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_FOURS, HIL_DSP_SCALE_SIGNED);
+        } else if (units < 4) {
+            HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_ONES, HIL_DSP_SCALE_SIGNED);
+        } else {
+            HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_FOURS HIL_DSP_COLUMNS_ONES, HIL_DSP_SCALE_SIGNED);
+        }
     }
-    if (units % 4 != 0) {
-        end += 4 * (units % 4);
-        HIL_DSP_COLUMNS_LOOP(HIL_DSP_COLUMNS_UNIT);
-    }
-    return (struct hil_dsp_sums){{s0, s1, s2, s3, s4, s5}};
 }
 
+#undef HIL_DSP_COLUMNS_PAIRS
+#undef HIL_DSP_SCALE_SIGNED
+#undef HIL_DSP_SCALE_RECTIFIED
+#undef HIL_DSP_COLUMNS_ONES
+#undef HIL_DSP_COLUMNS_FOURS
+#undef HIL_DSP_COLUMNS_TWO
 #undef HIL_DSP_COLUMNS_LOOP
 #undef HIL_DSP_COLUMNS_UNIT
 
-#else
+#endif
 
 HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, const int16_t *weights,
                                                        int32_t units, const int32_t *bias) {
@@ -196,25 +291,30 @@ HIL_INLINE struct hil_dsp_sums hil_dsp_columns_s8_pair(const uint32_t *rows, con
     return sums;
 }
 
-#endif
-
 /* Three widened rows times all columns; weights in blocks of two columns. The outputs of a row that
  * is not wanted go where those of the row before go, which come after. */
 HIL_INLINE void hil_dsp_columns_s8_three_rows(const struct hil_dsp_columns_s8 *p,
                                               const uint32_t *rows, int8_t *out_a, int8_t *out_b,
                                               int8_t *out_c) {
     const int32_t units = (p->depth + 3) / 4;
-    const int16_t *weights = p->weights;
-    for (int32_t column = 0; column < p->count; column += 2) {
+    int32_t column = 0;
+#if HIL_DSP_ASSEMBLY
+    if (p->out_min == INT8_MIN && p->out_max == INT8_MAX && p->count > 1) {
+        hil_dsp_columns_s8_pairs(p, rows, out_a, (int32_t)(out_b - out_a),
+                                 (int32_t)(out_c - out_b));
+        column = p->count & ~1;
+    }
+#endif
+    for (; column < p->count; column += 2) {
+        const int32_t *const pair = p->pairs + HIL_DSP_PAIR_WORDS * (column / 2);
         const struct hil_dsp_sums sums =
-            hil_dsp_columns_s8_pair(rows, weights, units, p->bias + column);
-        const struct hil_dsp_scale scale_0 = hil_dsp_columns_s8_scale(p, column);
-        const struct hil_dsp_scale scale_1 = hil_dsp_columns_s8_scale(p, column + 1);
+            hil_dsp_columns_s8_pair(rows, p->weights + 2 * units * column, units, pair);
+        const struct hil_dsp_scale scale_0 = hil_dsp_columns_s8_scale(p, pair, 0);
+        const struct hil_dsp_scale scale_1 = hil_dsp_columns_s8_scale(p, pair, 1);
         const int both = p->count % 2 == 0 || column + 1 < p->count;
         hil_dsp_columns_s8_store(p, sums.s[2], sums.s[5], &scale_0, &scale_1, both, out_c + column);
         hil_dsp_columns_s8_store(p, sums.s[1], sums.s[4], &scale_0, &scale_1, both, out_b + column);
         hil_dsp_columns_s8_store(p, sums.s[0], sums.s[3], &scale_0, &scale_1, both, out_a + column);
-        weights += 4 * units;
     }
 }
 

@@ -35,11 +35,9 @@ struct hil_dsp_conv2d_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_channel; /* a column is an output channel: see struct hil_dsp_columns_s8 */
-    const int16_t *weights;
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    const int16_t
+        *weights; /* these as in struct hil_dsp_columns_s8; a column is an output channel */
+    const int32_t *pairs;
 };
 
 HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_t *in, int8_t *out,
@@ -50,11 +48,8 @@ HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
         .out_max = p->out_max,
-        .per_channel = p->per_channel,
         .weights = p->weights,
-        .bias = p->bias,
-        .multipliers = p->multipliers,
-        .shifts = p->shifts,
+        .pairs = p->pairs,
     };
     const struct hil_patch window = {
         .in_h = p->in_h,

@@ -31,7 +31,6 @@ struct hil_dsp_depthwise_3x3_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_channel;   /* 1: each channel has a multiplier and a shift; 0: one for all */
     const int8_t *weights; /* [in_c][3 columns][4]: row 0, row 1, row 1, row 2 of the filter */
     const int32_t *bias;   /* twice the bias, the input's zero point folded in */
     const int32_t *multipliers;
@@ -62,11 +61,11 @@ struct hil_dsp_depthwise_place {
 
 HIL_INLINE struct hil_dsp_depthwise_channel
 hil_dsp_depthwise_channel(const struct hil_dsp_depthwise_3x3_s8 *p, int32_t channel) {
-    const int32_t entry = p->per_channel ? channel : 0;
-    const int32_t shift = p->shifts[entry];
+
+    const int32_t shift = p->shifts[channel];
     struct hil_dsp_depthwise_channel c = {
         .bias = p->bias[channel],
-        .mantissa = p->multipliers[entry],
+        .mantissa = p->multipliers[channel],
         .shift = shift,
         .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << shift),
     };

@@ -21,11 +21,8 @@ struct hil_dsp_matmul_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_channel; /* these, and the layout of the weights, as in struct hil_dsp_columns_s8 */
-    const int16_t *weights;
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    const int16_t *weights; /* these as in struct hil_dsp_columns_s8 */
+    const int32_t *pairs;
 };
 
 HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_t *in, int8_t *out,
@@ -36,11 +33,8 @@ HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
         .out_max = p->out_max,
-        .per_channel = p->per_channel,
         .weights = p->weights,
-        .bias = p->bias,
-        .multipliers = p->multipliers,
-        .shifts = p->shifts,
+        .pairs = p->pairs,
     };
     for (int32_t left = p->rows; left > 0; left -= 3) {
         const int8_t *const b = left > 1 ? in + p->depth : in;

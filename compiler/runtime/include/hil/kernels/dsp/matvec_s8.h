@@ -20,12 +20,11 @@ struct hil_dsp_matvec_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_channel; /* as in struct hil_dsp_columns_s8; the weights in blocks of four columns,
-                          * the arrays of columns for whole blocks */
-    const int16_t *weights;
-    const int32_t *bias;
+    int32_t per_channel;    /* 1: a multiplier and a shift a column; 0: one for all */
+    const int16_t *weights; /* as in struct hil_dsp_columns_s8, in blocks of four columns */
+    const int32_t *bias;    /* of each pair of columns in whole blocks: b0, 256 * b1 + b0 */
     const int32_t *multipliers;
-    const int8_t *shifts;
+    const int8_t *shifts; /* to the right, less one: 0 to 22 */
 };
 
 /* Sums of a row by four columns: A0, 256 * A1 + A0, A2, 256 * A3 + A2. */
@@ -112,15 +111,23 @@ HIL_INLINE struct hil_dsp_matvec_sums hil_dsp_matvec_s8_block(const uint32_t *ro
 
 #endif
 
+HIL_INLINE struct hil_dsp_scale hil_dsp_matvec_s8_scale(const struct hil_dsp_matvec_s8 *p,
+                                                        int32_t column) {
+    const int32_t entry = p->per_channel ? column : 0;
+    const int32_t shift = p->shifts[entry];
+    return (struct hil_dsp_scale){
+        .mantissa = p->multipliers[entry],
+        .shift = shift,
+        .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << shift),
+    };
+}
+
 HIL_INLINE void hil_dsp_matvec_s8(const struct hil_dsp_matvec_s8 *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
     const struct hil_dsp_columns_s8 columns = {
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
         .out_max = p->out_max,
-        .per_channel = p->per_channel,
-        .multipliers = p->multipliers,
-        .shifts = p->shifts,
     };
     for (int32_t rows = p->rows; rows > 0; rows--) {
         hil_dsp_widen_row(in, p->depth, scratch);
@@ -130,9 +137,8 @@ HIL_INLINE void hil_dsp_matvec_s8(const struct hil_dsp_matvec_s8 *p, const int8_
                 hil_dsp_matvec_s8_block(scratch, weights, p->units, p->bias + column);
             const int32_t left = p->columns - column;
             for (int32_t i = 0; i < 4 && (p->columns % 4 == 0 || i < left); i += 2) {
-                const struct hil_dsp_scale scale_0 = hil_dsp_columns_s8_scale(&columns, column + i);
-                const struct hil_dsp_scale scale_1 =
-                    hil_dsp_columns_s8_scale(&columns, column + i + 1);
+                const struct hil_dsp_scale scale_0 = hil_dsp_matvec_s8_scale(p, column + i);
+                const struct hil_dsp_scale scale_1 = hil_dsp_matvec_s8_scale(p, column + i + 1);
                 const int both = p->columns % 2 == 0 || i + 1 < left;
                 hil_dsp_columns_s8_store(&columns, sums.s[i], sums.s[i + 1], &scale_0, &scale_1,
                                          both, out + column + i);

@@ -1,0 +1,55 @@
+"""The kernels for cores that multiply pairs of half-words, on such cores: many layers in one image.
+
+The host runs their portable twins (``tests/c/test_dsp_kernels.py``); what is assembly runs here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dsp_layers import case_layers, extreme_layers
+from linear_layers import Layer, random_layer
+from single_op import SingleOp, merged, random_op
+
+import hil
+import hilc
+from hil.board import load_board
+from hilc.interpreter import run_all
+
+
+def as_single(layer: Layer) -> SingleOp:
+    """The layer as :func:`merged` takes it."""
+    ins = tuple(t for t in layer.ins if t is not None)
+    names = tuple(t.name for t in ins)
+    node = type(layer.node)(layer.node.op, names, layer.node.outputs, layer.node.attrs)
+    values = (layer.x, *(t.data for t in ins[1:] if t.data is not None))
+    return SingleOp(node, ins, (layer.out,), values)
+
+
+def layers(rng: np.random.Generator) -> list[SingleOp]:
+    found = [layer for layer, _ in case_layers(rng, 1)] + extreme_layers(rng, 3)
+    for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
+        found += [random_layer(rng, op, "int8", explicit_padding=True) for _ in range(6)]
+    return [as_single(layer) for layer in found] + [random_op(rng, "ADD", "int8") for _ in range(6)]
+
+
+@pytest.mark.parametrize(("name", "optimize"), [("mps2-an386", "balanced"), ("mps2-an505", "size")])
+def test_layers_on_a_board(name, optimize):
+    graph, values = merged(layers(np.random.default_rng([21, len(optimize)])))
+    board = load_board(name)
+    library = hilc.compile(
+        graph,
+        cpu=board.cpu.name,
+        name="operators",
+        pools="external",
+        io_in_pool=True,
+        optimize=optimize,
+    )
+    expected = run_all(graph, values)
+    with hil.open(board, library) as device:
+        model = device["operators"]
+        for tensor, value in values.items():
+            model.set_input(tensor, value)
+        model.run()
+        for tensor in graph.outputs:
+            np.testing.assert_array_equal(model.get_output(tensor), expected[tensor], tensor)

@@ -1,0 +1,115 @@
+"""Layers that the kernels of ``kernels/dsp`` serve: shapes at their edges, channels at extremes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from linear_layers import Layer, make_layer
+
+
+def conv(padding: Any, stride: int = 1, activation: str = "RELU", **attrs: Any) -> dict[str, Any]:
+    return {
+        "stride_h": stride,
+        "stride_w": stride,
+        "dilation_h": 1,
+        "dilation_w": 1,
+        "padding": padding,
+        "activation": activation,
+        **attrs,
+    }
+
+
+def depthwise(stride: int, **attrs: Any) -> dict[str, Any]:
+    return conv("SAME", stride, depth_multiplier=1, **attrs)
+
+
+#: Operator, shapes of input and weights, attributes, the kernel that must serve it.
+CASES: dict[str, tuple[Any, ...]] = {
+    "one pixel over threes": ("CONV_2D", (1, 5, 5, 16), (8, 1, 1, 16), conv("SAME"), "matmul"),
+    "pixels, two more": ("CONV_2D", (1, 4, 5, 7), (6, 1, 1, 7), conv("SAME"), "matmul"),
+    "an odd number of channels": ("CONV_2D", (1, 3, 3, 9), (7, 1, 1, 9), conv("SAME"), "matmul"),
+    "one channel to one": ("CONV_2D", (1, 3, 3, 1), (1, 1, 1, 1), conv("SAME"), "matmul"),
+    "a single pixel": ("CONV_2D", (1, 1, 1, 33), (10, 1, 1, 33), conv("SAME"), "matvec"),
+    "three images": ("CONV_2D", (3, 5, 4, 3), (5, 3, 3, 3), conv("SAME", 2), "conv2d"),
+    "deep": ("CONV_2D", (1, 4, 4, 40), (4, 3, 3, 40), conv("SAME", activation="NONE"), "conv2d"),
+    "padding beyond the image": ("CONV_2D", (1, 1, 1, 5), (6, 3, 3, 5), conv("SAME"), "conv2d"),
+    "depthwise, odd everything": (
+        "DEPTHWISE_CONV_2D", (2, 7, 5, 6), (1, 3, 3, 6), depthwise(1), "depthwise_3x3",
+    ),
+    "depthwise, a single pixel": (
+        "DEPTHWISE_CONV_2D", (1, 1, 1, 4), (1, 3, 3, 4), depthwise(1), "depthwise_3x3",
+    ),
+    "depthwise, stride 2": (
+        "DEPTHWISE_CONV_2D", (1, 9, 8, 5), (1, 3, 3, 5), depthwise(2), "depthwise_3x3",
+    ),
+    "depthwise, linear": (
+        "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4), depthwise(1, activation="NONE"),
+        "depthwise_3x3",
+    ),
+    "depthwise, no padding": (
+        "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4), conv("VALID", depth_multiplier=1),
+        "depthwise_3x3",
+    ),
+    "depthwise, wholly in the padding": (
+        "DEPTHWISE_CONV_2D", (1, 2, 2, 3), (1, 3, 3, 3), conv((5, 5, 6, 6), depth_multiplier=1),
+        "depthwise_3x3",
+    ),
+    "two rows": ("FULLY_CONNECTED", (2, 37), (11, 37), {"activation": "NONE"}, "matvec"),
+    "four rows": ("FULLY_CONNECTED", (4, 37), (11, 37), {"activation": "RELU"}, "matmul"),
+}  # fmt: skip
+
+
+def tamed(layer: Layer) -> Layer:
+    """The layer with scales of usual size, so that every shift is to the right."""
+    x, weights, *rest = layer.ins
+    assert x is not None
+    assert weights is not None
+    assert weights.data is not None
+    assert weights.quant is not None
+    assert layer.out.quant is not None
+    scale = tuple(0.002 + 0.001 * (i % 7) for i in range(len(weights.quant.scale)))
+    data = np.maximum(weights.data, -127)
+    quant = replace(weights.quant, scale=scale)
+    inputs = (x, replace(weights, data=data, quant=quant), *rest)
+    x = replace(x, quant=replace(x.quant, scale=(0.05,))) if x.quant else x
+    biases = [
+        replace(b, data=np.clip(b.data, -(2**21), 2**21)) if b is not None else b
+        for b in inputs[2:]
+    ]
+    out = replace(layer.out, quant=replace(layer.out.quant, scale=(0.04,)))
+    return replace(layer, ins=(x, inputs[1], *biases), out=out)
+
+
+def case_layers(rng: np.random.Generator, copies: int) -> list[tuple[Layer, str]]:
+    return [
+        (tamed(make_layer(rng, op, "int8", x, w, attrs)), f"hil_dsp_{kernel}_s8")
+        for op, x, w, attrs, kernel in CASES.values()
+        for _ in range(copies)
+    ]
+
+
+def extreme_layers(rng: np.random.Generator, count: int) -> list[Layer]:
+    """1x1 convolutions by :func:`channel_extremes`."""
+    layers: list[Layer] = []
+    while len(layers) < count:
+        layer = tamed(make_layer(rng, "CONV_2D", "int8", (1, 3, 3, 8), (6, 1, 1, 8), conv("SAME")))
+        weights = layer.ins[1]
+        if weights is not None and weights.quant is not None and not weights.quant.per_tensor:
+            layers.append(channel_extremes(layer))
+    return layers
+
+
+def channel_extremes(layer: Layer) -> Layer:
+    """Channels that are dead, saturate, or have the largest bias that there is."""
+    x, weights, bias = layer.ins
+    assert weights is not None
+    assert weights.quant is not None
+    assert bias is not None
+    assert bias.data is not None
+    data = bias.data.copy()
+    data[:4] = (2**30 - 1, -(2**30) + 1, 2**21, -(2**21))
+    scale = (1e-9, 1e-9, 1e-5, 0.3, *weights.quant.scale[4:])
+    quant = replace(weights.quant, scale=scale)
+    return replace(layer, ins=(x, replace(weights, quant=quant), replace(bias, data=data)))
