@@ -414,6 +414,12 @@ def _add_board(
         choices=("uart", "rtt"),
         help="the serial line: a UART, or RTT through the probe (default: the board's)",
     )
+    if device:
+        parser.add_argument(
+            "--bulk",
+            action="store_true",
+            help="with RTT: read and write tensors in the board's memory through the probe",
+        )
     parser.add_argument(
         "--workspace",
         choices=("own", "shared"),

@@ -15,8 +15,10 @@ from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
 from hil.lab.wanted import parse_wanted
 from hil.power import Power, power_of
 from hil.recovery import Recovery, Step
+from hil.rpc.bulk import ProbeMemory
 from hil.rpc.client import RUN_TIMEOUT_S, Client
 from hil.rpc.link import Link
+from hil.rpc.rtt import RttLine
 from hil.runner import VIRTUAL, Choice, Counter, Resettable, Running, runner_name, start
 from hil.sources import CompileOptions, load_sources, parse_sources
 from hilc.library import ModelLibrary
@@ -38,6 +40,7 @@ def open(
     port: str | None = None,
     probe: str | None = None,
     transport: Literal["uart", "rtt"] = "uart",
+    bulk: bool = False,
     progress: Callable[[float], None] | None = None,
     flashed: Callable[[Flashed], None] | None = None,
     workspace: str = "own",
@@ -51,7 +54,8 @@ def open(
     ``probe`` (a debug probe's unique id or a part of it, or ``virtual``) pyOCD programs the board
     first; ``progress`` is told how far that is, 0 to 1, and ``flashed`` what was done. With
     ``transport="rtt"`` the serial line goes through the probe too, as it does on boards whose
-    description says so.
+    description says so; with ``bulk`` as well, tensors are then read and written in the board's
+    memory by the probe, past the line.
 
     With ``port`` (any pyserial URL) alone nothing is started: the firmware there must be the one
     that is built from ``models``, or any of this project when there are no models. With a probe it
@@ -88,7 +92,9 @@ def open(
         board = board.over_rtt()
     if board.is_over_rtt and port is not None:
         raise InputError("RTT goes through a probe, not through a port", "drop the port")
-    choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab)
+    if bulk:
+        _check_bulk(board)
+    choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
     libraries = _libraries(models, board, workspace)
     has_firmware = bool(libraries) or not _attaches(runner, choice)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
@@ -112,6 +118,19 @@ def open_firmware(
     way = (firmware, runner, choice, run_timeout_s, recover)
     with _device(firmware.board, firmware.libraries, *way) as device:
         yield device
+
+
+def _check_bulk(board: Board) -> None:
+    if not board.is_over_rtt:
+        raise InputError(
+            "tensors take the probe only where the serial line does, too", "use --transport rtt"
+        )
+    # A probe does not see what a core holds in its data cache; no emulator here has one.
+    if board.cpu.name in ("cortex-m7", "cortex-m55") and board.qemu is None:
+        raise InputError(
+            f"{board.name} has a data cache, past which a probe would read and write",
+            "leave out --bulk",
+        )
 
 
 def _attaches(runner: str | None, choice: Choice) -> bool:
@@ -256,6 +275,7 @@ class _Way:
         try:
             if self.client is not None:
                 self.client.renew(link)
+                self.client.bulk = self._bulk()
                 return
             firmware = self._firmware
             self.client = Client(
@@ -264,9 +284,17 @@ class _Way:
                 elf=firmware.elf if firmware else None,
                 run_timeout_s=self._run_timeout_s,
             )
+            self.client.bulk = self._bulk()
         except BaseException:
             link.close()
             raise
+
+    def _bulk(self) -> ProbeMemory | None:
+        """The way of tensors past the line, where it was chosen."""
+        if not self._choice.bulk or self.running is None or self._firmware is None:
+            return None
+        assert isinstance(self.running.line, RttLine), "bulk is checked to go with RTT"
+        return ProbeMemory(self.running.line.session, self._firmware.elf)
 
 
 def _libraries(

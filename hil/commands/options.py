@@ -96,6 +96,7 @@ def opened(
             port=args.port,
             probe=args.probe,
             transport=args.transport or "uart",
+            bulk=args.bulk,
             progress=progress,
             flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
             workspace=args.workspace,

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from construct import ConstructError
 
@@ -26,6 +26,9 @@ from hil.rpc.fault import StackReader, fault_error
 from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Event, Kind, MetadataList, Status, Tensors, Value
 from hilc.tvm_metadata import Metadata, MetadataConstant, MetadataTensor, dtype_name
+
+if TYPE_CHECKING:
+    from hil.rpc.bulk import Bulk
 
 #: Bytes of a side in the replies that have a shape in front of the name.
 _SIDE_BYTES = {Command.TENSOR_INFO: 4, Command.METADATA_TENSOR: 8}
@@ -193,6 +196,8 @@ class Client:
         self.run_retry_s = run_retry_s
         self.busy_retry_s = busy_retry_s
         self.on_log = on_log
+        #: Another way for tensors than the line, asked first.
+        self.bulk: Bulk | None = None
         #: Requests sent, and how many of them were repetitions.
         self.requests = 0
         self.repeated = 0
@@ -353,6 +358,8 @@ class Client:
         return WireTensor(name, shape, dtype, reply.nbytes)
 
     def write(self, tensor: TensorRef, data: bytes) -> None:
+        if self.bulk is not None and self.bulk.write(tensor, data):
+            return
         size = self._payload_max - _fixed_bytes(protocol.REQUESTS[Command.WRITE])
         self._ask(
             [
@@ -366,6 +373,8 @@ class Client:
         )
 
     def read(self, tensor: TensorRef, nbytes: int) -> bytes:
+        if self.bulk is not None and (data := self.bulk.read(tensor, nbytes)) is not None:
+            return data
         size = self._payload_max - 1
         jobs = []
         for at in range(0, nbytes, size):

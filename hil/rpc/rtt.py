@@ -27,6 +27,7 @@ class RttLine:
         from pyocd.core.exceptions import Error
         from pyocd.debug.rtt import RTTControlBlock
 
+        self.session = session
         self._errors = Error
         self._block = RTTControlBlock.from_target(session.target, address=address)
         deadline = time.monotonic() + _START_LIMIT_S

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from elftools.elf.elffile import ELFFile
 from pyocd.core import exceptions
 from pyocd.core.session import Session
 from pyocd.core.target import Target
+from random_graphs import small_net
 from tiny_library import tiny_library
 
 import hil
+import hilc
+import hilc.host
 from hil import flash, virtual_probe
 from hil.board import load_board
 from hil.build import build
@@ -257,3 +261,36 @@ def test_the_access_port_wraps_and_remembers_errors() -> None:
     assert port.read_ap(DRW) == 3
     port.write_dp(SELECT, 1 << 24)
     assert port.read_ap(0xC) == 0, "there is one access port"
+
+
+@pytest.mark.parametrize("line", ["uart", "rtt", "bulk"])
+def test_tensors_by_every_way_are_the_same(line: Literal["uart", "rtt", "bulk"]) -> None:
+    library = hilc.compile(small_net(), cpu="cortex-m4", pools="external", io_in_pool=True)
+    graph_input = library.modules[0].inputs[0]
+    x = np.random.default_rng(5).integers(-128, 128, graph_input.shape, np.int8)
+    way: Any = {
+        "uart": {},
+        "rtt": {"transport": "rtt"},
+        "bulk": {"transport": "rtt", "bulk": True},
+    }[line]
+    with (
+        hilc.host.load(library) as here,
+        hil.open("mps2-an386", library, probe="virtual", **way) as d,
+    ):
+        there = d[library.modules[0].name]
+        for model in (here, there):
+            model.set_input(0, x)
+        for (_, ours), (_, its) in zip(here.layer_outputs(), there.layer_outputs(), strict=True):
+            assert [a.tolist() for a in ours] == [a.tolist() for a in its]
+        for model in (here, there):
+            model.set_input(0, x)
+            model.run()
+        assert there.get_output(0).tolist() == here.get_output(0).tolist()
+
+
+def test_bulk_without_rtt_is_refused() -> None:
+    with (
+        pytest.raises(InputError, match="only where the serial line does"),
+        hil.open("mps2-an386", probe="virtual", bulk=True),
+    ):
+        pass
