@@ -187,10 +187,20 @@ class Coordinator:
 
     async def _fresh(self, name: str) -> Place:
         """The place as it is now, not as the stream last told."""
+        await self.refresh()
+        return self._place(self._places[name])
+
+    async def refresh(self) -> None:
+        """Brings :meth:`places` up to date with what this session itself has changed."""
         answer = await self._call(self._stub.GetPlaces(pb.GetPlacesRequest()))
         for message in answer.places:
+            self._keep(message)
+
+    def _keep(self, message: Any) -> None:
+        """What the coordinator says of a place; answers and stream may overtake each other."""
+        known = self._places.get(message.name)
+        if known is None or message.changed >= known.changed:
             self._places[message.name] = message
-        return self._place(self._places[name])
 
     async def release(self, name: str, owner: str | None = None) -> None:
         """Gives the place back if ``owner``, this session by default, still has it."""
@@ -289,7 +299,7 @@ class Coordinator:
     def _update(self, update: Any) -> None:
         kind = update.WhichOneof("kind")
         if kind == "place":
-            self._places[update.place.name] = update.place
+            self._keep(update.place)
         elif kind == "del_place":
             self._places.pop(update.del_place, None)
         elif kind == "resource":

@@ -94,6 +94,7 @@ class _Keeper:
             await self._lab.define(request["place"], request["tags"], request["match"])
             return {}
         assert do == "list", do
+        await self._lab.refresh()
         return {"places": [asdict(place) for place in self._lab.places()]}
 
     async def _beat(self) -> None:
