@@ -67,9 +67,20 @@ def conv2d(place: _Channels, columns: Array, channels: _Channels, macs: int) -> 
     """A convolution; ``place`` lays the window over the image and holds ``in_zero_point``."""
     if not _exact(channels):
         return None
+    filter_h = _int(place, "filter_h")
+    run = columns.shape[1] // filter_h
+    # Whole chunks for each row of the filter are gathered faster; one chunk more is worth that.
+    run_step = -(-run // CHUNK) * CHUNK
+    chunks = -(-columns.shape[1] // CHUNK)
+    if _int(place, "dilation_w") != 1 or filter_h * run_step > (chunks + 1) * CHUNK:
+        run_step = run
+    padded = np.zeros((columns.shape[0], filter_h, run_step), np.int8)
+    padded[:, :, :run] = columns.reshape(-1, filter_h, run)
+    columns = padded.reshape(columns.shape[0], -1)
     fields = _columns(columns, channels, step=2, distances=(columns.shape[0], 1))
     if fields is None:
         return None
+    fields["run_step"] = run_step
     return KernelCall(kernels()["hil_conv2d_s8_mve"], {**place, **fields}, macs=macs)
 
 
@@ -148,6 +159,12 @@ def _exact(channels: _Channels) -> bool:
     return int(_array(channels, "shifts").max()) < 0
 
 
+def _int(fields: _Channels, name: str) -> int:
+    value = fields[name]
+    assert isinstance(value, int)
+    return value
+
+
 def _array(channels: _Channels, name: str) -> npt.NDArray[Any]:
     value = channels[name]
     assert isinstance(value, np.ndarray)
@@ -157,10 +174,7 @@ def _array(channels: _Channels, name: str) -> npt.NDArray[Any]:
 def _clamp(channels: _Channels) -> dict[str, FieldValue]:
     names = ("out_zero_point", "out_min", "out_max")
     fields = {name: channels[name] for name in names}
-    low, zero_point = channels["out_min"], channels["out_zero_point"]
-    assert isinstance(low, int)
-    assert isinstance(zero_point, int)
-    return {**fields, "linear": int(low < zero_point)}
+    return {**fields, "linear": int(_int(fields, "out_min") < _int(fields, "out_zero_point"))}
 
 
 def _repeated(channels: _Channels, count: int) -> _Channels:
@@ -241,6 +255,7 @@ def _vector(rows: int, columns: Array, channels: _Channels, macs: int) -> Kernel
         "depth": depth,
         "columns": count,
         "chunks": chunks,
+        "copied": int(depth % CHUNK != 0),
         "uniform": int(uniform),
         **_clamp(channels),
         "stream": stream.reshape(-1),

@@ -85,13 +85,14 @@ HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, const int8_t
  * to the next. */
 HIL_INLINE int8_t *hil_mve_copy_chunks(int8_t *to, const int8_t *from, int32_t bytes,
                                        int32_t step) {
-    for (; bytes >= HIL_MVE_CHUNK; bytes -= HIL_MVE_CHUNK) {
+#pragma GCC unroll 4
+    for (int32_t whole = bytes / HIL_MVE_CHUNK; whole > 0; whole--) {
         vstrbq_s8(to, vldrbq_s8(from));
         from += HIL_MVE_CHUNK;
         to += step;
     }
-    if (bytes > 0) {
-        vstrbq_s8(to, vldrbq_z_s8(from, vctp8q((uint32_t)bytes)));
+    if (bytes % HIL_MVE_CHUNK != 0) {
+        vstrbq_s8(to, vldrbq_z_s8(from, vctp8q((uint32_t)(bytes % HIL_MVE_CHUNK))));
         to += step;
     }
     return to;

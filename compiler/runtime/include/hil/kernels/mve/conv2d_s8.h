@@ -30,21 +30,50 @@ struct hil_conv2d_s8_mve {
     int32_t pad_top;
     int32_t pad_left;
     int32_t in_zero_point;
+    int32_t run_step; /* of a gathered row, from the pixels under a row of the filter to those under
+                       * the next: as many as there are, or, without dilation, whole chunks */
     HIL_MVE_COLUMNS_FIELDS;
 };
 
-/* The window whose first tap is at row y and column x of the image, as row `row` of the group. What
- * lies outside the image is gathered byte by byte; few windows reach there. */
+/* The same of a window that reaches beyond the image, without dilation along rows, as
+ * linear[filter_h][run_step]. */
+HIL_INLINE void hil_conv2d_s8_mve_border(const struct hil_conv2d_s8_mve *p, const int8_t *image,
+                                         int32_t y, int32_t x, int8_t *linear) {
+    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
+#pragma GCC unroll 4
+    for (int32_t chunk = 0; chunk < p->chunks; chunk++) {
+        vstrbq_s8(linear + HIL_MVE_CHUNK * chunk, around);
+    }
+    const int32_t begin = x < 0 ? 0 : x;
+    const int32_t end = x + p->filter_w < p->in_w ? x + p->filter_w : p->in_w;
+    int8_t *row = linear + (begin - x) * p->in_c;
+    for (int32_t i = p->filter_h; i > 0; i--) {
+        if (y >= 0 && y < p->in_h) {
+            const int8_t *from = image + (y * p->in_w + begin) * p->in_c;
+            int8_t *to = row;
+            for (int32_t left = (end - begin) * p->in_c; left > 0; left -= HIL_MVE_CHUNK) {
+                const mve_pred16_t inside = vctp8q((uint32_t)left);
+                vstrbq_p_s8(to, vldrbq_z_s8(from, inside), inside);
+                to += HIL_MVE_CHUNK;
+                from += HIL_MVE_CHUNK;
+            }
+        }
+        row += p->run_step;
+        y += p->dilation_h;
+    }
+}
+
+/* The window whose first tap is at row y and column x of the image, as row `row` of the group. */
 HIL_INLINE void hil_conv2d_s8_mve_gather(const struct hil_conv2d_s8_mve *p, const int8_t *image,
                                          int32_t y, int32_t x, int8_t *group, int32_t row) {
-    const int32_t depth = p->filter_h * p->filter_w * p->in_c;
+    const int32_t depth = p->filter_h * p->run_step;
     const int32_t run = p->filter_w * p->in_c;
     int8_t *const linear = group + HIL_MVE_GROUP_BYTES * p->chunks;
     if (p->dilation_w == 1 && y >= 0 && y + (p->filter_h - 1) * p->dilation_h < p->in_h && x >= 0 &&
         x + p->filter_w <= p->in_w) {
         const int8_t *from = image + (y * p->in_w + x) * p->in_c;
         const int32_t step = p->dilation_h * p->in_w * p->in_c;
-        if (run % HIL_MVE_CHUNK == 0) {
+        if (p->run_step % HIL_MVE_CHUNK == 0) {
             int8_t *to = group + HIL_MVE_CHUNK * row;
             for (int32_t i = p->filter_h; i > 0; i--) {
                 to = hil_mve_copy_chunks(to, from, run, HIL_MVE_GROUP_BYTES);
@@ -60,6 +89,8 @@ HIL_INLINE void hil_conv2d_s8_mve_gather(const struct hil_conv2d_s8_mve *p, cons
             to += run;
             from += step;
         }
+    } else if (p->dilation_w == 1) {
+        hil_conv2d_s8_mve_border(p, image, y, x, linear);
     } else {
         const struct hil_patch window = {
             .in_h = p->in_h,
@@ -77,17 +108,58 @@ HIL_INLINE void hil_conv2d_s8_mve_gather(const struct hil_conv2d_s8_mve *p, cons
     hil_mve_place_row(group, row, linear, depth);
 }
 
+/* Four windows next to each other, none of which reaches beyond the image, where runs are whole
+ * chunks. */
+HIL_INLINE void hil_conv2d_s8_mve_gather_four(const struct hil_conv2d_s8_mve *p, const int8_t *from,
+                                              int8_t *group) {
+    const int32_t run = p->filter_w * p->in_c;
+    const int32_t step = p->stride_w * p->in_c;
+    for (int32_t i = p->filter_h; i > 0; i--) {
+        const int8_t *four = from;
+#pragma GCC unroll 4
+        for (int32_t whole = run / HIL_MVE_CHUNK; whole > 0; whole--) {
+            vstrbq_s8(group, vldrbq_s8(four));
+            vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_s8(four + step));
+            vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_s8(four + 2 * step));
+            vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_s8(four + 3 * step));
+            four += HIL_MVE_CHUNK;
+            group += HIL_MVE_GROUP_BYTES;
+        }
+        if (run % HIL_MVE_CHUNK != 0) {
+            const mve_pred16_t rest = vctp8q((uint32_t)(run % HIL_MVE_CHUNK));
+            vstrbq_s8(group, vldrbq_z_s8(four, rest));
+            vstrbq_s8(group + HIL_MVE_CHUNK, vldrbq_z_s8(four + step, rest));
+            vstrbq_s8(group + 2 * HIL_MVE_CHUNK, vldrbq_z_s8(four + 2 * step, rest));
+            vstrbq_s8(group + 3 * HIL_MVE_CHUNK, vldrbq_z_s8(four + 3 * step, rest));
+            group += HIL_MVE_GROUP_BYTES;
+        }
+        from += p->dilation_h * p->in_w * p->in_c;
+    }
+}
+
 HIL_INLINE void hil_conv2d_s8_mve(const struct hil_conv2d_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
     struct hil_mve_columns columns = HIL_MVE_COLUMNS(p);
     hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
     int8_t *const group = scratch;
     int32_t gathered = 0;
+    const int whole_chunks = p->dilation_w == 1 && p->run_step % HIL_MVE_CHUNK == 0;
+    const int32_t last_x = p->in_w - p->filter_w - 3 * p->stride_w;
+    const int32_t last_y = p->in_h - 1 - (p->filter_h - 1) * p->dilation_h;
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t out_y = p->out_h; out_y > 0; out_y--) {
             int32_t x = -p->pad_left;
             for (int32_t out_x = p->out_w; out_x > 0; out_x--) {
+                if (whole_chunks && gathered == 0 && out_x >= HIL_MVE_ROWS_AT_ONCE && x >= 0 &&
+                    x <= last_x && y >= 0 && y <= last_y) {
+                    hil_conv2d_s8_mve_gather_four(p, in + (y * p->in_w + x) * p->in_c, group);
+                    hil_mve_columns_s8(&columns, group, out);
+                    out += HIL_MVE_ROWS_AT_ONCE * p->row_step;
+                    x += HIL_MVE_ROWS_AT_ONCE * p->stride_w;
+                    out_x -= HIL_MVE_ROWS_AT_ONCE - 1;
+                    continue;
+                }
                 hil_conv2d_s8_mve_gather(p, in, y, x, group, gathered);
                 x += p->stride_w;
                 gathered++;

@@ -48,7 +48,7 @@ name = "hil_vector_s8_mve"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "16 * chunks + 16"
+scratch = "16 * chunks * copied + 16"
 order = "none"
 @*/
 struct hil_vector_s8_mve {
@@ -56,6 +56,7 @@ struct hil_vector_s8_mve {
     int32_t depth;
     int32_t columns;
     int32_t chunks;  /* of 16 weights, the depth rounded up */
+    int32_t copied;  /* 1: the depth is not whole chunks, so that rows are copied to be read so */
     int32_t uniform; /* 1: one multiplier and one shift for all columns */
     int32_t linear;  /* as in HIL_MVE_COLUMNS_FIELDS */
     int32_t out_zero_point;
@@ -77,8 +78,8 @@ HIL_INLINE void hil_mve_vector_groups(const struct hil_vector_s8_mve *p, const i
 
 HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    int8_t *const x = scratch;
-    int8_t *const last = x + HIL_MVE_CHUNK * p->chunks; /* the last group, where it is not whole */
+    int8_t *const last = scratch; /* the last group, where it is not whole */
+    int8_t *const copy = last + HIL_MVE_CHUNK;
     const int32_t whole = p->columns / 8;
     const int32_t rest = p->columns % 8;
     const int32_t group_bytes = 8 * HIL_MVE_CHUNK * p->chunks + (p->uniform ? 40 : 96);
@@ -92,7 +93,11 @@ HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_
         .offsets = {0, 1, 2, 3, 4, 5, 6, 7},
     };
     for (int32_t row = 0; row < p->rows; row++) {
-        hil_mve_copy_chunks(x, in, p->depth, HIL_MVE_CHUNK);
+        const int8_t *x = in;
+        if (p->copied) {
+            hil_mve_copy_chunks(copy, in, p->depth, HIL_MVE_CHUNK);
+            x = copy;
+        }
         if (whole > 0) {
             block.steps = whole;
             hil_mve_vector_groups(p, x, p->stream, out, &block);
