@@ -112,7 +112,8 @@ def test_random_layers():
     check(*side_by_side(layers), ("hil_conv2d_s8_mve", "hil_depthwise_conv2d_s8_mve"))
 
 
-def test_random_sums():
+def test_random_sums_and_averages():
     rng = np.random.default_rng(23)
-    graph, values = merged([random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(50)])
-    check(graph, values, ("hil_sum_s8_mve",))
+    ops = ("ADD", "SUB", "AVERAGE_POOL_2D")
+    graph, values = merged([random_op(rng, op, "int8") for op in ops for _ in range(40)])
+    check(graph, values, ("hil_sum_s8_mve", "hil_average_pool_s8_mve"))

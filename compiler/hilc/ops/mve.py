@@ -33,6 +33,9 @@ _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 _PATCH, _PLANES = 4, 8
 _PLANES_BYTES = 4096
 
+#: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
+_LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
+
 _Channels = Mapping[str, FieldValue]
 
 
@@ -142,6 +145,25 @@ def depthwise_conv2d(
         "shifts": channels["shifts"],
     }
     return KernelCall(kernels()["hil_depthwise_conv2d_s8_mve"], fields, macs=macs)
+
+
+def average_pool(window: Window, fields: _Channels) -> KernelCall | None:
+    """AVERAGE_POOL_2D with the fields of ``hil_average_pool_s8``."""
+    size = window.h.filter_size * window.w.filter_size
+    if window.padded or size > _LARGEST_POOL:
+        return None
+    reciprocal = -(-(1 << _RECIPROCAL_BITS) // size)
+    # The kernel divides by a product: proven for every sum that there is, a half added.
+    sums = np.arange(128 * size + size // 2 + 1, dtype=np.int64)
+    if not np.array_equal((sums * reciprocal) >> _RECIPROCAL_BITS, sums // size):
+        return None
+    names = (
+        "batches", "in_h", "in_w", "channels", "out_h", "out_w",
+        "filter_h", "filter_w", "stride_h", "stride_w", "low", "high",
+    )  # fmt: skip
+    taken = {name: fields[name] for name in names}
+    kernel = kernels()["hil_average_pool_s8_mve"]
+    return KernelCall(kernel, {**taken, "reciprocal": reciprocal})
 
 
 def sum_of_two(size: int, subtract: bool, scales: _Channels) -> KernelCall:

@@ -15,6 +15,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.ops import mve
 from hilc.ops.geometry import Window, patches, window
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -113,6 +114,10 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
         "low": low,
         "high": high,
     }
+    if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and mve.serves(cpu):
+        fast = mve.average_pool(place, fields)
+        if fast is not None:
+            return fast
     suffix = "s8" if out.dtype == "int8" else "f32"
     return KernelCall(kernels()[f"hil_{_SHORT[node.op]}_pool_{suffix}"], fields)
 

@@ -1,0 +1,72 @@
+/* Averages of int8 images over windows that all lie within the image, four channels at a time. */
+#ifndef HIL_KERNELS_MVE_POOL_H
+#define HIL_KERNELS_MVE_POOL_H
+
+#include <arm_mve.h>
+
+#include "hil/quant.h"
+
+/*@kernel
+name = "hil_average_pool_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_average_pool_s8_mve {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t channels;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t filter_h;
+    int32_t filter_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t reciprocal; /* 2^24 over the window's size, rounded up */
+    int32_t low;
+    int32_t high;
+};
+
+/* The averages of the channels of `mask` over the window that begins at `pixel`. */
+HIL_INLINE int32x4_t hil_mve_average(const struct hil_average_pool_s8_mve *p, const int8_t *pixel,
+                                     mve_pred16_t mask) {
+    int32x4_t total = vdupq_n_s32(0);
+    for (int32_t y = p->filter_h; y > 0; y--) {
+        const int8_t *x = pixel;
+        for (int32_t left = p->filter_w; left > 0; left--) {
+            total = vaddq_s32(total, vldrbq_z_s32(x, mask));
+            x += p->channels;
+        }
+        pixel += p->in_w * p->channels;
+    }
+    /* Half away from zero: the magnitude and a half, divided, with the sign of the sum. */
+    const int32x4_t raised = vaddq_n_s32(vabsq_s32(total), p->filter_h * p->filter_w / 2);
+    const int32x4_t quotient = vmulhq_s32(vshlq_n_s32(raised, 8), vdupq_n_s32(p->reciprocal));
+    const int32x4_t average = vnegq_m_s32(quotient, quotient, vcmpltq_n_s32(total, 0));
+    return vminq_s32(vmaxq_s32(average, vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
+}
+
+HIL_INLINE void hil_average_pool_s8_mve(const struct hil_average_pool_s8_mve *p, const int8_t *in,
+                                        int8_t *out) {
+    const int32_t line = p->in_w * p->channels;
+    for (int32_t batch = 0; batch < p->batches; batch++) {
+        for (int32_t y = 0; y < p->out_h; y++) {
+            for (int32_t x = 0; x < p->out_w; x++) {
+                const int8_t *window = in + y * p->stride_h * line + x * p->stride_w * p->channels;
+                for (int32_t left = p->channels; left > 0; left -= 4) {
+                    const mve_pred16_t mask = vctp32q((uint32_t)left);
+                    vstrbq_p_s32(out, hil_mve_average(p, window, mask), mask);
+                    const int32_t count = left < 4 ? left : 4;
+                    window += count;
+                    out += count;
+                }
+            }
+        }
+        in += p->in_h * line;
+    }
+}
+
+#endif
