@@ -147,7 +147,7 @@ HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
 HIL_INLINE int8_t hil_dsp_requantize(int32_t twice, int32_t mantissa, int32_t shift,
                                      int32_t rounding, int32_t zero_point, int32_t low,
                                      int32_t high) {
-    const int32_t addend = low >= zero_point ? rounding : rounding + (twice >> 31);
+    const int32_t addend = low >= zero_point ? rounding : rounding - (twice < 0 ? 1 : 0);
     const int32_t scaled = hil_dsp_high_mul_add(twice, mantissa, addend);
     return hil_clamp_s8(scaled >> (shift + 1), low, high);
 }

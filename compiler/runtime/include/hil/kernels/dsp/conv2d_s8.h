@@ -82,10 +82,10 @@ HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_
                     y += p->stride_h;
                 }
             }
-            const int8_t *const b = wanted > 1 ? gathered + row_bytes : gathered;
-            const int8_t *const c = wanted > 2 ? b + row_bytes : b;
-            int8_t *const out_b = wanted > 1 ? out + p->out_c : out;
-            int8_t *const out_c = wanted > 2 ? out_b + p->out_c : out_b;
+            const int8_t *const b = left > 1 ? gathered + row_bytes : gathered;
+            const int8_t *const c = left > 2 ? b + row_bytes : b;
+            int8_t *const out_b = left > 1 ? out + p->out_c : out;
+            int8_t *const out_c = left > 2 ? out_b + p->out_c : out_b;
             hil_dsp_widen_rows(gathered, b, c, columns.depth, rows);
             hil_dsp_columns_s8_three_rows(&columns, rows, out, out_b, out_c);
             out = out_c + p->out_c;
