@@ -17,7 +17,9 @@
 #define HIL_DSP_CORE 0
 #endif
 
-#if HIL_DSP_CORE && defined(__OPTIMIZE__)
+/* The blocks in assembly take every register there is: a frame pointer, as without optimization, or
+ * clang's allocator leave them too few. The same loops in C are beside them. */
+#if HIL_DSP_CORE && defined(__OPTIMIZE__) && !defined(__clang__)
 #define HIL_DSP_ASSEMBLY 1
 #else
 #define HIL_DSP_ASSEMBLY 0
