@@ -408,7 +408,7 @@ def test_devices_are_told_apart() -> None:
     assert library.modules[0].devices == ("npu_0", "npu_1")
     header = library.files["codegen/host/include/tvmgen_tiny.h"].decode()
     assert "struct tvmgen_tiny_devices {\n    void *npu_0;\n    void *npu_1;\n};" in header
-    with pytest.raises(InputError, match="devices 'npu' number 0 and 'npu_0' both become npu_0"):
+    with pytest.raises(InputError, match="would both get the context 'npu_0'"):
         hilc.compile(_tiny(), externals=[_Device(Device("npu", 0), Device("npu_0"))])
     with pytest.raises(InputError, match="devices 'int' and 'int_' both become int_"):
         hilc.compile(_tiny(), externals=[_Device(Device("int"), Device("int_"))])
