@@ -75,7 +75,9 @@ def tamed(layer: Layer) -> Layer:
     inputs = (x, replace(weights, data=data, quant=quant), *rest)
     x = replace(x, quant=replace(x.quant, scale=(0.05,))) if x.quant else x
     biases = [
-        replace(b, data=np.clip(b.data, -(2**21), 2**21)) if b is not None else b
+        replace(b, data=np.clip(b.data, -(2**21), 2**21))
+        if b is not None and b.data is not None
+        else b
         for b in inputs[2:]
     ]
     out = replace(layer.out, quant=replace(layer.out.quant, scale=(0.04,)))

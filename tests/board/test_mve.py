@@ -101,7 +101,7 @@ CORNERS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...
 
 def test_corners():
     rng = np.random.default_rng(21)
-    layers = [make_layer(rng, op, "int8", *rest) for op, *rest in CORNERS]
+    layers = [make_layer(rng, op, "int8", x, w, attrs) for op, x, w, attrs in CORNERS]
     check(*side_by_side(layers), ("hil_matmul_s8_mve", "hil_vector_s8_mve", "hil_conv2d_s8_mve"))
 
 

@@ -12,7 +12,6 @@ from tvm_archive import INPUTS, OUTPUTS, Style, expected, tvm_tar, write_tar
 
 import hilc
 from hil.cli import main
-from hilc.ir import Array
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 BOARD = "mps2-an386"
@@ -32,7 +31,7 @@ def hil_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
     return json.loads(capsys.readouterr().out)
 
 
-def samples(count: int) -> tuple[dict[str, Array], dict[str, Array]]:
+def samples(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Inputs and outputs by their names, samples along the first axis."""
     rng = np.random.default_rng(2)
     inputs = {

@@ -553,7 +553,7 @@ def test_every_stm32_board_is_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in STM32_BOARDS if load_board(n).pyocd and not load_board(n).pyocd.pack]
+    "name", [n for n in STM32_BOARDS if (known := load_board(n).pyocd) and not known.pack]
 )
 def test_pyocd_knows_the_regions(name: str) -> None:
     """What pyOCD has of a region is all of it; of the flash and the first RAM it has something."""
@@ -625,6 +625,7 @@ def test_kws_image_begins_as_the_core_expects(name: str) -> None:
     elf = build([kws(board.cpu.name)], board, warnings_as_errors=True).elf
     with elf.open("rb") as file:
         text = ELFFile(file).get_section_by_name(".text")
+        assert text is not None
         assert text["sh_addr"] == flash.origin
         words = memoryview(text.data()[: 4 * (16 + board.macros["HIL_UART_IRQ"] + 1)]).cast("I")
     assert words[0] == ram.origin + board.stack_bytes + board.handler_stack_bytes <= ram.end

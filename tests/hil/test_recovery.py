@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import psutil
@@ -49,6 +50,7 @@ from hil.rpc.fault import FaultError
 from hil.rpc.link import Link
 from hil.samples import RandomSamples
 from hil.verify import Oracle, verify
+from hilc.library import ModelLibrary
 
 CORTEX_M = "mps2-an386"
 #: Above every wait for a run below, and short: a hang is told after it.
@@ -73,7 +75,7 @@ SPOILS = {
 PORTABLE = ("hang", "trap")
 
 
-def libraries(board: Board, *names: str) -> list[object]:
+def libraries(board: Board, *names: str) -> list[ModelLibrary]:
     return [
         tiny_library(
             SPOILED.replace("SPOIL", SPOILS[name]), name=name, cpu=board.cpu.name, globals_=WORDS
@@ -98,15 +100,18 @@ def once_spoiled(device: Device, model: str) -> Callable[[], list[int]]:
 # -- the cases ----------------------------------------------------------------------------
 
 
+#: Opens the device and gives the job that meets the failure in its first attempt.
+Opened = Callable[
+    [pytest.MonkeyPatch, Path], AbstractContextManager[tuple[Device, Callable[[], object]]]
+]
+
+
 @dataclass(frozen=True)
 class Case:
     """A failure that is injected into a job."""
 
     name: str
-    #: Opens the device and gives the job that meets the failure in its first attempt.
-    opened: Callable[
-        [pytest.MonkeyPatch, Path], AbstractContextManager[tuple[Device, Callable[[], object]]]
-    ]
+    opened: Opened
     kind: str
     #: Of the error.
     message: str
@@ -119,17 +124,37 @@ class Case:
 
 @contextmanager
 def spoiled(
-    board_name: str, model: str, names: tuple[str, ...] = PORTABLE, **options: object
+    board_name: str,
+    model: str,
+    names: tuple[str, ...] = PORTABLE,
+    *,
+    probe: str | None = None,
+    transport: Literal["uart", "rtt"] = "uart",
+    recover: bool = True,
 ) -> Iterator[tuple[Device, Callable[[], object]]]:
     board = load_board(board_name)
     with hil.open(
-        board, *libraries(board, *names), run_timeout_s=RUN_TIMEOUT_S, **options
+        board,
+        *libraries(board, *names),
+        probe=probe,
+        transport=transport,
+        run_timeout_s=RUN_TIMEOUT_S,
+        recover=recover,
     ) as device:
         yield device, once_spoiled(device, model)
 
 
-def on(board: str, model: str, names: tuple[str, ...] = PORTABLE, **options: object):  # type: ignore[no-untyped-def]
-    return lambda _monkeypatch, _folder: spoiled(board, model, names, **options)
+def on(
+    board: str,
+    model: str,
+    names: tuple[str, ...] = PORTABLE,
+    *,
+    probe: str | None = None,
+    transport: Literal["uart", "rtt"] = "uart",
+) -> Opened:
+    return lambda _monkeypatch, _folder: spoiled(
+        board, model, names, probe=probe, transport=transport
+    )
 
 
 @contextmanager
@@ -220,8 +245,8 @@ def cable_pulled(
         server = subprocess.Popen(
             [sys.executable, "-c", _BRIDGE, board.url], stdout=subprocess.PIPE, text=True
         )
+        assert server.stdout is not None
         try:
-            assert server.stdout is not None
             port = server.stdout.readline().strip()
             with attached(f"socket://127.0.0.1:{port}") as way:
                 server.kill()
@@ -391,9 +416,11 @@ def refused(
     return caught.value
 
 
-def opened_once(*models: object, board: str, **options: object) -> Callable[[], None]:
+def opened_once(
+    *models: ModelLibrary, board: str, port: str | None = None, probe: str | None = None
+) -> Callable[[], None]:
     def open_it() -> None:
-        with hil.open(board, *models, **options):  # type: ignore[arg-type]
+        with hil.open(board, *models, port=port, probe=probe):
             pytest.fail("opened")
 
     return open_it
@@ -461,7 +488,7 @@ with flash.connected(board, sys.argv[1]) as session:
 def test_half_programmed_flash(table: list[str]) -> None:
     board = load_board("microbit")
     models = libraries(board, *PORTABLE)
-    image = build(models, board).elf  # type: ignore[arg-type]
+    image = build(models, board).elf
     flashed: list[Flashed] = []
     with virtual_probe.start(board) as (virtual, _):
         done = subprocess.run(
@@ -473,8 +500,8 @@ def test_half_programmed_flash(table: list[str]) -> None:
             assert address > 0, "a part was programmed, and not all"
         start = time.monotonic()
         for _ in range(2):
-            with hil.open(board, *models, probe=virtual.uid, flashed=flashed.append) as device:  # type: ignore[arg-type]
-                assert once_spoiled(device, "hang")
+            with hil.open(board, *models, probe=virtual.uid, flashed=flashed.append) as device:
+                assert once_spoiled(device, "hang") is not None
         seconds = time.monotonic() - start
         row(table, "half-programmed flash", "flash", "read back, programmed", seconds, 8)
         assert seconds < 8
@@ -563,7 +590,7 @@ def test_a_fault_names_function_line_callers_and_stack(name: str) -> None:
 
 def test_a_fault_is_told_without_its_image(tmp_path: Path) -> None:
     board = load_board(CORTEX_M)
-    with hil.open(board, *libraries(board, *SPOILS)) as device:  # type: ignore[arg-type]
+    with hil.open(board, *libraries(board, *SPOILS)) as device:
         for image in (None, tmp_path / "gone.elf", Path(sys.executable)):
             device._client._elf = image
             device["fault"].set_input(0, np.array([1, 0, 0, 0], np.int32))
@@ -664,7 +691,7 @@ def test_a_step_that_finds_the_way_blocked_ends_the_climb() -> None:
 def test_results_that_differ_are_never_computed_again() -> None:
     board = load_board(CORTEX_M)
     calls: list[int] = []
-    with hil.open(board, *libraries(board, *SPOILS)) as device:  # type: ignore[arg-type]
+    with hil.open(board, *libraries(board, *SPOILS)) as device:
         model = device["fault"]
 
         def counted(job: Callable[[], object]) -> object:

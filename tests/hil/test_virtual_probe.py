@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -166,7 +166,7 @@ def test_flash_that_does_not_take_the_image_is_told() -> None:
 
 
 @pytest.mark.parametrize("transport", ["uart", "rtt"])
-def test_the_firmware_answers_over_both_lines(transport: str) -> None:
+def test_the_firmware_answers_over_both_lines(transport: Literal["uart", "rtt"]) -> None:
     with hil.open(
         "mps2-an386", tiny_library(DOUBLE), probe="virtual", transport=transport
     ) as device:
@@ -235,7 +235,7 @@ class _Bus:
     def read_words(self, address: int, count: int) -> list[int]:
         return [self.read(address + 4 * i, 4) for i in range(count)]
 
-    def write_words(self, address: int, values: list[int]) -> None:
+    def write_words(self, address: int, values: Sequence[int]) -> None:
         for i, value in enumerate(values):
             self.write(address + 4 * i, 4, value)
 
