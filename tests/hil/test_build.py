@@ -60,7 +60,7 @@ def test_a_registry_of_no_functions_is_built(cache: Path, codegen: str) -> None:
     build([library], load_board(BOARD), warnings_as_errors=True)
 
 
-@pytest.mark.parametrize("name", (*ARM_BOARDS, "native"))
+@pytest.mark.parametrize("name", [*ARM_BOARDS, "native"])
 def test_builds_without_warning_or_allocator(name: str) -> None:
     """Every port, the RPC and the glue, with our warnings as errors."""
     board = load_board(name)
