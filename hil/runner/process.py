@@ -16,6 +16,7 @@ from hil.errors import DeviceError, Mend
 
 _TERM_TIMEOUT_S = 2.0
 _PR_SET_PDEATHSIG = 1
+_SOMEBODY = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 # The kernel kills the child when the thread that started it ends, not the process: so one thread,
 # which lives as long as the process, starts them all.
@@ -73,14 +74,17 @@ class ChildProcess:
 
     def end(self) -> DeviceError:
         """The error that tells how the process ended, which it has done or is about to do."""
+        ended_by_somebody = False
         try:
-            how = _describe(self.process.wait(_TERM_TIMEOUT_S))
+            code = self.process.wait(_TERM_TIMEOUT_S)
+            how, ended_by_somebody = _describe(code), -code in _SOMEBODY
         except subprocess.TimeoutExpired:
             how = "it closed its output but still runs"
         return DeviceError(
             f"{self.name} ended: {how}{self._last_words()}",
             "run it again; if it ends again, its last message tells why",
-            mend=Mend.POWER,
+            # What somebody ended on purpose is not started again behind their back.
+            mend=None if ended_by_somebody else Mend.POWER,
         )
 
     def _last_words(self) -> str:

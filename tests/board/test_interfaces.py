@@ -359,8 +359,11 @@ def test_models_are_spread_over_regions_where_none_alone_has_room(tmp_path: Path
     for name in ("one", "two"):
         (tmp_path / f"{name}.tflite").write_bytes(SMALL_MODELS["convolutions"]())
     words = [f"{name}={tmp_path / name}.tflite" for name in ("one", "two")]
-    # One of two pools of 320 bytes fits the first region, the other has to be split.
-    board = small_board(tmp_path, 320 + 112 + 128, 320 - 48)
+    # One of the two pools fits the first region, the other has to be split.
+    usual = load_board(BOARD)
+    alone = load_libraries(words[:1], CompileOptions(usual.cpu.name, board=usual))
+    nbytes = alone[0].modules[0].workspace_bytes
+    board = small_board(tmp_path, nbytes + 112 + 128, nbytes - 48)
     options = CompileOptions(board.cpu.name, board=board)
     for subset, wanted in ((words[:1], [None]), (words, ["ram", "psram"])):
         libraries = load_libraries(subset, options)
@@ -376,7 +379,6 @@ def test_models_are_spread_over_regions_where_none_alone_has_room(tmp_path: Path
                     device[module.name].get_output("y"), run_all(graph, sample)["y"]
                 )
     # On the board as it is, one region has room for all.
-    usual = load_board(BOARD)
     options = CompileOptions(usual.cpu.name, board=usual)
     assert [
         [pool.region for pool in library.modules[0].workspace_pools]

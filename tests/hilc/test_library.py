@@ -158,8 +158,10 @@ def test_metadata_is_laid_out_as_tvms() -> None:
     assert [f["function_name"] for f in functions["operator_functions"]] == [
         layer.function for layer in module.layers
     ]
+    scratch = module.layers[0].arguments[-1]
+    assert scratch.dtype == "uint8"
     assert functions["operator_functions"][0]["workspace"] == [
-        {"device": 1, "workspace_size_bytes": 36}
+        {"device": 1, "workspace_size_bytes": scratch.shape[0]}
     ]
     text = library.files["metadata.json"].decode()
     assert text == json.dumps(metadata, indent=2, sort_keys=True) + "\n"
