@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import dsp, geometry, linear, mve
+from hilc.ops import families, geometry, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
 
@@ -91,65 +91,30 @@ def emit_columns(
 
     ``channel_fields`` describe the channels, ``fill`` is what positions outside the image hold.
     """
-    if ops.x.dtype == "int8" and mve.serves(cpu):
-        fast = _emit_mve(ops, window, out, channel_fields, fill)
-        if fast is not None:
-            return fast
-    if ops.x.dtype == "int8" and dsp.serves(cpu):
-        fast = _emit_dsp(ops, window, out, channel_fields, fill)
-        if fast is not None:
-            return fast
-    suffix = "f32" if ops.x.dtype == "float32" else "s8"
     channels = ops.weights.shape[0]
     columns = ops.weight_data.reshape(channels, -1)
     depth = columns.shape[1]
     macs = out.size * depth
+    place = window_fields(ops.x, window)
+    rows = ops.x.size // depth if _windows_follow_each_other(window) else None
+    is_float = ops.x.dtype == "float32"
+    if not is_float:
+        if rows is not None:
+            fast = families.matmul(cpu, rows, columns, channel_fields, macs)
+        else:
+            filled = {**place, "in_zero_point": fill}
+            fast = families.conv2d(cpu, filled, columns, channel_fields, macs)
+        if fast is not None:
+            return fast
+    suffix = "f32" if is_float else "s8"
     weights: dict[str, FieldValue] = {"weights": linear.interleave(columns)}
-    if _windows_follow_each_other(window):
-        rows = ops.x.size // depth
+    if rows is not None:
         shape: dict[str, FieldValue] = {"rows": rows, "depth": depth, "columns": channels}
         fields = {**shape, **channel_fields, **weights}
         return KernelCall(kernels()[f"hil_matmul_{suffix}"], fields, macs=macs)
-    fields = {
-        **window_fields(ops.x, window),
-        "out_c": channels,
-        "in_zero_point": fill,
-        **channel_fields,
-        **weights,
-    }
-    if suffix == "f32":
-        del fields["in_zero_point"]
+    outside: dict[str, FieldValue] = {} if is_float else {"in_zero_point": fill}
+    fields = {**place, "out_c": channels, **outside, **channel_fields, **weights}
     return KernelCall(kernels()[f"hil_conv2d_{suffix}"], fields, macs=macs)
-
-
-def _emit_dsp(
-    ops: linear.Operands,
-    window: geometry.Window,
-    out: Tensor,
-    channel_fields: dict[str, FieldValue],
-    fill: int,
-) -> KernelCall | None:
-    columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
-    macs = out.size * columns.shape[1]
-    if _windows_follow_each_other(window):
-        return dsp.matmul(ops.x.size // columns.shape[1], columns, channel_fields, macs)
-    place = {**window_fields(ops.x, window), "in_zero_point": fill}
-    return dsp.conv2d(place, columns, channel_fields, macs)
-
-
-def _emit_mve(
-    ops: linear.Operands,
-    window: geometry.Window,
-    out: Tensor,
-    channel_fields: dict[str, FieldValue],
-    fill: int,
-) -> KernelCall | None:
-    columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
-    macs = out.size * columns.shape[1]
-    if _windows_follow_each_other(window):
-        return mve.matmul(ops.x.size // columns.shape[1], columns, channel_fields, macs)
-    place = {**window_fields(ops.x, window), "in_zero_point": fill}
-    return mve.conv2d(place, columns, channel_fields, macs)
 
 
 def _windows_follow_each_other(window: geometry.Window) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops import dsp, linear, mve
+from hilc.ops import families, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
 
@@ -76,22 +76,17 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     ops = layer_operands(node, ins)
     channels, depth = ops.weights.shape
     shape = {"rows": ops.x.size // depth, "depth": depth, "columns": channels}
-    weights = linear.interleave(ops.weight_data)
     macs = ops.x.size * channels
     if ops.x.dtype == "float32":
+        weights = linear.interleave(ops.weight_data)
         fields = {**shape, **linear.float_fields(node, ops), "weights": weights}
         return KernelCall(kernels()["hil_matmul_f32"], fields, macs=macs)
     requant = requantization(node, ops, outs[0])
     channel_fields = linear.int8_fields(node, ops, requant, 0)
-    if mve.serves(cpu):
-        fast = mve.matmul(shape["rows"], ops.weight_data, channel_fields, macs)
-        if fast is not None:
-            return fast
-    if dsp.serves(cpu):
-        fast = dsp.matmul(shape["rows"], ops.weight_data, channel_fields, macs)
-        if fast is not None:
-            return fast
-    fields = {**shape, **channel_fields, "weights": weights}
+    fast = families.matmul(cpu, shape["rows"], ops.weight_data, channel_fields, macs)
+    if fast is not None:
+        return fast
+    fields = {**shape, **channel_fields, "weights": linear.interleave(ops.weight_data)}
     return KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)
 
 

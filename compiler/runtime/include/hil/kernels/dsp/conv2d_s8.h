@@ -51,17 +51,7 @@ HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_
         .weights = p->weights,
         .pairs = p->pairs,
     };
-    const struct hil_patch window = {
-        .in_h = p->in_h,
-        .in_w = p->in_w,
-        .pixel_step = p->in_c,
-        .pixel_bytes = p->in_c,
-        .filter_h = p->filter_h,
-        .filter_w = p->filter_w,
-        .dilation_h = p->dilation_h,
-        .dilation_w = p->dilation_w,
-        .fill = p->in_zero_point,
-    };
+    const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
     uint32_t *const rows = scratch;
     int8_t *const gathered = (int8_t *)(rows + 6 * p->units);
     /* A gathered row starts at a whole word, so that it is copied in words. */

@@ -46,17 +46,7 @@ HIL_INLINE void hil_conv2d_f32(const struct hil_conv2d_f32 *p, const float *in, 
         .weights = p->weights,
         .bias = p->bias,
     };
-    const struct hil_patch window = {
-        .in_h = p->in_h,
-        .in_w = p->in_w,
-        .pixel_step = p->in_c * (int32_t)sizeof(float),
-        .pixel_bytes = p->in_c * (int32_t)sizeof(float),
-        .filter_h = p->filter_h,
-        .filter_w = p->filter_w,
-        .dilation_h = p->dilation_h,
-        .dilation_w = p->dilation_w,
-        .fill = 0,
-    };
+    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(float), 0);
     float *const rows = scratch;
     int32_t gathered = 0;
     for (int32_t images = p->batch; images > 0; images--) {

@@ -57,17 +57,7 @@ HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, i
         .multipliers = p->multipliers,
         .shifts = p->shifts,
     };
-    const struct hil_patch window = {
-        .in_h = p->in_h,
-        .in_w = p->in_w,
-        .pixel_step = p->in_c,
-        .pixel_bytes = p->in_c,
-        .filter_h = p->filter_h,
-        .filter_w = p->filter_w,
-        .dilation_h = p->dilation_h,
-        .dilation_w = p->dilation_w,
-        .fill = p->in_zero_point,
-    };
+    const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
     int8_t *const rows = scratch;
     int32_t gathered = 0;
     for (int32_t images = p->batch; images > 0; images--) {

@@ -63,17 +63,7 @@ HIL_INLINE void hil_depthwise_conv2d_f32_pixel(const struct hil_depthwise_conv2d
 
 HIL_INLINE void hil_depthwise_conv2d_f32(const struct hil_depthwise_conv2d_f32 *p, const float *in,
                                          float *out, void *scratch) {
-    const struct hil_patch window = {
-        .in_h = p->in_h,
-        .in_w = p->in_w,
-        .pixel_step = p->in_c * (int32_t)sizeof(float),
-        .pixel_bytes = p->in_c * (int32_t)sizeof(float),
-        .filter_h = p->filter_h,
-        .filter_w = p->filter_w,
-        .dilation_h = p->dilation_h,
-        .dilation_w = p->dilation_w,
-        .fill = 0,
-    };
+    const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(float), 0);
     /* Windows that start within these are inside the image. */
     const int32_t last_y = p->in_h - ((p->filter_h - 1) * p->dilation_h + 1);
     const int32_t last_x = p->in_w - ((p->filter_w - 1) * p->dilation_w + 1);

@@ -20,6 +20,15 @@ struct hil_patch {
     int32_t fill; /* the byte that makes up pixels outside the image */
 };
 
+/* The window of a convolution whose parameters are `p`; elements of a pixel take so many bytes. */
+#define HIL_PATCH_OF(p, element_bytes, filling)                                                    \
+    {                                                                                              \
+        .in_h = (p)->in_h, .in_w = (p)->in_w, .pixel_step = (p)->in_c * (element_bytes),           \
+        .pixel_bytes = (p)->in_c * (element_bytes), .filter_h = (p)->filter_h,                     \
+        .filter_w = (p)->filter_w, .dilation_h = (p)->dilation_h, .dilation_w = (p)->dilation_w,   \
+        .fill = (filling)                                                                          \
+    }
+
 /* Copies of at most this many bytes, if their number is constant, are left to the compiler, which
  * knows whether the core loads unaligned words. */
 #define HIL_COPY_INLINE_BYTES 64

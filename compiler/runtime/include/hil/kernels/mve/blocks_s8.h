@@ -146,7 +146,8 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
                         HIL_MVE_VECTOR_COLUMN(multiply, "r12", "q1")                               \
                             HIL_MVE_VECTOR_COLUMN(multiply, "lr", "q2")
 
-#define HIL_MVE_VECTOR(correct)                                                                    \
+/* Sums of eight columns, biases included, in q0 and q1. */
+#define HIL_MVE_VECTOR_SUMS                                                                        \
     HIL_MVE_ENTER                                                                                  \
     HIL_MVE_VECTOR_CHUNK("vmladav.s8")                                                             \
     "bx r5\n"                                                                                      \
@@ -162,41 +163,25 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
                                                     "vldrw.32 q2, [r9], #16\n"                     \
                                                     "vldrw.32 q3, [r9], #16\n"                     \
                                                     "vadd.i32 q0, q0, q2\n"                        \
-                                                    "vadd.i32 q1, q1, q3\n"                        \
-                                                    "vldrw.32 q2, [r9], #16\n"                     \
-                                                    "vldrw.32 q3, [r9], #16\n"                     \
-                                                    "vqrdmulh.s32 q0, q0, q2\n"                    \
-                                                    "vqrdmulh.s32 q1, q1, q3\n"                    \
-                                                    "vldrw.32 q2, [r9], #16\n"                     \
-                                                    "vldrw.32 q3, [r9], #16\n" correct             \
-                                                    "vrshl.s32 q0, q0, q2\n"                       \
-                                                    "vrshl.s32 q1, q1, q3\n" HIL_MVE_STORE         \
-                                                    "adds r11, #8\n" HIL_MVE_NEXT
+                                                    "vadd.i32 q1, q1, q3\n"
+
+#define HIL_MVE_VECTOR(correct)                                                                    \
+    HIL_MVE_VECTOR_SUMS                                                                            \
+    "vldrw.32 q2, [r9], #16\n"                                                                     \
+    "vldrw.32 q3, [r9], #16\n"                                                                     \
+    "vqrdmulh.s32 q0, q0, q2\n"                                                                    \
+    "vqrdmulh.s32 q1, q1, q3\n"                                                                    \
+    "vldrw.32 q2, [r9], #16\n"                                                                     \
+    "vldrw.32 q3, [r9], #16\n" correct "vrshl.s32 q0, q0, q2\n"                                    \
+    "vrshl.s32 q1, q1, q3\n" HIL_MVE_STORE "adds r11, #8\n" HIL_MVE_NEXT
 
 /* The same with one multiplier and one shift behind the biases. */
 #define HIL_MVE_VECTOR_UNIFORM(correct)                                                            \
-    HIL_MVE_ENTER                                                                                  \
-    HIL_MVE_VECTOR_CHUNK("vmladav.s8")                                                             \
-    "bx r5\n"                                                                                      \
-    ".p2align 2\n"                                                                                 \
-    "2:\n"                                                                                         \
-    ".rept 8\n" HIL_MVE_VECTOR_CHUNK("vmladava.s8") ".endr\n"                                      \
-                                                    "cmp r1, r7\n"                                 \
-                                                    "blo.w 2b\n"                                   \
-                                                    "vmov q0[2], q0[0], r0, r4\n"                  \
-                                                    "vmov q0[3], q0[1], r2, r6\n"                  \
-                                                    "vmov q1[2], q1[0], r8, r12\n"                 \
-                                                    "vmov q1[3], q1[1], r10, lr\n"                 \
-                                                    "vldrw.32 q2, [r9], #16\n"                     \
-                                                    "vldrw.32 q3, [r9], #16\n"                     \
-                                                    "vadd.i32 q0, q0, q2\n"                        \
-                                                    "vadd.i32 q1, q1, q3\n"                        \
-                                                    "ldrd r4, r6, [r9], #8\n"                      \
-                                                    "vqrdmulh.s32 q0, q0, r4\n"                    \
-                                                    "vqrdmulh.s32 q1, q1, r4\n" correct            \
-                                                    "vrshl.s32 q0, r6\n"                           \
-                                                    "vrshl.s32 q1, r6\n" HIL_MVE_STORE             \
-                                                    "adds r11, #8\n" HIL_MVE_NEXT
+    HIL_MVE_VECTOR_SUMS                                                                            \
+    "ldrd r4, r6, [r9], #8\n"                                                                      \
+    "vqrdmulh.s32 q0, q0, r4\n"                                                                    \
+    "vqrdmulh.s32 q1, q1, r4\n" correct "vrshl.s32 q0, r6\n"                                       \
+    "vrshl.s32 q1, r6\n" HIL_MVE_STORE "adds r11, #8\n" HIL_MVE_NEXT
 
 #define HIL_MVE_VECTOR_CORRECT                                                                     \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")

@@ -92,17 +92,7 @@ HIL_INLINE void hil_conv2d_s8_mve_gather(const struct hil_conv2d_s8_mve *p, cons
     } else if (p->dilation_w == 1) {
         hil_conv2d_s8_mve_border(p, image, y, x, linear);
     } else {
-        const struct hil_patch window = {
-            .in_h = p->in_h,
-            .in_w = p->in_w,
-            .pixel_step = p->in_c,
-            .pixel_bytes = p->in_c,
-            .filter_h = p->filter_h,
-            .filter_w = p->filter_w,
-            .dilation_h = p->dilation_h,
-            .dilation_w = p->dilation_w,
-            .fill = p->in_zero_point,
-        };
+        const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
         hil_gather_patch(&window, image, y, x, linear);
     }
     hil_mve_place_row(group, row, linear, depth);
