@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hilc.errors import InputError
+from hilc.ir import Array
 
 T = TypeVar("T")
 
@@ -113,6 +114,19 @@ def _cell(value: object) -> str:
 def json_number(value: float | int) -> float | int | None:
     """JSON knows neither NaN nor infinity: null."""
     return value if math.isfinite(value) else None
+
+
+def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:
+    """Arrays by name, as the objects of a result's ``outputs``."""
+    return [
+        {
+            "name": name,
+            "shape": list(array.shape),
+            "dtype": array.dtype.name,
+            "values": [json_number(value) for value in array.ravel().tolist()],
+        }
+        for name, array in arrays.items()
+    ]
 
 
 def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

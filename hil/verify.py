@@ -19,6 +19,7 @@ from hil.console import json_number
 from hil.errors import NumericError
 from hil.samples import Sample
 from hilc.errors import InputError
+from hilc.executor import Model as ExecutedModel
 from hilc.ir import Array
 from hilc.library import Layer, TensorInfo
 
@@ -28,21 +29,11 @@ FLOAT_RTOL = 1e-5
 _Arrays = tuple[list[Array], list[list[Array]]]
 
 
-class RunnableModel(Protocol):
+class RunnableModel(ExecutedModel, Protocol):
     """What a model on a device and one in this process have in common."""
 
     @property
-    def name(self) -> str: ...
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]: ...
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]: ...
-    @property
     def layers(self) -> tuple[Layer, ...]: ...
-
-    def set_input(self, name: str | int, array: Array) -> None: ...
-    def run(self) -> object: ...
-    def get_output(self, name: str | int) -> Array: ...
     def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]: ...
 
 

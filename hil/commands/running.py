@@ -8,7 +8,7 @@ from functools import partial
 
 from hil.bench import bench, check_countable
 from hil.commands.options import board_of, compiled_for, opened
-from hil.console import Console, json_number, several, writing
+from hil.console import Console, arrays_json, several, writing
 from hil.device import Model
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
@@ -56,15 +56,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         "board": board.name,
         "counter": counter,
         "counts": counts,
-        "outputs": [
-            {
-                "name": name,
-                "shape": list(array.shape),
-                "dtype": array.dtype.name,
-                "values": [json_number(value) for value in array.ravel().tolist()],
-            }
-            for name, array in outputs.items()
-        ],
+        "outputs": arrays_json(outputs),
     }
     console.result(data, run_text(outputs, counts, counter))
     return 0

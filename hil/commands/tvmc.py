@@ -26,7 +26,7 @@ from hil.commands.tvmc_project import (
     load_project,
     parse_options,
 )
-from hil.console import Console, json_number, writing
+from hil.console import Console, arrays_json, json_number, writing
 from hil.device import Device
 from hil.errors import HilError
 from hil.samples import load_arrays, random_sample, save_arrays, split_samples
@@ -333,15 +333,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
             save_arrays(args.outputs, outputs)
     largest = _largest(outputs["output_0"], top) if top else None
     data: dict[str, Any] = {
-        "outputs": [
-            {
-                "name": name,
-                "shape": list(array.shape),
-                "dtype": array.dtype.name,
-                "values": [json_number(value) for value in array.ravel().tolist()],
-            }
-            for name, array in outputs.items()
-        ],
+        "outputs": arrays_json(outputs),
         "times_s": times,
     }
     if largest is not None:

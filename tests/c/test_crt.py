@@ -97,48 +97,6 @@ HEADERS = sorted(
     name.removeprefix("include/") for name in crt_files() if name.startswith("include/")
 )
 
-#: Constants of microTVM's headers; what they are called is as fixed as their values.
-CONSTANTS = {
-    "kDLCPU": 1, "kDLCUDA": 2, "kDLCUDAHost": 3, "kDLOpenCL": 4, "kDLVulkan": 7, "kDLMetal": 8,
-    "kDLVPI": 9, "kDLROCM": 10, "kDLROCMHost": 11, "kDLExtDev": 12, "kDLCUDAManaged": 13,
-    "kDLOneAPI": 14, "kDLWebGPU": 15, "kDLHexagon": 16,
-    "kDLAOCL": 32, "kDLSDAccel": 33, "kOpenGL": 34, "kDLMicroDev": 35,
-    "kDLInt": 0, "kDLUInt": 1, "kDLFloat": 2, "kDLOpaqueHandle": 3, "kDLBfloat": 4,
-    "kDLComplex": 5,
-    "kTVMArgInt": 0, "kTVMArgFloat": 2, "kTVMOpaqueHandle": 3, "kTVMNullptr": 4,
-    "kTVMDataType": 5, "kDLDevice": 6, "kTVMDLTensorHandle": 7, "kTVMObjectHandle": 8,
-    "kTVMModuleHandle": 9, "kTVMPackedFuncHandle": 10, "kTVMStr": 11, "kTVMBytes": 12,
-    "kTVMNDArrayHandle": 13, "kTVMObjectRValueRefArg": 14, "kTVMArgBool": 15, "kTVMExtBegin": 16,
-    "kTVMNNVMFirst": 16, "kTVMNNVMLast": 20, "kTVMExtReserveEnd": 64, "kTVMExtEnd": 128,
-    "kTvmErrorNoError": 0,
-    "kTvmErrorFunctionNameNotFound": 0x100, "kTvmErrorFunctionIndexInvalid": 0x101,
-    "kTvmErrorFunctionRegistryFull": 0x102, "kTvmErrorFunctionAlreadyDefined": 0x103,
-    "kTvmErrorBufferTooSmall": 0x104,
-    "kTvmErrorFramingInvalidState": 0x200, "kTvmErrorFramingShortPacket": 0x201,
-    "kTvmErrorFramingInvalidEscape": 0x202, "kTvmErrorFramingPayloadOverflow": 0x203,
-    "kTvmErrorFramingPayloadIncomplete": 0x204,
-    "kTvmErrorWriteStreamShortWrite": 0x300, "kTvmErrorWriteStreamLongWrite": 0x301,
-    "kTvmErrorSessionInvalidState": 0x400, "kTvmErrorSessionReceiveBufferBusy": 0x401,
-    "kTvmErrorSessionReceiveBufferShortWrite": 0x402,
-    "kTvmErrorPlatformCheckFailure": 0x500, "kTvmErrorPlatformMemoryManagerInitialized": 0x501,
-    "kTvmErrorPlatformShutdown": 0x502, "kTvmErrorPlatformNoMemory": 0x503,
-    "kTvmErrorPlatformTimerBadState": 0x504, "kTvmErrorPlatformStackAllocBadFree": 0x505,
-    "kTvmErrorGeneratedInvalidStorageId": 0x600,
-    "kTvmErrorExecutorModuleAlreadyCreated": 0x700, "kTvmErrorExecutorModuleBadContext": 0x701,
-    "kTvmErrorExecutorModuleNoSuchInput": 0x702,
-    "kTvmErrorFunctionCallNumArguments": 0x800, "kTvmErrorFunctionCallWrongArgType": 0x801,
-    "kTvmErrorFunctionCallNotImplemented": 0x802, "kTvmErrorFunctionCallInvalidArg": 0x803,
-    "kTvmErrorTimeEvaluatorBadHandle": 0x900,
-    "TVM_METADATA_VERSION": 1, "STACK_ALLOCATOR_TAG": 0xABCD1234,
-    "STACK_ALLOCATOR_TAG_SIZE_BYTES": 4, "TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES": 16,
-    "TVM_AVERAGE_FUNCTION_NAME_SIZE_BYTES": 10,
-    "TVM_CRT_MAX_NDIM": 6, "TVM_CRT_MAX_ARGS": 10, "TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES": 512,
-    "TVM_CRT_MAX_REGISTERED_MODULES": 2, "TVM_CRT_MAX_PACKET_SIZE_BYTES": 2048,
-    "TVM_CRT_MAX_STRLEN_FUNCTION_NAME": 120,
-    "sizeof(tvm_crt_error_t)": 4, "sizeof(tvm_index_t)": 8, "sizeof(tvm_function_index_t)": 2,
-    "sizeof(tvm_module_index_t)": 2,
-}  # fmt: skip
-
 #: microTVM's functions; a declaration that differs from the header's does not compile.
 PROTOTYPES = """\
 void TVMAPISetLastError(const char *);
@@ -215,7 +173,7 @@ COMPILERS = {
 
 @pytest.mark.parametrize("name", COMPILERS)
 def test_headers(name, tmp_path):
-    """Each header alone and again, the constants, the functions; no warning in C or C++."""
+    """Each header alone and again, the functions; no warning in C or C++."""
     tool, *flags = COMPILERS[name]
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is missing")
@@ -223,14 +181,9 @@ def test_headers(name, tmp_path):
         text = f"#include <{header}>\n#include <{header}>\nextern int nothing;\n"
         (tmp_path / f"header{index}.c").write_text(text, encoding="utf-8")
     is_cpp = "-xc++" in flags
-    keyword = "static_assert" if is_cpp else "_Static_assert"
-    asserts = "".join(
-        f'{keyword}((long long)({name}) == {value}LL, "{name}");\n'
-        for name, value in CONSTANTS.items()
-    )
     prototypes = f'extern "C" {{\n{PROTOTYPES}}}\n' if is_cpp else PROTOTYPES
     includes = "".join(f"#include <{header}>\n" for header in HEADERS)
-    text = f"{includes}{asserts}{prototypes}"
+    text = f"{includes}{prototypes}"
     (tmp_path / "all.c").write_text(text, encoding="utf-8")
     sources = sorted(path.name for path in tmp_path.glob("*.c"))
     checked(tool, *flags, *_HEADER_FLAGS, f"-I{INCLUDE}", "-fsyntax-only", *sources, cwd=tmp_path)

@@ -181,6 +181,9 @@ VALUES: Mapping[str, int] = {
     "kTvmErrorFunctionCallNumArguments": 0x800, "kTvmErrorFunctionCallWrongArgType": 0x801,
     "kTvmErrorFunctionCallNotImplemented": 0x802, "kTvmErrorFunctionCallInvalidArg": 0x803,
     "kTvmErrorTimeEvaluatorBadHandle": 0x900,
+    # What allocators mark and the registry reckons with
+    "STACK_ALLOCATOR_TAG": 0xABCD1234, "STACK_ALLOCATOR_TAG_SIZE_BYTES": 4,
+    "TVM_AVERAGE_FUNCTION_NAME_SIZE_BYTES": 10,
 }  # fmt: skip
 
 _PACKED_FUNCTION = "int (*{})(TVMValue *, int *, int, TVMValue *, int *, void *)"
