@@ -41,8 +41,8 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"
 def kernel_call(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: str = "host"
 ) -> KernelCall:
-    """The kernel that computes ``node`` on ``cpu``."""
-    call = OPS[node.op].emit(node, ins, outs, get_cpu(cpu))
+    """The kernel that computes ``node`` on ``cpu`` by default."""
+    call = OPS[node.op].emit(node, ins, outs, get_cpu(cpu))[0]
     assert isinstance(call, KernelCall)
     return call
 

@@ -128,7 +128,7 @@ def plan(
     graph = _with_copies(graph, io_in_pool)
     values = _Values(graph, io_in_pool)
     nodes = values.computed
-    calls = [OPS[n.op].emit(n, graph.ins(n), graph.outs(n), cpu) for n in nodes]
+    calls = [OPS[n.op].emit(n, graph.ins(n), graph.outs(n), cpu)[0] for n in nodes]
     reads = [
         tuple(node.inputs[i] for i in call.inputs) for node, call in zip(nodes, calls, strict=True)
     ]

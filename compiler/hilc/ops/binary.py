@@ -16,7 +16,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import dsp, mve
+from hilc.ops import dsp, families, mve
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -138,12 +138,13 @@ def _reference(
     return [np.clip(result + quantization(node, out)[1], low, high).astype(np.int8)]
 
 
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> list[KernelCall]:
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
+    fast: list[KernelCall] = []
     if node.op == "ADD" and dsp.serves(cpu) and a.dtype == "int8" and a.shape == b.shape:
-        fast = _emit_dsp_add(node, a, b, out)
-        if fast is not None:
-            return fast
+        fast += families.listed(_emit_dsp_add(node, a, b, out))
     *outer, inner = nest(
         out.shape, broadcast_strides(a.shape, out.shape), broadcast_strides(b.shape, out.shape)
     )
@@ -156,7 +157,7 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     if out.dtype == "float32":
         low, high = ACTIVATION_RANGES[activation(node)]
         name = f"hil_{node.op.lower()}_f32"
-        return KernelCall(kernels()[name], {**fields, "low": low, "high": high}, (0, 1))
+        return [KernelCall(kernels()[name], {**fields, "low": low, "high": high}, (0, 1))]
     low_q, high_q = output_clamp(node, out)
     fields |= {
         "a_zero_point": quantization(node, a)[1],
@@ -168,14 +169,14 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     if node.op == "MUL":
         mantissa, shift = _product_scale(node, a, b, out)
         fields |= {"mantissa": mantissa, "shift": shift}
-        return KernelCall(kernels()["hil_mul_s8"], fields, (0, 1))
+        return [KernelCall(kernels()["hil_mul_s8"], fields, (0, 1))]
     for operand_name, scale in zip("ab", _sum_scales(node, a, b, out)[:2], strict=True):
         fields |= {f"{operand_name}_mantissa": scale.mantissa, f"{operand_name}_shift": scale.shift}
     out_scale = _sum_scales(node, a, b, out).out
     fields |= {"out_mantissa": out_scale.mantissa, "out_shift": out_scale.shift}
     if mve.serves(cpu) and a.shape == b.shape and out_scale.shift < 0:
-        return mve.sum_of_two(out.size, node.op == "SUB", fields)
-    return KernelCall(kernels()[f"hil_{node.op.lower()}_s8"], fields, (0, 1))
+        fast += families.listed(mve.sum_of_two(out.size, node.op == "SUB", fields))
+    return [*fast, KernelCall(kernels()[f"hil_{node.op.lower()}_s8"], fields, (0, 1))]
 
 
 def _emit_dsp_add(node: Node, a: Tensor, b: Tensor, out: Tensor) -> KernelCall | None:

@@ -14,7 +14,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     activation,
     constant_int,
@@ -178,6 +178,8 @@ def _emit_split(
     )
 
 
-CONCATENATION = OpDef(_infer_concatenation, _concatenation, _emit_concatenation, check=_check_parts)
-PACK = OpDef(_infer_pack, _pack, _emit_pack, check=_check_parts)
-SPLIT = OpDef(_infer_split, _split, _emit_split)
+CONCATENATION = OpDef(
+    _infer_concatenation, _concatenation, only(_emit_concatenation), check=_check_parts
+)
+PACK = OpDef(_infer_pack, _pack, only(_emit_pack), check=_check_parts)
+SPLIT = OpDef(_infer_split, _split, only(_emit_split))

@@ -70,7 +70,9 @@ def _reference(
     return [result.reshape(outs[0].shape)]
 
 
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> list[KernelCall]:
     ops, window = layer_operands(node, ins)
     if ops.x.dtype == "float32":
         return emit_columns(ops, window, outs[0], linear.float_fields(node, ops), 0, cpu)
@@ -86,8 +88,8 @@ def emit_columns(
     channel_fields: dict[str, FieldValue],
     fill: int,
     cpu: Cpu,
-) -> KernelCall:
-    """The kernel call of a convolution, its output channels being columns of a matrix.
+) -> list[KernelCall]:
+    """The kernel calls of a convolution, its output channels being columns of a matrix.
 
     ``channel_fields`` describe the channels, ``fill`` is what positions outside the image hold.
     """
@@ -98,23 +100,22 @@ def emit_columns(
     place = window_fields(ops.x, window)
     rows = ops.x.size // depth if _windows_follow_each_other(window) else None
     is_float = ops.x.dtype == "float32"
+    fast: list[KernelCall] = []
     if not is_float:
         if rows is not None:
             fast = families.matmul(cpu, rows, columns, channel_fields, macs)
         else:
             filled = {**place, "in_zero_point": fill}
             fast = families.conv2d(cpu, filled, columns, channel_fields, macs)
-        if fast is not None:
-            return fast
     suffix = "f32" if is_float else "s8"
     weights: dict[str, FieldValue] = {"weights": linear.interleave(columns)}
     if rows is not None:
         shape: dict[str, FieldValue] = {"rows": rows, "depth": depth, "columns": channels}
         fields = {**shape, **channel_fields, **weights}
-        return KernelCall(kernels()[f"hil_matmul_{suffix}"], fields, macs=macs)
+        return [*fast, KernelCall(kernels()[f"hil_matmul_{suffix}"], fields, macs=macs)]
     outside: dict[str, FieldValue] = {} if is_float else {"in_zero_point": fill}
     fields = {**place, "out_c": channels, **outside, **channel_fields, **weights}
-    return KernelCall(kernels()[f"hil_conv2d_{suffix}"], fields, macs=macs)
+    return [*fast, KernelCall(kernels()[f"hil_conv2d_{suffix}"], fields, macs=macs)]
 
 
 def _windows_follow_each_other(window: geometry.Window) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import dsp, geometry, linear, mve
+from hilc.ops import families, geometry, linear
 from hilc.ops.conv2d import emit_columns, window_fields
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
@@ -85,7 +85,9 @@ def _reference(
     return [linear.requantization(node, linear.channel_factors(node, ops), outs[0]).apply(sums)]
 
 
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> list[KernelCall]:
     ops, window, multiplier = layer_operands(node, ins)
     is_float = ops.x.dtype == "float32"
     zero_point = 0 if is_float else quantization(node, ops.x)[1]
@@ -103,19 +105,13 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
         ops = replace(ops, weights=filters, weight_data=weight_data)
         return emit_columns(ops, window, outs[0], channel_fields, zero_point, cpu)
     macs = outs[0].size * window.h.filter_size * window.w.filter_size
-    if not is_float and multiplier == 1 and mve.serves(cpu):
-        fast = mve.depthwise_conv2d(
-            ops.x.shape, window, weight_data, zero_point, channel_fields, macs
-        )
-        if fast is not None:
-            return fast
-    if not is_float and multiplier == 1 and dsp.serves(cpu):
-        place = window_fields(ops.x, window)
-        fast = dsp.depthwise(place, zero_point, weight_data, channel_fields, macs)
-        if fast is not None:
-            return fast
+    place = window_fields(ops.x, window)
+    fast: list[KernelCall] = []
+    if not is_float and multiplier == 1:
+        layer = families.Depthwise(ops.x.shape, window, place, weight_data, zero_point)
+        fast = families.depthwise_conv2d(cpu, layer, channel_fields, macs)
     fields: dict[str, FieldValue] = {
-        **window_fields(ops.x, window),
+        **place,
         "depth_multiplier": multiplier,
         **channel_fields,
         "weights": weight_data.reshape(-1),
@@ -123,7 +119,7 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     suffix = "f32" if is_float else "s8"
     if not is_float:
         fields.update(in_zero_point=zero_point, **_band_fields(ops.x.shape[3], window))
-    return KernelCall(kernels()[f"hil_depthwise_conv2d_{suffix}"], fields, macs=macs)
+    return [*fast, KernelCall(kernels()[f"hil_depthwise_conv2d_{suffix}"], fields, macs=macs)]
 
 
 def _band_fields(in_channels: int, window: geometry.Window) -> dict[str, FieldValue]:

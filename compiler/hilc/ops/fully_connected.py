@@ -72,7 +72,9 @@ def _reference(
     return [result.reshape(outs[0].shape)]
 
 
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> list[KernelCall]:
     ops = layer_operands(node, ins)
     channels, depth = ops.weights.shape
     shape = {"rows": ops.x.size // depth, "depth": depth, "columns": channels}
@@ -80,14 +82,12 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     if ops.x.dtype == "float32":
         weights = linear.interleave(ops.weight_data)
         fields = {**shape, **linear.float_fields(node, ops), "weights": weights}
-        return KernelCall(kernels()["hil_matmul_f32"], fields, macs=macs)
+        return [KernelCall(kernels()["hil_matmul_f32"], fields, macs=macs)]
     requant = requantization(node, ops, outs[0])
     channel_fields = linear.int8_fields(node, ops, requant, 0)
     fast = families.matmul(cpu, shape["rows"], ops.weight_data, channel_fields, macs)
-    if fast is not None:
-        return fast
     fields = {**shape, **channel_fields, "weights": linear.interleave(ops.weight_data)}
-    return KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)
+    return [*fast, KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)]
 
 
 FULLY_CONNECTED = OpDef(_infer, _reference, _emit, check=_check)

@@ -15,7 +15,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     constant_ints,
     int_attribute,
@@ -272,6 +272,6 @@ def _emit_pad(
     )
 
 
-TRANSPOSE = OpDef(_infer_transpose, _transpose, _emit_transpose)
-STRIDED_SLICE = OpDef(_infer_strided_slice, _strided_slice, _emit_strided_slice)
-PAD = OpDef(_infer_pad, _pad, _emit_pad, check=_check_pad)
+TRANSPOSE = OpDef(_infer_transpose, _transpose, only(_emit_transpose))
+STRIDED_SLICE = OpDef(_infer_strided_slice, _strided_slice, only(_emit_strided_slice))
+PAD = OpDef(_infer_pad, _pad, only(_emit_pad), check=_check_pad)

@@ -14,8 +14,9 @@ A row holds what the rest of the compiler needs to know of an operator:
     The outputs in numpy, bit-exact with the reference of the project; ``values`` are the inputs'
     arrays (None for an absent optional input).
 ``emit(node, ins, outs, cpu)``
-    The call that computes the node on ``cpu``: a kernel's (:mod:`hilc.kernels`), or that of a
-    function from outside (:mod:`hilc.external`).
+    The calls that can compute the node on ``cpu``, at least one and the one that is expected to be
+    the fastest first: a kernel's (:mod:`hilc.kernels`), or that of a function from outside
+    (:mod:`hilc.external`). :mod:`hilc.choice` says which is taken; without a choice the first.
 
 Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
 ``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
@@ -46,11 +47,24 @@ Reference = Callable[
 ]
 #: What a step of a program calls.
 Call = KernelCall | ExternalCall
-Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], Call]
+Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], Sequence[Call]]
 
 
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     """The ``check`` of operators whose outputs may carry any quantisation."""
+
+
+def only(
+    emit: Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], Call],
+) -> Emit:
+    """The ``emit`` of an operator that one call computes, given the function that makes it."""
+
+    def candidates(
+        node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+    ) -> Sequence[Call]:
+        return (emit(node, ins, outs, cpu),)
+
+    return candidates
 
 
 @dataclass(frozen=True)

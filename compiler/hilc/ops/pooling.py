@@ -15,7 +15,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import mve
+from hilc.ops import families, mve
 from hilc.ops.geometry import Window, patches, window
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -94,7 +94,9 @@ def _reference(
     return [np.clip(pooled, low, high).astype(dtype)]
 
 
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
+def _emit(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
+) -> list[KernelCall]:
     x, out = operand(node, ins, 0), outs[0]
     place = _window(node, x)
     low, high = _clamp(node, out)
@@ -114,12 +116,11 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
         "low": low,
         "high": high,
     }
+    fast: list[KernelCall] = []
     if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and mve.serves(cpu):
-        fast = mve.average_pool(place, fields)
-        if fast is not None:
-            return fast
+        fast += families.listed(mve.average_pool(place, fields))
     suffix = "s8" if out.dtype == "int8" else "f32"
-    return KernelCall(kernels()[f"hil_{_SHORT[node.op]}_pool_{suffix}"], fields)
+    return [*fast, KernelCall(kernels()[f"hil_{_SHORT[node.op]}_pool_{suffix}"], fields)]
 
 
 POOL = OpDef(_infer, _reference, _emit, check=_check)

@@ -14,7 +14,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     multiplier,
     operand,
@@ -123,5 +123,5 @@ def _emit_dequantize(
     )
 
 
-QUANTIZE = OpDef(_infer_quantize, _quantize, _emit_quantize, check=_check_quantize)
-DEQUANTIZE = OpDef(_infer_dequantize, _dequantize, _emit_dequantize)
+QUANTIZE = OpDef(_infer_quantize, _quantize, only(_emit_quantize), check=_check_quantize)
+DEQUANTIZE = OpDef(_infer_dequantize, _dequantize, only(_emit_dequantize))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     attribute,
     invalid,
@@ -183,4 +183,4 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     )
 
 
-SOFTMAX = OpDef(_infer, _reference, _emit, check=_check)
+SOFTMAX = OpDef(_infer, _reference, only(_emit), check=_check)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     attribute,
@@ -281,4 +281,4 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
     "HARD_SWISH": _hard_swish_float32,
 }
 
-UNARY = OpDef(_infer, _reference, _emit, check=_check)
+UNARY = OpDef(_infer, _reference, only(_emit), check=_check)

@@ -13,7 +13,7 @@ from math import prod
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops.opdef import Infer, OpDef, Signature
+from hilc.ops.opdef import Infer, OpDef, Signature, only
 from hilc.ops.operands import (
     constant_int,
     constant_ints,
@@ -82,7 +82,7 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
 
 
 def _view(infer: Infer) -> OpDef:
-    return OpDef(infer, _reference, _emit, view=True)
+    return OpDef(infer, _reference, only(_emit), view=True)
 
 
 RESHAPE = _view(_infer_reshape)
