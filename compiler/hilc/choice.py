@@ -1,0 +1,48 @@
+"""What is free to choose in a program: which kernel computes a layer, which layers run as one.
+
+A choice never changes what a model computes, only its memory and its instructions. It is a value,
+so that :func:`hilc.plan.plan` makes the same program of it again; :mod:`hilc.search` finds good
+ones. Nodes are named by :attr:`hilc.ir.Node.name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive nodes that run as one streaming operator, band by band (:mod:`hilc.stream`).
+
+    A group of one node is that node's kernel, run on bands of its image.
+    """
+
+    #: Names of the nodes, in their order in the graph.
+    nodes: tuple[str, ...]
+    #: Rows of the last node's output that are computed at a time.
+    rows: int = 1
+    #: Whether bands are computed from the first row to the last, or from the last to the first.
+    direction: Literal["forward", "backward"] = "forward"
+    #: For each node the position of its kernel among those that ``emit`` gives for a band of it;
+    #: empty for the first of each.
+    kernels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The kernels and groups of a program."""
+
+    #: By a node's name, the position of its kernel among those that ``emit`` gives (0 where it is
+    #: not named). Nodes of a group are not named.
+    kernels: Mapping[str, int] = field(default_factory=dict)
+    groups: tuple[Group, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", MappingProxyType(dict(self.kernels)))
+
+
+#: Every layer's first kernel, no groups.
+FIRST = Choice()
