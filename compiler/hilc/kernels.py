@@ -10,6 +10,11 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
     outputs = ["int8_t"]
     scratch = "k_h * k_w * in_c"   # bytes, from fields of the parameter struct ("0" for none)
     order = "none"
+    cost = "9.5 * rows * columns + 1.2 * rows * columns * depth"
+                               # instructions of a call (hilc.cost); for the cores that have what
+                               # it requires, or for Armv7-M where it requires nothing
+    cost_factors = {armv6-m = 2.0}   # by which other architectures differ from that
+    code = 420                 # bytes of code, specialised for one layer
     @*/
 
 The function is ``static inline`` and always inlined, with the signature::
@@ -25,13 +30,30 @@ Tensors are aligned as their element type asks, so int8 tensors may start anywhe
 constant arrays start at a multiple of 4 bytes at least. Nothing in a kernel may ask for more: cores
 without unaligned loads fault.
 
-``order`` says how the kernel walks its operands:
+How far an output may overlap an input follows from two keys that say how the kernel walks them
+(:mod:`hilc.access`). The kernel promises never to read an input byte later than they say, never to
+write an output byte earlier, and never to use an output as working memory. Earlier reads and later
+writes are always right. ``order`` is one of
 
-``elementwise``
-    element i of the output is written after element i of every input of the same size was read, and
-    no earlier element of such an input is read after that: the output may take an operand's place.
-``none``
+``"none"``
     no promise: the output overlaps no input.
+``"elementwise"``
+    a step for each element of the output, one after the other, which reads the same element of
+    every input that has as many; other inputs are read at any time.
+``["rows 2", "pixels 3", "channels 4"]``
+    loops over the output, from the outermost in, inside a loop over the batch. A turn of the last
+    one is a step: all that it reads is read before anything that it writes is written. ``rows R``
+    takes so many rows of an image's output at a time, ``pixels P`` so many pixels, row after row
+    (or so many rows of a matrix), ``channels C`` so many channels; the last turn takes what is
+    left. Counts are expressions over the parameters, as ``scratch`` is.
+``"walk"``
+    the walk that the kernel's own parameters describe, as ``reads`` names it.
+
+With loops, ``reads`` says which of the input an element of the output needs: ``"window"`` (all
+channels under its window, whose parameters are ``filter_h``, ``stride_h`` or ``stride``,
+``dilation_h``, ``pad_top`` and the same for ``w`` and ``left``), ``"channel window"`` (its own
+channel alone), ``"rows"`` (its row of a matrix of ``rows``). What a kernel has no parameter for is
+stated as ``window = {filter_h = "3"}``.
 """
 
 from __future__ import annotations
@@ -41,7 +63,7 @@ import functools
 import operator
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hilc._toml import tomllib
@@ -49,7 +71,13 @@ from hilc.ir import Array
 from hilc.resources import data_dir
 
 _BLOCK = re.compile(r"/\*@kernel\n(.*?)@\*/", re.DOTALL)
-_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+_LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
 
 #: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
 #: numbers inside the struct.
@@ -68,6 +96,11 @@ class Kernel:
     outputs: tuple[str, ...]
     scratch: str
     order: str
+    #: Instructions of a call as a formula (:mod:`hilc.cost`), and factors for architectures.
+    cost: str | None = None
+    cost_factors: Mapping[str, float] = field(default_factory=dict, hash=False)
+    #: Bytes of code for one layer.
+    code: int | None = None
 
     def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:
         """The scratch for one layer: the kernel's formula over the layer's parameters."""
@@ -91,6 +124,14 @@ class KernelCall:
     @property
     def scratch_bytes(self) -> int:
         return self.kernel.scratch_bytes(self.fields)
+
+    def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
+        """See :class:`hilc.access.AccessedCall`."""
+        return self.kernel.access(self.fields, inputs, outputs)
+
+
+def _value(expression: str, fields: Mapping[str, FieldValue]) -> int:
+    return _evaluate(ast.parse(expression, mode="eval").body, fields)
 
 
 def _evaluate(node: ast.expr, fields: Mapping[str, Any]) -> int:
@@ -120,8 +161,21 @@ def kernels() -> Mapping[str, Kernel]:
                 outputs=tuple(entry["outputs"]),
                 scratch=entry["scratch"],
                 order=entry["order"],
+                cost=entry.get("cost"),
+                cost_factors=entry.get("cost_factors", {}),
+                code=entry.get("code"),
             )
             if kernel.name in found:
                 raise ValueError(f"kernel {kernel.name} is described twice")
             found[kernel.name] = kernel
     return found
+
+
+def _order(kernel: str, stated: str | list[str]) -> str | tuple[tuple[str, str], ...]:
+    """``order`` as a header states it."""
+    if isinstance(stated, str):
+        return stated
+    loops = [_LOOP.fullmatch(loop) for loop in stated]
+    if not loops or not all(loops):
+        raise ValueError(f"kernel {kernel}: no order is {stated}")
+    return tuple((loop[1], loop[2]) for loop in loops if loop is not None)
