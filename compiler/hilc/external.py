@@ -39,7 +39,7 @@ from typing import Any, Protocol, cast
 
 from hilc.cpu import Cpu
 from hilc.errors import HilError, InputError
-from hilc.ir import DTYPES, Array, Graph, Node
+from hilc.ir import DTYPES, Array, Graph, Node, Tensor
 from hilc.objects import read_object
 
 #: The operator of a node that a generator computes. Its attributes are ``module``
@@ -222,6 +222,9 @@ class ExternalCall:
     @property
     def scratch_bytes(self) -> int:
         return self.module.scratch_bytes
+
+    def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Nothing is known of an external function: its outputs overlap no input."""
 
 
 class ExternalCodegen(Protocol):

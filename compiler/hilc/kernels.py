@@ -9,7 +9,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # ["int8_t[]"] for any number of them
     outputs = ["int8_t"]
     scratch = "k_h * k_w * in_c"   # bytes, from fields of the parameter struct ("0" for none)
-    order = "none"
+    order = ["pixels 2"]
+    reads = "window"
     cost = "9.5 * rows * columns + 1.2 * rows * columns * depth"
                                # instructions of a call (hilc.cost); for the cores that have what
                                # it requires, or for Armv7-M where it requires nothing
@@ -62,12 +63,13 @@ import ast
 import functools
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hilc._toml import tomllib
-from hilc.ir import Array
+from hilc.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
+from hilc.ir import Array, Tensor
 from hilc.resources import data_dir
 
 _BLOCK = re.compile(r"/\*@kernel\n(.*?)@\*/", re.DOTALL)
@@ -95,16 +97,45 @@ class Kernel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     scratch: str
-    order: str
+    #: A word, or loops from the outermost in, each its kind and how much a turn takes.
+    order: str | tuple[tuple[str, str], ...] = "none"
+    reads: str = ""
+    window: Mapping[str, str] = field(default_factory=dict, hash=False)
     #: Instructions of a call as a formula (:mod:`hilc.cost`), and factors for architectures.
     cost: str | None = None
     cost_factors: Mapping[str, float] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int | None = None
 
+    def __post_init__(self) -> None:
+        known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
+        if self.reads not in known:
+            raise ValueError(
+                f"kernel {self.name}: order {self.order!r} with reads {self.reads!r}, "
+                f"not one of {known}"
+            )
+        if unknown := self.window.keys() - WINDOW_FIELDS.keys():
+            raise ValueError(f"kernel {self.name}: a window has no {sorted(unknown)}")
+
     def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:
         """The scratch for one layer: the kernel's formula over the layer's parameters."""
-        return _evaluate(ast.parse(self.scratch, mode="eval").body, fields)
+        return _value(self.scratch, fields)
+
+    def access(
+        self,
+        fields: Mapping[str, FieldValue],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+    ) -> Access | None:
+        """How it accesses these tensors; None where it promises nothing."""
+        order = (
+            self.order
+            if isinstance(self.order, str)
+            else [Loop(kind, _value(count, fields)) for kind, count in self.order]
+        )
+        stated = {name: _value(text, fields) for name, text in self.window.items()}
+        types = self.inputs, self.outputs
+        return kernel_access(order, self.reads, {**fields, **stated}, types, inputs, outputs)
 
 
 @dataclass(frozen=True)
@@ -160,7 +191,9 @@ def kernels() -> Mapping[str, Kernel]:
                 inputs=tuple(entry["inputs"]),
                 outputs=tuple(entry["outputs"]),
                 scratch=entry["scratch"],
-                order=entry["order"],
+                order=_order(entry["name"], entry["order"]),
+                reads=entry.get("reads", ""),
+                window=entry.get("window", {}),
                 cost=entry.get("cost"),
                 cost_factors=entry.get("cost_factors", {}),
                 code=entry.get("code"),
