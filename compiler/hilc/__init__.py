@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from hilc.choice import FIRST, Choice
 from hilc.codegen import Options
 from hilc.codegen.generate import generate
 from hilc.codegen.names import name_pools
@@ -50,6 +51,7 @@ def compile(
     system_lib: bool | None = None,
     memory: Sequence[PoolSpec] = (),
     externals: Sequence[ExternalCodegen] = (),
+    choice: Choice | None = None,
 ) -> ModelLibrary:
     """Compile a model, given as a file, its bytes or a graph, for a core (:mod:`hilc.cpu`).
 
@@ -57,7 +59,8 @@ def compile(
 
     ``memory`` are the pools that the model may work in, the preferred first; without them it is
     one, of whatever size the model needs. ``externals`` are code generators of the user that may
-    claim parts of the model; the first one that wants a layer gets it. The other options are those
+    claim parts of the model; the first one that wants a layer gets it. ``choice`` gives the kernels
+    and groups of the program instead of letting the compiler search for them. The other options are those
     of :class:`hilc.codegen.Options`.
 
     Raises :class:`InputError` for options that do not go together, names that become one in C, and
@@ -91,5 +94,6 @@ def compile(
         io_in_pool=io_in_pool,
         memory=name_pools(memory) or (PoolSpec(),),
         scratch_in_pool=pools != "calls",
+        choice=FIRST if choice is None else choice,
     )
     return generate(program, options, source, original)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.allocate import ALIGNMENT, Block, align, allocate_pools, live_blocks, lower_bound
+from hilc.choice import FIRST, Choice
 from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalCall
@@ -111,6 +112,7 @@ def plan(
     io_in_pool: bool = False,
     memory: Sequence[PoolSpec] = (PoolSpec(),),
     scratch_in_pool: bool = True,
+    choice: Choice = FIRST,
 ) -> Program:
     """The program that computes ``graph`` on ``cpu``.
 
@@ -120,7 +122,7 @@ def plan(
 
     ``memory`` are the pools, the preferred first; :class:`~hilc.errors.InputError` where the model
     does not fit into them. Without ``scratch_in_pool`` the layers' scratch is left to a run-time
-    allocator, which serves the one pool too.
+    allocator, which serves the one pool too. ``choice`` says which kernels compute the layers.
     """
     memory = tuple(memory) or (PoolSpec(),)
     _check_memory(memory, scratch_in_pool)
@@ -128,7 +130,7 @@ def plan(
     graph = _with_copies(graph, io_in_pool)
     values = _Values(graph, io_in_pool)
     nodes = values.computed
-    calls = [OPS[n.op].emit(n, graph.ins(n), graph.outs(n), cpu)[0] for n in nodes]
+    calls = [_chosen_call(graph, node, cpu, choice) for node in nodes]
     reads = [
         tuple(node.inputs[i] for i in call.inputs) for node, call in zip(nodes, calls, strict=True)
     ]
@@ -172,6 +174,16 @@ def plan(
     )
     check_plan(program)
     return program
+
+
+def _chosen_call(graph: Graph, node: Node, cpu: Cpu, choice: Choice) -> KernelCall | ExternalCall:
+    candidates = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), cpu)
+    position = choice.kernels.get(node.name, 0)
+    if not 0 <= position < len(candidates):
+        raise InputError(
+            f"kernel {position} is chosen for {node.name!r}, which has {len(candidates)}"
+        )
+    return candidates[position]
 
 
 def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
