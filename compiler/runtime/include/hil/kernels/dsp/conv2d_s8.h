@@ -12,7 +12,8 @@ requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "36 * units"
-order = "none"
+order = ["pixels 3"]
+reads = "window"
 @*/
 struct hil_dsp_conv2d_s8 {
     int32_t batch;

@@ -14,7 +14,9 @@ requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "32 * line"
-order = "none"
+order = ["channels 4", "rows 3 - stride"]
+reads = "channel window"
+window = {filter_h = "3", filter_w = "3"}
 @*/
 struct hil_dsp_depthwise_3x3_s8 {
     int32_t batch;

@@ -11,7 +11,8 @@ requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "24 * units"
-order = "none"
+order = ["pixels 3"]
+reads = "rows"
 @*/
 struct hil_dsp_matmul_s8 {
     int32_t rows;

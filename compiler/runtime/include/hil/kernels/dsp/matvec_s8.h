@@ -10,7 +10,8 @@ requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "8 * units"
-order = "none"
+order = ["pixels 1"]
+reads = "rows"
 @*/
 struct hil_dsp_matvec_s8 {
     int32_t rows;
