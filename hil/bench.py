@@ -127,6 +127,14 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
     )
 
 
+def layer_counts(device: Device, module: Module, *, seed: int = 0) -> list[int]:
+    """What each layer of ``module`` takes on ``device``, the caches warm."""
+    model = device[module.name]
+    sample = random_sample(module.inputs, seed, 0)
+    _undisturbed(device, model, sample, model.run)
+    return [device.count(ticks) for ticks in _undisturbed(device, model, sample, model.profile)]
+
+
 def check_countable(board: Board) -> None:
     """Refuses a board whose time base counts neither instructions nor cycles of its core."""
     if board.is_host:

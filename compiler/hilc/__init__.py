@@ -12,13 +12,11 @@ from hilc.codegen.names import name_pools
 from hilc.cpu import get_cpu
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
 from hilc.external import ExternalCodegen
-from hilc.importer import load_model
 from hilc.ir import Graph
 from hilc.library import ModelLibrary, merge
-from hilc.passes import run_passes
-from hilc.passes.partition import partition
 from hilc.plan import PoolSpec
 from hilc.plan import plan as make_program
+from hilc.source import prepare
 
 __version__ = "0.1.0"
 
@@ -59,9 +57,9 @@ def compile(
 
     ``memory`` are the pools that the model may work in, the preferred first; without them it is
     one, of whatever size the model needs. ``externals`` are code generators of the user that may
-    claim parts of the model; the first one that wants a layer gets it. ``choice`` gives the kernels
-    and groups of the program instead of letting the compiler search for them. The other options are those
-    of :class:`hilc.codegen.Options`.
+    claim parts of the model; the first one that wants a layer gets it. ``choice`` gives the
+    kernels and groups of the program instead of letting the compiler search. The other options are
+    those of :class:`hilc.codegen.Options`.
 
     Raises :class:`InputError` for options that do not go together, names that become one in C, and
     a model that does not fit into ``memory``; :class:`ModelError` and :class:`UnsupportedError` for
@@ -79,21 +77,13 @@ def compile(
         system_lib=system_lib,
     )
     core = get_cpu(cpu)
-    source: bytes | None = None
-    if isinstance(model, Graph):
-        graph = model.with_(name=name) if name is not None else model
-    else:
-        graph = load_model(model, name)
-        source = model if isinstance(model, bytes) else Path(model).read_bytes()
-    original, graph = graph, run_passes(graph)
-    if externals:
-        graph = partition(graph, externals, core, api, graph.name)
+    source = prepare(model, name, core, externals=externals, api=api)
     program = make_program(
-        graph,
+        source.graph,
         core,
         io_in_pool=io_in_pool,
         memory=name_pools(memory) or (PoolSpec(),),
         scratch_in_pool=pools != "calls",
         choice=FIRST if choice is None else choice,
     )
-    return generate(program, options, source, original)
+    return generate(program, options, source.file, source.original)

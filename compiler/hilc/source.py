@@ -1,0 +1,65 @@
+"""A model as the planner gets it: read, simplified by the passes, its claimed parts taken out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hilc.cpu import Cpu
+from hilc.external import ExternalCodegen
+from hilc.importer import load_model
+from hilc.ir import Graph
+from hilc.passes import run_passes
+from hilc.passes.partition import partition
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model before and after the passes."""
+
+    original: Graph
+    graph: Graph
+    #: The file, where the model came from one.
+    file: bytes | None
+
+    @property
+    def digest(self) -> str:
+        """What the model computes and how its layers are named, as 64 hexadecimal digits."""
+        return graph_digest(self.original)
+
+
+def prepare(
+    model: str | Path | bytes | Graph,
+    name: str | None,
+    cpu: Cpu,
+    *,
+    externals: Sequence[ExternalCodegen] = (),
+    api: str = "unpacked",
+) -> Source:
+    """``model`` (a file, its bytes or a graph) ready to be planned for ``cpu``."""
+    file: bytes | None = None
+    if isinstance(model, Graph):
+        original = model.with_(name=name) if name is not None else model
+    else:
+        original = load_model(model, name)
+        file = model if isinstance(model, bytes) else Path(model).read_bytes()
+    graph = run_passes(original)
+    if externals:
+        graph = partition(graph, externals, cpu, api, graph.name)
+    return Source(original, graph, file)
+
+
+def graph_digest(graph: Graph) -> str:
+    """A digest of everything but the graph's own name."""
+    digest = hashlib.sha256()
+    for node in graph.nodes:
+        digest.update(
+            repr((node.op, node.inputs, node.outputs, sorted(node.attrs.items()))).encode()
+        )
+    for name, tensor in sorted(graph.tensors.items()):
+        digest.update(repr((name, tensor.shape, tensor.dtype, tensor.quant)).encode())
+        digest.update(b"" if tensor.data is None else tensor.data.tobytes())
+    digest.update(repr((graph.inputs, graph.outputs)).encode())
+    return digest.hexdigest()
