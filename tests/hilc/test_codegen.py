@@ -184,15 +184,30 @@ def test_equal_constants_are_stored_once() -> None:
     assert library.modules[0].constants_bytes == once.modules[0].constants_bytes
 
 
-def test_size_shares_a_body_only_where_it_pays() -> None:
+def test_layers_that_differ_in_arrays_share_a_body() -> None:
     def source(optimize: str) -> str:
-        files = hilc.compile(_tiny(), optimize=optimize).files
-        return files["codegen/host/src/tiny_lib1.c"].decode()
+        b = GraphBuilder()
+        graph = b.graph(b.conv(b.conv(b.conv(b.input(1, 6, 6, 4), 4), 4), 5), name="net")
+        files = hilc.compile(graph, optimize=optimize).files
+        return files["codegen/host/src/net_lib1.c"].decode()
 
-    assert "static void shared_hil_conv2d_s8(" in source("size")
-    assert "shared_hil_split" not in source("size")
-    assert "shared_" not in source("balanced")
-    assert source("balanced") == source("speed")
+    balanced = source("balanced")
+    assert "/* One body for the layers 0 and 1: what each has for itself. */" in balanced
+    # The numbers are the body's, and what differs is each layer's.
+    body = balanced[balanced.index("static void shared_0(") :]
+    assert ".in_h = 6," in body[: body.index("hil_conv2d_s8(&p")]
+    assert ".weights = own->weights," in body[: body.index("hil_conv2d_s8(&p")]
+    assert balanced.count("static const struct shared_0 layer_") == 2
+    assert "shared_" not in source("speed")
+    # In size, where the numbers may differ too.
+    assert "    int32_t out_c;\n" in source("size").partition("static void shared_0(")[0]
+    assert "layers 0, 1 and 2" in source("size")
+
+
+def test_size_shares_a_body_only_where_it_pays() -> None:
+    source = hilc.compile(_tiny(), optimize="size").files["codegen/host/src/tiny_lib1.c"].decode()
+    assert "static void shared_" in source
+    assert "hil_split(&layer_" in source
 
 
 # A caller in C ----------------------------------------------------------------------------------

@@ -197,13 +197,13 @@ def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:
 
 
 def c_struct_initialiser(
-    fields: Mapping[str, FieldValue], arrays: Mapping[str, str] | None = None
+    fields: Mapping[str, FieldValue], names: Mapping[str, str] | None = None
 ) -> str:
-    """``{.field = value, ...}``; ``arrays`` gives the C name of each field that is an array."""
-    names = arrays or {}
+    """``{.field = value, ...}``; ``names`` has the C expressions of some fields, of all arrays."""
+    names = names or {}
 
     def text(field: str, value: FieldValue) -> str:
-        if isinstance(value, np.ndarray):
+        if field in names or isinstance(value, np.ndarray):
             return names[field]
         if isinstance(value, tuple):
             return f"{{{', '.join(map(c_number, value))}}}"

@@ -1,19 +1,19 @@
 """The operators of a module in C: constants, parameters, one function a layer, and the main.
 
 This is ``<name>_lib1.c``. Each layer's function calls a kernel of the run time with a constant
-parameter struct. Where a body is specialised, the C compiler sees both and folds every constant;
-where it is shared, one copy that is not inlined takes the struct by pointer. A layer that another
-code generator made has a function that calls that one's.
+parameter struct. The C compiler sees both and folds every constant; where several layers share a
+body (:mod:`hilc.codegen.bodies`), it takes what they differ in. A layer that another code generator
+made has a function that calls that one's.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
+from hilc.codegen.bodies import shared_bodies
 from hilc.codegen.calls import (
     BACKEND_API,
     PACKED_CALL,
@@ -36,7 +36,7 @@ from hilc.codegen.names import CONSTANT_POOL, MODULE_CONTEXT, Names
 from hilc.codegen.options import Options
 from hilc.external import ExternalCall
 from hilc.ir import Tensor
-from hilc.kernels import Kernel, KernelCall
+from hilc.kernels import KernelCall
 from hilc.library import Argument
 from hilc.plan import Program, Step
 
@@ -78,7 +78,7 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
         *write_pool(writer.constants, names, writer.external),
         *([f"extern void *{MODULE_CONTEXT};\n"] if MODULE_CONTEXT in body else []),
         *([shapes.definitions()] if shapes.definitions() else []),
-        *(_shared_body(kernel) for kernel in writer.shared.values()),
+        *(body.definition() for body in dict.fromkeys(writer.shared.values())),
         body,
     ]
     return Source("\n".join(parts), operators, writer.constants)
@@ -92,26 +92,13 @@ def _includes(program: Program, body: str) -> str:
     return c_includes("stddef.h", "stdint.h", *sorted([*kernels, *packed]), *backend)
 
 
-def _shared_kernels(program: Program, optimize: str) -> dict[str, Kernel]:
-    """The kernels whose body several layers share, by name.
-
-    A kernel that a single layer uses is specialised even for size: knowing the constants, the C
-    compiler leaves out what the layer does not need.
-    """
-    if optimize != "size":
-        return {}
-    kernels = [step.call.kernel for step in program.steps if isinstance(step.call, KernelCall)]
-    uses = Counter(kernel.name for kernel in kernels)
-    return {kernel.name: kernel for kernel in kernels if uses[kernel.name] > 1}
-
-
 class _Writer:
     """Writes the layers of a program."""
 
     def __init__(self, program: Program, names: Names, options: Options) -> None:
         self.external = options.constants == "external"
         self.constants = pool_constants(program)
-        self.shared = _shared_kernels(program, options.optimize)
+        self.shared = shared_bodies(program, options.optimize)
         self._program = program
         self._names = names
         # How the run time knows the module: TVM's in C++ passes no handle but sets a variable.
@@ -160,18 +147,23 @@ class _Writer:
         if isinstance(step.call, ExternalCall):
             return f"{comment}{self._external_layer(step, step.call, operator, shapes)}"
         arrays = self._arrays(step.call)
-        struct = c_struct_initialiser(step.call.fields, arrays)
-        parameters = f"const struct {step.call.kernel.name} layer_{index} = {struct};\n"
+        fields, tag = step.call.fields, step.call.kernel.name
+        if (shared := self.shared.get(index)) is not None:
+            fields, tag = {name: fields[name] for name in shared.own}, shared.name
+        struct = c_struct_initialiser(fields, arrays)
+        parameters = f"const struct {tag} layer_{index} = {struct};\n" if fields else ""
         body = self._kernel_call(index, step, step.call)
         if self.external and arrays:
             # Where the constants are is known in the call only.
             local = "".join(f"    {line}\n" for line in parameters.splitlines())
             return f"{comment}{self._function(operator, local + body)}"
-        return f"{comment}static {parameters}\n{self._function(operator, body)}"
+        parameters = f"static {parameters}\n" if parameters else ""
+        return f"{comment}{parameters}{self._function(operator, body)}"
 
     def _kernel_call(self, index: int, step: Step, call: KernelCall) -> str:
-        kernel = call.kernel
-        body, passed = "", [f"&layer_{index}"]
+        kernel, shared = call.kernel, self.shared.get(index)
+        body = ""
+        passed = [f"&layer_{index}"] if shared is None or shared.own else []
         for types, values, local, qualifier in (
             (kernel.inputs, self._reads(step), "inputs", "const "),
             (kernel.outputs, [f"output{i}" for i in range(len(step.outputs))], "outputs", ""),
@@ -185,8 +177,8 @@ class _Writer:
                     passed.append(values[position])
         if kernel.scratch != "0":
             passed.append("scratch" if call.scratch_bytes else "NULL")
-        callee = f"shared_{kernel.name}" if kernel.name in self.shared else kernel.name
-        statement = c_wrapped(f"    {callee}(", passed, ");\n")
+        callee = kernel if shared is None else shared
+        statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
         if not call.scratch_bytes or step.scratch is not None:
             return f"{body}{statement}    return 0;\n"
         return (
@@ -298,18 +290,3 @@ def _comment(program: Program, step: Step) -> str:
 def display_name(program: Program, name: str) -> str:
     """The model's name of a tensor, where the planner had to add a copy of it."""
     return dict(zip(program.graph.outputs, program.output_names, strict=True)).get(name, name)
-
-
-def _shared_body(kernel: Kernel) -> str:
-    parameters = [f"const struct {kernel.name} *p"]
-    for types, local, qualifier in ((kernel.inputs, "in", "const "), (kernel.outputs, "out", "")):
-        for position, c_type in enumerate(types):
-            pointer = f"{c_type[:-2]} *const *" if c_type.endswith("[]") else f"{c_type} *"
-            parameters.append(f"{qualifier}{pointer}{local}{position}")
-    parameters += ["void *scratch"] if kernel.scratch != "0" else []
-    passed = ", ".join(parameter.rpartition(" ")[2].lstrip("*") for parameter in parameters)
-    head = f"static void shared_{kernel.name}("
-    return (
-        "/* One body for several layers. */\n__attribute__((noinline))\n"
-        f"{c_wrapped(head, parameters, ') {')}\n    {kernel.name}({passed});\n}}\n"
-    )

@@ -57,44 +57,75 @@ static const struct tvmgen_tiny_constants global_const_workspace = {
     },
 };
 
-/* One body for several layers. */
+/* One body for the layers 0 and 1: what each has for itself. */
+struct shared_0 {
+    const int32_t *bias;
+    const int32_t *multipliers;
+    const int8_t *shifts;
+    const int8_t *weights;
+};
+
 __attribute__((noinline))
-static void shared_hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in0, int8_t *out0,
-                                 void *scratch) {
-    hil_conv2d_s8(p, in0, out0, scratch);
+static void shared_0(const struct shared_0 *own, const int8_t *in0, int8_t *out0, void *scratch) {
+    const struct hil_conv2d_s8 p = {
+        .batch = 1,
+        .in_h = 3,
+        .in_w = 3,
+        .in_c = 2,
+        .out_h = 3,
+        .out_w = 3,
+        .filter_h = 3,
+        .filter_w = 3,
+        .stride_h = 1,
+        .stride_w = 1,
+        .dilation_h = 1,
+        .dilation_w = 1,
+        .pad_top = 1,
+        .pad_left = 1,
+        .out_c = 2,
+        .in_zero_point = 3,
+        .out_zero_point = 3,
+        .out_min = -128,
+        .out_max = 127,
+        .per_channel = 1,
+        .narrow = 1,
+        .bias = own->bias,
+        .multipliers = own->multipliers,
+        .shifts = own->shifts,
+        .weights = own->weights,
+    };
+    hil_conv2d_s8(&p, in0, out0, scratch);
 }
 
-/* One body for several layers. */
+/* One body for the layers 2 and 5. */
 __attribute__((noinline))
-static void shared_hil_add_s8(const struct hil_add_s8 *p, const int8_t *in0, const int8_t *in1,
-                              int8_t *out0) {
-    hil_add_s8(p, in0, in1, out0);
+static void shared_2(const int8_t *in0, const int8_t *in1, int8_t *out0) {
+    const struct hil_add_s8 p = {
+        .rows = 1,
+        .counts = {1, 1, 1, 1, 1},
+        .a_jumps = {0, 0, 0, 0, 0},
+        .b_jumps = {0, 0, 0, 0, 0},
+        .length = 18,
+        .a_step = 1,
+        .b_step = 1,
+        .a_zero_point = 3,
+        .b_zero_point = 3,
+        .out_zero_point = 3,
+        .low = -128,
+        .high = 127,
+        .a_mantissa = 1073741824,
+        .a_shift = 0,
+        .b_mantissa = 1073741824,
+        .b_shift = 0,
+        .out_mantissa = 1073741824,
+        .out_shift = -18,
+    };
+    hil_add_s8(&p, in0, in1, out0);
 }
 
 /* CONV_2D t3
  * operator 0: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
-static const struct hil_conv2d_s8 layer_0 = {
-    .batch = 1,
-    .in_h = 3,
-    .in_w = 3,
-    .in_c = 2,
-    .out_h = 3,
-    .out_w = 3,
-    .filter_h = 3,
-    .filter_w = 3,
-    .stride_h = 1,
-    .stride_w = 1,
-    .dilation_h = 1,
-    .dilation_w = 1,
-    .pad_top = 1,
-    .pad_left = 1,
-    .out_c = 2,
-    .in_zero_point = 3,
-    .out_zero_point = 3,
-    .out_min = -128,
-    .out_max = 127,
-    .per_channel = 1,
-    .narrow = 1,
+static const struct shared_0 layer_0 = {
     .bias = global_const_workspace.layer_0_bias,
     .multipliers = global_const_workspace.layer_0_multipliers,
     .shifts = global_const_workspace.layer_0_shifts,
@@ -102,34 +133,13 @@ static const struct hil_conv2d_s8 layer_0 = {
 };
 
 int32_t tvmgen_tiny_fused_conv_2d_0(void *input0, void *output0, void *scratch) {
-    shared_hil_conv2d_s8(&layer_0, input0, output0, scratch);
+    shared_0(&layer_0, input0, output0, scratch);
     return 0;
 }
 
 /* CONV_2D t5
  * operator 1: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
-static const struct hil_conv2d_s8 layer_1 = {
-    .batch = 1,
-    .in_h = 3,
-    .in_w = 3,
-    .in_c = 2,
-    .out_h = 3,
-    .out_w = 3,
-    .filter_h = 3,
-    .filter_w = 3,
-    .stride_h = 1,
-    .stride_w = 1,
-    .dilation_h = 1,
-    .dilation_w = 1,
-    .pad_top = 1,
-    .pad_left = 1,
-    .out_c = 2,
-    .in_zero_point = 3,
-    .out_zero_point = 3,
-    .out_min = -128,
-    .out_max = 127,
-    .per_channel = 1,
-    .narrow = 1,
+static const struct shared_0 layer_1 = {
     .bias = global_const_workspace.layer_1_bias,
     .multipliers = global_const_workspace.layer_1_multipliers,
     .shifts = global_const_workspace.layer_0_shifts,
@@ -137,35 +147,14 @@ static const struct hil_conv2d_s8 layer_1 = {
 };
 
 int32_t tvmgen_tiny_fused_conv_2d_1(void *input0, void *output0, void *scratch) {
-    shared_hil_conv2d_s8(&layer_1, input0, output0, scratch);
+    shared_0(&layer_1, input0, output0, scratch);
     return 0;
 }
 
 /* ADD t7
  * operator 2: int8[1,3,3,2] x int8[1,3,3,2] -> int8[1,3,3,2] */
-static const struct hil_add_s8 layer_2 = {
-    .rows = 1,
-    .counts = {1, 1, 1, 1, 1},
-    .a_jumps = {0, 0, 0, 0, 0},
-    .b_jumps = {0, 0, 0, 0, 0},
-    .length = 18,
-    .a_step = 1,
-    .b_step = 1,
-    .a_zero_point = 3,
-    .b_zero_point = 3,
-    .out_zero_point = 3,
-    .low = -128,
-    .high = 127,
-    .a_mantissa = 1073741824,
-    .a_shift = 0,
-    .b_mantissa = 1073741824,
-    .b_shift = 0,
-    .out_mantissa = 1073741824,
-    .out_shift = -18,
-};
-
 int32_t tvmgen_tiny_fused_add_2(void *input0, void *output0) {
-    shared_hil_add_s8(&layer_2, input0, global_const_workspace.constant_0, output0);
+    shared_2(input0, global_const_workspace.constant_0, output0);
     return 0;
 }
 
@@ -199,29 +188,8 @@ int32_t tvmgen_tiny_fused_concatenation_4(void *input0, void *input1, void *outp
 
 /* ADD t13
  * operator 6: int8[1,18] x int8[1,18] -> int8[1,18] */
-static const struct hil_add_s8 layer_5 = {
-    .rows = 1,
-    .counts = {1, 1, 1, 1, 1},
-    .a_jumps = {0, 0, 0, 0, 0},
-    .b_jumps = {0, 0, 0, 0, 0},
-    .length = 18,
-    .a_step = 1,
-    .b_step = 1,
-    .a_zero_point = 3,
-    .b_zero_point = 3,
-    .out_zero_point = 3,
-    .low = -128,
-    .high = 127,
-    .a_mantissa = 1073741824,
-    .a_shift = 0,
-    .b_mantissa = 1073741824,
-    .b_shift = 0,
-    .out_mantissa = 1073741824,
-    .out_shift = -18,
-};
-
 int32_t tvmgen_tiny_fused_add_5(void *input0, void *input1, void *output0) {
-    shared_hil_add_s8(&layer_5, input0, input1, output0);
+    shared_2(input0, input1, output0);
     return 0;
 }
 

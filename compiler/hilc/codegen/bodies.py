@@ -1,0 +1,119 @@
+"""Layers of one kernel that share a body: which of them, and the C of the body.
+
+A layer's parameters are numbers (sizes, zero points, limits) and arrays (weights, multipliers).
+A kernel is fast because the C compiler knows the numbers; of the arrays it gains nothing but their
+address. So layers that are equal in all numbers, as the blocks of a network often are, can share
+one body that is specialised for those numbers and takes the arrays through a small struct of what
+differs. Where flash matters more than speed, the numbers may differ too: then the body is general
+in just these.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hilc.codegen.cwriter import C_TYPES, c_number, c_struct_initialiser, c_wrapped
+from hilc.kernels import FieldValue, Kernel, KernelCall
+from hilc.plan import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """One body for the layers ``steps``, by their index in the program."""
+
+    kernel: Kernel
+    steps: tuple[int, ...]
+    #: The parameters of the first of them, which are those of all but for ``own``.
+    fields: Mapping[str, FieldValue]
+    #: The C declaration of each parameter that a layer has for itself, by its name.
+    own: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What the C function is called, and the struct of what differs."""
+        return f"shared_{self.steps[0]}"
+
+    def definition(self) -> str:
+        """The struct and the function."""
+        kernel = self.kernel
+        tensors = []
+        for types, local, const in ((kernel.inputs, "in", "const "), (kernel.outputs, "out", "")):
+            for position, c_type in enumerate(types):
+                pointer = f"{c_type[:-2]} *const *" if c_type.endswith("[]") else f"{c_type} *"
+                tensors.append(f"{const}{pointer}{local}{position}")
+        tensors += ["void *scratch"] * (kernel.scratch != "0")
+        passed = ["&p", *(parameter.rpartition(" ")[2].lstrip("*") for parameter in tensors)]
+        layers = ", ".join(map(str, self.steps[:-1])) + f" and {self.steps[-1]}"
+        values = c_struct_initialiser(self.fields, {name: f"own->{name}" for name in self.own})
+        struct = "".join(f"    {declaration};\n" for declaration in self.own.values())
+        own = [f"const struct {self.name} *own"] * bool(self.own)
+        indented = values.replace("\n", "\n    ")
+        return (
+            f"/* One body for the layers {layers}: what each has for itself. */\n"
+            f"struct {self.name} {{\n{struct}}};\n\n"
+            if struct
+            else f"/* One body for the layers {layers}. */\n"
+        ) + (
+            "__attribute__((noinline))\n"
+            f"{c_wrapped(f'static void {self.name}(', [*own, *tensors], ') {')}\n"
+            f"    const struct {kernel.name} p = {indented};\n"
+            f"{c_wrapped(f'    {kernel.name}(', passed, ');')}\n}}\n"
+        )
+
+
+def shared_bodies(program: Program, optimize: str) -> dict[int, Body]:
+    """The body of each layer that shares one, by the layer's index.
+
+    For ``speed`` none; for ``size`` all layers of a kernel; else those that differ in arrays only.
+    """
+    if optimize == "speed":
+        return {}
+    groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
+    for index, step in enumerate(program.steps):
+        if isinstance(step.call, KernelCall):
+            groups[_key(step.call, optimize)].append((index, step.call))
+    # A single layer is best specialised, for flash too: the C compiler leaves out what that layer
+    # does not need.
+    bodies = (_body(layers) for layers in groups.values() if len(layers) > 1)
+    return {index: body for body in bodies for index in body.steps}
+
+
+def _key(call: KernelCall, optimize: str) -> tuple[str, ...]:
+    """Equal for layers that share a body."""
+    fixed = [
+        f"{name} = {_text(value)}"
+        for name, value in call.fields.items()
+        if not isinstance(value, np.ndarray)
+        # C cannot initialise an array of numbers with another.
+        and (optimize != "size" or isinstance(value, tuple))
+    ]
+    return call.kernel.name, str(call.scratch_bytes > 0), *fixed
+
+
+def _body(layers: Sequence[tuple[int, KernelCall]]) -> Body:
+    first = layers[0][1]
+    own = {
+        name: _declaration(name, value)
+        for name, value in first.fields.items()
+        if isinstance(value, np.ndarray)
+        or len({_text(call.fields[name]) for _, call in layers}) > 1
+    }
+    return Body(first.kernel, tuple(index for index, _ in layers), first.fields, own)
+
+
+def _text(value: FieldValue) -> str:
+    """A number's literal, which also tells -0.0 from 0.0; for an array, what they all have."""
+    if isinstance(value, np.ndarray):
+        return "an array"
+    return ", ".join(map(c_number, value)) if isinstance(value, tuple) else c_number(value)
+
+
+def _declaration(name: str, value: FieldValue) -> str:
+    """How the kernel's parameter struct declares a field of this value."""
+    if isinstance(value, np.ndarray):
+        return f"const {C_TYPES[value.dtype.name]} *{name}"
+    return f"{'int32_t' if isinstance(value, (int, np.integer)) else 'float'} {name}"
