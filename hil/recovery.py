@@ -120,6 +120,7 @@ class Recovery:
         if failure.mend is None:
             # What stands in the way (no cable, somebody else) no stronger step removes.
             raise failure from error
+        _LOG.warning("%s: %s did not help: %s", self._board, step.name, attempt.failure)
         return False
 
     def _give_up(self, error: DeviceError, why: str = "") -> NoReturn:

@@ -46,6 +46,8 @@ _BAUDRATE = 115200
 _READ_BYTES = 65536
 #: How long a client may take nothing before it is given up.
 _WRITE_TIMEOUT_S = 5.0
+#: A client that comes back may be seen before the end of its last connection is.
+_HANDOVER_S = 1.0
 #: A process that closes the line ends a moment later.
 _END_GRACE_S = 1.0
 # A client whose machine lost power never closes its connection; these notice it within
@@ -101,7 +103,7 @@ class BoardServer:
         self._powered = True
         self._failure = ""
         #: Held while the client is changed.
-        self._entry = threading.Lock()
+        self._entry = threading.Condition()
         self._client: socket.socket | None = None
         self._user = ""
         self._since = 0.0
@@ -272,6 +274,7 @@ class BoardServer:
             except OSError:
                 return
             with self._entry:
+                self._entry.wait_for(lambda: self._client is None, _HANDOVER_S)
                 if self._client is not None or self._line is None:
                     # A second client would take half of the other's answers; without a firmware
                     # there is nothing to talk to.
@@ -301,6 +304,7 @@ class BoardServer:
             self._client.close()
             self.uses.append(Use(self._user, self._since, time.monotonic()))
             self._client, self._user = None, ""
+            self._entry.notify_all()
 
 
 def _explained(error: Exception, running: Running) -> Exception:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from hil.errors import InputError
@@ -44,7 +45,7 @@ class GivenModel:
             for name, array in self.tensors.items()
         )
 
-    def set_input(self, name: str | int, array: np.ndarray) -> None:
+    def set_input(self, name: str | int, array: npt.ArrayLike, /) -> None:
         assert name == "x"
         self.x = array
 

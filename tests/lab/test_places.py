@@ -16,8 +16,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from spoiled_models import PORTABLE, once_spoiled, spoiled_libraries
 
 import hil
+from hil.board import load_board
 from hil.build import build
 from hil.errors import DeviceError, InputError
 from hil.lab import coordinator
@@ -80,6 +82,23 @@ def test_a_model_runs_on_a_board_chosen_by_tag(keeper: Keeper) -> None:
         model.set_input(0, np.zeros(image.shape, image.dtype))
         model.run()
         assert np.array_equal(model.get_output(0), far)
+
+
+@pytest.mark.parametrize(
+    ("model", "by", "message"),
+    [
+        ("hang", "programming it again", "is silent for"),
+        ("trap", "a reset over the line", "undefined instruction"),
+    ],
+)
+def test_a_board_of_the_lab_is_brought_back(lab: Served, model: str, by: str, message: str) -> None:
+    libraries = spoiled_libraries(load_board("mps2-an385"), *PORTABLE)
+    with hil.open("cpu=cortex-m3", *libraries, run_timeout_s=0.5) as device:
+        assert device.repeated(once_spoiled(device, model)) == [5, 6, 7, 8]
+        assert device.recovery is not None
+        (attempt,) = device.recovery.attempts
+        assert attempt.name == by
+        assert message in attempt.reason
 
 
 def test_two_users_want_one_board(lab: Served) -> None:
