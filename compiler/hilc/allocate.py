@@ -1,8 +1,11 @@
 """Offsets in one pool or several for blocks that live for an interval of steps.
 
-Two blocks whose intervals meet must not share a byte. Finding the smallest pool is hard in general;
-first fit in a good order is optimal for nearly every network, so several orders are tried, the best
-is improved by a bounded search that repeats exactly, and :func:`lower_bound` says when to stop.
+Two blocks whose intervals meet must not share a byte, unless the caller knows better: where a
+kernel writes one while it reads the other, they may overlap at some differences of their offsets
+(:class:`~hilc.access.Differences`); blocks that must be apart are merely the simplest case of that.
+Finding the smallest pool is hard in general; first fit in a good order is optimal for nearly every
+network, so several orders are tried, the best is improved by a bounded search that repeats exactly,
+and :func:`lower_bound` says when to stop.
 
 Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with most
 accesses to a byte first.
@@ -11,8 +14,11 @@ accesses to a byte first.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+
+from hilc.access import Differences, apart
 
 #: Every block starts at a multiple of this many bytes.
 ALIGNMENT = 16
@@ -47,28 +53,73 @@ def live_blocks(blocks: Sequence[Block], step: int) -> list[Block]:
     return [block for block in blocks if block.first <= step <= block.last]
 
 
-def lower_bound(blocks: Sequence[Block]) -> int:
+#: For the positions of two blocks that meet, the differences ``offset(second) - offset(first)``
+#: that are forbidden; pairs that are not named share no byte.
+Overlaps = Mapping[tuple[int, int], Differences]
+
+NO_OVERLAPS: Overlaps = MappingProxyType({})
+
+
+def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> int:
     """Bytes that no placement can do without: the most that live at one step."""
-    # Only the topmost block of a step may end at an address that is not aligned.
-    starts = {block.first for block in blocks}
-    live_sets = (live_blocks(blocks, step) for step in starts)
+    spans = {pair: _least_span(blocks, pair, overlaps[pair]) for pair in overlaps}
     return max(
-        (
-            sum(align(b.nbytes) for b in live) - max(align(b.nbytes) - b.nbytes for b in live)
-            for live in live_sets
-        ),
+        (_step_bound(blocks, block.first, spans) for block in blocks),
         default=0,
     )
 
 
+def _step_bound(blocks: Sequence[Block], step: int, spans: Mapping[tuple[int, int], int]) -> int:
+    """The most bytes of blocks that live at ``step`` and share none, a pair that may share some
+    being one of them."""
+    live = [i for i, block in enumerate(blocks) if block.first <= step <= block.last]
+    pairs = [pair for pair in spans if pair[0] in live and pair[1] in live]
+    apart = [i for i in live if not any(i in pair for pair in pairs)]
+    # What dies and what is new are each apart from their like.
+    groups = [[blocks[i].nbytes for i in live if blocks[i].first < step or i in apart]]
+    groups.append([blocks[i].nbytes for i in live if blocks[i].last > step or i in apart])
+    groups += [[blocks[i].nbytes for i in apart] + [spans[pair]] for pair in pairs]
+    return max(map(_stacked, groups))
+
+
+def _stacked(sizes: Sequence[int]) -> int:
+    """Bytes of blocks on top of each other; only the topmost may end where none could start."""
+    return sum(map(align, sizes)) - max((align(n) - n for n in sizes), default=0)
+
+
+def _least_span(blocks: Sequence[Block], pair: tuple[int, int], forbidden: Differences) -> int:
+    """The fewest bytes that two blocks take up in all."""
+    first, second = (blocks[i].nbytes for i in pair)
+    inside = first - second
+    # Between these the one lies within the other.
+    nested = sorted((0, inside))
+    below = min(forbidden.low // ALIGNMENT * ALIGNMENT, nested[1])
+    above = max(align(forbidden.high), nested[0])
+    spans = [max(first, d + second) - min(0, d) for d in (below, above)]
+    return max(first, second) if forbidden.allow(0) else min(spans)
+
+
 def allocate(
-    blocks: Sequence[Block], enough: int = 0, tries: int = _SEARCH_TRIES
+    blocks: Sequence[Block],
+    enough: int = 0,
+    tries: int = _SEARCH_TRIES,
+    overlaps: Overlaps = NO_OVERLAPS,
 ) -> tuple[int, ...]:
     """An offset for each block, the same for the same blocks every time.
 
     The search ends when a pool of ``enough`` bytes holds them, or after so many ``tries``.
     """
-    return _Search(blocks).best(enough, tries)
+    return _Search(blocks, overlaps).best(enough, tries)
+
+
+def _of_members(overlaps: Overlaps, members: Sequence[int]) -> Overlaps:
+    """The overlaps of some of the blocks, by their positions in ``members``."""
+    place = {index: position for position, index in enumerate(members)}
+    return {
+        (place[a], place[b]): forbidden
+        for (a, b), forbidden in overlaps.items()
+        if a in place and b in place
+    }
 
 
 def pool_bytes(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
@@ -77,7 +128,10 @@ def pool_bytes(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
 
 
 def allocate_pools(
-    blocks: Sequence[Block], accesses: Sequence[int], limits: Sequence[int | None]
+    blocks: Sequence[Block],
+    accesses: Sequence[int],
+    limits: Sequence[int | None],
+    overlaps: Overlaps = NO_OVERLAPS,
 ) -> list[tuple[int, int]] | None:
     """A pool and an offset for each block, or None where no way was found to keep the limits.
 
@@ -85,17 +139,18 @@ def allocate_pools(
     ``accesses`` says how often the bytes of each block are read and written.
     """
     if limits[0] is None:
-        return [(0, offset) for offset in allocate(blocks)]
-    pools = _Deal(blocks, accesses, limits).best()
+        return [(0, offset) for offset in allocate(blocks, overlaps=overlaps)]
+    pools = _Deal(blocks, accesses, limits, overlaps).best()
     if pools is None:
         return None
     places: dict[int, tuple[int, int]] = {}
     for pool, (indices, limit) in enumerate(zip(pools, limits, strict=True)):
         members = [blocks[index] for index in indices]
-        offsets = allocate(members)
+        own = _of_members(overlaps, indices)
+        offsets = allocate(members, overlaps=own)
         if limit is not None and pool_bytes(members, offsets) > limit:
             # The search that found the blocks to fit is shorter; it finds them to fit again.
-            offsets = allocate(members, limit, _FIT_TRIES)
+            offsets = allocate(members, limit, _FIT_TRIES, own)
         places.update(zip(indices, ((pool, offset) for offset in offsets), strict=True))
     return [places[index] for index in range(len(blocks))]
 
@@ -104,9 +159,14 @@ class _Deal:
     """Which pool each block goes to, as sorted lists of positions in ``blocks``."""
 
     def __init__(
-        self, blocks: Sequence[Block], accesses: Sequence[int], limits: Sequence[int | None]
+        self,
+        blocks: Sequence[Block],
+        accesses: Sequence[int],
+        limits: Sequence[int | None],
+        overlaps: Overlaps,
     ) -> None:
         self.blocks = blocks
+        self.overlaps = overlaps
         self.accesses = accesses
         # A pool's size is a multiple of the alignment.
         self.limits = [None if n is None else n // ALIGNMENT * ALIGNMENT for n in limits]
@@ -152,9 +212,10 @@ class _Deal:
         key = (pool, tuple(sorted(members)))
         if key not in self._fits:
             blocks = [self.blocks[index] for index in key[1]]
+            own = _of_members(self.overlaps, key[1])
             self._fits[key] = (
-                lower_bound(blocks) <= limit
-                and pool_bytes(blocks, allocate(blocks, limit, _FIT_TRIES)) <= limit
+                lower_bound(blocks, own) <= limit
+                and pool_bytes(blocks, allocate(blocks, limit, _FIT_TRIES, own)) <= limit
             )
         return self._fits[key]
 
@@ -184,15 +245,30 @@ class _Deal:
 
 
 class _Search:
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], overlaps: Overlaps) -> None:
         self.blocks = blocks
-        self.neighbours = [
-            [i for i, other in enumerate(blocks) if other is not block and other.meets(block)]
-            for block in blocks
-        ]
+        self.overlaps = overlaps
+        #: For each block, by its neighbours, between which differences to them it must not lie.
+        self.neighbours = [self._forbidden(index) for index in range(len(blocks))]
+
+    def _forbidden(self, index: int) -> list[tuple[int, int, int]]:
+        """The open intervals ``(neighbour, low, high)`` of ``offset - offset(neighbour)``."""
+        found: list[tuple[int, int, int]] = []
+        for other, block in enumerate(self.blocks):
+            if other == index or not block.meets(self.blocks[index]):
+                continue
+            if (given := self.overlaps.get((other, index))) is None:
+                mirrored = self.overlaps.get((index, other))
+                given = mirrored.reversed() if mirrored is not None else None
+            forbidden = given or apart(block.nbytes, self.blocks[index].nbytes)
+            if forbidden.zero:
+                found += [(other, forbidden.low, 0), (other, 0, forbidden.high)]
+            elif forbidden.low < forbidden.high:
+                found.append((other, forbidden.low, forbidden.high))
+        return found
 
     def best(self, enough: int, tries: int) -> tuple[int, ...]:
-        bound = max(lower_bound(self.blocks), enough)
+        bound = max(lower_bound(self.blocks, self.overlaps), enough)
         order, offsets = self._best_order(bound)
         peak = pool_bytes(self.blocks, offsets)
         # Fixed seed: the plan is part of the output, which must not change from run to run.
@@ -233,16 +309,16 @@ class _Search:
     def _first_fit(self, order: Sequence[int]) -> list[int]:
         offsets = [-1] * len(self.blocks)
         for index in order:
-            size = self.blocks[index].nbytes
-            taken = sorted(
-                (offsets[i], offsets[i] + self.blocks[i].nbytes)
-                for i in self.neighbours[index]
-                if offsets[i] >= 0
+            forbidden = sorted(
+                (offsets[other] + low, offsets[other] + high)
+                for other, low, high in self.neighbours[index]
+                if offsets[other] >= 0
             )
             offset = 0
-            for start, end in taken:
-                if offset + size <= start:
+            for low, high in forbidden:
+                if offset <= low:
                     break
-                offset = max(offset, align(end))
+                if offset < high:
+                    offset = align(high)
             offsets[index] = offset
         return offsets

@@ -1,0 +1,88 @@
+"""A program: the calls of an inference in order, and where every byte lies.
+
+:mod:`hilc.plan` makes it, :mod:`hilc.hazards` proves it, :mod:`hilc.codegen` writes it in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hilc.cpu import Cpu
+from hilc.external import ExternalCall
+from hilc.ir import Graph, Node
+from hilc.kernels import KernelCall
+from hilc.library import Pool
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where bytes lie at run time.
+
+    ``value`` is the byte offset in the pool, the index of the model's input or output, or the index
+    in :attr:`Program.constants`.
+    """
+
+    kind: Literal["pool", "input", "output", "constant"]
+    value: int
+    #: The index in :attr:`Program.pools`; 0 where the bytes lie elsewhere.
+    pool: int = 0
+
+
+@dataclass(frozen=True)
+class PoolSpec:
+    """Memory that a plan may use: at most ``limit_bytes``, in the board's region ``region``."""
+
+    name: str = "global_workspace"
+    #: None: as much as the model needs.
+    limit_bytes: int | None = None
+    #: None: wherever the build puts it.
+    region: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a kernel or of an external function.
+
+    ``inputs`` are the tensors that it reads, in its own order.
+    """
+
+    node: Node
+    call: KernelCall | ExternalCall
+    inputs: tuple[str, ...]
+    #: None where it has none, or has to allocate its own.
+    scratch: Place | None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.node.outputs
+
+
+@dataclass(frozen=True)
+class Program:
+    """The steps of an inference and the plan of its memory.
+
+    ``graph`` is the one that was planned, with copies added where a model's output cannot be
+    computed in place; ``output_names`` are the model's own names of the outputs.
+    """
+
+    graph: Graph
+    cpu: Cpu
+    steps: tuple[Step, ...]
+    #: Every tensor that exists at run time; views have the place of what they view.
+    places: Mapping[str, Place]
+    #: Constants that kernels read as tensors (not through their parameters).
+    constants: tuple[str, ...]
+    output_names: tuple[str, ...]
+    io_in_pool: bool
+    pools: tuple[Pool, ...]
+    #: All pools, and the largest scratch where it is not part of them: what an allocator must be
+    #: able to hand out that aligns each block as the pools are.
+    workspace_bytes: int
+    #: No placement of these tensors, one beside the other, takes less.
+    workspace_bound_bytes: int
+
+
+class PlanError(RuntimeError):
+    """The planner made a program that would corrupt memory: a fault of the compiler."""
