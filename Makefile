@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prove figures format clean distclean
+.PHONY: help setup demo test check prove bench figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -13,7 +13,8 @@ help:
 	@echo 'make test       all tests (ARGS="-k name" narrows them; JOBS=N sets the workers)'
 	@echo 'make check      ruff, mypy --strict, clang-format, cppcheck'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
-	@echo 'make figures    write what make prove found into README.md'
+	@echo 'make bench      what they cost on six cores, beside what others need'
+	@echo 'make figures    write what make prove and make bench found into README.md'
 	@echo 'make format     format Python and C'
 	@echo 'make setup      install what is missing, make .venv'
 	@echo 'make clean      remove build outputs and caches; distclean removes .venv too'
@@ -44,6 +45,9 @@ check: setup
 
 prove: setup
 	$(BIN)/python ci/prove.py $(ARGS)
+
+bench: setup
+	$(BIN)/python ci/bench.py $(ARGS)
 
 figures: setup
 	$(BIN)/python ci/figures.py

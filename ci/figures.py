@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the figures of ``make prove`` into README.md, between its two marks.
+"""Writes the figures of ``make prove`` and ``make bench`` into README.md, between its two marks.
 
-``make figures`` runs it. Nothing in the section is written by hand.
+``make figures`` runs it. Nothing in the section is written by hand; what others need is in
+``ci/baselines.toml``, with its source.
 """
 
 from __future__ import annotations
@@ -13,52 +14,138 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hil.board import load_board
+from hilc._toml import tomllib
+
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-#: The board whose memory figures are shown; the others differ by little.
+#: The board whose memory figures are shown beside those of others.
 MEMORY_BOARD = "mps2-an386"
 
 Result = Mapping[str, Any]
+#: The report of a model for a goal on a board; None where it has no room.
+Reports = Mapping[tuple[str, str, str], Result | None]
 
 
-def section(steps: Mapping[str, Result]) -> str:
-    """The section's text; ``steps`` are the results of ``ci/prove.py`` by name."""
-    counted = {
-        pair: result["reports"][0]
-        for pair, result in _group(steps, "counts").items()
-        if result["ok"]
-    }
-    models = list(dict.fromkeys(model for model, _ in counted))
-    boards = list(dict.fromkeys(board for _, board in counted))
-    instructions = [
-        [
-            model,
-            *(_number(counted.get((model, board), {}).get("per_inference")) for board in boards),
-        ]
-        for model in models
-    ]
-    keys = ("model_flash_bytes", "workspace_bytes", "io_bytes", "stack_peak_bytes")
-    memory = [
-        [model, *(_number(counted[model, MEMORY_BOARD][key]) for key in keys)]
-        for model in models
-        if (model, MEMORY_BOARD) in counted
-    ]
+def baselines() -> Mapping[str, Any]:
+    """What others need for the same models."""
+    return tomllib.loads((ROOT / "ci" / "baselines.toml").read_text(encoding="utf-8"))
+
+
+def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
+    """The section's text, from the results of ``ci/prove.py`` and ``ci/bench.py`` by step."""
     return "\n\n".join(
         (
             "**Equality with the reference**, at the outputs and at every layer:",
             _table(
                 ["model", "boards", "inputs on each", "layers", "largest difference"],
-                _equality(steps),
+                _equality(proofs),
             ),
-            "**Instructions of one inference** (int8; QEMU counts instructions, not cycles):",
-            _table(["model", *boards], instructions),
+            bench_section(counts, baselines()),
+        )
+    )
+
+
+def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str:
+    """What the models cost, from the results of ``ci/bench.py`` by step, beside ``others``."""
+    reports = {
+        (model, goal, board): result["report"]
+        for goal in dict.fromkeys(name.partition(":")[0] for name in steps)
+        for (model, board), result in _group(steps, goal).items()
+        if result["ok"]
+    }
+    models = list(dict.fromkeys(model for model, _, _ in reports))
+    keys = ("model_flash_bytes", "workspace_bytes", "io_bytes", "stack_peak_bytes")
+    memory = [
+        [model, *(_number(report[key]) for key in keys)]
+        for (model, goal, board), report in reports.items()
+        if (goal, board) == ("balanced", MEMORY_BOARD) and report
+    ]
+    tables = [
+        "**Instructions of one inference** (int8; QEMU counts instructions, not cycles):",
+        _table(["core", "", *models], _instructions(reports, models, others)),
+    ]
+    if memory:
+        tables += [
             f"**Bytes** on `{MEMORY_BOARD}`; flash is code, constants and glue, the workspace "
             "holds the inputs and outputs too:",
             _table(
                 ["model", "flash", "workspace", "inputs and outputs", "peak of the stack"], memory
             ),
-        )
-    )
+            "**Workspace in bytes**, by goal; others need memory for inputs and outputs beside it:",
+            _table(["core", "", *models], _bytes(reports, models, others, "workspace")),
+            "**Flash in bytes besides the weights and biases**, by goal; of others what is not "
+            "the model's file:",
+            _table(["core", "", *models], _bytes(reports, models, others, "flash")),
+        ]
+    sources = [f"{who['who']}: {who['source']}" for who in others["instructions"]]
+    sources += [f"bytes of {who['who']}: {who['source']}" for who in others["bytes"]]
+    return "\n\n".join((*tables, f"({'; '.join(sources)}.)"))
+
+
+def _instructions(
+    reports: Reports, models: Sequence[str], others: Mapping[str, Any]
+) -> list[list[str]]:
+    """For each core our goals, then what others need."""
+    rows = []
+    for board in _distinct(reports, 2):
+        mine = [
+            [goal, *(_cell(reports, model, goal, board, "per_inference") for model in models)]
+            for goal in _distinct(reports, 1)
+            if any((model, goal, board) in reports for model in models)
+        ]
+        theirs = [
+            [who["who"], *(_number(who["boards"][board].get(model)) for model in models)]
+            for who in others["instructions"]
+            if board in who["boards"]
+        ]
+        rows += _under(board, mine + theirs)
+    return rows
+
+
+def _bytes(
+    reports: Reports, models: Sequence[str], others: Mapping[str, Any], kind: str
+) -> list[list[str]]:
+    """``workspace`` or ``flash`` for the goals that memory was measured for."""
+    key = {"workspace": "workspace_bytes", "flash": "flash_beyond_weights_bytes"}[kind]
+    rows = []
+    for board in _distinct(reports, 2):
+        goals = [
+            goal
+            for goal in _distinct(reports, 1)
+            if any((model, goal, board) in reports for model in models)
+        ]
+        # Elsewhere it is the same program, or much the same.
+        if not {"size", "ram"} & set(goals):
+            continue
+        lines = [
+            [goal, *(_cell(reports, model, goal, board, key) for model in models)] for goal in goals
+        ]
+        if board == MEMORY_BOARD:
+            lines += [
+                [who["who"], *(_number(who[kind].get(model)) for model in models)]
+                for who in others["bytes"]
+            ]
+        rows += _under(board, lines)
+    return rows
+
+
+def _distinct(reports: Reports, position: int) -> list[str]:
+    """The models, goals or boards, in the order in which they came."""
+    return list(dict.fromkeys(where[position] for where in reports))
+
+
+def _under(board: str, lines: Sequence[list[str]]) -> list[list[str]]:
+    """``lines`` with the core in the first."""
+    core = f"{load_board(board).cpu.name} (`{board}`)"
+    return [[core if index == 0 else "", *line] for index, line in enumerate(lines)]
+
+
+def _cell(reports: Reports, model: str, goal: str, board: str, key: str) -> str:
+    if (model, goal, board) not in reports:
+        return "-"
+    report = reports[model, goal, board]
+    return "no room" if report is None else _number(report[key])
 
 
 def _equality(steps: Mapping[str, Result]) -> list[list[str]]:
@@ -116,20 +203,23 @@ def replaced(text: str, new: str) -> str:
 
 
 def main() -> int:
-    """Rewrites README.md; 1 when a proof has failed, which is nothing to publish."""
+    """Rewrites README.md; 1 when a step has failed, which is nothing to publish."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", nargs="?", type=Path, default=ROOT / "build" / "prove.json")
+    for name in ("prove", "bench"):
+        parser.add_argument(f"--{name}", type=Path, default=ROOT / "build" / f"{name}.json")
     args = parser.parse_args()
-    if not args.results.is_file():
-        print(f"error: there is no {args.results}\n\nhint: `make prove` writes it", file=sys.stderr)
-        return 1
-    steps = json.loads(args.results.read_text())["steps"]
-    failed = [name for name, result in steps.items() if not result["ok"]]
+    results = []
+    for name, path in (("prove", args.prove), ("bench", args.bench)):
+        if not path.is_file():
+            print(f"error: there is no {path}\n\nhint: `make {name}` writes it", file=sys.stderr)
+            return 1
+        results.append(json.loads(path.read_text())["steps"])
+    failed = [name for steps in results for name, result in steps.items() if not result["ok"]]
     if failed:
-        print(f"error: these proofs failed: {', '.join(failed)}", file=sys.stderr)
+        print(f"error: these steps failed: {', '.join(failed)}", file=sys.stderr)
         return 1
     readme = ROOT / "README.md"
-    readme.write_text(replaced(readme.read_text(), section(steps)))
+    readme.write_text(replaced(readme.read_text(), section(*results)))
     return 0
 
 

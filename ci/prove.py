@@ -8,25 +8,20 @@ for the same firmware, inputs and reference is not run again (``--fresh`` forget
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
-from tqdm import tqdm
+from steps import ROOT, Result, Results, Step, compiled, models, one_line, run_step, run_steps
 
 import hil
-import hilc
 from hil.bench import bench
 from hil.board import load_board
 from hil.build import build, cache_folder
@@ -35,12 +30,7 @@ from hil.fit import FitError
 from hil.oracle import reference_of
 from hil.samples import Sample
 from hil.verify import verify
-from hilc.errors import HilError
 from hilc.library import ModelLibrary
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-import models  # noqa: E402 - the finder of the models, which the tests share
 
 BOARDS = ("native", "mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 FLOAT_BOARD = "mps2-an386"
@@ -66,37 +56,6 @@ TOGETHER = ("kws", "ad")
 TOGETHER_RUNS = 100
 COMPILE_LIMIT_S = 5.0
 VERIFY_LIMIT_S = 5.0
-
-Result = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One proof: a name, and what returns its result (``ok`` and what is to be shown)."""
-
-    name: str
-    run: Callable[[], Result]
-
-
-class Results:
-    """The results by step, in a file that is complete after every step."""
-
-    def __init__(self, path: Path, fresh: bool) -> None:
-        self._path = path
-        self._lock = Lock()
-        known = path.is_file() and not fresh
-        self.steps: dict[str, Result] = json.loads(path.read_text())["steps"] if known else {}
-
-    def known(self, key: str) -> Result | None:
-        """The good result of an earlier run of the same ``key``."""
-        with self._lock:
-            return next((r for r in self.steps.values() if r["ok"] and r.get("key") == key), None)
-
-    def add(self, name: str, result: Result) -> None:
-        with self._lock:
-            self.steps[name] = result
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_text(json.dumps({"steps": self.steps}, indent=2) + "\n")
 
 
 class Proof:
@@ -221,18 +180,6 @@ def timed(limit_s: float, *words: str) -> Result:
     }
 
 
-def compiled(model: str, cpu: str, **options: Any) -> ModelLibrary:
-    """The model for a firmware: with inputs and outputs in a pool of the caller by default."""
-    is_digits = model == "digits"
-    path = ROOT / "examples" / "digits" / "digits.tflite" if is_digits else models.model_path(model)
-    options = options or {"pools": "external", "io_in_pool": True}
-    return hilc.compile(path, cpu=cpu, name=model, **options)
-
-
-def one_line(error: HilError) -> str:
-    return "; ".join(line.strip() for line in error.fact.splitlines() if line.strip())
-
-
 def all_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -> list[Step]:
     """The whole matrix, cut down to ``boards`` and models of ``names``."""
     int8 = [(model, board) for board in BOARDS for model in models.INT8_MODELS]
@@ -242,7 +189,7 @@ def all_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -> list
         ("small", proof.fits_or_refused, SMALL_RUNS),
         ("refused", refused, SMALL_REFUSALS),
         # The native board's clock counts no instructions.
-        ("counts", counted_twice, [pair for pair in int8 if pair[1] != "native"]),
+        ("counts", counted_twice, [("ad", board) for board in BOARDS if board != "native"]),
     )
     steps = [
         Step(f"{group}: {model} on {board}", partial(prove, model, board))
@@ -289,17 +236,6 @@ def timings() -> list[Step]:
     ]
 
 
-def run_step(step: Step, results: Results) -> Result:
-    start = time.monotonic()
-    try:
-        result = step.run()
-    except HilError as error:
-        result = {"ok": False, "shown": one_line(error)}
-    result = {**result, "step_seconds": round(time.monotonic() - start, 2)}
-    results.add(step.name, result)
-    return result
-
-
 def main() -> int:
     """Runs the proof; 1 when any part of it fails."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -320,16 +256,7 @@ def main() -> int:
         Proof(args.samples, results), args.board or (*BOARDS, *small), args.model or every
     )
     start = time.monotonic()
-    done: dict[str, Result] = {}
-    with ThreadPoolExecutor(args.jobs) as pool:
-        outcomes = pool.map(lambda step: run_step(step, results), steps)
-        bar = tqdm(outcomes, total=len(steps), unit="proof", disable=None)
-        try:
-            done |= {step.name: result for step, result in zip(steps, bar, strict=True)}
-        except BaseException:
-            # What is under way ends; what was not begun is not.
-            pool.shutdown(cancel_futures=True)
-            raise
+    done = run_steps(steps, results, args.jobs, "proof")
     if not args.board and not args.model:
         done |= {step.name: run_step(step, results) for step in timings()}
 

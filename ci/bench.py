@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Counts what the MLPerf Tiny models cost on six cores, beside what others need.
+
+``make bench`` runs it. The results go to ``build/bench.json`` as they come; what was measured
+already with the same firmware is not measured again (``--fresh`` forgets it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from figures import baselines, bench_section
+from steps import ROOT, Result, Results, Step, compiled, models, one_line, run_steps
+
+import hil
+from hil.bench import bench
+from hil.board import load_board
+from hil.build import build
+from hil.fit import FitError
+from hilc.importer import load_model
+
+#: One of each core, and the smallest board, which holds what has room in 16 KB of RAM.
+BOARDS = (
+    "mps2-an385",
+    "mps2-an386",
+    "mps2-an500",
+    "mps2-an505",
+    "mps3-an547",
+    "microbit",
+)
+#: The operators that have weights.
+LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+#: The compiler's goals: those of speed on every board, those of memory on two.
+GOALS: Mapping[str, Sequence[str]] = {
+    "balanced": BOARDS,
+    "speed": BOARDS,
+    "size": ("mps2-an386", "mps3-an547"),
+}
+
+
+def measured(model: str, goal: str, board_name: str, results: Results) -> Result:
+    """The report of ``hil bench``, of two runs that count the same; or why there is no room."""
+    board = load_board(board_name)
+    library = compiled(model, board.cpu.name, optimize=goal)
+    try:
+        firmware = build([library], board)
+    except FitError as error:
+        return {"ok": True, "shown": one_line(error), "report": None}
+    key = f"{firmware.build_id} {model} {goal}"
+    if (known := results.known(key)) is not None:
+        return known
+    with hil.open(board, library) as device:
+        report = bench(device, library.modules[0], runs=2)
+    return {
+        "ok": len(set(report.counts)) == 1,
+        "key": key,
+        "shown": " and ".join(f"{count:,}" for count in report.counts) + f" {report.counter}",
+        "report": {
+            **report.json(),
+            "flash_beyond_weights_bytes": report.model_flash_bytes - weights_bytes(model),
+        },
+    }
+
+
+def weights_bytes(model: str) -> int:
+    """The model's weights and biases, as its file holds them."""
+    graph = load_model(models.model_path(model), model)
+    read = {name for node in graph.nodes if node.op in LINEAR for name in node.inputs if name}
+    return sum(tensor.data.nbytes for n in read if (tensor := graph.tensors[n]).data is not None)
+
+
+def all_steps(
+    results: Results, boards: Sequence[str], names: Sequence[str], goals: Sequence[str]
+) -> list[Step]:
+    """The whole table, cut down to ``boards``, models of ``names`` and ``goals``."""
+    return [
+        Step(f"{goal}: {model} on {board}", partial(measured, model, goal, board, results))
+        for goal in goals
+        for board in GOALS[goal]
+        for model in names
+        if board in boards
+    ]
+
+
+def main() -> int:
+    """Measures; 1 when anything could not be, or counted differently the second time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = models.INT8_MODELS
+    parser.add_argument("--board", action="append", choices=BOARDS, help="only this board")
+    parser.add_argument("--model", action="append", choices=names, help="only this model")
+    parser.add_argument("--optimize", action="append", choices=tuple(GOALS), help="only this goal")
+    parser.add_argument("--jobs", type=int, default=2, help="boards side by side (default: 2)")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "bench.json")
+    args = parser.parse_args()
+    if not models.models_dir().is_dir():
+        parser.error(f"no models in {models.models_dir()}: {models.HOW_TO_GET}")
+
+    results = Results(args.output, args.fresh)
+    steps = all_steps(
+        results, args.board or BOARDS, args.model or names, args.optimize or tuple(GOALS)
+    )
+    start = time.monotonic()
+    done = run_steps(steps, results, args.jobs, "model")
+    print(bench_section(done, baselines()))
+    failed = {name: result for name, result in done.items() if not result["ok"]}
+    for name, result in failed.items():
+        print(f"FAILED {name}: {result['shown']}", file=sys.stderr)
+    print(
+        f"\n{len(done) - len(failed)} of {len(done)} measured in {time.monotonic() - start:.0f} s; "
+        f"{args.output} has every figure"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
