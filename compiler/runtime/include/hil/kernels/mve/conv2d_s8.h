@@ -12,7 +12,8 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "80 * chunks + 16"
-order = "none"
+order = ["pixels 1 + 3 * (1 // batch)"] # four may be of two images
+reads = "window"
 @*/
 struct hil_conv2d_s8_mve {
     int32_t batch;

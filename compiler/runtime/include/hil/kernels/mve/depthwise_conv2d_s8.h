@@ -146,7 +146,8 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "8 * plane_h * plane_w"
-order = "none"
+order = ["rows band_h", "channels 8"]
+reads = "channel window"
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     int32_t batch;

@@ -11,7 +11,8 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "64 * chunks"
-order = "none"
+order = ["pixels 4"]
+reads = "rows"
 @*/
 struct hil_matmul_s8_mve {
     int32_t rows;
@@ -49,7 +50,8 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "16 * chunks * copied + 16"
-order = "none"
+order = ["pixels 1", "channels 8"]
+reads = "rows"
 @*/
 struct hil_vector_s8_mve {
     int32_t rows;

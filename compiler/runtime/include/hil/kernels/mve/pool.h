@@ -12,7 +12,8 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
-order = "none"
+order = ["pixels 1", "channels 4"]
+reads = "channel window"
 @*/
 struct hil_average_pool_s8_mve {
     int32_t batches;
