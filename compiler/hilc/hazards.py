@@ -126,7 +126,11 @@ class _Replay:
         for name in graph.inputs:
             self._require_intact(name, "the first step")
         steps = {step.node.name: step for step in self._program.steps}
+        # Within a group, tensors have no place of their own.
+        inner = {node.name for step in self._program.steps for node in step.nodes[:-1]}
         for node in graph.nodes:
+            if node.name in inner:
+                continue
             if (step := steps.pop(node.name, None)) is not None:
                 self._execute(step)
             elif places[node.name] == places[node.inputs[0]] and OPS[node.op].view:
@@ -244,18 +248,16 @@ class _Execution:
         return data.view(tensor.dtype).reshape(tensor.shape)
 
     def _execute(self, step: Step) -> None:
-        node, graph = step.node, self._graph
-        values = [self._load(name) if name else None for name in node.inputs]
-        results = OPS[node.op].reference(node, graph.ins(node), graph.outs(node), values)
-        tensors = graph.tensors
+        node, tensors = step.node, self._graph.tensors
+        given = {name: self._load(name) for name in step.inputs}
+        results = self._compute(step, given)
         inputs = [tensors[name] for name in step.inputs]
         order = _Order.of(step, inputs, [tensors[name] for name in step.outputs])
         self._memory.scratch(step)[:] = _GARBAGE
-        given = dict(zip(node.inputs, values, strict=True))
         reads = [
-            (tensor.name, _contents(array), last_read)
+            (tensor.name, _contents(given[tensor.name]), last_read)
             for tensor, last_read in zip(inputs, order.last_read, strict=True)
-            if not tensor.is_constant and (array := given[tensor.name]) is not None
+            if not tensor.is_constant
         ]
         writes = [
             (self._memory.tensor(name), _contents(np.asarray(result)), first_write)
@@ -276,6 +278,18 @@ class _Execution:
             for (memory, data, _), turns in zip(writes, written_at, strict=True):
                 now = turns.get(turn, _NO_BYTES)
                 memory[now] = data[now]
+
+    def _compute(self, step: Step, given: Mapping[str, Array]) -> list[Array]:
+        """What the step's nodes make of the values that it reads; the outputs of the last."""
+        graph, known = self._graph, dict(given)
+        results: list[Array] = []
+        for node in step.nodes:
+            values = [
+                known.get(name, graph.tensors[name].data) if name else None for name in node.inputs
+            ]
+            results = OPS[node.op].reference(node, graph.ins(node), graph.outs(node), values)
+            known |= zip(node.outputs, results, strict=True)
+        return results
 
 
 _NO_BYTES = np.empty(0, np.int64)

@@ -12,7 +12,7 @@ each byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -28,6 +28,7 @@ from hilc.kernels import KernelCall
 from hilc.library import Pool
 from hilc.ops import OPS
 from hilc.program import Place, PlanError, PoolSpec, Program, Step
+from hilc.stream import NotStreamable, StreamCall, Streams
 
 __all__ = ["Place", "PlanError", "PoolSpec", "Program", "Step", "check_plan", "plan"]
 
@@ -52,18 +53,18 @@ def plan(
 
     ``memory`` are the pools, the preferred first; :class:`~hilc.errors.InputError` where the model
     does not fit into them. Without ``scratch_in_pool`` the layers' scratch is left to a run-time
-    allocator, which serves the one pool too. ``choice`` says which kernels compute the layers.
+    allocator, which serves the one pool too. ``choice`` says which kernels compute the layers, and
+    which layers run as one.
     """
     memory = tuple(memory) or (PoolSpec(),)
     _check_memory(memory, scratch_in_pool)
     output_names = graph.outputs
     graph = _with_copies(graph, io_in_pool)
-    values = _Values(graph, io_in_pool)
+    groups = _groups(graph, cpu, choice)
+    values = _Values(graph, io_in_pool, {n.name for g in groups.values() for n in g.nodes[:-1]})
     nodes = values.computed
-    calls = [_chosen_call(graph, node, cpu, choice) for node in nodes]
-    reads = [
-        tuple(node.inputs[i] for i in call.inputs) for node, call in zip(nodes, calls, strict=True)
-    ]
+    calls = [groups.get(n.name) or _chosen_call(graph, n, cpu, choice) for n in nodes]
+    reads = [_reads(node, call) for node, call in zip(nodes, calls, strict=True)]
     values.set_lifetimes(reads)
     differences = _differences(values, calls, reads)
     _extend_buffers(values, differences)
@@ -112,6 +113,33 @@ def plan(
     return program
 
 
+_Call = KernelCall | ExternalCall | StreamCall
+
+
+def _groups(graph: Graph, cpu: Cpu, choice: Choice) -> dict[str, StreamCall]:
+    """The calls of the groups, by the name of their last node."""
+    streams = Streams(graph, cpu)
+    calls: dict[str, StreamCall] = {}
+    taken: set[str] = set()
+    for group in choice.groups:
+        try:
+            call = streams.call(group)
+        except NotStreamable as error:
+            raise InputError(f"a group of layers cannot run row by row: {error}") from error
+        if twice := taken.intersection(group.nodes):
+            raise InputError(f"{min(twice)!r} is in two groups")
+        taken.update(group.nodes)
+        calls[group.nodes[-1]] = call
+    return calls
+
+
+def _reads(node: Node, call: _Call) -> tuple[str, ...]:
+    """The tensors that a call reads, in its own order."""
+    if isinstance(call, StreamCall):
+        return call.inputs
+    return tuple(node.inputs[i] for i in call.inputs)
+
+
 def _chosen_call(graph: Graph, node: Node, cpu: Cpu, choice: Choice) -> KernelCall | ExternalCall:
     candidates = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), cpu)
     position = choice.kernels.get(node.name, 0)
@@ -137,7 +165,7 @@ def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
 
 
 def _traffic(
-    values: _Values, calls: Sequence[KernelCall | ExternalCall], reads: Sequence[Sequence[str]]
+    values: _Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
 ) -> dict[int, int]:
     """Bytes that are moved to and from each value, by its id; an estimate.
 
@@ -226,7 +254,8 @@ class _Value:
 class _Values:
     """The values of a graph, and the nodes that are left to compute once views cost nothing."""
 
-    def __init__(self, graph: Graph, io_in_pool: bool) -> None:
+    def __init__(self, graph: Graph, io_in_pool: bool, inner: Collection[str]) -> None:
+        """``inner`` names the nodes that are computed along with a later one."""
         self.graph = graph
         self.computed: list[Node] = []
         self.by_name: dict[str, _Value] = {}
@@ -235,6 +264,8 @@ class _Values:
             place = None if io_in_pool else Place("input", index)
             self.by_name[name] = _Value(graph.tensors[name], _START, _START, place)
         for node in graph.nodes:
+            if node.name in inner:
+                continue
             viewed = self.by_name.get(node.inputs[0]) if OPS[node.op].view else None
             place = fixed.get(node.name)
             # A value has one place: a view between two of the caller's buffers has to copy.
@@ -267,7 +298,7 @@ _Pair = tuple[_Value, _Value, Differences]
 
 
 def _differences(
-    values: _Values, calls: Sequence[KernelCall | ExternalCall], reads: Sequence[Sequence[str]]
+    values: _Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
 ) -> list[_Pair]:
     """The pairs that may overlap because a step writes one while it reads the other."""
     tensors = values.graph.tensors

@@ -14,6 +14,7 @@ from hilc.external import ExternalCall
 from hilc.ir import Graph, Node
 from hilc.kernels import KernelCall
 from hilc.library import Pool
+from hilc.stream import StreamCall
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,14 @@ class PoolSpec:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a kernel or of an external function.
+    """One call of a kernel, of a group of layers, or of an external function.
 
-    ``inputs`` are the tensors that it reads, in its own order.
+    ``inputs`` are the tensors that it reads, in its own order. ``node`` is what it computes, of a
+    group the last node: what it writes is that one's output.
     """
 
     node: Node
-    call: KernelCall | ExternalCall
+    call: KernelCall | ExternalCall | StreamCall
     inputs: tuple[str, ...]
     #: None where it has none, or has to allocate its own.
     scratch: Place | None
@@ -57,6 +59,11 @@ class Step:
     @property
     def outputs(self) -> tuple[str, ...]:
         return self.node.outputs
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes that it computes, in order."""
+        return self.call.nodes if isinstance(self.call, StreamCall) else (self.node,)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.ir import Array
 from hilc.kernels import KernelCall
 from hilc.plan import Program
+from hilc.stream import StreamCall, constant_arrays
 
 #: Linker scripts place the section; those written for TVM's code do already.
 SECTION = ".rodata.tvm"
@@ -80,7 +81,10 @@ def _arrays(program: Program) -> Iterator[tuple[str, Array]]:
         assert data is not None
         yield f"constant_{index}", data
     for index, step in enumerate(program.steps):
-        if isinstance(step.call, KernelCall):
+        if isinstance(step.call, StreamCall):
+            for name, array in constant_arrays(step.call, program.graph):
+                yield f"layer_{index}_{name}", array
+        elif isinstance(step.call, KernelCall):
             for field, value in step.call.fields.items():
                 if isinstance(value, np.ndarray):
                     yield f"layer_{index}_{field}", value

@@ -34,11 +34,13 @@ from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_
 from hilc.codegen.main import device_guard, device_hooks, program_devices, write_lookup, write_main
 from hilc.codegen.names import CONSTANT_POOL, MODULE_CONTEXT, Names
 from hilc.codegen.options import Options
+from hilc.codegen.streams import ROWS, write_group
 from hilc.external import ExternalCall
-from hilc.ir import Tensor
+from hilc.ir import Node, Tensor
 from hilc.kernels import KernelCall
 from hilc.library import Argument
 from hilc.plan import Program, Step
+from hilc.stream import StreamCall, constant_arrays
 
 __all__ = ["Operator", "Source", "display_name", "write_operators"]
 
@@ -85,11 +87,15 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
 
 
 def _includes(program: Program, body: str) -> str:
-    calls = [step.call for step in program.steps]
+    calls: list[object] = []
+    for step in program.steps:
+        stages = step.call.stages if isinstance(step.call, StreamCall) else ()
+        calls += [stage.call for stage in stages] or [step.call]
     kernels = {call.kernel.header for call in calls if isinstance(call, KernelCall)}
+    rows = [ROWS] if "hil_keep_rows" in body else []
     packed = [PACKED_CALL] if "TVMValue" in body else []
     backend = [BACKEND_API] if "TVMBackend" in body else []
-    return c_includes("stddef.h", "stdint.h", *sorted([*kernels, *packed]), *backend)
+    return c_includes("stddef.h", "stdint.h", *sorted([*kernels, *packed, *rows]), *backend)
 
 
 class _Writer:
@@ -130,6 +136,8 @@ class _Writer:
     def _reads_constants(self, step: Step) -> bool:
         if any(self._program.places[name].kind == "constant" for name in step.inputs):
             return True
+        if isinstance(step.call, StreamCall):
+            return any(True for _ in constant_arrays(step.call, self._program.graph))
         return isinstance(step.call, KernelCall) and bool(self._arrays(step.call))
 
     def _arrays(self, call: KernelCall) -> dict[str, str]:
@@ -146,6 +154,8 @@ class _Writer:
         comment = _comment(self._program, step)
         if isinstance(step.call, ExternalCall):
             return f"{comment}{self._external_layer(step, step.call, operator, shapes)}"
+        if isinstance(step.call, StreamCall):
+            return self._group(index, step, step.call, operator)
         arrays = self._arrays(step.call)
         fields, tag = step.call.fields, step.call.kernel.name
         if (shared := self.shared.get(index)) is not None:
@@ -179,13 +189,28 @@ class _Writer:
             passed.append("scratch" if call.scratch_bytes else "NULL")
         callee = kernel if shared is None else shared
         statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
-        if not call.scratch_bytes or step.scratch is not None:
-            return f"{body}{statement}    return 0;\n"
-        return (
-            f"    void *const scratch = {allocate_workspace(call.scratch_bytes)};\n"
-            f"    if (scratch == NULL) {{\n        return -1;\n    }}\n{body}{statement}"
-            f"    return {free_workspace('scratch')} != 0 ? -1 : 0;\n"
+        return _with_scratch(step, body + statement)
+
+    def _group(self, index: int, step: Step, call: StreamCall, operator: Operator) -> str:
+        """The functions of a group's stages, the schedule, and the function that goes through."""
+        tensors = self._program.graph.tensors
+        text = write_group(
+            call,
+            f"layer_{index}",
+            lambda array: f"{self._pool}{self.constants.name(array)}",
+            {name: t.data for name, t in tensors.items() if t.data is not None},
+            f"const struct {struct_tag(self._names)} *pool" if self.external else "",
+            lambda node: _node_texts(self._program, node),
         )
+        names = ", ".join(_node_texts(self._program, node)[0] for node in call.nodes)
+        reads = " x ".join(_describe(tensors[name]) for name in step.inputs)
+        writes = _describe(tensors[step.node.name])
+        comment = c_comment(
+            f"A few rows at a time: {names}",
+            f"{reads} -> {writes}, {call.macs:,} multiply-accumulates",
+        )
+        body = _with_scratch(step, text.body)
+        return f"{text.definitions}\n{comment}{self._function(operator, body)}"
 
     def _reads(self, step: Step) -> list[str]:
         """The C expressions of the tensors that the layer reads."""
@@ -269,22 +294,38 @@ class _Writer:
         )
 
 
+def _with_scratch(step: Step, statements: str) -> str:
+    """The body of an operator whose scratch the plan has a place for, or which allocates it."""
+    nbytes = step.call.scratch_bytes
+    if not nbytes or step.scratch is not None:
+        return f"{statements}    return 0;\n"
+    return (
+        f"    void *const scratch = {allocate_workspace(nbytes)};\n"
+        f"    if (scratch == NULL) {{\n        return -1;\n    }}\n{statements}"
+        f"    return {free_workspace('scratch')} != 0 ? -1 : 0;\n"
+    )
+
+
 def _describe(tensor: Tensor) -> str:
     return f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
 
 
 def _comment(program: Program, step: Step) -> str:
     """What the layer is in the model's own terms."""
-    tensors = program.graph.tensors
-    reads = " x ".join(_describe(tensors[name]) for name in step.node.inputs if name)
-    writes = ", ".join(_describe(tensors[name]) for name in step.outputs)
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
-    # A fused layer's name is a list without spaces, which could not be wrapped.
-    name = display_name(program, step.node.name).replace(";", "; ")
     maker = f" by {step.node.attrs['generator']}" if isinstance(step.call, ExternalCall) else ""
-    return c_comment(
-        f"{step.node.op} {name}{maker}", f"operator {step.node.index}: {reads} -> {writes}{macs}"
-    )
+    head, detail = _node_texts(program, step.node)
+    return c_comment(f"{head}{maker}", f"{detail}{macs}")
+
+
+def _node_texts(program: Program, node: Node) -> tuple[str, str]:
+    """A node's operator and name; its place in the model and its tensors."""
+    tensors = program.graph.tensors
+    reads = " x ".join(_describe(tensors[name]) for name in node.inputs if name)
+    writes = ", ".join(_describe(tensors[name]) for name in node.outputs)
+    # A fused layer's name is a list without spaces, which could not be wrapped.
+    name = display_name(program, node.name).replace(";", "; ")
+    return f"{node.op} {name}", f"operator {node.index}: {reads} -> {writes}"
 
 
 def display_name(program: Program, name: str) -> str:

@@ -130,4 +130,44 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     return KernelCall(kernels()["hil_mean_s8"], fields)
 
 
+def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
+    """The height of one image whose pixels are averaged; None where other axes are."""
+    x = operand(node, ins, 0)
+    return (
+        x.shape[1] if len(x.shape) == 4 and x.shape[0] == 1 and _axes(node, ins) == (1, 2) else None
+    )
+
+
+def add_rows(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    rows: int,
+    first: bool,
+    last: bool,
+) -> KernelCall:
+    """MEAN over the pixels of an image, which comes ``rows`` rows at a time.
+
+    ``first`` and ``last`` say whether these are the image's first and last rows.
+    """
+    x, out = operand(node, ins, 0), outs[0]
+    count = x.size // out.size
+    fields: dict[str, FieldValue] = {
+        "first": int(first),
+        "last": int(last),
+        "pixels": rows * x.shape[2],
+        "channels": x.shape[3],
+    }
+    if x.dtype == "float32":
+        return KernelCall(kernels()["hil_mean_rows_f32"], {**fields, "count": float(count)})
+    mantissa, shift = _scale(node, x, out, count)
+    fields |= {
+        "offset": -quantization(node, x)[1] * count,
+        "mantissa": mantissa,
+        "shift": shift,
+        "out_zero_point": quantization(node, out)[1],
+    }
+    return KernelCall(kernels()["hil_mean_rows_s8"], fields)
+
+
 MEAN = OpDef(_infer, _reference, only(_emit), check=_check)

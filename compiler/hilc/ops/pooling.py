@@ -123,4 +123,44 @@ def _emit(
     return [*fast, KernelCall(kernels()[f"hil_{_SHORT[node.op]}_pool_{suffix}"], fields)]
 
 
+def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
+    """The height of one image all of which each window covers; None where that is not so."""
+    x = operand(node, ins, 0)
+    h = _window(node, x).h
+    return x.shape[1] if x.shape[0] == 1 and h.filter_size == x.shape[1] == h.span else None
+
+
+def add_rows(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    rows: int,
+    first: bool,
+    last: bool,
+) -> KernelCall:
+    """AVERAGE_POOL_2D over the :func:`whole_height`, which comes ``rows`` rows at a time.
+
+    ``first`` and ``last`` say whether these are the image's first and last rows.
+    """
+    x, out = operand(node, ins, 0), outs[0]
+    place = _window(node, x).w
+    low, high = _clamp(node, out)
+    fields: dict[str, FieldValue] = {
+        "rows": rows,
+        "first": int(first),
+        "last": int(last),
+        "height": x.shape[1],
+        "in_w": x.shape[2],
+        "channels": x.shape[3],
+        "out_w": place.out_size,
+        "filter_w": place.filter_size,
+        "stride_w": place.stride,
+        "pad_left": place.pad_before,
+        "low": low,
+        "high": high,
+    }
+    suffix = "s8" if out.dtype == "int8" else "f32"
+    return KernelCall(kernels()[f"hil_average_rows_{suffix}"], fields)
+
+
 POOL = OpDef(_infer, _reference, _emit, check=_check)

@@ -1,0 +1,298 @@
+"""The C of layers that run together, a few rows at a time (:mod:`hilc.stream`).
+
+Each stage is a function around its kernel. The group's function goes through the schedule, one byte
+a call: the row of a table that says what differs between the calls of a stage, its first element
+being which stage it is. What is the same in all of a stage's calls is part of the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+import numpy as np
+
+from hilc.codegen.cwriter import c_array, c_comment, c_int, c_struct_initialiser, c_wrapped
+from hilc.ir import Array, Node
+from hilc.stream import Entry, Stage, StreamCall, Where, numbers
+
+#: What moves rows within a buffer.
+ROWS = "hil/rows.h"
+
+_INT16_MAX = (1 << 15) - 1
+
+
+@dataclass(frozen=True)
+class GroupText:
+    """The C of a group: what stands before its function, and the function's statements."""
+
+    definitions: str
+    body: str
+
+
+@dataclass
+class _Column:
+    """A number of a stage's calls: always the same, or an element of the table's rows."""
+
+    values: list[int]
+    index: int | None = None
+
+    @property
+    def text(self) -> str:
+        return c_int(self.values[0]) if self.index is None else f"call[{self.index}]"
+
+    @property
+    def always_zero(self) -> bool:
+        return not any(self.values)
+
+
+@dataclass
+class _Cursor:
+    """A place in a tensor outside of the group, from which each call of a stage goes on."""
+
+    name: str
+    start: int
+    #: None where it never moves.
+    step: _Column | None
+
+
+@dataclass
+class _StageText:
+    stage: Stage
+    entries: list[Entry]
+    columns: list[_Column] = field(default_factory=list)
+
+    def column(self, values: Sequence[int]) -> _Column:
+        """A column for ``values``, one for each of the stage's calls."""
+        column = _Column(list(values))
+        if len(set(values)) > 1:
+            # The table's first element is the stage.
+            column.index = 1 + len(self.columns)
+            self.columns.append(column)
+        return column
+
+
+def write_group(
+    call: StreamCall,
+    prefix: str,
+    constant: Callable[[Array], str],
+    constants: Mapping[str, Array],
+    pool: str,
+    describe: Callable[[Node], tuple[str, ...]],
+) -> GroupText:
+    """The C of ``call``; what it defines has names that begin with ``prefix``.
+
+    ``constant`` gives the C expression of an array, ``constants`` the arrays of the graph's
+    constants by name; ``pool`` is the declaration of the variable that those expressions need, ""
+    where they need none. ``describe`` says in words what a node computes, in paragraphs.
+    """
+    return _Group(call, prefix, constant, constants, pool, describe).write()
+
+
+class _Group:
+    def __init__(
+        self,
+        call: StreamCall,
+        prefix: str,
+        constant: Callable[[Array], str],
+        constants: Mapping[str, Array],
+        pool: str,
+        describe: Callable[[Node], tuple[str, ...]],
+    ) -> None:
+        self._call = call
+        self._prefix = prefix
+        self._constant = constant
+        self._constants = constants
+        self._pool = pool
+        self._describe = describe
+        self._stages = [
+            _StageText(stage, [entry for entry in call.entries if entry.stage == index])
+            for index, stage in enumerate(call.stages)
+        ]
+        self._cursors: list[_Cursor] = []
+
+    def write(self) -> GroupText:
+        functions = [self._function(index) for index in range(len(self._stages))]
+        cases = [self._case(index) for index in range(len(self._stages))]
+        tables, row_type = self._tables()
+        if any(text.columns for text in self._stages):
+            functions = [
+                function.replace("int16_t *call", f"{row_type} *call") for function in functions
+            ]
+        cursors = "".join(
+            f"    int32_t {cursor.name} = {cursor.start};\n"
+            for cursor in self._cursors
+            if cursor.step is not None
+        )
+        one_row = len(self._stages) == 1 and not self._stages[0].columns
+        order, calls = f"{self._prefix}_order", f"{self._prefix}_calls"
+        row = "" if one_row else f"        const {row_type} *const call = {calls}[{order}[i]];\n"
+        count = str(len(self._call.entries)) if one_row else f"sizeof {order} / sizeof {order}[0]"
+        body = (
+            f"{cursors}    for (size_t i = 0; i < {count}; i++) {{\n{row}"
+            f"{self._switch(cases)}    }}\n"
+        )
+        if "rows[" in body:
+            body = f"    uint8_t *const rows = scratch;\n{body}"
+        return GroupText("\n".join([*functions, *([] if one_row else [tables])]), body)
+
+    def _switch(self, cases: Sequence[str]) -> str:
+        if len(cases) == 1:
+            return _indented(cases[0], 2)
+        text = "        switch (call[0]) {\n"
+        for index, case in enumerate(cases):
+            # The last one is all that remains.
+            label = f"case {index}:" if index < len(cases) - 1 else "default:"
+            text += f"        {label}\n{_indented(case, 3)}            break;\n"
+        return f"{text}        }}\n"
+
+    # A stage ------------------------------------------------------------------------------------
+
+    def _function(self, index: int) -> str:
+        """The function of a stage: its kernel with the parameters of the call."""
+        text = self._stages[index]
+        stage, call = text.stage, text.stage.call
+        columns = {
+            name: text.column([int(numbers(e.call.fields)[name]) for e in text.entries])
+            for name in stage.varying
+        }
+        names = {
+            name: self._constant(value)
+            for name, value in call.fields.items()
+            if isinstance(value, np.ndarray)
+        }
+        for name, value in call.fields.items():
+            if isinstance(value, tuple):
+                elements = [
+                    columns[f"{name}[{i}]"].text if f"{name}[{i}]" in columns else c_int(int(n))
+                    for i, n in enumerate(value)
+                ]
+                names[name] = f"{{{', '.join(elements)}}}"
+            elif name in columns:
+                names[name] = columns[name].text
+        parameters = ["const int16_t *call"] if columns else []
+        operands = []
+        for position, name in enumerate(stage.inputs):
+            if name in self._constants:
+                operands.append(self._constant(self._constants[name]))
+            else:
+                parameters.append(f"const void *in{position}")
+                operands.append(f"in{position}")
+        parameters.append("void *out")
+        passed = ["&p", *operands, "out"]
+        if call.kernel.scratch != "0":
+            if stage.scratch_bytes:
+                parameters.append("void *scratch")
+            passed.append("scratch" if stage.scratch_bytes else "NULL")
+        struct = c_struct_initialiser(call.fields, names).replace("\n", "\n    ")
+        body = f"    const struct {call.kernel.name} p = {struct};\n"
+        if self._needs_pool(stage):
+            parameters.append(self._pool)
+        head = f"static void {self._prefix}_stage_{index}("
+        return (
+            f"{c_comment(*self._describe(stage.node), _rows_text(text))}"
+            # On its own it has all registers; in the loop it would share them with the schedule.
+            "__attribute__((noinline))\n"
+            f"{c_wrapped(head, parameters, ') {')}\n{body}"
+            f"{c_wrapped(f'    {call.kernel.name}(', passed, ');')}\n}}\n"
+        )
+
+    def _needs_pool(self, stage: Stage) -> bool:
+        arrays = any(isinstance(value, np.ndarray) for value in stage.call.fields.values())
+        return bool(self._pool) and (arrays or any(n in self._constants for n in stage.inputs))
+
+    def _case(self, index: int) -> str:
+        """The statements that call a stage, and move on."""
+        text = self._stages[index]
+        stage, entries = text.stage, text.entries
+        has_columns = bool(text.columns)
+        operands, cursors = [], []
+        for position, name in enumerate(stage.inputs):
+            if name in self._constants:
+                continue
+            wheres = [entry.reads[position] for entry in entries]
+            operand, cursor = self._place(text, wheres, f"read_{index}_{position}", "const ")
+            operands.append(operand)
+            cursors += cursor
+        output, cursor = self._place(text, [e.write for e in entries], f"write_{index}", "")
+        cursors += cursor
+        moved = ""
+        moves = [entry.move for entry in entries]
+        if any(moves):
+            source = text.column(_filled([None if m is None else m.source for m in moves]))
+            nbytes = text.column([0 if m is None else m.nbytes for m in moves])
+            (target,) = {m.target for m in moves if m is not None}
+            step = gcd(*(n for m in moves if m for n in (m.target, m.source, m.nbytes)))
+            arguments = [
+                f"&rows[{target}]",
+                f"&rows[{source.text}]",
+                nbytes.text,
+                "4" if step % 4 == 0 else "1",
+            ]
+            moved = c_wrapped("hil_keep_rows(", arguments, ");\n")
+        passed = ["call"] if stage.varying and has_columns else []
+        passed += [*operands, output]
+        passed += [f"&rows[{stage.scratch}]"] if stage.scratch_bytes else []
+        passed += ["pool"] if self._needs_pool(stage) else []
+        call = c_wrapped(f"{self._prefix}_stage_{index}(", passed, ");\n")
+        return moved + call + "".join(cursors)
+
+    def _place(
+        self, text: _StageText, wheres: Sequence[Where], name: str, const: str
+    ) -> tuple[str, list[str]]:
+        """The C expression of what the calls of a stage are passed, and what moves it on."""
+        where = wheres[0]
+        offsets = [w.offset for w in wheres]
+        if where.kind == "scratch":
+            return f"&rows[{text.column(offsets).text}]", []
+        tensor = f"output{where.index}" if where.kind == "output" else f"input{where.index}"
+        if len(set(offsets)) == 1:
+            return (f"({const}uint8_t *){tensor} + {offsets[0]}" if offsets[0] else tensor), []
+        steps = [after - before for before, after in zip(offsets, offsets[1:], strict=False)]
+        # Where it goes after the last call is nobody's business.
+        column = text.column([*steps, steps[-1]])
+        self._cursors.append(_Cursor(name, offsets[0], column))
+        return f"({const}uint8_t *){tensor} + {name}", [f"{name} += {column.text};\n"]
+
+    # The tables ---------------------------------------------------------------------------------
+
+    def _tables(self) -> tuple[str, str]:
+        """The definitions of the schedule and of the calls, and the type of the latter."""
+        width = 1 + max(len(text.columns) for text in self._stages)
+        rows: dict[tuple[int, ...], int] = {}
+        order: list[int] = []
+        taken = [0] * len(self._stages)
+        for entry in self._call.entries:
+            text = self._stages[entry.stage]
+            numbers = [column.values[taken[entry.stage]] for column in text.columns]
+            taken[entry.stage] += 1
+            row = (entry.stage, *numbers, *[0] * (width - 1 - len(numbers)))
+            order.append(rows.setdefault(row, len(rows)))
+        largest = max(max(map(abs, row)) for row in rows)
+        row_type = "int16_t" if largest <= _INT16_MAX else "int32_t"
+        lines = "".join(f"    {{{', '.join(map(str, row))}}},\n" for row in rows)
+        index = np.array(order, np.uint8 if len(rows) <= 256 else np.int16)
+        return (
+            "/* What differs between calls: the stage, then its own numbers. */\n"
+            f"static const {row_type} {self._prefix}_calls[][{width}] = {{\n{lines}}};\n\n"
+            "/* The calls in order. */\n" + c_array(f"{self._prefix}_order", index, "static const"),
+            row_type,
+        )
+
+
+def _filled(values: Sequence[int | None]) -> list[int]:
+    """``values`` with the first of them wherever there is none."""
+    first = next(value for value in values if value is not None)
+    return [first if value is None else value for value in values]
+
+
+def _rows_text(text: _StageText) -> str:
+    counts = sorted({entry.count for entry in text.entries})
+    rows = " or ".join(map(str, counts))
+    plural = "row" if counts == [1] else "rows"
+    return f"{rows} {plural} a call, {len(text.entries)} calls"
+
+
+def _indented(text: str, levels: int) -> str:
+    return "".join(f"{'    ' * levels}{line}\n" for line in text.splitlines())

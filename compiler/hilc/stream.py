@@ -1,0 +1,912 @@
+"""Layers that run together, a few rows at a time: streaming groups.
+
+A group is a chain of consecutive nodes (with skip connections inside, if any) that becomes one step
+of a program. Of the tensors between its nodes only a few rows exist at a time, in buffers that are
+part of the step's scratch; nothing is computed twice. No kernel knows of this: a *stage* is a node
+whose kernel is called for bands of the image, as the layer that it would be if the image were that
+high and padded where the band meets the image's border. Such calls differ in a few numbers only.
+
+What is worked out here, at compile time:
+
+* the *schedule*: which stage computes which rows when. It is driven by demand: a stage computes
+  rows when a later one needs them, at most ``rows`` at a time if it reads rows of a buffer itself.
+* the buffers: a stage appends its rows below those that are still needed, which move up to the
+  buffer's start where the room below them ends, so that each kernel sees its rows together;
+* the scratch: buffers and the stages' own scratch, placed by when which of their bytes are in use.
+
+The group's inputs are read in their own place, its output is written to its own. A group of one
+node is that node's kernel run on bands of its image, from the first to the last or from the last to
+the first: backward, an output may lie above its input, over what is dead already.
+
+An average over the whole height ends a group: it adds the rows up as they come.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hilc.access import NEVER, Access, Differences, access_of, safe_differences
+from hilc.choice import Group
+from hilc.cost import instructions
+from hilc.cpu import Cpu
+from hilc.ir import Array, Graph, Node, Tensor
+from hilc.kernels import KernelCall
+from hilc.ops import OPS, geometry, mean, pooling
+
+#: Buffers and scratch start at a multiple of this many bytes.
+_ALIGNMENT = 4
+
+_WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D")
+_UNARY = (
+    "RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "QUANTIZE", "DEQUANTIZE",
+)  # fmt: skip
+_BINARY = ("ADD", "SUB", "MUL")
+_DTYPES = ("int8", "float32")
+
+# Orders in which buffers are placed before the best is taken.
+_PLACINGS = 60
+# Instructions that moving rows takes: a byte, a call.
+_MOVE_COST = (0.75, 24.0)
+# And those of the loop around a stage's call.
+_CALL_COST = 40.0
+
+
+class NotStreamable(ValueError):
+    """These nodes cannot run as one group, or not like that; the message says why."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A node of a group."""
+
+    node: Node
+    #: The call for the first band; those for other bands differ in :attr:`varying` only.
+    call: KernelCall
+    #: The parameters that differ between bands: ``field``, or ``field[i]`` of a short array.
+    varying: tuple[str, ...]
+    #: Bytes of scratch that its kernel needs, and where they lie in the step's.
+    scratch_bytes: int
+    scratch: int
+    #: Whether the kernel adds up in its scratch, from one band to the next.
+    accumulates: bool = False
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the kernel takes, constants included, in its order."""
+        return tuple(self.node.inputs[i] for i in self.call.inputs)
+
+
+@dataclass(frozen=True)
+class Where:
+    """Bytes from ``offset`` on: in the group's input ``index``, its output, or its scratch.
+
+    ``constant`` are those of a constant operand, all of it.
+    """
+
+    kind: str  # "input", "output", "scratch", "constant"
+    offset: int = 0
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Move:
+    """Rows within a buffer that move up to its start: ``nbytes`` from ``source`` to ``target``."""
+
+    target: int
+    source: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One call of a stage in the schedule."""
+
+    stage: int
+    #: Rows of the stage's output, or of its input where it accumulates.
+    first: int
+    count: int
+    call: KernelCall
+    #: For each of the kernel's tensor arguments the band that it reads, and the one it writes.
+    inputs: tuple[Tensor, ...]
+    reads: tuple[Where, ...]
+    output: Tensor
+    write: Where
+    #: Whether it writes at all: one that adds up does so in the end.
+    writes: bool
+    #: What happens before the call.
+    move: Move | None
+
+
+@dataclass(frozen=True, eq=False)
+class StreamCall:
+    """The call of a group: one step of a program.
+
+    It reads the tensors ``inputs``, writes ``outputs``, and has ``scratch_bytes`` of its own.
+    """
+
+    group: Group
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    entries: tuple[Entry, ...]
+    scratch_bytes: int
+    macs: int
+    #: Sizes of the tensors, by name.
+    _nbytes: Mapping[str, int] = field(repr=False)
+
+    @property
+    def move_bytes(self) -> int:
+        """Bytes of rows that move within buffers, in all."""
+        return sum(entry.move.nbytes for entry in self.entries if entry.move is not None)
+
+    def cost(self, cpu: Cpu) -> int:
+        """The instructions that the group is expected to take on ``cpu``."""
+        calls: dict[int, int] = {}
+        total = 0.0
+        for entry in self.entries:
+            if id(entry.call) not in calls:
+                calls[id(entry.call)] = instructions(entry.call, cpu)
+            total += calls[id(entry.call)] + _CALL_COST
+            if entry.move is not None:
+                total += _MOVE_COST[0] * entry.move.nbytes + _MOVE_COST[1]
+        return round(total)
+
+    def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
+        """When the group reads its inputs and writes its output (:mod:`hilc.access`)."""
+        return self._access
+
+    @cached_property
+    def _access(self) -> Access:
+        reads = [np.full(self._nbytes[name], NEVER, np.int32) for name in self.inputs]
+        (output,) = self.outputs
+        write = np.full(self._nbytes[output], np.iinfo(np.int32).max, np.int32)
+        types = [""] * len(self.inputs)
+        out_type = ""
+        now = 0
+        for entry in self.entries:
+            own = self._entry_access(entry)
+            kernel = entry.call.kernel
+            for position, (where, tensor) in enumerate(zip(entry.reads, entry.inputs, strict=True)):
+                if where.kind != "input":
+                    continue
+                span = slice(where.offset, where.offset + tensor.nbytes)
+                # Of a kernel that promises nothing the writes may all come before the reads.
+                last = np.int32(1) if own is None else own.last_read[position]
+                read = np.where(last == NEVER, NEVER, now + last)
+                reads[where.index][span] = np.maximum(reads[where.index][span], read)
+                types[where.index] = kernel.inputs[position]
+            if entry.write.kind == "output" and entry.writes:
+                span = slice(entry.write.offset, entry.write.offset + entry.output.nbytes)
+                first = np.int32(0) if own is None else own.first_write[0]
+                write[span] = np.minimum(write[span], now + first)
+                out_type = kernel.outputs[0]
+            now += 2 if own is None else own.steps
+        return Access(now, tuple(reads), (write,), tuple(types), (out_type,))
+
+    def _entry_access(self, entry: Entry) -> Access | None:
+        """How a call of a stage accesses what is the group's, its own steps counted from 0."""
+        kinds = [where.kind for where in entry.reads]
+        types = entry.call.kernel.inputs, entry.call.kernel.outputs
+        if self.stages[entry.stage].accumulates or not (
+            "input" in kinds and entry.write.kind == "output"
+        ):
+            # The sums are finished after all was read; and where a call does one of both only, one
+            # step is as good as many.
+            return Access(
+                1,
+                tuple(np.zeros(t.nbytes, np.int32) for t in entry.inputs),
+                (np.zeros(entry.output.nbytes, np.int32),),
+                *types,
+            )
+        return access_of(entry.call, entry.inputs, (entry.output,))
+
+
+def stream(graph: Graph, group: Group, cpu: Cpu) -> StreamCall:
+    """The call that computes the nodes of ``group``; :class:`NotStreamable` where none can."""
+    return Streams(graph, cpu).call(group)
+
+
+class Streams:
+    """Makes the groups of one graph; remembers what the kernels of its nodes' bands are."""
+
+    def __init__(self, graph: Graph, cpu: Cpu) -> None:
+        self.graph = graph
+        self.cpu = cpu
+        self._nodes = {node.name: i for i, node in enumerate(graph.nodes)}
+        self._readers = graph.consumers()
+        self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
+
+    def call(self, group: Group) -> StreamCall:
+        """As :func:`stream`."""
+        plans = _Geometry(self, group)
+        best: tuple[int, StreamCall] | None = None
+        for backwards, alias in plans.variants():
+            call = _Layout(self, plans, backwards, alias).call()
+            if call is not None and (best is None or _span(call) < best[0]):
+                best = _span(call), call
+        assert best is not None
+        return best[1]
+
+    def candidates(self, node: Node, band: _Band, cut: _Cut) -> list[KernelCall]:
+        """The kernels that compute a band of ``node``, the fastest first."""
+        key = (node.name, band.key)
+        if key not in self._candidates:
+            calls = OPS[node.op].emit(cut.node, cut.ins, cut.outs, self.cpu)
+            self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
+        return self._candidates[key]
+
+    def nodes(self, group: Group) -> tuple[Node, ...]:
+        """The nodes that ``group`` names."""
+        for name in group.nodes:
+            if name not in self._nodes:
+                raise NotStreamable(f"the graph computes no {name!r}")
+        positions = [self._nodes[name] for name in group.nodes]
+        if not positions or positions != list(range(positions[0], positions[0] + len(positions))):
+            raise NotStreamable(f"{', '.join(map(repr, group.nodes))} are no consecutive nodes")
+        return tuple(self.graph.nodes[position] for position in positions)
+
+    def outside_readers(self, name: str, group: Group) -> bool:
+        """Whether ``name`` is needed after the group."""
+        readers = self._readers.get(name, ())
+        inside = set(group.nodes)
+        return name in self.graph.outputs or any(node.name not in inside for node in readers)
+
+
+def _span(call: StreamCall) -> int:
+    """Bytes of the group's scratch, inputs and output, the output over the first input."""
+    access = call.access((), ())
+    assert access is not None
+    sizes = [steps.size for steps in access.last_read]
+    output = access.first_write[0].size
+    differences: Differences = safe_differences(access, 0, 0)
+    allowed = [differences.low, differences.high, *([0] if differences.allow(0) else [])]
+    overlapped = min(max(sizes[0], d + output) - min(0, d) for d in allowed)
+    return call.scratch_bytes + overlapped + sum(sizes[1:])
+
+
+# Rows -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Band:
+    """What a call of a stage covers: output rows, input rows, and rows outside of the image."""
+
+    first: int
+    count: int
+    in_first: int
+    in_count: int
+    above: int
+    below: int
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Equal for bands of one shape."""
+        return self.count, self.in_count, self.above, self.below
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A node and its tensors, cut to a band."""
+
+    node: Node
+    ins: tuple[Tensor | None, ...]
+    outs: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A node of a group, seen along the height of its image."""
+
+    node: Node
+    ins: tuple[Tensor | None, ...]
+    out: Tensor
+    #: The positions of the inputs that are cut into rows.
+    operands: tuple[int, ...]
+    in_h: int
+    #: Steps in which it is computed: rows of its output, or of its input where it accumulates.
+    height: int
+    stride: int = 1
+    span: int = 1
+    above: int = 0
+    sides: tuple[int, int] = (0, 0)
+    accumulates: bool = False
+
+    def band(self, first: int, count: int) -> _Band:
+        if self.accumulates:
+            # What lies beyond is not padding, but it is the first or the last band all the same.
+            end = first + count
+            return _Band(first, count, first, count, int(first == 0), int(end == self.height))
+        start = first * self.stride - self.above
+        end = start + (count - 1) * self.stride + self.span
+        in_first, in_end = max(0, start), min(self.in_h, end)
+        if in_first >= in_end:
+            raise NotStreamable(f"{self.node.name!r} has windows with padding only")
+        return _Band(
+            first, count, in_first, in_end - in_first, max(0, -start), max(0, end - self.in_h)
+        )
+
+    def first_needed(self, first: int) -> int:
+        """The first row of the input that rows of the output from ``first`` on need."""
+        if first >= self.height:
+            return self.in_h
+        return min(self.in_h, max(0, first * self.stride - self.above))
+
+    def cut(self, band: _Band) -> _Cut:
+        ins = list(self.ins)
+        for position in self.operands:
+            tensor = ins[position]
+            assert tensor is not None
+            ins[position] = _rows(tensor, band.in_count)
+        node = self.node
+        if node.op in _WINDOWS and not self.accumulates:
+            padding = (band.above, band.below, *self.sides)
+            node = replace(node, attrs={**node.attrs, "padding": padding})
+        out = self.out if self.accumulates else _rows(self.out, band.count)
+        return _Cut(node, tuple(ins), (out,))
+
+
+def _rows(tensor: Tensor, count: int) -> Tensor:
+    return replace(tensor, shape=(1, count, *tensor.shape[2:]))
+
+
+def _is_image(tensor: Tensor) -> bool:
+    return len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype in _DTYPES
+
+
+class _Geometry:
+    """The nodes of a group and what flows between them; what holds for every schedule of it."""
+
+    def __init__(self, streams: Streams, group: Group) -> None:
+        if group.rows < 1:
+            raise NotStreamable(f"a group of {group.rows} rows at a time")
+        self.group = group
+        nodes = streams.nodes(group)
+        graph = streams.graph
+        if group.direction == "backward" and len(nodes) > 1:
+            raise NotStreamable("a group of several nodes runs forward")
+        self.nodes = [
+            _node(graph, node, accumulates=node is nodes[-1] and len(nodes) > 1) for node in nodes
+        ]
+        #: The stage that computes a tensor.
+        self.producer = {n.out.name: i for i, n in enumerate(self.nodes)}
+        for name in group.nodes[:-1]:
+            if streams.outside_readers(name, group):
+                raise NotStreamable(f"{name!r} is needed after the group")
+        #: The stages that read a tensor of the group.
+        self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}
+        inputs: list[str] = []
+        for index, n in enumerate(self.nodes):
+            for position in n.operands:
+                name = n.node.inputs[position]
+                if name not in self.producer:
+                    inputs.append(name)
+                elif index not in self.readers[name]:
+                    self.readers[name].append(index)
+        self.inputs = tuple(dict.fromkeys(inputs))
+        for name in group.nodes[:-1]:
+            if not self.readers[name]:
+                raise NotStreamable(f"nothing in the group reads {name!r}")
+        if group.kernels and len(group.kernels) != len(nodes):
+            raise NotStreamable(f"{len(group.kernels)} kernels for {len(nodes)} nodes")
+
+    def variants(self) -> Iterator[tuple[bool, int | None]]:
+        """The ways to run the group: whether operands are demanded from the last to the first, and
+        which operand of the last node lies where the output is written, if one does."""
+        last = self.nodes[-1]
+        binary = any(len(n.operands) > 1 for n in self.nodes)
+        aliases: list[int | None] = [None]
+        if last.node.op in (*_UNARY, *_BINARY):
+            aliases += [p for p in last.operands if self._may_lie_in_output(p)]
+        yield from product((False, True) if binary else (False,), aliases)
+
+    def _may_lie_in_output(self, position: int) -> bool:
+        last = self.nodes[-1]
+        name, tensor = last.node.inputs[position], last.ins[position]
+        assert tensor is not None
+        return (
+            name in self.producer
+            and self.readers[name] == [len(self.nodes) - 1]
+            and last.node.inputs.count(name) == 1
+            and (tensor.shape, tensor.dtype) == (last.out.shape, last.out.dtype)
+        )
+
+
+def _node(graph: Graph, node: Node, *, accumulates: bool) -> _Node:
+    """``node`` along the height; :class:`NotStreamable` unless it works row by row."""
+    ins, (out,) = graph.ins(node), graph.outs(node)
+    if node.op in _BINARY and _is_image(out):
+        return _Node(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
+    x = ins[0]
+    if x is None or x.is_constant or not _is_image(x):
+        raise NotStreamable(f"{node.op} {node.name!r} does not work on one image")
+    if accumulates and (height := _whole_height(node, ins)) is not None:
+        return _Node(node, ins, out, (0,), height, height, accumulates=True)
+    if not _is_image(out):
+        raise NotStreamable(f"{node.op} {node.name!r} does not make one image")
+    if node.op in _UNARY:
+        return _Node(node, ins, out, (0,), x.shape[1], out.shape[1])
+    if node.op in _WINDOWS:
+        filter_h, filter_w = _filter(node, ins)
+        window = geometry.window(node, x.shape, filter_h, filter_w)
+        h, w = window.h, window.w
+        return _Node(
+            node, ins, out, (0,), h.in_size, h.out_size, h.stride, h.span, h.pad_before,
+            (w.pad_before, w.pad_after),
+        )  # fmt: skip
+    raise NotStreamable(f"{node.op} {node.name!r} does not work row by row")
+
+
+def _filter(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int]:
+    if "filter_h" in node.attrs:
+        return node.attrs["filter_h"], node.attrs["filter_w"]
+    weights = ins[1]
+    assert weights is not None
+    return weights.shape[1], weights.shape[2]
+
+
+def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> tuple[int, ...]:
+    """The operands that have the output's rows; the others are constants of one row."""
+    positions = []
+    for position, tensor in enumerate(ins):
+        assert tensor is not None
+        rows = tensor.shape[-3] if len(tensor.shape) >= 3 else 1
+        if not tensor.is_constant:
+            if not _is_image(tensor) or rows != out.shape[1]:
+                raise NotStreamable(f"{node.op} {node.name!r} repeats the rows of an operand")
+            positions.append(position)
+        elif rows != 1:
+            raise NotStreamable(f"{node.op} {node.name!r} has a constant for each row")
+    return tuple(positions)
+
+
+def _whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
+    """The height of the image where ``node`` averages all of it; None where it does not."""
+    if node.op == "AVERAGE_POOL_2D":
+        return pooling.whole_height(node, ins)
+    if node.op == "MEAN":
+        return mean.whole_height(node, ins)
+    return None
+
+
+# The schedule -----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Buffer:
+    """Rows of a tensor: from ``first`` to ``end``, the first at row ``start`` of the buffer."""
+
+    row_bytes: int
+    capacity: int = 0
+    first: int = 0
+    end: int = 0
+    start: int = 0
+
+
+@dataclass
+class _Item:
+    """Bytes of the step's scratch; ``live`` says by entry which of them hold something."""
+
+    name: str
+    nbytes: int
+    live: dict[int, tuple[int, int]]
+    offset: int = 0
+
+
+class _Layout:
+    """One schedule of a group, its buffers and their places."""
+
+    def __init__(
+        self, streams: Streams, plan: _Geometry, backwards: bool, alias: int | None
+    ) -> None:
+        self._streams = streams
+        self._plan = plan
+        self._nodes = plan.nodes
+        self._order = -1 if backwards else 1
+        last = plan.nodes[-1].node
+        #: The tensor whose rows lie where the output's rows will.
+        self._alias = None if alias is None else last.inputs[alias]
+        self._alias_position = alias
+        self._bands = self._schedule()
+
+    def call(self) -> StreamCall | None:
+        """The group's call; None where the kernel does not allow what the variant wants."""
+        plan = self._plan
+        calls = [self._kernels(index) for index in range(len(self._nodes))]
+        cuts = [
+            {band.key: node.cut(band) for stage, band in self._bands if stage == index}
+            for index, node in enumerate(self._nodes)
+        ]
+        if self._alias is not None and not self._alias_allowed(calls[-1], cuts[-1]):
+            return None
+        buffers, items, moves, reads = self._simulate()
+        scratch: list[_Item | None] = []
+        for index, by_band in enumerate(calls):
+            nbytes = max(call.scratch_bytes for call in by_band.values())
+            item = None
+            if nbytes:
+                own = [e for e, (stage, _) in enumerate(self._bands) if stage == index]
+                kept = self._nodes[index].accumulates
+                live = range(own[0], own[-1] + 1) if kept else own
+                item = _Item(f"scratch {index}", nbytes, dict.fromkeys(live, (0, nbytes)))
+                items.append(item)
+            scratch.append(item)
+        total = _place(items)
+        places = {item.name: item.offset for item in items}
+        entries = []
+        for e, (index, band) in enumerate(self._bands):
+            node, call = self._nodes[index], calls[index][band.key]
+            cut = cuts[index][band.key]
+            arguments, wheres = [], []
+            for position in call.inputs:
+                tensor = cut.ins[position]
+                assert tensor is not None
+                arguments.append(tensor)
+                name = node.node.inputs[position]
+                if position not in node.operands:
+                    wheres.append(Where("constant"))
+                elif name in plan.producer and name != self._alias:
+                    wheres.append(Where("scratch", places[name] + reads[e][name]))
+                else:
+                    row_bytes = tensor.nbytes // band.in_count
+                    kind = "output" if name == self._alias else "input"
+                    at = 0 if name == self._alias else plan.inputs.index(name)
+                    wheres.append(Where(kind, band.in_first * row_bytes, at))
+            (out,) = cut.outs
+            name = node.out.name
+            if name in buffers:
+                write = Where("scratch", places[name] + reads[e][name])
+            else:
+                row_bytes = 0 if node.accumulates else out.nbytes // out.shape[1]
+                write = Where("output", band.first * row_bytes)
+            move = moves.get(e)
+            if move is not None:
+                at = places[name]
+                move = Move(at, at + move.source, move.nbytes)
+            entries.append(
+                Entry(
+                    index,
+                    band.first,
+                    band.count,
+                    call,
+                    tuple(arguments),
+                    tuple(wheres),
+                    out,
+                    write,
+                    not node.accumulates or band.below == 1,
+                    move,
+                )  # fmt: skip
+            )
+        stages = tuple(
+            _stage(node, list(by_band.values()), item)
+            for node, by_band, item in zip(self._nodes, calls, scratch, strict=True)
+        )
+        graph = self._streams.graph
+        outputs = (self._nodes[-1].out.name,)
+        return StreamCall(
+            plan.group,
+            tuple(n.node for n in self._nodes),
+            plan.inputs,
+            outputs,
+            stages,
+            tuple(entries),
+            total,
+            sum(entry.call.macs for entry in entries),
+            {name: graph.tensors[name].nbytes for name in (*plan.inputs, *outputs)},
+        )
+
+    def _schedule(self) -> list[tuple[int, _Band]]:
+        """The stages' calls in order."""
+        plan, nodes = self._plan, self._nodes
+        done = [0] * len(nodes)
+        entries: list[tuple[int, _Band]] = []
+        last = len(nodes) - 1
+
+        def limit(index: int) -> int:
+            inner = any(nodes[index].node.inputs[p] in plan.producer for p in nodes[index].operands)
+            return plan.group.rows if inner or index == last else nodes[index].height
+
+        def compute(index: int, end: int) -> None:
+            node = nodes[index]
+            while done[index] < end:
+                band = node.band(done[index], min(limit(index), end - done[index]))
+                for position in node.operands[:: self._order]:
+                    producer = plan.producer.get(node.node.inputs[position])
+                    if producer is not None:
+                        compute(producer, band.in_first + band.in_count)
+                entries.append((index, band))
+                done[index] += band.count
+
+        compute(last, nodes[last].height)
+        if plan.group.direction == "backward":
+            entries.reverse()
+        return entries
+
+    def _kernels(self, index: int) -> dict[tuple[int, ...], KernelCall]:
+        """A stage's call for each of its bands: of one kernel, differing in numbers only."""
+        node = self._nodes[index]
+        bands = {band.key: band for stage, band in self._bands if stage == index}
+        if node.accumulates:
+            return self._accumulating(node)
+        candidates = {
+            key: self._streams.candidates(node.node, band, node.cut(band))
+            for key, band in bands.items()
+        }
+        count = min(map(len, candidates.values()))
+        kernels = self._plan.group.kernels
+        wanted = (kernels[index],) if kernels else range(count)
+        for position in wanted:
+            if position >= count:
+                raise NotStreamable(f"{node.node.name!r} has no kernel {position} for its bands")
+            calls = {key: found[position] for key, found in candidates.items()}
+            if _one_kernel(list(calls.values())):
+                return calls
+        raise NotStreamable(f"{node.node.name!r} has no kernel that computes all of its bands")
+
+    def _accumulating(self, node: _Node) -> dict[tuple[int, ...], KernelCall]:
+        make = pooling.add_rows if node.node.op == "AVERAGE_POOL_2D" else mean.add_rows
+        return {
+            band.key: make(
+                node.node, node.ins, (node.out,), band.count, band.above == 1, band.below == 1
+            )
+            for stage, band in self._bands
+            if self._nodes[stage] is node
+        }
+
+    def _alias_allowed(
+        self, calls: Mapping[tuple[int, ...], KernelCall], cuts: Mapping[tuple[int, ...], _Cut]
+    ) -> bool:
+        """Whether the last node's kernel may write over the operand, element by element."""
+        for key, call in calls.items():
+            inputs = [t for t in (cuts[key].ins[p] for p in call.inputs) if t is not None]
+            access = access_of(call, inputs, cuts[key].outs)
+            position = call.inputs.index(self._alias_position)
+            if access is None or not safe_differences(access, position, 0).allow(0):
+                return False
+        return True
+
+    def _needed(self, done: Sequence[int], name: str) -> int:
+        """The first row of a tensor that is needed still."""
+        return min(self._nodes[r].first_needed(done[r]) for r in self._plan.readers[name])
+
+    def _simulate(
+        self,
+    ) -> tuple[dict[str, _Buffer], list[_Item], dict[int, Move], list[dict[str, int]]]:
+        """The buffers, when which of their bytes hold something, what moves before an entry, and
+        by entry where in a buffer it reads or writes."""
+        names = [n.out.name for n in self._nodes[:-1] if n.out.name != self._alias]
+        buffers = {}
+        for name in names:
+            out = self._nodes[self._plan.producer[name]].out
+            buffers[name] = _Buffer(out.nbytes // out.shape[1])
+        for fixed in (False, True):
+            live: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in names}
+            moves: dict[int, Move] = {}
+            places: list[dict[str, int]] = []
+            for buffer in buffers.values():
+                buffer.first = buffer.end = buffer.start = 0
+            done = [0] * len(self._nodes)
+            for e, (index, band) in enumerate(self._bands):
+                at: dict[str, int] = {}
+                node = self._nodes[index]
+                for name, buffer in buffers.items():
+                    needed = min(buffer.end, self._needed(done, name))
+                    buffer.start += max(0, needed - buffer.first)
+                    buffer.first = max(buffer.first, needed)
+                    kept = buffer.end - buffer.first
+                    begin = buffer.start
+                    if name == node.out.name:
+                        if not fixed:
+                            buffer.capacity = max(buffer.capacity, kept + band.count)
+                        if kept == 0:
+                            begin = buffer.start = 0
+                        elif fixed and buffer.start + kept + band.count > buffer.capacity:
+                            moves[e] = Move(
+                                0, buffer.start * buffer.row_bytes, kept * buffer.row_bytes
+                            )
+                            begin = buffer.start = 0
+                        at[name] = (buffer.start + kept) * buffer.row_bytes
+                        buffer.end += band.count
+                        end = buffer.start + kept + band.count
+                        if e in moves:
+                            end = max(end, moves[e].source // buffer.row_bytes + kept)
+                        live[name][e] = (begin * buffer.row_bytes, end * buffer.row_bytes)
+                        continue
+                    if kept:
+                        end = buffer.start + kept
+                        live[name][e] = (begin * buffer.row_bytes, end * buffer.row_bytes)
+                    if any(node.node.inputs[p] == name for p in node.operands):
+                        row = buffer.start + band.in_first - buffer.first
+                        at[name] = row * buffer.row_bytes
+                done[index] = band.first + band.count
+                places.append(at)
+        items = [
+            _Item(name, buffer.capacity * buffer.row_bytes, live[name])
+            for name, buffer in buffers.items()
+        ]
+        return buffers, items, moves, places
+
+
+def _one_kernel(calls: Sequence[KernelCall]) -> bool:
+    """Whether calls differ in nothing but numbers."""
+    first = calls[0]
+    return all(
+        call.kernel is first.kernel
+        and call.inputs == first.inputs
+        and call.fields.keys() == first.fields.keys()
+        and all(_alike(call.fields[name], value) for name, value in first.fields.items())
+        for call in calls[1:]
+    )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether fields are of one kind; arrays have to be equal."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return (
+            isinstance(a, np.ndarray)
+            and isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and np.array_equal(a, b)
+        )
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)
+    if isinstance(a, float) or isinstance(b, float):
+        return repr(a) == repr(b)
+    return True
+
+
+def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers among a call's fields by their C names, those in short arrays one by one."""
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, tuple):
+            found |= {f"{name}[{i}]": element for i, element in enumerate(value)}
+        elif not isinstance(value, np.ndarray):
+            found[name] = value
+    return found
+
+
+def _stage(node: _Node, calls: Sequence[KernelCall], scratch: _Item | None) -> Stage:
+    values = [numbers(call.fields) for call in calls]
+    varying = [n for n, value in values[0].items() if any(v[n] != value for v in values[1:])]
+    return Stage(
+        node.node,
+        calls[0],
+        tuple(varying),
+        scratch.nbytes if scratch else 0,
+        scratch.offset if scratch else 0,
+        node.accumulates,
+    )
+
+
+# Places -----------------------------------------------------------------------------------------
+
+
+def _place(items: Sequence[_Item]) -> int:
+    """Gives each item its offset; the bytes that all need together.
+
+    Two items may share bytes that hold nothing of either whenever the other's do.
+    """
+    apart = _forbidden(items)
+    bound = _most_at_once(items)
+    orders = [
+        sorted(range(len(items)), key=lambda i: (-items[i].nbytes, i)),
+        sorted(range(len(items)), key=lambda i: (-len(items[i].live), -items[i].nbytes, i)),
+        sorted(range(len(items)), key=lambda i: (-len(items[i].live) * items[i].nbytes, i)),
+    ]
+    # Fixed seed: the result is part of the output, which must not change from run to run.
+    chance = random.Random(0)
+    best: tuple[int, list[int]] | None = None
+    for turn in range(_PLACINGS):
+        if turn < len(orders):
+            order = orders[turn]
+        else:
+            order = list(orders[turn % len(orders)])
+            for _ in range(1 + turn % 3):
+                a, b = chance.randrange(len(order)), chance.randrange(len(order))
+                order[a], order[b] = order[b], order[a]
+        offsets = _first_fit(items, order, apart)
+        end = max((o + i.nbytes for o, i in zip(offsets, items, strict=True)), default=0)
+        if best is None or end < best[0]:
+            best = end, offsets
+        if end <= bound or len(items) < 2:
+            break
+    assert best is not None
+    for item, offset in zip(items, best[1], strict=True):
+        item.offset = offset
+    return _aligned(best[0])
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _most_at_once(items: Sequence[_Item]) -> int:
+    used: dict[int, int] = {}
+    for item in items:
+        for entry, (begin, end) in item.live.items():
+            used[entry] = used.get(entry, 0) + end - begin
+    return max([*used.values(), *(item.nbytes for item in items)], default=0)
+
+
+def _forbidden(items: Sequence[_Item]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """For items ``a`` and ``b`` the open intervals in which offset(b) - offset(a) must not lie."""
+    found = {}
+    for a, first in enumerate(items):
+        for b in range(a + 1, len(items)):
+            second = items[b]
+            ranges = {
+                (*first.live[e], *second.live[e]) for e in first.live.keys() & second.live.keys()
+            }
+            intervals = _union(
+                (begin - other_end, end - other_begin)
+                for begin, end, other_begin, other_end in ranges
+            )
+            found[a, b] = intervals
+            found[b, a] = [(-high, -low) for low, high in intervals]
+    return found
+
+
+def _union(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Open intervals that overlap, as one."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(intervals):
+        if merged and low < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(high, merged[-1][1])
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def _first_fit(
+    items: Sequence[_Item],
+    order: Sequence[int],
+    apart: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+) -> list[int]:
+    offsets = [-1] * len(items)
+    placed: list[int] = []
+    for index in order:
+        taken = sorted(
+            (offsets[other] + low, offsets[other] + high)
+            for other in placed
+            for low, high in apart[other, index]
+        )
+        offset = 0
+        for low, high in taken:
+            if low < offset < high:
+                offset = _aligned(high)
+        offsets[index] = offset
+        placed.append(index)
+    return offsets
+
+
+def constant_arrays(call: StreamCall, graph: Graph) -> Iterator[tuple[str, Array]]:
+    """The constant arrays that the stages read, with a name for each."""
+    for index, stage in enumerate(call.stages):
+        for position, name in enumerate(stage.inputs):
+            if (data := graph.tensors[name].data) is not None:
+                yield f"{index}_operand_{position}", data
+        for name, value in stage.call.fields.items():
+            if isinstance(value, np.ndarray):
+                yield f"{index}_{name}", value
+
+
+__all__ = [
+    "Entry",
+    "Move",
+    "NotStreamable",
+    "Stage",
+    "StreamCall",
+    "Streams",
+    "Where",
+    "constant_arrays",
+    "numbers",
+    "stream",
+]
