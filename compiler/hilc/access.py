@@ -143,6 +143,7 @@ class Loop:
 
 
 LOOP_KINDS = ("rows", "pixels", "channels")
+_ONCE = " once"
 
 #: How a window slides, of which a kernel's header may say the values that are no fields of it.
 WINDOW_FIELDS = {
@@ -234,19 +235,22 @@ def _loops(
     batch, out_h, out_w, out_c = out.shape
     steps, count = _output_steps(order, out_h, out_w, out_c)
     in_c = x.shape[3]
-    if reads == "window":
-        needed = np.repeat(steps.max(axis=-1, keepdims=True), in_c, axis=-1)
+    once = reads.endswith(_ONCE)
+    pick = np.minimum if once else np.maximum
+    if reads.removesuffix(_ONCE) == "window":
+        needed = np.repeat(pick.reduce(steps, axis=-1, keepdims=True), in_c, axis=-1)
     else:
-        needed = steps.reshape(out_h, out_w, in_c, -1).max(axis=-1)
+        needed = pick.reduce(steps.reshape(out_h, out_w, in_c, -1), axis=-1)
     window = {name: _window_field(fields, name) for name in WINDOW_FIELDS}
     for axis, (name, pad) in enumerate((("h", "pad_top"), ("w", "pad_left"))):
-        needed = _last_window(
+        needed = _under_windows(
             np.moveaxis(needed, axis, 0),
             x.shape[1 + axis],
             window[f"filter_{name}"],
             window[f"stride_{name}"],
             window[f"dilation_{name}"],
             window[pad],
+            once,
         )
         needed = np.moveaxis(needed, 0, axis)
     images = np.arange(batch).reshape(-1, 1, 1, 1) * count
@@ -264,17 +268,30 @@ def _window_field(fields: Mapping[str, Any], name: str) -> int:
     return default
 
 
-def _last_window(
-    steps: npt.NDArray[np.int64], size: int, filter: int, stride: int, dilation: int, pad: int
+def _under_windows(
+    steps: npt.NDArray[np.int64],
+    size: int,
+    filter: int,
+    stride: int,
+    dilation: int,
+    pad: int,
+    once: bool,
 ) -> npt.NDArray[np.int64]:
-    """From the step of each window along the first axis to the last of each place under them."""
-    last = np.full((size, *steps.shape[1:]), NEVER, np.int64)
+    """From the step of each window along the first axis to that of each place under them.
+
+    It is the last one of all windows over the place, or the first where it is read ``once``.
+    """
+    found = np.full((size, *steps.shape[1:]), NEVER, np.int64)
     for tap in range(filter):
         # No two windows have the same place under the same tap.
         places = np.arange(steps.shape[0]) * stride - pad + tap * dilation
         inside = (places >= 0) & (places < size)
-        last[places[inside]] = np.maximum(last[places[inside]], steps[inside])
-    return last
+        places, new = places[inside], steps[inside]
+        old = found[places]
+        if once:
+            new = np.where((old == NEVER) | ((new != NEVER) & (new < old)), new, old)
+        found[places] = new if once else np.maximum(old, new)
+    return found
 
 
 def _output_steps(
@@ -375,5 +392,5 @@ READS = {
     "none": ("",),
     "elementwise": ("", "elements"),
     "walk": tuple(_WALKS),
-    "loops": ("window", "channel window", "rows"),
+    "loops": ("window", "channel window", "window once", "channel window once", "rows"),
 }

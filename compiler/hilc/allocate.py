@@ -23,7 +23,9 @@ from hilc.access import Differences, apart
 #: Every block starts at a multiple of this many bytes.
 ALIGNMENT = 16
 
-_SEARCH_TRIES = 400
+_SEARCH_TRIES = 1200
+# Orders from which the search starts.
+_STARTS = 3
 # Orders in which blocks are dealt to several pools before that is called impossible, those in
 # which one pool's blocks are packed for each block that is tried, and exchanges for the better.
 _DEALS = 60
@@ -244,6 +246,19 @@ class _Deal:
         return pools
 
 
+@dataclass(frozen=True)
+class _Try:
+    """The offsets to which first fit in some order leads."""
+
+    peak: int
+    order: Sequence[int]
+    offsets: Sequence[int]
+
+
+def _peak(found: _Try) -> int:
+    return found.peak
+
+
 class _Search:
     def __init__(self, blocks: Sequence[Block], overlaps: Overlaps) -> None:
         self.blocks = blocks
@@ -269,42 +284,69 @@ class _Search:
 
     def best(self, enough: int, tries: int) -> tuple[int, ...]:
         bound = max(lower_bound(self.blocks, self.overlaps), enough)
-        order, offsets = self._best_order(bound)
-        peak = pool_bytes(self.blocks, offsets)
         # Fixed seed: the plan is part of the output, which must not change from run to run.
         chance = random.Random(0)
-        for _ in range(tries if len(order) > 1 else 0):
-            if peak <= bound:
-                break
-            # Only placing something else before a block that sets the peak can lower it.
-            tops = [p for p, i in enumerate(order) if offsets[i] + self.blocks[i].nbytes == peak]
-            a, b = chance.choice(tops), chance.randrange(len(order))
-            candidate = list(order)
-            candidate[a], candidate[b] = candidate[b], candidate[a]
-            moved = self._first_fit(candidate)
-            if (height := pool_bytes(self.blocks, moved)) <= peak:
-                order, offsets, peak = candidate, moved, height
-        return tuple(offsets)
+        starts = self._good_orders(bound)
+        best = starts[0]
+        for start in starts:
+            if best.peak > bound:
+                found = self._improve(start, bound, tries // len(starts), chance)
+                best = min(best, found, key=_peak)
+        return tuple(best.offsets)
 
-    def _best_order(self, bound: int) -> tuple[list[int], list[int]]:
+    def _improve(self, start: _Try, bound: int, tries: int, chance: random.Random) -> _Try:
+        """The best that exchanging or moving blocks in the order leads to."""
+        current = start
+        for _ in range(tries if len(self.blocks) > 1 else 0):
+            if current.peak <= bound:
+                break
+            order = list(current.order)
+            a, b = self._top(current, chance), chance.randrange(len(order))
+            if chance.random() < 0.5:
+                order[a], order[b] = order[b], order[a]
+            else:
+                order.insert(b, order.pop(a))
+            moved = self._try(order)
+            # What is no worse may lead on.
+            if moved.peak <= current.peak:
+                current = moved
+        return current
+
+    def _top(self, current: _Try, chance: random.Random) -> int:
+        """The position of a block that sets the peak, as only placing that otherwise can lower it;
+        now and then of any, which may clear the way."""
+        if chance.random() < 0.3:
+            return chance.randrange(len(current.order))
+        ends = (current.offsets[i] + self.blocks[i].nbytes for i in current.order)
+        return chance.choice([p for p, end in enumerate(ends) if end == current.peak])
+
+    def _good_orders(self, bound: int) -> list[_Try]:
+        """The best few of simple orders, the best one first; only that where it is enough.
+
+        Towards the end or from there on: kernels that write below what they read let blocks sink
+        from step to step, which first fit follows from the last block on.
+        """
         keys: tuple[Callable[[Block], tuple[int, ...]], ...] = (
             lambda b: (-b.nbytes, b.first),
+            lambda b: (-b.nbytes, -b.first),
             lambda b: (-b.nbytes * (b.last - b.first + 1), b.first),
+            lambda b: (-b.nbytes * (b.last - b.first + 1), -b.first),
             lambda b: (b.first - b.last, -b.nbytes),
             lambda b: (b.first, -b.nbytes),
             lambda b: (-b.last, -b.nbytes),
+            lambda b: (-b.first, -b.nbytes),
         )
-        best: tuple[int, list[int], list[int]] | None = None
+        tried: list[_Try] = []
         for key in keys:
             order = sorted(range(len(self.blocks)), key=lambda i: (*key(self.blocks[i]), i))
-            offsets = self._first_fit(order)
-            peak = pool_bytes(self.blocks, offsets)
-            if best is None or peak < best[0]:
-                best = (peak, order, offsets)
-            if peak <= bound:
-                break
-        assert best is not None
-        return best[1], best[2]
+            tried.append(self._try(order))
+            if tried[-1].peak <= bound:
+                return tried[-1:]
+        return sorted(tried, key=_peak)[:_STARTS]
+
+    def _try(self, order: Sequence[int]) -> _Try:
+        offsets = self._first_fit(order)
+        return _Try(pool_bytes(self.blocks, offsets), order, offsets)
 
     def _first_fit(self, order: Sequence[int]) -> list[int]:
         offsets = [-1] * len(self.blocks)

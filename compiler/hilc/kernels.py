@@ -53,8 +53,10 @@ writes are always right. ``order`` is one of
 With loops, ``reads`` says which of the input an element of the output needs: ``"window"`` (all
 channels under its window, whose parameters are ``filter_h``, ``stride_h`` or ``stride``,
 ``dilation_h``, ``pad_top`` and the same for ``w`` and ``left``), ``"channel window"`` (its own
-channel alone), ``"rows"`` (its row of a matrix of ``rows``). What a kernel has no parameter for is
-stated as ``window = {filter_h = "3"}``.
+channel alone), ``"rows"`` (its row of a matrix of ``rows``). A kernel that takes each element of
+the input only in the first step that needs it, and keeps it in its scratch for the others, says
+``"window once"`` or ``"channel window once"``. What a kernel has no parameter for is stated as
+``window = {filter_h = "3"}``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "32 * line"
 order = ["channels 4", "rows 3 - stride"]
-reads = "channel window"
+reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
 @*/
 struct hil_dsp_depthwise_3x3_s8 {

@@ -12,7 +12,8 @@ requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "8 * filter_h * filter_w * in_c"
-order = "none"
+order = ["pixels 1 + 1 // batch"] # a pair may have a pixel of two images
+reads = "window"
 @*/
 struct hil_conv2d_f32 {
     int32_t batch;

@@ -13,7 +13,8 @@ requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * filter_h * filter_w * in_c"
-order = "none"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
 @*/
 struct hil_depthwise_conv2d_f32 {
     int32_t batch;

@@ -13,7 +13,8 @@ requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "filter_h * band_w * block"
-order = "none"
+order = ["rows 1", "pixels tile_w", "channels block * depth_multiplier"]
+reads = "channel window"
 @*/
 struct hil_depthwise_conv2d_s8 {
     int32_t batch;

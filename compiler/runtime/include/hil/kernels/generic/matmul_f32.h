@@ -11,7 +11,8 @@ requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
-order = "none"
+order = ["pixels 2", "channels 1"]
+reads = "rows"
 @*/
 struct hil_matmul_f32 {
     int32_t rows;

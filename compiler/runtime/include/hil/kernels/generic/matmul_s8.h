@@ -11,7 +11,8 @@ requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
-order = "none"
+order = ["pixels 2", "channels 1"]
+reads = "rows"
 @*/
 struct hil_matmul_s8 {
     int32_t rows;

@@ -45,7 +45,8 @@ requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
-order = "none"
+order = "walk"
+reads = "mean"
 @*/
 struct hil_mean_s8 {
     HIL_MEAN_FIELDS;
@@ -70,7 +71,8 @@ requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
-order = "none"
+order = "walk"
+reads = "mean"
 @*/
 struct hil_mean_f32 {
     HIL_MEAN_FIELDS;

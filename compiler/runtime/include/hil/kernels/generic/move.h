@@ -8,6 +8,22 @@
 #include "hil/kernels/generic/walk.h"
 #include "hil/quant.h"
 
+/* Moves of at most this many bytes, if their number is constant, are left to the compiler. */
+#define HIL_MOVE_INLINE_BYTES 8
+
+/* Copies bytes to a place that may overlap theirs. The library's memmove may be one for size that
+ * moves single bytes, so it is called only where memcpy would not do. */
+HIL_INLINE void hil_move(void *to, const void *from, int32_t bytes) {
+    const uintptr_t above = (uintptr_t)to - (uintptr_t)from;
+    if (__builtin_constant_p(bytes) && bytes <= HIL_MOVE_INLINE_BYTES) {
+        memmove(to, from, (size_t)bytes);
+    } else if (above >= (uintptr_t)bytes && -above >= (uintptr_t)bytes) {
+        memcpy(to, from, (size_t)bytes);
+    } else if (above != 0) {
+        memmove(to, from, (size_t)bytes);
+    }
+}
+
 /*@kernel
 name = "hil_copy"
 requires = []
@@ -30,7 +46,8 @@ requires = []
 inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
-order = "none"
+order = "walk"
+reads = "gather"
 @*/
 struct hil_gather {
     int32_t rows;
@@ -53,7 +70,7 @@ HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out
             if (p->run == 1) {
                 *target = source[i];
             } else {
-                memcpy(target, source + i, (size_t)p->run);
+                hil_move(target, source + i, p->run);
             }
             target += p->run;
             i += p->step;
@@ -99,7 +116,8 @@ requires = []
 inputs = ["void[]"]
 outputs = ["void"]
 scratch = "0"
-order = "none"
+order = "walk"
+reads = "join"
 @*/
 struct hil_join {
     int32_t rows;
@@ -112,7 +130,7 @@ HIL_INLINE void hil_join(const struct hil_join *p, const void *const *in, void *
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
             const int32_t block = p->blocks[part];
-            memcpy(target, (const uint8_t *)in[part] + row * block, (size_t)block);
+            hil_move(target, (const uint8_t *)in[part] + row * block, block);
             target += block;
         }
     }
@@ -124,7 +142,8 @@ requires = []
 inputs = ["void"]
 outputs = ["void[]"]
 scratch = "0"
-order = "none"
+order = "walk"
+reads = "split"
 @*/
 struct hil_split {
     int32_t rows;
@@ -136,7 +155,7 @@ HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const
     const uint8_t *source = in;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
-            memcpy((uint8_t *)out[part] + row * p->block, source, (size_t)p->block);
+            hil_move((uint8_t *)out[part] + row * p->block, source, p->block);
             source += p->block;
         }
     }

@@ -93,7 +93,8 @@ requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
-order = "none"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
 @*/
 struct hil_average_pool_s8 {
     HIL_POOL_FIELDS;
@@ -121,7 +122,8 @@ requires = []
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
-order = "none"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
 @*/
 struct hil_max_pool_s8 {
     HIL_POOL_FIELDS;
@@ -148,7 +150,8 @@ requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
-order = "none"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
 @*/
 struct hil_average_pool_f32 {
     HIL_POOL_FIELDS;
@@ -175,7 +178,8 @@ requires = []
 inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
-order = "none"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
 @*/
 struct hil_max_pool_f32 {
     HIL_POOL_FIELDS;
