@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hil.board import Board
+from hil.cycles import Estimate
 from hil.device import Device, Model
 from hil.errors import LinkError
 from hil.samples import Sample, random_sample
@@ -58,12 +59,16 @@ class BenchReport:
     stack_peak_bytes: int
     layers: tuple[LayerCount, ...]
 
+    #: What the compiler left out of the model.
+    folded: Folded = NOTHING_FOLDED
+    #: What is executed, and the cycles that a Cortex-M4 would take; None where nobody asked.
+    estimate: Estimate | None = None
     @property
     def macs(self) -> int:
         return sum(layer.macs for layer in self.layers)
 
     def json(self) -> dict[str, Any]:
-        return {
+        report: dict[str, Any] = {
             "model": self.model,
             "board": self.board,
             "counter": self.counter,
@@ -83,6 +88,9 @@ class BenchReport:
 
 def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> BenchReport:
     """Measures ``module`` on ``device``, with the same random input in every run.
+        if self.estimate is not None:
+            report["estimate"] = self.estimate.json()
+        return report
 
     The stack's peak is that of everything that the firmware has done since its start.
     """

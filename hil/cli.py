@@ -261,6 +261,11 @@ def build_parser() -> argparse.ArgumentParser:
         help="measured inferences (default: 1)",
     )
     bench.add_argument("--per-layer", action="store_true", help="show each layer")
+    bench.add_argument(
+        "--cycles",
+        action="store_true",
+        help="show which instructions are executed, and estimate a Cortex-M4's cycles for them",
+    )
     _add_seed(bench)
 
     flash = command("flash", "deploying", "Program a board, read back, reset, and ask who it is.")

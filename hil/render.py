@@ -88,6 +88,18 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
     )
     if per_layer:
         lines.append(
+    if report.estimate is not None:
+        mix, (least, most) = report.estimate.mix, report.estimate.cycles
+        lines.append(
+            f"an estimate for a Cortex-M4: {least:,} to {most:,} cycles, by Arm's table, for "
+            "memory without wait states"
+        )
+        lines.append(
+            table(
+                [[name, count, f"{count / mix.total:.1%}"] for name, count in asdict(mix).items()],
+                ["instructions", "executed", "share"],
+            )
+        )
             table(
                 [
                     [index, layer.op, layer.macs, layer.count, layer.per_mac, _short(layer.name)]

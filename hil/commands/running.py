@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from hil.bench import bench, check_countable
 from hil.commands.options import board_of, compiled_for, opened
 from hil.console import Console, arrays_json, several, writing
 from hil.device import Model
+from hil.cycles import check_estimable, estimate_cycles
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
 from hil.render import bench_text, run_text, verify_text
@@ -160,12 +162,22 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     board = board_of(args)
     check_countable(board)
     libraries = compiled_for(args, board)
+    if args.cycles:
+        check_estimable(board)
     with opened(args, board, libraries, console) as device:
         reports = [
             device.repeated(partial(bench, device, module, runs=args.runs, seed=args.seed))
             for module in modules_of(libraries)
         ]
     data = several([report.json() for report in reports])
+    if args.cycles:
+        estimated = partial(
+            estimate_cycles, board, libraries, seed=args.seed, workspace=args.workspace
+        )
+        reports = [
+            replace(report, estimate=estimated(module))
+            for report, module in zip(reports, modules_of(libraries), strict=True)
+        ]
     console.result(
         data, "\n\n".join(bench_text(report, per_layer=args.per_layer) for report in reports)
     )

@@ -1,0 +1,56 @@
+"""The mix of instructions of a real run, which has to be what the firmware's clock counts."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hil.board import load_board
+from hil.cli import main
+from hil.cycles import estimate_cycles, traced
+from hil.errors import InputError
+from hil.session import open as open_device
+from hil.sources import CompileOptions, ModelSource, load_library
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
+
+
+@pytest.mark.parametrize("options", [(), ("--interface", "packed", "--pools", "calls")])
+def test_mix_has_every_instruction(
+    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("hil-trace-*"))
+    words = ["bench", str(DIGITS), "--board", "mps2-an386", "--cycles", "--json", *options]
+    assert main(words) == 0
+    report = json.loads(capsys.readouterr().out)
+    counted, found = report["per_inference"], report["estimate"]
+    executed = sum(found["mix"].values())
+    # The clock is read outside of what is traced.
+    assert counted - 100 <= executed <= counted
+    # A dual multiplication is one instruction for two products; nothing is faster.
+    assert found["mix"]["multiplies"] >= report["macs"] / 2
+    assert executed < found["cycles"]["from"] < found["cycles"]["to"] < 2 * executed
+    assert set(Path(tempfile.gettempdir()).glob("hil-trace-*")) == before
+
+
+def test_other_cores_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", str(DIGITS), "--board", "mps3-an547", "--cycles"]) == 2
+    assert "mps3-an547 has a cortex-m55" in capsys.readouterr().err
+
+
+def test_a_function_that_the_image_lacks() -> None:
+    board = load_board("mps2-an386")
+    library = load_library(ModelSource(DIGITS, "digits"), CompileOptions(board.cpu.name))
+    with traced(board) as (told, trace), open_device(told, library, runner="qemu") as device:
+        assert device.firmware is not None
+        with pytest.raises(InputError, match="has no function tvmgen_other_run"):
+            trace.watch(device.firmware.elf, "tvmgen_other_run")
+    # The trace was read until QEMU ended, and another one can be taken.
+    module = library.modules[0]
+    first, second = (
+        estimate_cycles(board, [library], module, seed=3, workspace="own") for _ in range(2)
+    )
+    assert first == second

@@ -1,0 +1,163 @@
+"""What instructions cost, and what is read from QEMU's log."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hil.board import load_board
+from hil.cycles import Instruction, Mix, Trace, block_cycles, check_estimable, estimate, kind
+from hil.errors import InputError
+
+
+def block(text: str, address: int = 0x100) -> tuple[Instruction, ...]:
+    """Instructions of 2 bytes each, one a line."""
+    lines = [line.split(None, 1) for line in text.strip().splitlines()]
+    return tuple(
+        Instruction(address + 2 * i, 2, line[0], line[1] if len(line) > 1 else "")
+        for i, line in enumerate(lines)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("adds r0, #1", 1),
+        ("smlad r0, r1, r2, r0", 1),
+        ("smlal r0, r1, r2, r3", 1),
+        ("ldr r0, [r1]", 2),
+        # The second's address phase runs beside the first's data phase ...
+        ("ldr r0, [r1]\nldr r2, [r3, #4]\nldrsb r4, [r5]", 4),
+        # ... unless it needs what the first loads.
+        ("ldr r0, [r1]\nldr r2, [r0]", 4),
+        ("ldr r0, [r1]\nadds r3, #1\nldr r2, [r1]", 5),
+        ("str r0, [r1, #4]", 1),
+        ("str r0, [r1, r2]", 2),
+        ("str r0, [r1, #4]\nldr r2, [r3]", 2),
+        ("ldrd r0, r1, [r2]", 3),
+        ("ldm r0!, {r1, r2, r3}", 4),
+        ("push.w {r4, r5, r6, lr}".replace(".w", ""), 5),
+        ("pop {r4-r7}", 5),
+        ("vldr s0, [r0]", 2),
+        ("vldmia r0!, {d0-d1}", 5),
+        ("vmla.f32 s0, s1, s2", 3),
+        ("vmul.f32 s0, s1, s2", 1),
+        ("vdiv.f32 s0, s1, s2", 14),
+        ("mrs r0, apsr", 2),
+    ],
+)
+def test_costs(text: str, cycles: int) -> None:
+    assert block_cycles(block(text)) == (cycles, cycles)
+
+
+def test_a_division_is_a_range() -> None:
+    assert block_cycles(block("sdiv r0, r1, r2\nudiv r0, r1, r2")) == (4, 24)
+
+
+@pytest.mark.parametrize(
+    ("last", "following", "cycles"),
+    [
+        ("bne #0x80", 0x102, (1, 1)),
+        ("bne #0x80", 0x80, (2, 4)),
+        ("cbz r0, #0x80", 0x80, (2, 4)),
+        ("bl #0x80", 0x80, (2, 4)),
+        ("bx lr", 0x80, (2, 4)),
+        ("pop {r4, pc}", 0x80, (4, 6)),
+        ("ldr pc, [r0]", 0x80, (3, 5)),
+        # No branch: the block only was long.
+        ("adds r0, #1", 0x102, (1, 1)),
+    ],
+)
+def test_refill_after_a_branch(last: str, following: int, cycles: tuple[int, int]) -> None:
+    found = estimate([(block(last), following, 1), (block(last), following, 9)])
+    assert found.cycles == (10 * cycles[0], 10 * cycles[1])
+    assert found.mix.total == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *(("ldrsb", "loads"), ("ldm", "loads"), ("pop", "loads"), ("vldr", "loads")),
+        *(("strd", "stores"), ("push", "stores"), ("vstmia", "stores")),
+        *(("mul", "multiplies"), ("smlabt", "multiplies"), ("smmlar", "multiplies")),
+        *(("umlal", "multiplies"), ("vfma.f32", "multiplies"), ("smuad", "multiplies")),
+        *(("b", "branches"), ("ble", "branches"), ("bl", "branches"), ("blo", "branches")),
+        *(("bhs", "branches"), ("cbnz", "branches"), ("bx", "branches"), ("tbb", "branches")),
+        *(("bic", "other"), ("bfi", "other"), ("ssat", "other"), ("sxtb16", "other")),
+        *(("mov", "other"), ("it", "other"), ("mvn", "other"), ("vadd.f32", "other")),
+    ],
+)
+def test_kinds(name: str, expected: str) -> None:
+    assert kind(Instruction(0, 2, name, "")) == expected
+
+
+_LOG = """\
+----------------
+IN: measure
+0x00000100:  4798       blx      r3
+
+Trace 0: 0x7f01 [00800408/00000100/00000110/ff020200] measure
+----------------
+IN: tvmgen_net_run
+0x00000200:  b510       push     {r4, lr}
+0x00000202:  f7ff fffb  bl       #0x300
+
+Trace 0: 0x7f02 [00800408/00000200/00000110/ff020200] tvmgen_net_run
+----------------
+IN: body
+0x00000300:  f8d3 2d88  ldr.w    r2, [r3, #0xd88]
+0x00000304:  3a01       subs     r2, #1
+0x00000306:  d1fb       bne      #0x300
+
+Trace 0: 0x7f03 [00800408/00000300/00000110/ff020200] body
+Trace 0: 0x7f03 [00800408/00000300/00000110/ff020200] body
+Stopped execution of TB chain before 0x7f03 [00000300] body
+Trace 0: 0x7f03 [00800408/00000300/00000110/ff020200] body
+----------------
+IN: body
+0x00000308:  4770       bx       lr
+
+Trace 0: 0x7f04 [00800408/00000308/00000110/ff020200] body
+----------------
+IN: tvmgen_net_run
+0x00000206:  bd10       pop      {r4, pc}
+
+Trace 0: 0x7f05 [00800408/00000206/00000110/ff020200] tvmgen_net_run
+----------------
+IN: measure
+0x00000102:  4770       bx       lr
+
+Trace 0: 0x7f06 [00800408/00000102/00000110/ff020200] measure
+Trace 0: 0x7f02 [00800408/00000200/00000110/ff020200] tvmgen_net_run
+"""
+
+
+def test_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = Trace()
+    monkeypatch.setattr(trace, "_entry", 0x200)
+    for line in _LOG.encode().splitlines():
+        trace.read_line(line)
+    found = trace.result()
+    # push, bl; twice ldr, subs, bne; bx; pop. The block that was stopped did not run then.
+    assert found.mix == Mix(loads=3, stores=1, multiplies=0, other=2, branches=4)
+    assert found.cycles[0] == (3 + 2) + (2 + 1 + 2) + (2 + 1 + 1) + 2 + 4
+
+
+def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hil.cycles._TRACE_TIMEOUT_S", 0.01)
+    with pytest.raises(Exception, match="did not reach the end of the run"):
+        Trace().result()
+
+
+@pytest.mark.parametrize(
+    ("board", "reason"),
+    [
+        ("mps3-an547", "mps3-an547 has a cortex-m55"),
+        ("mps2-an385", "mps2-an385 has a cortex-m3"),
+        ("nucleo-l4r5zi", "nucleo-l4r5zi does not run in QEMU"),
+    ],
+)
+def test_refusals(board: str, reason: str) -> None:
+    with pytest.raises(InputError, match=re.escape(reason)):
+        check_estimable(load_board(board))
