@@ -59,8 +59,6 @@ class BenchReport:
     stack_peak_bytes: int
     layers: tuple[LayerCount, ...]
 
-    #: What the compiler left out of the model.
-    folded: Folded = NOTHING_FOLDED
     #: What is executed, and the cycles that a Cortex-M4 would take; None where nobody asked.
     estimate: Estimate | None = None
     @property
