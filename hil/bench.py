@@ -58,9 +58,9 @@ class BenchReport:
     ram_bytes: int
     stack_peak_bytes: int
     layers: tuple[LayerCount, ...]
-
     #: What is executed, and the cycles that a Cortex-M4 would take; None where nobody asked.
     estimate: Estimate | None = None
+
     @property
     def macs(self) -> int:
         return sum(layer.macs for layer in self.layers)
@@ -82,13 +82,13 @@ class BenchReport:
                 for layer in self.layers
             ],
         }
+        if self.estimate is not None:
+            report["estimate"] = self.estimate.json()
+        return report
 
 
 def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> BenchReport:
     """Measures ``module`` on ``device``, with the same random input in every run.
-        if self.estimate is not None:
-            report["estimate"] = self.estimate.json()
-        return report
 
     The stack's peak is that of everything that the firmware has done since its start.
     """

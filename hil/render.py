@@ -86,8 +86,6 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
             ["memory", "bytes"],
         )
     )
-    if per_layer:
-        lines.append(
     if report.estimate is not None:
         mix, (least, most) = report.estimate.mix, report.estimate.cycles
         lines.append(
@@ -100,6 +98,8 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
                 ["instructions", "executed", "share"],
             )
         )
+    if per_layer:
+        lines.append(
             table(
                 [
                     [index, layer.op, layer.macs, layer.count, layer.per_mac, _short(layer.name)]

@@ -10,8 +10,8 @@ from functools import partial
 from hil.bench import bench, check_countable
 from hil.commands.options import board_of, compiled_for, opened
 from hil.console import Console, arrays_json, several, writing
-from hil.device import Model
 from hil.cycles import check_estimable, estimate_cycles
+from hil.device import Model
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
 from hil.render import bench_text, run_text, verify_text
@@ -161,15 +161,14 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     """What an inference of each model costs."""
     board = board_of(args)
     check_countable(board)
-    libraries = compiled_for(args, board)
     if args.cycles:
         check_estimable(board)
+    libraries = compiled_for(args, board)
     with opened(args, board, libraries, console) as device:
         reports = [
             device.repeated(partial(bench, device, module, runs=args.runs, seed=args.seed))
             for module in modules_of(libraries)
         ]
-    data = several([report.json() for report in reports])
     if args.cycles:
         estimated = partial(
             estimate_cycles, board, libraries, seed=args.seed, workspace=args.workspace
@@ -178,6 +177,7 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
             replace(report, estimate=estimated(module))
             for report, module in zip(reports, modules_of(libraries), strict=True)
         ]
+    data = several([report.json() for report in reports])
     console.result(
         data, "\n\n".join(bench_text(report, per_layer=args.per_layer) for report in reports)
     )
