@@ -18,6 +18,7 @@ from hil.errors import LinkError
 from hil.samples import Sample, random_sample
 from hilc.errors import InputError
 from hilc.library import Module
+from hilc.module import NOTHING_FOLDED, Folded
 
 T = TypeVar("T")
 
@@ -58,6 +59,8 @@ class BenchReport:
     ram_bytes: int
     stack_peak_bytes: int
     layers: tuple[LayerCount, ...]
+    #: What the compiler left out of the model.
+    folded: Folded = NOTHING_FOLDED
     #: What is executed, and the cycles that a Cortex-M4 would take; None where nobody asked.
     estimate: Estimate | None = None
 
@@ -77,6 +80,9 @@ class BenchReport:
             "io_bytes": self.io_bytes,
             "ram_bytes": self.ram_bytes,
             "stack_peak_bytes": self.stack_peak_bytes,
+            "macs": self.macs,
+            "folded_channels": self.folded.channels,
+            "folded_macs": self.folded.macs,
             "layers": [
                 {"name": layer.name, "op": layer.op, "macs": layer.macs, "count": layer.count}
                 for layer in self.layers
@@ -126,6 +132,7 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
         io_bytes=module.io_bytes,
         ram_bytes=sizes.ram_bytes,
         stack_peak_bytes=device.memory().stack_peak_bytes,
+        folded=module.folded,
         layers=tuple(
             LayerCount(layer.name, layer.op, layer.macs, count)
             for layer, count in zip(module.layers, profile, strict=True)

@@ -452,6 +452,11 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, choices=choices, help=what)
     parser.add_argument(
+        "--fold-constant-channels",
+        action=argparse.BooleanOptionalAction,
+        help="leave out channels that are the same for every input (default: yes)",
+    )
+    parser.add_argument(
         "--memory",
         metavar="REGION[:BYTES],...",
         help="RAM regions of the board to plan pools in, the preferred first, with limits",

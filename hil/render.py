@@ -12,6 +12,7 @@ from hil.build import Firmware
 from hil.console import table
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hilc.ir import Array
+from hilc.module import NOTHING_FOLDED, Folded
 
 if TYPE_CHECKING:
     from hil.flash import Flashed
@@ -73,6 +74,7 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
         lines.append(
             f"median of {len(report.counts)} runs, {min(report.counts):,} to {max(report.counts):,}"
         )
+    lines += folded_lines(report.folded, report.macs)
     lines.append(
         table(
             [
@@ -109,6 +111,16 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
             )
         )
     return "\n\n".join(lines)
+
+
+def folded_lines(folded: Folded, macs: int) -> list[str]:
+    """What the compiler left out of a model of which ``macs`` are left; nothing for nothing."""
+    if folded == NOTHING_FOLDED:
+        return []
+    return [
+        f"left out, since the same for every input: {folded.channels:,} channels with "
+        f"{folded.macs:,} of {macs + folded.macs:,} MACs"
+    ]
 
 
 def ran_on(board: Board) -> str:

@@ -33,6 +33,7 @@ class CompileOptions:
     pools: str | None = None
     constants: str | None = None
     runtime: str | None = None
+    fold_constant_channels: bool | None = None
     #: The workspace pools to plan; without any one pool, or, on ``board``, one in each of several
     #: RAM regions where none of them alone has room.
     memory: tuple[PoolSpec, ...] = ()
@@ -51,7 +52,7 @@ class CompileOptions:
     def chosen(self) -> dict[str, Any]:
         """The options that the user chose, as the compiler's keyword arguments."""
         names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
-        values = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in (*names, "fold_constant_channels")}
         return {name: value for name, value in values.items() if value is not None}
 
     @property
@@ -152,7 +153,9 @@ def _load(source: ModelSource, options: CompileOptions) -> ModelLibrary:
         return _compile(source, options)
     changing = [*options.chosen, *(n for n in ("memory", "external") if getattr(options, n))]
     if changing:
-        option = changing[0]
+        option = changing[0].replace("_", "-")
+        if getattr(options, changing[0]) is False:
+            option = f"no-{option}"
         raise InputError(
             f"{source.path} is compiled already, so --{option} cannot change it",
             "give the model file that it was compiled from",

@@ -194,8 +194,9 @@ class _Comparison:
     max_abs_diff: float = 0
     first: Difference | None = field(default=None)
 
-    def add(self, sample: int, expected: Array, got: Array) -> None:
-        expected = np.asarray(expected)
+    def add(self, sample: int, whole: Array, got: Array) -> None:
+        """Compare with what the tensor holds of the reference's."""
+        expected = self.tensor.held(np.asarray(whole))
         if expected.dtype != got.dtype or expected.size != got.size:
             raise InputError(
                 f"the reference's {self.tensor.name!r} is {expected.dtype}{list(expected.shape)} "

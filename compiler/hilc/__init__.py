@@ -50,6 +50,7 @@ def compile(
     memory: Sequence[PoolSpec] = (),
     externals: Sequence[ExternalCodegen] = (),
     choice: Choice | None = None,
+    fold_constant_channels: bool = True,
 ) -> ModelLibrary:
     """Compile a model, given as a file, its bytes or a graph, for a core (:mod:`hilc.cpu`).
 
@@ -58,8 +59,10 @@ def compile(
     ``memory`` are the pools that the model may work in, the preferred first; without them it is
     one, of whatever size the model needs. ``externals`` are code generators of the user that may
     claim parts of the model; the first one that wants a layer gets it. ``choice`` gives the
-    kernels and groups of the program instead of letting the compiler search. The other options are
-    those of :class:`hilc.codegen.Options`.
+    kernels and groups of the program instead of letting the compiler search.
+    ``fold_constant_channels`` leaves out channels of layers that provably are the same for every
+    input; the outputs are not changed by it. The other options are those of
+    :class:`hilc.codegen.Options`.
 
     Raises :class:`InputError` for options that do not go together, names that become one in C, and
     a model that does not fit into ``memory``; :class:`ModelError` and :class:`UnsupportedError` for
@@ -77,7 +80,14 @@ def compile(
         system_lib=system_lib,
     )
     core = get_cpu(cpu)
-    source = prepare(model, name, core, externals=externals, api=api)
+    source = prepare(
+        model,
+        name,
+        core,
+        externals=externals,
+        api=api,
+        fold_constant_channels=fold_constant_channels,
+    )
     program = make_program(
         source.graph,
         core,
@@ -86,4 +96,4 @@ def compile(
         scratch_in_pool=pools != "calls",
         choice=FIRST if choice is None else choice,
     )
-    return generate(program, options, source.file, source.original)
+    return generate(program, options, source.file, source.original, source.folded)

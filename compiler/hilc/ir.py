@@ -49,13 +49,18 @@ class Quant:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value with a static shape. ``data`` is set for constants and has exactly ``shape``."""
+    """A value with a static shape. ``data`` is set for constants and has exactly ``shape``.
+
+    ``channels`` are those of the model's own tensor of this name that it holds along its last axis,
+    in order; None for all of them (:mod:`hilc.passes.fold_channels`).
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     quant: Quant | None = None
     data: Array | None = field(default=None, compare=False, repr=False)
+    channels: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -70,6 +75,11 @@ class Tensor:
             raise ModelError(
                 f"constant {self.name!r} is {self.data.dtype}{list(self.data.shape)} "
                 f"but is declared {self.dtype}{list(self.shape)}"
+            )
+        if self.channels is not None and self.shape[-1:] != (len(self.channels),):
+            raise ModelError(
+                f"tensor {self.name!r} with shape {list(self.shape)} names {len(self.channels)} "
+                "channels"
             )
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
-from hilc.ir import DTYPES
+from hilc.ir import DTYPES, Array
 from hilc.jsondata import decode, json_bytes, parse_json
 
 #: What our own code calls its pool of constants.
@@ -43,6 +43,23 @@ class TensorInfo:
     offset: int | None
     #: Index of the pool among :attr:`Module.workspace_pools`; 0 where ``offset`` is None.
     pool: int = 0
+    #: Which indices of the last axis of the model's own tensor this one holds; None for all.
+    channels: tuple[int, ...] | None = None
+
+    def held(self, whole: Array) -> Array:
+        """What this tensor holds of ``whole``, the model's own tensor.
+
+        Raises :class:`InputError` where that has no such channels.
+        """
+        if self.channels is None:
+            return whole
+        if not whole.shape or self.channels[-1] >= whole.shape[-1]:
+            raise InputError(
+                f"{self.name!r} has channel {self.channels[-1]} of a tensor of the shape "
+                f"{list(whole.shape)}",
+                "compare with the reference of the same model file",
+            )
+        return whole[..., list(self.channels)]
 
 
 @dataclass(frozen=True)
@@ -116,6 +133,19 @@ class External:
 
 
 @dataclass(frozen=True)
+class Folded:
+    """What a model has in its file and not in the code, since it is the same for every input."""
+
+    #: Output channels of convolutions, depthwise convolutions and fully connected layers.
+    channels: int
+    #: Multiply-accumulates of an inference.
+    macs: int
+
+
+NOTHING_FOLDED = Folded(0, 0)
+
+
+@dataclass(frozen=True)
 class Module:
     """One compiled model of a library."""
 
@@ -156,6 +186,7 @@ class Module:
     #: Functions with the packed signature, in the order of the registry.
     functions: tuple[str, ...] = ()
     externals: tuple[External, ...] = ()
+    folded: Folded = NOTHING_FOLDED
 
     def to_json(self) -> bytes:
         return json_bytes(asdict(self))
@@ -190,11 +221,13 @@ def check_module(module: Module, where: str) -> None:
         require(0 <= getattr(module, field) < _MAX_BYTES, f"{field} is out of range")
     for name in (*module.functions, *module.devices, module.constants_pool):
         require(IDENTIFIER.fullmatch(name) is not None, f"{name!r} is not a C name")
+    require(module.folded.channels >= 0 and module.folded.macs >= 0, "folded is negative")
     _check_pools(module, require)
     for border, infos in (("input", module.inputs), ("output", module.outputs)):
         for info in infos:
             _check_tensor(info, module.workspace_pools, require)
             require((info.offset is not None) == module.io_in_pool, f"{border} lies elsewhere")
+            require(info.channels is None, f"{border} lacks channels")
         require(len({info.c_name for info in infos}) == len(infos), f"two {border}s share a name")
     for layer in module.layers:
         _check_layer(module, layer, require)
@@ -272,6 +305,12 @@ def _check_tensor(info: TensorInfo, pools: tuple[Pool, ...], require: _Require) 
     require((info.scale is None) == (info.zero_point is None), f"{at}: half a quantisation")
     require(info.scale is None or (np.isfinite(info.scale) and info.scale > 0), f"{at}: scale")
     require(abs(info.zero_point or 0) < 1 << 31, f"{at}: zero_point")
+    if info.channels is not None:
+        require(info.shape[-1:] == (len(info.channels),), f"{at}: channels of another shape")
+        # In order, so that the last one is the largest.
+        order = zip((-1, *info.channels), info.channels, strict=False)
+        require(all(a < b for a, b in order), f"{at}: channels out of order")
+        require(info.channels[-1] < 1 << 31, f"{at}: channel {info.channels[-1]}")
     if info.offset is not None:
         require(
             0 <= info.pool < len(pools)

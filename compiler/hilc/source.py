@@ -11,7 +11,9 @@ from hilc.cpu import Cpu
 from hilc.external import ExternalCodegen
 from hilc.importer import load_model
 from hilc.ir import Graph
+from hilc.module import NOTHING_FOLDED, Folded
 from hilc.passes import run_passes
+from hilc.passes.fold_channels import fold_channels, folded_away
 from hilc.passes.partition import partition
 
 
@@ -23,6 +25,8 @@ class Source:
     graph: Graph
     #: The file, where the model came from one.
     file: bytes | None
+    #: What :func:`hilc.passes.fold_channels.fold_channels` took out of it.
+    folded: Folded = NOTHING_FOLDED
 
     @property
     def digest(self) -> str:
@@ -37,6 +41,7 @@ def prepare(
     *,
     externals: Sequence[ExternalCodegen] = (),
     api: str = "unpacked",
+    fold_constant_channels: bool = True,
 ) -> Source:
     """``model`` (a file, its bytes or a graph) ready to be planned for ``cpu``."""
     file: bytes | None = None
@@ -46,9 +51,13 @@ def prepare(
         original = load_model(model, name)
         file = model if isinstance(model, bytes) else Path(model).read_bytes()
     graph = run_passes(original)
+    folded = NOTHING_FOLDED
+    if fold_constant_channels:
+        whole, graph = graph, run_passes(graph, [fold_channels])
+        folded = folded_away(whole, graph)
     if externals:
         graph = partition(graph, externals, cpu, api, graph.name)
-    return Source(original, graph, file)
+    return Source(original, graph, file, folded)
 
 
 def graph_digest(graph: Graph) -> str:

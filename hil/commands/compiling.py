@@ -12,7 +12,7 @@ from hil.board import load_board
 from hil.build import build
 from hil.commands.options import board_of, compile_options, compiled_for
 from hil.console import Console, several, table
-from hil.render import build_text
+from hil.render import build_text, folded_lines
 from hil.sources import load_libraries
 from hilc.library import Module, merge
 
@@ -40,7 +40,12 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
         ],
         ["model", "core", "workspace", "inputs+outputs", "constants", "layers", "MACs"],
     )
-    console.result(data, f"{text}\n{args.output}: {len(library.files)} files in {seconds} s")
+    lines = [text]
+    for module in library.modules:
+        macs = sum(layer.macs for layer in module.layers)
+        lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
+    lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")
+    console.result(data, "\n".join(lines))
     return 0
 
 
@@ -60,6 +65,8 @@ def _module_json(module: Module) -> dict[str, Any]:
         "constants_bytes": module.constants_bytes,
         "layers": len(module.layers),
         "macs": sum(layer.macs for layer in module.layers),
+        "folded_channels": module.folded.channels,
+        "folded_macs": module.folded.macs,
         "externals": [
             {
                 "layer": external.layer,

@@ -33,6 +33,7 @@ def compile_options(
         runtime=args.runtime,
         pools=args.pools,
         constants=args.constants,
+        fold_constant_channels=args.fold_constant_channels,
         memory=parse_memory(args.memory, board) if args.memory else (),
         external=tuple(args.external),
         for_firmware=for_firmware,

@@ -17,6 +17,7 @@ from hil.errors import InputError, LinkError
 from hil.render import bench_text
 from hil.rpc.client import Memory
 from hilc.library import Layer, Module, TensorInfo
+from hilc.module import Folded
 
 X = TensorInfo("x", "x", (2,), "int8", 1.0, 0, 2, 0)
 MODULE = Module(
@@ -35,6 +36,7 @@ MODULE = Module(
     pools="external",
     workspace_pools=(),
     io_in_pool=True,
+    folded=Folded(5, 60),
 )
 
 
@@ -99,6 +101,9 @@ def test_json_is_the_contract() -> None:
         "io_bytes": 4,
         "ram_bytes": 500,
         "stack_peak_bytes": 99,
+        "macs": 100,
+        "folded_channels": 5,
+        "folded_macs": 60,
         "layers": [
             {"name": "conv;relu", "op": "CONV_2D", "macs": 100, "count": 400},
             {"name": "soft", "op": "SOFTMAX", "macs": 0, "count": 30},

@@ -24,6 +24,7 @@ from hilc.codegen.shipped import shipped_files
 from hilc.external import ExternalCall
 from hilc.ir import Graph
 from hilc.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
+from hilc.module import NOTHING_FOLDED, Folded
 from hilc.plan import Program, Step
 from hilc.resources import data_dir
 
@@ -32,15 +33,20 @@ _FOLDER = "codegen/host"
 
 
 def generate(
-    program: Program, options: Options, model: bytes | None = None, original: Graph | None = None
+    program: Program,
+    options: Options,
+    model: bytes | None = None,
+    original: Graph | None = None,
+    folded: Folded = NOTHING_FOLDED,
 ) -> ModelLibrary:
     """The library of ``program``.
 
-    ``model`` is the file that it was compiled from, ``original`` the graph before any pass.
+    ``model`` is the file that it was compiled from, ``original`` the graph before any pass,
+    ``folded`` what they took out of it.
     """
     names = make_names(program, options.interface)
     source = write_operators(program, names, options)
-    module = _module(program, names, source, options)
+    module = _module(program, names, source, options, folded)
     registry = module.functions if options.with_registry else None
     files = _sources(program, names, source, options, registry)
     files.update(external_files(program, names))
@@ -94,7 +100,9 @@ def _headers(roots: Iterable[str]) -> dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
-def _module(program: Program, names: Names, source: Source, options: Options) -> Module:
+def _module(
+    program: Program, names: Names, source: Source, options: Options, folded: Folded
+) -> Module:
     inputs = tuple(
         _info(program, name, name, field)
         for name, field in zip(program.graph.inputs, names.inputs, strict=True)
@@ -135,6 +143,7 @@ def _module(program: Program, names: Names, source: Source, options: Options) ->
         devices=names.devices,
         functions=tuple(_functions(program, names, source, options)),
         externals=describe_externals(program),
+        folded=folded,
     )
 
 
@@ -184,4 +193,5 @@ def _info(program: Program, tensor_name: str, name: str, field: str) -> TensorIn
         nbytes=tensor.nbytes,
         offset=place.value if place.kind == "pool" else None,
         pool=place.pool if place.kind == "pool" else 0,
+        channels=tensor.channels,
     )

@@ -5,7 +5,7 @@ A pass never changes what the graph computes, not by one bit: :mod:`hilc.interpr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hilc.ir import Graph
 from hilc.passes.drop_identities import drop_identities
@@ -28,10 +28,10 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run_passes(graph: Graph) -> Graph:
-    """The graph after all passes, verified before the first and after each."""
+def run_passes(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
+    """The graph after ``passes``, verified before the first and after each."""
     verify(graph)
-    for transform in PASSES:
+    for transform in passes:
         graph = transform(graph)
         verify(graph)
     return graph
