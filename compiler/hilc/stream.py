@@ -10,8 +10,9 @@ What is worked out here, at compile time:
 
 * the *schedule*: which stage computes which rows when. It is driven by demand: a stage computes
   rows when a later one needs them, at most ``rows`` at a time if it reads rows of a buffer itself.
-* the buffers: a stage appends its rows below those that are still needed, which move up to the
-  buffer's start where the room below them ends, so that each kernel sees its rows together;
+* the buffers: a stage appends its rows to those that are still needed, so that each kernel sees its
+  rows together. All buffers share an arena as large as the rows that are needed at once: the room of
+  rows that one has no more use for is the next one's. Where there is room, but elsewhere, rows move;
 * the scratch: buffers and the stages' own scratch, placed by when which of their bytes are in use.
 
 The group's inputs are read in their own place, its output is written to its own. A group of one
@@ -97,7 +98,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Move:
-    """Rows within a buffer that move up to its start: ``nbytes`` from ``source`` to ``target``."""
+    """Rows that move to make room: ``nbytes`` from ``source`` to ``target``, which may overlap."""
 
     target: int
     source: int
@@ -120,8 +121,8 @@ class Entry:
     write: Where
     #: Whether it writes at all: one that adds up does so in the end.
     writes: bool
-    #: What happens before the call.
-    move: Move | None
+    #: What happens before the call, in order.
+    moves: tuple[Move, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +145,8 @@ class StreamCall:
 
     @property
     def move_bytes(self) -> int:
-        """Bytes of rows that move within buffers, in all."""
-        return sum(entry.move.nbytes for entry in self.entries if entry.move is not None)
+        """Bytes of rows that move, in all."""
+        return sum(move.nbytes for entry in self.entries for move in entry.moves)
 
     def cost(self, cpu: Cpu) -> int:
         """The instructions that the group is expected to take on ``cpu``."""
@@ -155,8 +156,8 @@ class StreamCall:
             if id(entry.call) not in calls:
                 calls[id(entry.call)] = instructions(entry.call, cpu)
             total += calls[id(entry.call)] + _CALL_COST
-            if entry.move is not None:
-                total += _MOVE_COST[0] * entry.move.nbytes + _MOVE_COST[1]
+            for move in entry.moves:
+                total += _MOVE_COST[0] * move.nbytes + _MOVE_COST[1]
         return round(total)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
@@ -479,25 +480,50 @@ def _whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
 # The schedule -----------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(eq=False)
 class _Buffer:
-    """Rows of a tensor: from ``first`` to ``end``, the first at row ``start`` of the buffer."""
+    """Rows of a tensor, from ``first`` to ``end``, of which the first lies at byte ``start``."""
 
+    name: str
     row_bytes: int
-    capacity: int = 0
     first: int = 0
     end: int = 0
     start: int = 0
+
+    @property
+    def stop(self) -> int:
+        """The byte behind the last row."""
+        return self.start + (self.end - self.first) * self.row_bytes
+
+    def drop(self, needed: int) -> None:
+        """Forget the rows before ``needed``."""
+        needed = min(max(needed, self.first), self.end)
+        self.start += (needed - self.first) * self.row_bytes
+        self.first = needed
+
+
+#: Ranges of bytes, each from the first to the one behind the last.
+_Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass
 class _Item:
     """Bytes of the step's scratch; ``live`` says by entry which of them hold something."""
 
-    name: str
     nbytes: int
-    live: dict[int, tuple[int, int]]
+    live: dict[int, _Ranges]
     offset: int = 0
+
+
+@dataclass
+class _Arena:
+    """Where the rows of all buffers are."""
+
+    item: _Item
+    #: By entry and tensor, the byte at which the entry reads or writes.
+    places: list[dict[str, int]]
+    #: By entry, what moves before it.
+    moves: dict[int, list[Move]]
 
 
 class _Layout:
@@ -526,20 +552,19 @@ class _Layout:
         ]
         if self._alias is not None and not self._alias_allowed(calls[-1], cuts[-1]):
             return None
-        buffers, items, moves, reads = self._simulate()
+        rows = self._simulate()
+        items = [rows.item] if rows.item.nbytes else []
         scratch: list[_Item | None] = []
         for index, by_band in enumerate(calls):
             nbytes = max(call.scratch_bytes for call in by_band.values())
             item = None
             if nbytes:
                 own = [e for e, (stage, _) in enumerate(self._bands) if stage == index]
-                kept = self._nodes[index].accumulates
-                live = range(own[0], own[-1] + 1) if kept else own
-                item = _Item(f"scratch {index}", nbytes, dict.fromkeys(live, (0, nbytes)))
+                live = range(own[0], own[-1] + 1) if self._nodes[index].accumulates else own
+                item = _Item(nbytes, dict.fromkeys(live, ((0, nbytes),)))
                 items.append(item)
             scratch.append(item)
         total = _place(items)
-        places = {item.name: item.offset for item in items}
         entries = []
         for e, (index, band) in enumerate(self._bands):
             node, call = self._nodes[index], calls[index][band.key]
@@ -553,7 +578,7 @@ class _Layout:
                 if position not in node.operands:
                     wheres.append(Where("constant"))
                 elif name in plan.producer and name != self._alias:
-                    wheres.append(Where("scratch", places[name] + reads[e][name]))
+                    wheres.append(Where("scratch", rows.item.offset + rows.places[e][name]))
                 else:
                     row_bytes = tensor.nbytes // band.in_count
                     kind = "output" if name == self._alias else "input"
@@ -561,15 +586,15 @@ class _Layout:
                     wheres.append(Where(kind, band.in_first * row_bytes, at))
             (out,) = cut.outs
             name = node.out.name
-            if name in buffers:
-                write = Where("scratch", places[name] + reads[e][name])
+            if name in rows.places[e]:
+                write = Where("scratch", rows.item.offset + rows.places[e][name])
             else:
                 row_bytes = 0 if node.accumulates else out.nbytes // out.shape[1]
                 write = Where("output", band.first * row_bytes)
-            move = moves.get(e)
-            if move is not None:
-                at = places[name]
-                move = Move(at, at + move.source, move.nbytes)
+            moves = [
+                Move(rows.item.offset + m.target, rows.item.offset + m.source, m.nbytes)
+                for m in rows.moves.get(e, [])
+            ]
             entries.append(
                 Entry(
                     index,
@@ -581,7 +606,7 @@ class _Layout:
                     out,
                     write,
                     not node.accumulates or band.below == 1,
-                    move,
+                    tuple(moves),
                 )  # fmt: skip
             )
         stages = tuple(
@@ -676,62 +701,142 @@ class _Layout:
         """The first row of a tensor that is needed still."""
         return min(self._nodes[r].first_needed(done[r]) for r in self._plan.readers[name])
 
-    def _simulate(
-        self,
-    ) -> tuple[dict[str, _Buffer], list[_Item], dict[int, Move], list[dict[str, int]]]:
-        """The buffers, when which of their bytes hold something, what moves before an entry, and
-        by entry where in a buffer it reads or writes."""
-        names = [n.out.name for n in self._nodes[:-1] if n.out.name != self._alias]
-        buffers = {}
-        for name in names:
-            out = self._nodes[self._plan.producer[name]].out
-            buffers[name] = _Buffer(out.nbytes // out.shape[1])
-        for fixed in (False, True):
-            live: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in names}
-            moves: dict[int, Move] = {}
-            places: list[dict[str, int]] = []
-            for buffer in buffers.values():
-                buffer.first = buffer.end = buffer.start = 0
-            done = [0] * len(self._nodes)
-            for e, (index, band) in enumerate(self._bands):
-                at: dict[str, int] = {}
-                node = self._nodes[index]
-                for name, buffer in buffers.items():
-                    needed = min(buffer.end, self._needed(done, name))
-                    buffer.start += max(0, needed - buffer.first)
-                    buffer.first = max(buffer.first, needed)
-                    kept = buffer.end - buffer.first
-                    begin = buffer.start
-                    if name == node.out.name:
-                        if not fixed:
-                            buffer.capacity = max(buffer.capacity, kept + band.count)
-                        if kept == 0:
-                            begin = buffer.start = 0
-                        elif fixed and buffer.start + kept + band.count > buffer.capacity:
-                            moves[e] = Move(
-                                0, buffer.start * buffer.row_bytes, kept * buffer.row_bytes
-                            )
-                            begin = buffer.start = 0
-                        at[name] = (buffer.start + kept) * buffer.row_bytes
-                        buffer.end += band.count
-                        end = buffer.start + kept + band.count
-                        if e in moves:
-                            end = max(end, moves[e].source // buffer.row_bytes + kept)
-                        live[name][e] = (begin * buffer.row_bytes, end * buffer.row_bytes)
-                        continue
-                    if kept:
-                        end = buffer.start + kept
-                        live[name][e] = (begin * buffer.row_bytes, end * buffer.row_bytes)
-                    if any(node.node.inputs[p] == name for p in node.operands):
-                        row = buffer.start + band.in_first - buffer.first
-                        at[name] = row * buffer.row_bytes
-                done[index] = band.first + band.count
-                places.append(at)
-        items = [
-            _Item(name, buffer.capacity * buffer.row_bytes, live[name])
-            for name, buffer in buffers.items()
-        ]
-        return buffers, items, moves, places
+    def _simulate(self) -> _Arena:
+        """Goes through the schedule: where rows are, and what has to move."""
+        buffers, done = self._buffers(), [0] * len(self._nodes)
+        arena = _Arena(_Item(self._most_at_once(), {}), [], {})
+        staying = self._staying()
+        for e, (index, band) in enumerate(self._bands):
+            node, at = self._nodes[index], dict[str, int]()
+            for name, buffer in buffers.items():
+                buffer.drop(self._needed(done, name))
+            if (written := buffers.get(node.out.name)) is not None:
+                size = band.count * written.row_bytes
+                full = [b for b in buffers.values() if b.end > b.first]
+                if moves := _make_room(full, written, size, arena.item.nbytes, staying):
+                    arena.moves[e] = moves
+                at[node.out.name] = written.stop
+                written.end += band.count
+            for position in node.operands:
+                if (read := buffers.get(node.node.inputs[position])) is not None:
+                    offset = (band.in_first - read.first) * read.row_bytes
+                    at[read.name] = read.start + offset
+            ranges = tuple((b.start, b.stop) for b in buffers.values() if b.end > b.first)
+            if ranges:
+                arena.item.live[e] = ranges
+            done[index] = band.first + band.count
+            arena.places.append(at)
+        return arena
+
+    def _buffers(self) -> dict[str, _Buffer]:
+        """Those between the nodes, in the order in which they are computed."""
+        outs = [n.out for n in self._nodes[:-1] if n.out.name != self._alias]
+        return {out.name: _Buffer(out.name, out.nbytes // out.shape[1]) for out in outs}
+
+    def _staying(self) -> list[str]:
+        """The tensors some of whose rows are still needed when the next ones are computed, what is
+        computed last first."""
+        buffers, done = self._buffers(), [0] * len(self._nodes)
+        staying = set()
+        for index, band in self._bands:
+            if (buffer := buffers.get(self._nodes[index].out.name)) is not None:
+                buffer.drop(self._needed(done, buffer.name))
+                if buffer.end > buffer.first:
+                    staying.add(buffer.name)
+                buffer.end += band.count
+            done[index] = band.first + band.count
+        return [name for name in reversed(buffers) if name in staying]
+
+    def _most_at_once(self) -> int:
+        """The most bytes of rows that are needed during one entry."""
+        buffers, done = self._buffers(), [0] * len(self._nodes)
+        most = 0
+        for index, band in self._bands:
+            for name, buffer in buffers.items():
+                buffer.drop(self._needed(done, name))
+            if (written := buffers.get(self._nodes[index].out.name)) is not None:
+                written.end += band.count
+            most = max(most, sum((b.end - b.first) * b.row_bytes for b in buffers.values()))
+            done[index] = band.first + band.count
+        return most
+
+
+def _make_room(
+    full: Sequence[_Buffer], grown: _Buffer, nbytes: int, limit: int, staying: Sequence[str]
+) -> list[Move]:
+    """Lets ``grown`` grow by ``nbytes`` within ``limit``; ``full`` are the buffers that have rows.
+
+    There is room in all. What is ``staying`` from call to call is kept in this order, so that the
+    room which the first rows of a buffer leave is behind the one that is written next.
+    """
+    order = sorted(full, key=lambda b: b.start)
+    if grown.end == grown.first:
+        if grown.name not in staying:
+            return _fill_gap(order, grown, nbytes, limit)
+        rank = {name: index for index, name in enumerate(staying)}
+        behind = [b for b in order if rank.get(b.name, -1) > rank[grown.name]]
+        end = behind[0].start if behind else limit
+        position = next((i for i, b in enumerate(order) if b.start >= end), len(order))
+        # As far behind as it can, to leave room for those that come before it.
+        floor = order[position - 1].stop if position else 0
+        grown.start = max(floor, end - nbytes)
+        order.insert(position, grown)
+    position = order.index(grown)
+    end = order[position + 1].start if position + 1 < len(order) else limit
+    if grown.stop + nbytes <= end:
+        return []
+    moves = _packed(order[: position + 1])
+    needed = grown.stop + nbytes
+    upwards = list[Move]()
+    behind = order[position + 1 :]
+    for number in reversed(range(len(behind))):
+        # No farther than it has to.
+        below = sum(b.stop - b.start for b in behind[:number])
+        upwards += _moved(behind[number], max(behind[number].start, needed + below))
+    assert needed <= (behind[0].start if behind else limit)
+    return _joined(moves) + _joined(upwards)
+
+
+def _fill_gap(order: Sequence[_Buffer], grown: _Buffer, nbytes: int, limit: int) -> list[Move]:
+    """Puts an empty buffer where it fits most closely, or behind all others, moved together."""
+    starts = [0, *(b.stop for b in order)]
+    ends = [*(b.start for b in order), limit]
+    gaps = [(e - s, s) for s, e in zip(starts, ends, strict=True) if e - s >= nbytes]
+    if gaps:
+        grown.start = min(gaps)[1]
+        return []
+    moves = _joined(_packed(order))
+    grown.start = order[-1].stop
+    return moves
+
+
+def _packed(order: Sequence[_Buffer]) -> list[Move]:
+    """Moves buffers as far towards the start as they go."""
+    moves, place = list[Move](), 0
+    for buffer in order:
+        moves += _moved(buffer, place)
+        place = buffer.stop
+    return moves
+
+
+def _moved(buffer: _Buffer, target: int) -> list[Move]:
+    source, nbytes = buffer.start, buffer.stop - buffer.start
+    buffer.start = target
+    return [Move(target, source, nbytes)] if nbytes and target != source else []
+
+
+def _joined(moves: Sequence[Move]) -> list[Move]:
+    """Moves of what lies next to each other, as one."""
+    joined: list[Move] = []
+    for move in moves:
+        last = joined[-1] if joined else None
+        if last is not None and last.target - last.source == move.target - move.source:
+            low, high = sorted((last, move), key=lambda m: m.target)
+            if low.target + low.nbytes == high.target:
+                joined[-1] = Move(low.target, low.source, low.nbytes + high.nbytes)
+                continue
+        joined.append(move)
+    return joined
 
 
 def _one_kernel(calls: Sequence[KernelCall]) -> bool:
@@ -831,8 +936,8 @@ def _aligned(nbytes: int) -> int:
 def _most_at_once(items: Sequence[_Item]) -> int:
     used: dict[int, int] = {}
     for item in items:
-        for entry, (begin, end) in item.live.items():
-            used[entry] = used.get(entry, 0) + end - begin
+        for entry, ranges in item.live.items():
+            used[entry] = used.get(entry, 0) + sum(end - begin for begin, end in ranges)
     return max([*used.values(), *(item.nbytes for item in items)], default=0)
 
 
@@ -842,9 +947,8 @@ def _forbidden(items: Sequence[_Item]) -> dict[tuple[int, int], list[tuple[int, 
     for a, first in enumerate(items):
         for b in range(a + 1, len(items)):
             second = items[b]
-            ranges = {
-                (*first.live[e], *second.live[e]) for e in first.live.keys() & second.live.keys()
-            }
+            met = {(first.live[e], second.live[e]) for e in first.live.keys() & second.live.keys()}
+            ranges = {(*one, *other) for pair in met for one in pair[0] for other in pair[1]}
             intervals = _union(
                 (begin - other_end, end - other_begin)
                 for begin, end, other_begin, other_end in ranges

@@ -92,7 +92,7 @@ def _includes(program: Program, body: str) -> str:
         stages = step.call.stages if isinstance(step.call, StreamCall) else ()
         calls += [stage.call for stage in stages] or [step.call]
     kernels = {call.kernel.header for call in calls if isinstance(call, KernelCall)}
-    rows = [ROWS] if "hil_keep_rows" in body else []
+    rows = [ROWS] if "hil_move_rows" in body else []
     packed = [PACKED_CALL] if "TVMValue" in body else []
     backend = [BACKEND_API] if "TVMBackend" in body else []
     return c_includes("stddef.h", "stdint.h", *sorted([*kernels, *packed, *rows]), *backend)

@@ -111,10 +111,12 @@ class _Group:
             for index, stage in enumerate(call.stages)
         ]
         self._cursors: list[_Cursor] = []
+        self._moves = [move for entry in call.entries for move in entry.moves]
 
     def write(self) -> GroupText:
         functions = [self._function(index) for index in range(len(self._stages))]
         cases = [self._case(index) for index in range(len(self._stages))]
+        cases += [self._move()] if self._moves else []
         tables, row_type = self._tables()
         if any(text.columns for text in self._stages):
             functions = [
@@ -125,7 +127,7 @@ class _Group:
             for cursor in self._cursors
             if cursor.step is not None
         )
-        one_row = len(self._stages) == 1 and not self._stages[0].columns
+        one_row = len(cases) == 1 and not self._stages[0].columns
         order, calls = f"{self._prefix}_order", f"{self._prefix}_calls"
         row = "" if one_row else f"        const {row_type} *const call = {calls}[{order}[i]];\n"
         count = str(len(self._call.entries)) if one_row else f"sizeof {order} / sizeof {order}[0]"
@@ -217,26 +219,18 @@ class _Group:
             cursors += cursor
         output, cursor = self._place(text, [e.write for e in entries], f"write_{index}", "")
         cursors += cursor
-        moved = ""
-        moves = [entry.move for entry in entries]
-        if any(moves):
-            source = text.column(_filled([None if m is None else m.source for m in moves]))
-            nbytes = text.column([0 if m is None else m.nbytes for m in moves])
-            (target,) = {m.target for m in moves if m is not None}
-            step = gcd(*(n for m in moves if m for n in (m.target, m.source, m.nbytes)))
-            arguments = [
-                f"&rows[{target}]",
-                f"&rows[{source.text}]",
-                nbytes.text,
-                "4" if step % 4 == 0 else "1",
-            ]
-            moved = c_wrapped("hil_keep_rows(", arguments, ");\n")
         passed = ["call"] if stage.varying and has_columns else []
         passed += [*operands, output]
         passed += [f"&rows[{stage.scratch}]"] if stage.scratch_bytes else []
         passed += ["pool"] if self._needs_pool(stage) else []
         call = c_wrapped(f"{self._prefix}_stage_{index}(", passed, ");\n")
-        return moved + call + "".join(cursors)
+        return call + "".join(cursors)
+
+    def _move(self) -> str:
+        """The statement that moves rows: to, from, how many bytes."""
+        numbers = {n for move in self._moves for n in (move.target, move.source, move.nbytes)}
+        alignment = "4" if gcd(*numbers) % 4 == 0 else "1"
+        return f"hil_move_rows(&rows[call[1]], &rows[call[2]], call[3], {alignment});\n"
 
     def _place(
         self, text: _StageText, wheres: Sequence[Where], name: str, const: str
@@ -260,15 +254,22 @@ class _Group:
     def _tables(self) -> tuple[str, str]:
         """The definitions of the schedule and of the calls, and the type of the latter."""
         width = 1 + max(len(text.columns) for text in self._stages)
+        width = max(width, 4 if self._moves else 0)
         rows: dict[tuple[int, ...], int] = {}
         order: list[int] = []
         taken = [0] * len(self._stages)
-        for entry in self._call.entries:
-            text = self._stages[entry.stage]
-            numbers = [column.values[taken[entry.stage]] for column in text.columns]
-            taken[entry.stage] += 1
-            row = (entry.stage, *numbers, *[0] * (width - 1 - len(numbers)))
+
+        def add(*numbers: int) -> None:
+            row = (*numbers, *[0] * (width - len(numbers)))
             order.append(rows.setdefault(row, len(rows)))
+
+        for entry in self._call.entries:
+            for move in entry.moves:
+                add(len(self._stages), move.target, move.source, move.nbytes)
+            text = self._stages[entry.stage]
+            now = taken[entry.stage]
+            taken[entry.stage] += 1
+            add(entry.stage, *(column.values[now] for column in text.columns))
         largest = max(max(map(abs, row)) for row in rows)
         row_type = "int16_t" if largest <= _INT16_MAX else "int32_t"
         lines = "".join(f"    {{{', '.join(map(str, row))}}},\n" for row in rows)
@@ -279,12 +280,6 @@ class _Group:
             "/* The calls in order. */\n" + c_array(f"{self._prefix}_order", index, "static const"),
             row_type,
         )
-
-
-def _filled(values: Sequence[int | None]) -> list[int]:
-    """``values`` with the first of them wherever there is none."""
-    first = next(value for value in values if value is not None)
-    return [first if value is None else value for value in values]
 
 
 def _rows_text(text: _StageText) -> str:

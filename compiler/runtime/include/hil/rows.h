@@ -7,28 +7,39 @@
 
 #include "hil/quant.h"
 
-/* Moves the rows that are still needed up to the start of their buffer: `bytes` from `from` to
- * `to`, which lies before and may overlap. Words, not memmove: the library's may be one that moves
- * single bytes. Both start at a multiple of `alignment`, a constant. */
-HIL_INLINE void hil_keep_rows(uint8_t *to, const uint8_t *from, int32_t bytes, int32_t alignment) {
-    if (alignment % 4 == 0) {
-        for (; bytes >= 16; bytes -= 16) {
-            uint32_t words[4];
-            memcpy(words, __builtin_assume_aligned(from, 4), sizeof words);
-            memcpy(__builtin_assume_aligned(to, 4), words, sizeof words);
-            from += 16;
-            to += 16;
+/* Moves rows to make room for others: `bytes` from `from` to `to`, which may overlap. Four words at
+ * a time: the library's memmove may be one that moves single bytes. Both addresses are multiples of
+ * `alignment`, a constant. */
+HIL_INLINE void hil_move_rows(uint8_t *to, const uint8_t *from, int32_t bytes, int32_t alignment) {
+    uint32_t words[4];
+    const int32_t chunk = alignment % 4 == 0 ? (int32_t)sizeof words : 1;
+    const int32_t rest = bytes % chunk;
+    if (to < from) {
+        for (int32_t left = bytes - rest; left > 0; left -= chunk) {
+            if (chunk == 1) {
+                *to = *from;
+            } else {
+                memcpy(words, __builtin_assume_aligned(from, 4), sizeof words);
+                memcpy(__builtin_assume_aligned(to, 4), words, sizeof words);
+            }
+            to += chunk;
+            from += chunk;
         }
-        for (; bytes >= 4; bytes -= 4) {
-            uint32_t word;
-            memcpy(&word, __builtin_assume_aligned(from, 4), sizeof word);
-            memcpy(__builtin_assume_aligned(to, 4), &word, sizeof word);
-            from += 4;
-            to += 4;
+        for (int32_t i = 0; i < rest; i++) {
+            to[i] = from[i];
         }
+        return;
     }
-    for (; bytes > 0; bytes--) {
-        *to++ = *from++;
+    for (int32_t i = bytes - 1; i >= bytes - rest; i--) {
+        to[i] = from[i];
+    }
+    for (int32_t at = bytes - rest - chunk; at >= 0; at -= chunk) {
+        if (chunk == 1) {
+            to[at] = from[at];
+        } else {
+            memcpy(words, __builtin_assume_aligned(from + at, 4), sizeof words);
+            memcpy(__builtin_assume_aligned(to + at, 4), words, sizeof words);
+        }
     }
 }
 
