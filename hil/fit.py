@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
-from hil.placement import ALIGNMENT, Workspace, static_bytes
+from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, static_bytes
 from hilc.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
@@ -110,7 +110,11 @@ def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> di
     Already there are those of ``fixed``, and ``reserved`` bytes in whatever region has room.
     """
     placed = static_bytes(fixed, "own")
-    rooms = {region.name: _left(board, region, placed) for region in board.regions("ram")}
+    guards = 2 * GUARD_BYTES
+    rooms = {
+        region.name: _left(board, region, placed) - (0 if placed.get(region.name) else guards)
+        for region in board.regions("ram")
+    }
     # A pool that fills the estimate's room to the byte leaves none for what the estimate lacks.
     rooms[board.regions("ram")[0].name] -= _UNKNOWN_BYTES
     unnamed = placed.get(None, 0) + reserved

@@ -21,6 +21,9 @@ Workspace = Literal["own", "shared"]
 #: Every pool and buffer starts at a multiple of this.
 ALIGNMENT = 16
 
+#: Bytes below the pools of a region, and as many above, that notice who writes beside them.
+GUARD_BYTES = 16
+
 
 def aligned(size: int) -> int:
     """``size`` rounded up to what a block takes beside others."""
@@ -64,8 +67,14 @@ def shared_bytes(modules: Sequence[Module]) -> dict[str | None, int]:
 
 
 def static_bytes(modules: Sequence[Module], workspace: Workspace) -> dict[str | None, int]:
-    """All static RAM of the models by region: pools, arena, buffers of inputs and outputs."""
+    """All static RAM of the models by region: pools, guards, arena, buffers of inputs and outputs.
+
+    Pools that name no region have their guards where the firmware's base is counted.
+    """
     total: Counter[str | None] = Counter(pools_bytes(modules, workspace))
+    for region, nbytes in total.items():
+        if region is not None and nbytes:
+            total[region] += 2 * GUARD_BYTES
     total[None] += arena_bytes(modules)
     for module in modules:
         total[None] += sum(buffer_bytes(module))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hil.board import Board, MemoryRegion
@@ -22,7 +22,7 @@ from hil.glue import (
     model_source,
     most_arguments,
 )
-from hil.placement import ALIGNMENT, Workspace, arena_bytes, shared_bytes
+from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
 from hilc.codegen.registry import ENTRY_POINT, system_lib_source
 from hilc.crt import crt_files, crt_sources
 from hilc.library import ModelLibrary, Module, module_path
@@ -108,7 +108,8 @@ def project_files(
         functions = [name for module in modules for name in module.functions]
         texts["generated/system_lib.c"] = system_lib_source(functions, weak=False)
     if workspace_region is not None:
-        texts["generated/firmware.ld"] = linker_script(board, workspace_region)
+        named = {pool.region for module in modules for pool in module.workspace_pools}
+        texts["generated/firmware.ld"] = linker_script(board, workspace_region, named)
     files.update((path, text.encode()) for path, text in texts.items())
     return files
 
@@ -117,8 +118,16 @@ def _folder(library: ModelLibrary) -> str:
     return f"models/{model_key(library.modules[0])}"
 
 
-def linker_script(board: Board, workspace_region: MemoryRegion) -> str:
-    """The core's linker script for the board's memory."""
+def linker_script(
+    board: Board, workspace_region: MemoryRegion, named: Container[str | None]
+) -> str:
+    """The core's linker script for the board's memory; ``named`` are regions that pools name."""
+    regions = [region for region in board.regions("ram") if region.name in named]
+    # First the pools that are for a certain region: the pattern of all would take them.
+    workspaces = [
+        *((region_section(r.name), f".bss.noinit.tvm.{r.name}", r.name) for r in regions),
+        (".workspace", ".bss.noinit.tvm .bss.noinit.tvm.*", "WORKSPACE"),
+    ]
     core = next(port for port in board.ports if "core" in port.roles)
     path = data_dir("firmware_template") / "ports" / core.name / "firmware.ld.in"
     memory = "\n".join(
@@ -132,7 +141,10 @@ def linker_script(board: Board, workspace_region: MemoryRegion) -> str:
         "CODE": board.regions("flash")[0].name,
         "DATA": board.regions("ram")[0].name,
         "WORKSPACE": workspace_region.name,
-        "REGION_WORKSPACES": "".join(map(_region_workspace, board.regions("ram"))),
+        "GUARDS": "".join(
+            f"        LONG({_guard(i, side)})\n" for i in range(len(workspaces)) for side in _SIDES
+        ),
+        "WORKSPACES": "".join(_workspace(i, *names) for i, names in enumerate(workspaces)),
         "STACK_BYTES": str(board.stack_bytes),
         "HANDLER_STACK_BYTES": str(board.handler_stack_bytes),
     }
@@ -155,10 +167,22 @@ def region_section(region: str) -> str:
     return f".workspace.{region}"
 
 
-def _region_workspace(region: MemoryRegion) -> str:
+#: Where pools have guards (``hil_guard.h``).
+_SIDES = ("below", "above")
+
+
+def _guard(workspace: int, side: str) -> str:
+    return f"hil_guard_{side}_{workspace}"
+
+
+def _workspace(index: int, section: str, inputs: str, region: str) -> str:
+    """The statement for pools, with room for their guards."""
+    below, above = (
+        f"        {_guard(index, side)} = .;\n        . += {GUARD_BYTES};\n" for side in _SIDES
+    )
     return (
-        f"    {region_section(region.name)} (NOLOAD) : ALIGN(16) {{\n"
-        f"        *(.bss.noinit.tvm.{region.name})\n    }} > {region.name}\n\n"
+        f"    {section} (NOLOAD) : ALIGN({ALIGNMENT}) {{\n{below}"
+        f"        *({inputs})\n        . = ALIGN({ALIGNMENT});\n{above}    }} > {region}\n\n"
     )
 
 

@@ -67,6 +67,7 @@ enum hil_status {
     HIL_STATUS_TOO_MANY_ARGUMENTS = 16,
     HIL_STATUS_NO_METADATA = 17,
     HIL_STATUS_BAD_ENTRY = 18,
+    HIL_STATUS_GUARD_CHANGED = 19,
 };
 
 enum hil_wire_dtype {

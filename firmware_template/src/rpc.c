@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hil_frame.h"
+#include "hil_guard.h"
 #include "hil_model.h"
 #include "hil_port.h"
 #include "hil_rpc_command.h"
@@ -359,6 +360,7 @@ static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
     }
     hil_rpc_send_busy(0, repeat);
+    hil_guards_set();
     uint64_t reported = hil_ticks();
     for (uint32_t i = 0; i < repeat; ++i) {
         uint64_t ticks;
@@ -367,6 +369,9 @@ static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
             return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
         }
         total += ticks;
+    }
+    if (hil_guards_changed() != 0) {
+        return hil_rpc_fail(reply, HIL_STATUS_GUARD_CHANGED, hil_guards_changed());
     }
     hil_put_u64(reply + HIL_RUN_REPLY_TICKS, total);
     return HIL_RUN_REPLY_BYTES;
@@ -389,6 +394,7 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
                             (uint32_t)(room - HIL_RUN_LAYERS_REPLY_TICKS));
     }
     hil_rpc_send_busy(0, count);
+    hil_guards_set();
     uint64_t reported = hil_ticks();
     for (uint32_t i = 0; i < count; ++i) {
         uint64_t ticks;
@@ -398,6 +404,9 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
             return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
         }
         hil_put_u64(reply + HIL_RUN_LAYERS_REPLY_TICKS + 8 * i, ticks);
+    }
+    if (hil_guards_changed() != 0) {
+        return hil_rpc_fail(reply, HIL_STATUS_GUARD_CHANGED, hil_guards_changed());
     }
     return HIL_RUN_LAYERS_REPLY_TICKS + 8U * count;
 }

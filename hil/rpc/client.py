@@ -734,4 +734,10 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
     fact = f"the board refused {command.name}: {text}"
     if status == Status.NOT_IN_FIRMWARE:
         return NotInFirmwareError(fact, "compile the model with interface=packed")
+    if status == Status.GUARD_CHANGED:
+        return DeviceError(
+            fact,
+            "the model, or a function of others that it calls, writes outside of its memory: run "
+            "its layers one by one, `hil verify --per-layer`, to find which",
+        )
     return DeviceError(fact)

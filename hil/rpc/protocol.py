@@ -93,6 +93,7 @@ class Status(IntEnum):
     TOO_MANY_ARGUMENTS = 16
     NO_METADATA = 17
     BAD_ENTRY = 18
+    GUARD_CHANGED = 19
 
 
 #: What each status means; ``{detail}`` is the number that comes with it.
@@ -116,6 +117,7 @@ STATUS_TEXT: Mapping[Status, str] = {
     Status.TOO_MANY_ARGUMENTS: "the firmware takes at most {detail} arguments of a call",
     Status.NO_METADATA: "the model has no TVM metadata",
     Status.BAD_ENTRY: "no such entry: the list of the metadata has {detail}",
+    Status.GUARD_CHANGED: "{detail} bytes beside the models' workspaces changed during the run",
 }
 
 

@@ -29,6 +29,7 @@ from hil.device import Device
 from hil.errors import DeviceError, InputError
 from hil.fit import FitError
 from hil.linkmap import read_map
+from hil.placement import GUARD_BYTES
 from hil.project import region_section
 from hil.samples import random_sample
 from hil.sources import CompileOptions, load_libraries
@@ -320,10 +321,15 @@ def test_pools_in_several_regions() -> None:
         used = {use.name: use.used for use in device.firmware.sizes.regions}
     link = read_map((folder / "build" / "firmware.map").read_text())
     by_region = {
-        region: sum(pool.nbytes for lib in libraries for pool in lib.modules[0].workspace_pools
-                    if pool.region == region)
+        region: 2 * GUARD_BYTES
+        + sum(
+            pool.nbytes
+            for library in libraries
+            for pool in library.modules[0].workspace_pools
+            if pool.region == region
+        )
         for region in ("dtcm", "sram")
-    }  # fmt: skip
+    }
     assert {r: link.sections[region_section(r)] for r in by_region} == by_region
     assert used["sram"] == by_region["sram"]
 
@@ -341,10 +347,11 @@ def test_pool_for_a_region_that_the_board_lacks() -> None:
 
 
 def small_board(path: Path, *rooms: int) -> Board:
-    """The board with so many bytes for models in its two RAM regions."""
+    """The board with so many bytes for models, guards aside, in its two RAM regions."""
     base = load_board(BOARD)
     own = base.base.link_ram_bytes(base.frame_max, base.rx_max)
     own += base.stack_bytes + base.handler_stack_bytes
+    rooms = (rooms[0] + 2 * GUARD_BYTES, rooms[1] + 2 * GUARD_BYTES)
     text = base.path.read_text()
     for name, size, room in (("ram", "4M", own + rooms[0]), ("psram", "16M", rooms[1])):
         before, found, after = text.partition(f'name = "{name}"')

@@ -26,6 +26,7 @@ from hil.errors import BuildError, InputError
 from hil.fit import FitError, description_bytes, estimate, linker_demands
 from hil.glue import c_string
 from hil.linkmap import read_map
+from hil.placement import GUARD_BYTES
 from hil.project import project_files
 
 BOARD = "mps2-an386"
@@ -450,7 +451,7 @@ def test_pools_move_to_the_region_with_room() -> None:
     board = load_board("mps2-an386")
     firmware = build([tiny_library(ADD_ONE, workspace_bytes=8 << 20)], board)
     used = {use.name: use.used for use in firmware.sizes.regions}
-    assert used["psram"] == 8 << 20
+    assert used["psram"] == (8 << 20) + 2 * GUARD_BYTES
     assert used["ram"] < 1 << 20
 
 
@@ -463,7 +464,7 @@ def test_second_region_is_tried_when_the_first_is_too_tight(cache: Path) -> None
     library = tiny_library(ADD_ONE, workspace_bytes=room)
     assert [demand.fits for demand in estimate(library.modules, board)] == [True, True, True]
     used = {use.name: use.used for use in build([library], board).sizes.regions}
-    assert used["psram"] == room
+    assert used["psram"] == room + 2 * GUARD_BYTES
 
 
 def test_large_stack_frame_is_refused(cache: Path) -> None:

@@ -13,6 +13,7 @@ from tiny_library import tiny_library
 import hil
 from hil.board import Board, board_names, load_board
 from hil.device import Device
+from hil.errors import DeviceError
 from hil.rpc.fault import FaultError
 from hil.rpc.protocol import Fault
 
@@ -198,6 +199,26 @@ def test_faults_are_reported_and_survived(name: str) -> None:
                 assert ram.origin < fault.sp <= ram.origin + board.stack_bytes, key
             device.reset()
             assert run(device, "tiny", 1) == [2, 1, 1, 1], f"dead after {key}"
+
+
+@pytest.mark.parametrize("name", ["mps2-an386", "microbit"])
+@pytest.mark.parametrize(
+    ("index", "changed"), [(-5, 4), (28, 4), (-8, 4), (31, 4), (27, 0), (0, 0)]
+)
+def test_what_is_written_beside_the_workspace_is_told(name: str, index: int, changed: int) -> None:
+    """The output lies at 16 of the 128 bytes; a guard is 16 bytes."""
+    board = load_board(name)
+    body = f"((volatile int32_t *)y)[{index}] = x[0];"
+    with hil.open(board, tiny_library(body, cpu=board.cpu.name)) as device:
+        model = device["tiny"]
+        if not changed:
+            model.run()
+            return
+        for work in (model.run, lambda: list(model.layer_outputs())):
+            model.set_input(0, np.zeros(4, np.int32))
+            with pytest.raises(DeviceError, match=f": {changed} bytes beside the models") as caught:
+                work()
+            assert "--per-layer" in caught.value.hint
 
 
 def test_fault_of_the_native_process() -> None:

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "hil_fault.h"
+#include "hil_guard.h"
 #include "hil_port.h"
 #include "hil_rpc.h"
 #include "hil_stack.h"
@@ -173,6 +174,10 @@ uint32_t hil_ticks_hz(void) { return NS_PER_S; }
 uint32_t hil_stack_bytes(void) { return 0; }
 
 uint32_t hil_stack_peak_bytes(void) { return 0; }
+
+void hil_guards_set(void) {}
+
+uint32_t hil_guards_changed(void) { return 0; }
 
 _Noreturn void hil_assert_failed(void) {
     const struct hil_fault fault = {

@@ -61,6 +61,10 @@ uint32_t hil_stack_bytes(void) { return 4096; }
 
 uint32_t hil_stack_peak_bytes(void) { return 1234; }
 
+void hil_guards_set(void) {}
+
+uint32_t hil_guards_changed(void) { return 0; }
+
 _Noreturn void hil_port_reset(void) {
     execv("/proc/self/exe", arguments);
     exit(1);
