@@ -9,7 +9,8 @@ from hilc.errors import InputError
 
 @dataclass(frozen=True)
 class Cpu:
-    """A core. ``features`` are those that kernels ask for: ``dsp``, ``mve``, ``fpu``, ``div``."""
+    """A core. ``features`` are those that kernels ask for: ``thumb2``, ``dsp``, ``mve``,
+    ``fpu``, ``div``."""
 
     name: str
     arch: str
@@ -28,13 +29,13 @@ _CPUS = {
         Cpu("host", "host", frozenset({"fpu", "div"}), ()),
         _arm("cortex-m0", "armv6-m", ""),
         _arm("cortex-m0plus", "armv6-m", ""),
-        _arm("cortex-m3", "armv7-m", "div"),
-        _arm("cortex-m4", "armv7e-m", "div dsp fpu", "fpv4-sp-d16"),
+        _arm("cortex-m3", "armv7-m", "thumb2 div"),
+        _arm("cortex-m4", "armv7e-m", "thumb2 div dsp fpu", "fpv4-sp-d16"),
         # Many have single precision only, and code for it runs on all.
-        _arm("cortex-m7", "armv7e-m", "div dsp fpu", "fpv5-sp-d16"),
-        _arm("cortex-m33", "armv8-m.main", "div dsp fpu", "fpv5-sp-d16"),
+        _arm("cortex-m7", "armv7e-m", "thumb2 div dsp fpu", "fpv5-sp-d16"),
+        _arm("cortex-m33", "armv8-m.main", "thumb2 div dsp fpu", "fpv5-sp-d16"),
         # -mfpu=auto takes the unit from -mcpu: double precision and Helium.
-        _arm("cortex-m55", "armv8.1-m.main", "div dsp fpu mve", "auto"),
+        _arm("cortex-m55", "armv8.1-m.main", "thumb2 div dsp fpu mve", "auto"),
     )
 }
 

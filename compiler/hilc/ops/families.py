@@ -1,7 +1,8 @@
 """The kernels that a core's own family has for a layer, where it has any that are exact.
 
-A family is a module (:mod:`hilc.ops.mve`, :mod:`hilc.ops.dsp`). Its functions return the calls that
-can compute a layer, the fastest first: one, several or, for a layer that it does not serve, None.
+A family is a module (:mod:`hilc.ops.mve`, :mod:`hilc.ops.dsp`, :mod:`hilc.ops.v7m`). Its functions
+return the calls that can compute a layer, the fastest first: one, several or, for a layer that it
+does not serve, None.
 The generic kernels are always there beside them.
 """
 
@@ -13,14 +14,14 @@ from dataclasses import dataclass
 from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.kernels import FieldValue, KernelCall
-from hilc.ops import dsp, mve
+from hilc.ops import dsp, mve, v7m
 from hilc.ops.geometry import Window
 
 #: What a function of a family returns.
 Made = KernelCall | Sequence[KernelCall] | None
 
-_MATMUL = ((mve.serves, mve.matmul), (dsp.serves, dsp.matmul))
-_CONV2D = ((mve.serves, mve.conv2d), (dsp.serves, dsp.conv2d))
+_MATMUL = ((mve.serves, mve.matmul), (dsp.serves, dsp.matmul), (v7m.serves, v7m.matmul))
+_CONV2D = ((mve.serves, mve.conv2d), (dsp.serves, dsp.conv2d), (v7m.serves, v7m.conv2d))
 
 
 @dataclass(frozen=True)

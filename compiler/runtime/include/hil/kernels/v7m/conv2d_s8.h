@@ -1,0 +1,144 @@
+/* Convolution of int8 images: the pixels under three windows become three widened rows, which are
+ * multiplied with the filters. */
+#ifndef HIL_KERNELS_V7M_CONV2D_S8_H
+#define HIL_KERNELS_V7M_CONV2D_S8_H
+
+#include "hil/kernels/v7m/columns_s8.h"
+
+/*@kernel
+name = "hil_v7m_conv2d_s8"
+requires = ["thumb2"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "4 * wide * filter_h * filter_w * in_c"
+order = ["pixels 3"]
+reads = "window"
+@*/
+struct hil_v7m_conv2d_s8 {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t filter_h;
+    int32_t filter_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t pad_top;
+    int32_t pad_left;
+    int32_t part;
+    int32_t wide;
+    int32_t in_zero_point;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
+    const int32_t *scales;
+};
+
+/* A window: row and column of its first tap in the image. */
+struct hil_v7m_window {
+    int32_t y;
+    int32_t x;
+};
+
+/* Where the channels of a pixel lie, one after the other, or the filling, again and again. */
+struct hil_v7m_pixel {
+    const int8_t *from;
+    int32_t step;
+};
+
+HIL_INLINE struct hil_v7m_pixel hil_v7m_conv2d_s8_pixel(const struct hil_v7m_conv2d_s8 *p,
+                                                        const int8_t *in, int32_t y, int32_t x,
+                                                        const int8_t *fill) {
+    if ((uint32_t)y < (uint32_t)p->in_h && (uint32_t)x < (uint32_t)p->in_w) {
+        return (struct hil_v7m_pixel){.from = in + (y * p->in_w + x) * p->in_c, .step = 1};
+    }
+    return (struct hil_v7m_pixel){.from = fill, .step = 0};
+}
+
+/* Whether a window's taps of row y lie next to each other in the image. */
+HIL_INLINE int hil_v7m_conv2d_s8_whole(const struct hil_v7m_conv2d_s8 *p, int32_t y, int32_t x) {
+    return p->dilation_w == 1 && (uint32_t)y < (uint32_t)p->in_h && x >= 0 &&
+           x + p->filter_w <= p->in_w;
+}
+
+/* What lies under three windows as widened rows. */
+HIL_INLINE void hil_v7m_conv2d_s8_gather(const struct hil_v7m_conv2d_s8 *p, const int8_t *in,
+                                         const struct hil_v7m_window *w, uint32_t *to) {
+    const int8_t fill = (int8_t)p->in_zero_point;
+    const int32_t pixel = p->in_c;
+    for (int32_t ky = 0; ky < p->filter_h; ky++) {
+        const int32_t down = ky * p->dilation_h;
+        const int32_t ya = w[0].y + down;
+        const int32_t yb = w[1].y + down;
+        const int32_t yc = w[2].y + down;
+        if (hil_v7m_conv2d_s8_whole(p, ya, w[0].x) && hil_v7m_conv2d_s8_whole(p, yb, w[1].x) &&
+            hil_v7m_conv2d_s8_whole(p, yc, w[2].x)) {
+            to = hil_v7m_widen_rows(
+                in + (ya * p->in_w + w[0].x) * pixel, in + (yb * p->in_w + w[1].x) * pixel,
+                in + (yc * p->in_w + w[2].x) * pixel, p->filter_w * pixel, p->wide, to);
+            continue;
+        }
+        for (int32_t kx = 0; kx < p->filter_w; kx++) {
+            const int32_t right = kx * p->dilation_w;
+            struct hil_v7m_pixel a = hil_v7m_conv2d_s8_pixel(p, in, ya, w[0].x + right, &fill);
+            struct hil_v7m_pixel b = hil_v7m_conv2d_s8_pixel(p, in, yb, w[1].x + right, &fill);
+            struct hil_v7m_pixel c = hil_v7m_conv2d_s8_pixel(p, in, yc, w[2].x + right, &fill);
+            for (int32_t left = pixel; left > 0; left--) {
+                to = hil_v7m_widen(*a.from, *b.from, *c.from, p->wide, to);
+                a.from += a.step;
+                b.from += b.step;
+                c.from += c.step;
+            }
+        }
+    }
+}
+
+HIL_INLINE void hil_v7m_conv2d_s8(const struct hil_v7m_conv2d_s8 *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    const struct hil_v7m_columns_s8 columns = {
+        .depth = p->filter_h * p->filter_w * p->in_c,
+        .part = p->part,
+        .wide = p->wide,
+        .count = p->out_c,
+        .out_zero_point = p->out_zero_point,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .weights = p->weights,
+        .scales = p->scales,
+    };
+    for (int32_t images = p->batch; images > 0; images--) {
+        struct hil_v7m_window at = {.y = -p->pad_top, .x = -p->pad_left};
+        int32_t column = 0;
+        for (int32_t left = p->out_h * p->out_w; left > 0; left -= 3) {
+            struct hil_v7m_window windows[3];
+            for (int32_t i = 0; i < 3; i++) {
+                /* A window too many is the one before it again. */
+                if (i >= left) {
+                    windows[i] = windows[i - 1];
+                    continue;
+                }
+                windows[i] = at;
+                at.x += p->stride_w;
+                if (++column == p->out_w) {
+                    column = 0;
+                    at.x = -p->pad_left;
+                    at.y += p->stride_h;
+                }
+            }
+            hil_v7m_conv2d_s8_gather(p, in, windows, scratch);
+            int8_t *const out_b = left > 1 ? out + p->out_c : out;
+            int8_t *const out_c = left > 2 ? out_b + p->out_c : out_b;
+            hil_v7m_columns_s8(&columns, scratch, out, out_b, out_c);
+            out = out_c + p->out_c;
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+#endif

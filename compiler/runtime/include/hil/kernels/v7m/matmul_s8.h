@@ -1,0 +1,56 @@
+/* Rows of int8 values times int8 weights: 1x1 convolutions, whose pixels are the rows, and fully
+ * connected layers of several rows. */
+#ifndef HIL_KERNELS_V7M_MATMUL_S8_H
+#define HIL_KERNELS_V7M_MATMUL_S8_H
+
+#include "hil/kernels/v7m/columns_s8.h"
+
+/*@kernel
+name = "hil_v7m_matmul_s8"
+requires = ["thumb2"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "4 * wide * depth"
+order = ["pixels 3"]
+reads = "rows"
+@*/
+struct hil_v7m_matmul_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t part;
+    int32_t wide;
+    int32_t columns;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
+    const int32_t *scales;
+};
+
+HIL_INLINE void hil_v7m_matmul_s8(const struct hil_v7m_matmul_s8 *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    const struct hil_v7m_columns_s8 columns = {
+        .depth = p->depth,
+        .part = p->part,
+        .wide = p->wide,
+        .count = p->columns,
+        .out_zero_point = p->out_zero_point,
+        .out_min = p->out_min,
+        .out_max = p->out_max,
+        .weights = p->weights,
+        .scales = p->scales,
+    };
+    for (int32_t left = p->rows; left > 0; left -= 3) {
+        /* A row too many is the one before it again. */
+        const int8_t *const b = left > 1 ? in + p->depth : in;
+        const int8_t *const c = left > 2 ? b + p->depth : b;
+        int8_t *const out_b = left > 1 ? out + p->columns : out;
+        int8_t *const out_c = left > 2 ? out_b + p->columns : out_b;
+        (void)hil_v7m_widen_rows(in, b, c, p->depth, p->wide, scratch);
+        hil_v7m_columns_s8(&columns, scratch, out, out_b, out_c);
+        in = c + p->depth;
+        out = out_c + p->columns;
+    }
+}
+
+#endif

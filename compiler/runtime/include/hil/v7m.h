@@ -1,0 +1,61 @@
+/* What kernels for Armv7-M share: how a sum becomes an output, and whether blocks in assembly may
+ * be used. Armv7-M multiplies 32 bits at a time; its kernels gain by packing several sums into the
+ * words that it adds up, which works modulo 2^32 and is the same in C everywhere. */
+#ifndef HIL_V7M_H
+#define HIL_V7M_H
+
+#include <stdint.h>
+
+#include "hil/quant.h"
+
+/* The blocks in assembly take nearly every register: a frame pointer, as without optimization, or
+ * clang's allocator leave them too few. The same loops in C are beside them. */
+#if defined(__thumb2__) && defined(__OPTIMIZE__) && !defined(__clang__)
+#define HIL_V7M_ASSEMBLY 1
+#else
+#define HIL_V7M_ASSEMBLY 0
+#endif
+
+/* Words that describe a channel: see hil_v7m_output. */
+#define HIL_V7M_SCALE_WORDS 4
+
+/* What a channel does with its sums. */
+struct hil_v7m_scale {
+    int32_t first;
+    int32_t second;
+    int32_t mantissa;
+    int32_t shift; /* of the upper word, to the right */
+};
+
+HIL_INLINE struct hil_v7m_scale hil_v7m_scale(const int32_t *words) {
+    return (struct hil_v7m_scale){
+        .first = words[0], .second = words[1], .mantissa = words[2], .shift = words[3]};
+}
+
+/* hil_requantize(sum + bias, mantissa, -right) + zero point, clamped to [low, high], right > 0.
+ *
+ * A rectified channel, low >= zero point, needs no care for the rounding of negative numbers: what
+ * that would change is clamped. So both roundings are one addition, and bias and zero point are
+ * part of it: first and second are the lower and the upper word of what is added to the product,
+ * and shift is right - 1.
+ *
+ * Otherwise first is twice the bias, second half a unit of the result and the zero point, as they
+ * stand in the upper word of twice the product, and shift is right. The second rounding is away
+ * from zero, which takes one from negative products: nothing is lost where it also takes one from
+ * those that the first rounding made 0. */
+HIL_INLINE int8_t hil_v7m_output(const struct hil_v7m_scale *scale, int32_t sum, int32_t zero_point,
+                                 int32_t low, int32_t high) {
+    uint64_t addend;
+    int32_t factor;
+    if (low >= zero_point) {
+        addend = (uint64_t)(uint32_t)scale->second << 32 | (uint32_t)scale->first;
+        factor = sum;
+    } else {
+        factor = scale->first + 2 * sum;
+        addend = (uint64_t)(uint32_t)(scale->second + (factor >> 31)) << 32 | 0x80000000U;
+    }
+    const int64_t scaled = (int64_t)addend + (int64_t)factor * scale->mantissa;
+    return hil_clamp_s8((int32_t)(scaled >> 32) >> scale->shift, low, high);
+}
+
+#endif
