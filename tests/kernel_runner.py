@@ -63,11 +63,15 @@ static void *block(size_t offset, size_t bytes) {
     return start + offset;
 }
 
-static void *load(FILE *file, size_t offset, size_t bytes) {
-    void *data = block(offset, bytes);
+static void fill(FILE *file, void *data, size_t bytes) {
     if (fread(data, 1, bytes, file) != bytes) {
         exit(4);
     }
+}
+
+static void *load(FILE *file, size_t offset, size_t bytes) {
+    void *data = block(offset, bytes);
+    fill(file, data, bytes);
     return data;
 }
 
@@ -88,6 +92,8 @@ class Case:
     outputs: Sequence[tuple[tuple[int, ...], str]]
     #: Position of the kernel argument whose memory the first output takes; None for its own.
     in_place: int | None = None
+    #: Bytes from the start of that argument to the start of the output, in a block of both.
+    difference: int = 0
     #: Compile the kernel for this case alone, as a layer of its own is, not one body for all.
     specialise: bool = False
 
@@ -186,15 +192,22 @@ def _case(index: int, case: Case) -> str:
     lines = [c_parameters(kernel.name, f"{prefix}_params", case.call.fields)]
     lines.append(f"static void {prefix}(FILE *in, FILE *out) {{")
     offsets = [1 if x.itemsize == 1 else 0 for x in case.inputs]
-    lines += [
-        f"    void *x{i} = load(in, {offset}, {x.nbytes});"
-        for i, (x, offset) in enumerate(zip(case.inputs, offsets, strict=True))
+    sizes = [
+        int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        for shape, dtype in case.outputs
     ]
-    sizes = []
-    for i, (shape, dtype) in enumerate(case.outputs):
-        sizes.append(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
+    below = max(0, -case.difference)
+    for i, (x, offset) in enumerate(zip(case.inputs, offsets, strict=True)):
+        if i != case.in_place:
+            lines.append(f"    void *x{i} = load(in, {offset}, {x.nbytes});")
+            continue
+        both = below + max(x.nbytes, case.difference + sizes[0])
+        lines.append(f"    unsigned char *both = block({offset}, {both});")
+        lines.append(f"    void *x{i} = both + {below};")
+        lines.append(f"    fill(in, x{i}, {x.nbytes});")
+    for i, (_, dtype) in enumerate(case.outputs):
         if i == 0 and case.in_place is not None:
-            lines.append(f"    void *y{i} = x{case.in_place};")
+            lines.append(f"    void *y{i} = both + {below + case.difference};")
         else:
             lines.append(f"    void *y{i} = block({int(dtype == 'int8')}, {sizes[i]});")
     arguments = [f"x{i}" for i in range(len(case.inputs))]
@@ -217,7 +230,9 @@ def _case(index: int, case: Case) -> str:
         for i, (_, dtype) in enumerate(case.outputs)
         if i > 0 or case.in_place is None
     ]
-    freed += [(f"x{i}", offset) for i, offset in enumerate(offsets)]
+    freed += [
+        ("both" if i == case.in_place else f"x{i}", offset) for i, offset in enumerate(offsets)
+    ]
     if kernel.scratch != "0":
         freed.append(("scratch", 0))
     lines += [f"    free((unsigned char *){pointer} - {offset});" for pointer, offset in freed]

@@ -60,11 +60,26 @@ class GraphBuilder:
         name = self._add((), "int32", None, axis)
         return self.op("SPLIT", name, a, outputs=count, num_splits=count)
 
-    def conv(self, a: str, out_c: int) -> str:
+    def conv(
+        self, a: str, out_c: int, size: int = 3, stride: int = 1, padding: str = "SAME"
+    ) -> str:
         in_c = self.tensors[a].shape[-1]
-        w = self.weights((out_c, 3, 3, in_c), axis=0)
-        attrs = {"stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1}
-        return self.op("CONV_2D", a, w, "", padding="SAME", activation="NONE", **attrs)
+        w = self.weights((out_c, size, size, in_c), axis=0)
+        attrs = _sliding(stride, padding)
+        return self.op("CONV_2D", a, w, "", activation="NONE", **attrs)
+
+    def depthwise(
+        self, a: str, multiplier: int = 1, size: int = 3, stride: int = 1, padding: str = "SAME"
+    ) -> str:
+        channels = self.tensors[a].shape[-1] * multiplier
+        w = self.weights((1, size, size, channels), axis=3)
+        attrs = {**_sliding(stride, padding), "depth_multiplier": multiplier}
+        return self.op("DEPTHWISE_CONV_2D", a, w, "", activation="NONE", **attrs)
+
+    def pool(self, op: str, a: str, size: int = 2, stride: int = 2, padding: str = "SAME") -> str:
+        attrs: dict[str, object] = {"filter_h": size, "filter_w": size}
+        attrs.update(stride_h=stride, stride_w=stride, padding=padding)
+        return self.op(op, a, activation="NONE", **attrs)
 
     def weights(self, shape: tuple[int, ...], axis: int | None) -> str:
         """Constant weights with a scale for each entry of ``axis``, or one for all."""
@@ -91,6 +106,11 @@ class GraphBuilder:
         return name
 
 
+def _sliding(stride: int, padding: str) -> dict[str, object]:
+    strides: dict[str, object] = {"stride_h": stride, "stride_w": stride, "padding": padding}
+    return {**strides, "dilation_h": 1, "dilation_w": 1}
+
+
 def random_graph(seed: int, *, ordinary_outputs: bool = False) -> Graph:
     """A graph of 3 to 14 nodes.
 
@@ -99,9 +119,9 @@ def random_graph(seed: int, *, ordinary_outputs: bool = False) -> Graph:
     """
     builder = GraphBuilder(seed)
     rng = builder.rng
-    side = int(rng.integers(1, 5))
+    height, width = int(rng.integers(1, 8)), int(rng.integers(1, 8))
     live = [
-        builder.input(1, side, side, int(rng.choice([1, 2, 4, 6])))
+        builder.input(1, height, width, int(rng.choice([1, 2, 4, 6])))
         for _ in range(rng.integers(1, 4))
     ]
     constants: list[str] = []
@@ -133,6 +153,19 @@ def _is_value(builder: GraphBuilder, index: int) -> bool:
     return not tensor.is_constant and tensor.quant == QUANT
 
 
+_KINDS = [
+    *("add", "add", "bias", "relu", "view", "concat", "split", "softmax"),
+    *("conv", "conv", "depthwise", "pool", "dense"),
+]
+
+
+def _random_window(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[int, int, str]:
+    """Size, stride and padding of a window that fits the image."""
+    size, stride = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    fits = size <= min(shape[1:3])
+    return size, stride, str(rng.choice(["SAME", "VALID"])) if fits else "SAME"
+
+
 def _add_random_node(builder: GraphBuilder, live: list[str], constants: list[str]) -> None:
     rng = builder.rng
     # Recent tensors more often: chains and short skips, but also reads from far back.
@@ -141,7 +174,7 @@ def _add_random_node(builder: GraphBuilder, live: list[str], constants: list[str
     shape = builder.tensors[a].shape
     same = [n for n in live if builder.tensors[n].shape == shape]
     stackable = [n for n in live if builder.tensors[n].shape[:-1] == shape[:-1]]
-    match rng.choice(["add", "add", "bias", "relu", "view", "concat", "split", "conv", "softmax"]):
+    match rng.choice(_KINDS):
         case "add":
             builder.add(a, str(rng.choice(same)))
         case "bias":
@@ -156,7 +189,14 @@ def _add_random_node(builder: GraphBuilder, live: list[str], constants: list[str
         case "split" if shape[-1] % 2 == 0:
             builder.split(a, 2)
         case "conv" if len(shape) == 4 and shape[-1] < 32:
-            builder.conv(a, int(rng.choice([1, 2, 4, 5])))
+            builder.conv(a, int(rng.choice([1, 2, 4, 5])), *_random_window(rng, shape))
+        case "depthwise" if len(shape) == 4 and shape[-1] < 16:
+            builder.depthwise(a, int(rng.choice([1, 1, 2])), *_random_window(rng, shape))
+        case "pool" if len(shape) == 4:
+            op = str(rng.choice(["MAX_POOL_2D", "AVERAGE_POOL_2D"]))
+            builder.pool(op, a, *_random_window(rng, shape))
+        case "dense" if shape[-1] < 300:
+            builder.dense(a, int(rng.integers(1, 9)))
         case "softmax":
             # Its output's scale is fixed: bring it back to that of all others.
             builder.op("QUANTIZE", builder.op("SOFTMAX", a, beta=1.0))

@@ -64,23 +64,19 @@ NO_OVERLAPS: Overlaps = MappingProxyType({})
 
 def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> int:
     """Bytes that no placement can do without: the most that live at one step."""
-    spans = {pair: _least_span(blocks, pair, overlaps[pair]) for pair in overlaps}
-    return max(
-        (_step_bound(blocks, block.first, spans) for block in blocks),
-        default=0,
-    )
+    return max((step_bound(blocks, b.first, overlaps) for b in blocks), default=0)
 
 
-def _step_bound(blocks: Sequence[Block], step: int, spans: Mapping[tuple[int, int], int]) -> int:
-    """The most bytes of blocks that live at ``step`` and share none, a pair that may share some
-    being one of them."""
+def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
+    """Bytes that the blocks that live at ``step`` cannot do without."""
     live = [i for i, block in enumerate(blocks) if block.first <= step <= block.last]
-    pairs = [pair for pair in spans if pair[0] in live and pair[1] in live]
+    pairs = [pair for pair in overlaps if pair[0] in live and pair[1] in live]
     apart = [i for i in live if not any(i in pair for pair in pairs)]
-    # What dies and what is new are each apart from their like.
+    # What dies and what is new are each apart from their like, and so are all others from a pair.
     groups = [[blocks[i].nbytes for i in live if blocks[i].first < step or i in apart]]
     groups.append([blocks[i].nbytes for i in live if blocks[i].last > step or i in apart])
-    groups += [[blocks[i].nbytes for i in apart] + [spans[pair]] for pair in pairs]
+    others = [blocks[i].nbytes for i in apart]
+    groups += [[*others, _least_span(blocks, pair, overlaps[pair])] for pair in pairs]
     return max(map(_stacked, groups))
 
 

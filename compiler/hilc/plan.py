@@ -17,7 +17,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from hilc.access import Differences, access_of, safe_differences
-from hilc.allocate import Block, Overlaps, align, allocate_pools, live_blocks, lower_bound
+from hilc.allocate import (
+    Block,
+    Overlaps,
+    align,
+    allocate_pools,
+    live_blocks,
+    lower_bound,
+    step_bound,
+)
 from hilc.choice import FIRST, Choice
 from hilc.cpu import Cpu
 from hilc.errors import InputError
@@ -194,9 +202,7 @@ def _place(
         return [Place("pool", offset, pool) for pool, offset in found]
     # Only pools that all have limits can be too small.
     had = ", ".join(f"{spec.name} {spec.limit_bytes} B" for spec in memory)
-    fullest = max(
-        range(-1, len(nodes)), key=lambda step: sum(map(_nbytes, live_blocks(blocks, step)))
-    )
+    fullest = max(range(-1, len(nodes)), key=lambda step: step_bound(blocks, step, overlaps))
     sizes = sorted(map(_nbytes, live_blocks(blocks, fullest)), reverse=True)
     where = f"{nodes[fullest].op} {nodes[fullest].name!r}" if fullest >= 0 else "the first layer"
     raise InputError(

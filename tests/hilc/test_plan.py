@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
 from dataclasses import replace
 
 import models
@@ -14,10 +14,10 @@ from hilc import interpreter
 from hilc.allocate import align
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
+from hilc.hazards import execute_plan
 from hilc.importer import load_model
 from hilc.ir import Array, Graph
 from hilc.library import Pool
-from hilc.ops import OPS
 from hilc.passes import run_passes
 from hilc.plan import Place, PlanError, PoolSpec, Program, check_plan, plan
 
@@ -32,51 +32,12 @@ def _inputs(graph: Graph, seed: int = 1) -> dict[str, Array]:
     }
 
 
-def _execute(program: Program, inputs: Mapping[str, Array]) -> list[Array]:
-    """The outputs when every step reads and writes where the plan says, scratch being garbage."""
-    graph = program.graph
-    pools = [np.full(pool.nbytes, 0xA5, np.uint8) for pool in program.pools]
-    borders = [Place("input", i) for i in range(len(graph.inputs))]
-    borders += [Place("output", i) for i in range(len(graph.outputs))]
-    buffers = {
-        place: np.full(graph.tensors[name].nbytes, 0xA5, np.uint8)
-        for place, name in zip(borders, graph.inputs + graph.outputs, strict=True)
-    }
-
-    def memory(place: Place, nbytes: int) -> Array:
-        if place.kind == "pool":
-            return pools[place.pool][place.value : place.value + nbytes]
-        return buffers[place][:nbytes]
-
-    def load(name: str) -> Array:
-        tensor = graph.tensors[name]
-        if tensor.data is not None:
-            return tensor.data
-        data = memory(program.places[name], tensor.nbytes).copy()
-        return data.view(tensor.dtype).reshape(tensor.shape)
-
-    for name, value in inputs.items():
-        memory(program.places[name], value.nbytes)[:] = value.reshape(-1).view(np.uint8)
-    for step in program.steps:
-        node = step.node
-        values = [load(name) if name else None for name in node.inputs]
-        results = OPS[node.op].reference(node, graph.ins(node), graph.outs(node), values)
-        if step.scratch is not None:
-            memory(step.scratch, step.call.scratch_bytes)[:] = 0xA5
-        for name, result in zip(node.outputs, results, strict=True):
-            data = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
-            memory(program.places[name], result.nbytes)[:] = data
-    if not program.io_in_pool:
-        for i, name in enumerate(graph.inputs):
-            assert bytes(buffers[Place("input", i)]) == inputs[name].tobytes(), "input written to"
-    return [load(name) for name in graph.outputs]
-
-
 def _require_right(graph: Graph, program: Program) -> None:
     inputs = _inputs(graph)
     expected = interpreter.run(graph, inputs)
-    for name, got in zip(graph.outputs, _execute(program, inputs), strict=True):
-        np.testing.assert_array_equal(got, expected[name], err_msg=name)
+    got = execute_plan(program, inputs)
+    for name, place in zip(graph.outputs, program.graph.outputs, strict=True):
+        np.testing.assert_array_equal(got[place], expected[name], err_msg=name)
 
 
 @pytest.mark.parametrize("io_in_pool", [True, False])
@@ -89,17 +50,19 @@ def test_random_graphs_compute_what_the_interpreter_does(seed: int, io_in_pool: 
     _require_right(graph, program)
 
 
-# memory.md's optimum for whole tensors, and the scratch of the layer that sets the peak.
+# memory.md's optimum with overlap is 768, 8,384, 33,296 and 36,864 without scratch. The portable
+# depthwise convolution goes on from row to row, so that kws sinks by six pixels in each of four.
 @pytest.mark.parametrize(
-    ("model", "whole_tensors_bytes"),
-    [("ad", 768), ("kws", 16_000), ("ic", 49_152), ("vww", 55_296)],
+    ("model", "tensors_bytes"),
+    [("ad", 768), ("kws", 8000 + 4 * 384 + 944), ("ic", 33_296), ("vww", 36_864)],
 )
-def test_benchmark_models_reach_the_optimum(model: str, whole_tensors_bytes: int) -> None:
+def test_benchmark_models_reach_the_optimum(model: str, tensors_bytes: int) -> None:
     graph = run_passes(load_model(models.model_path(model)))
+    began = time.process_time()
     program = plan(graph, HOST, io_in_pool=True)
+    assert time.process_time() - began < 2.0
     scratch = max(step.call.scratch_bytes for step in program.steps)
-    assert program.workspace_bytes == program.workspace_bound_bytes
-    assert whole_tensors_bytes <= program.workspace_bytes <= whole_tensors_bytes + scratch
+    assert program.workspace_bound_bytes <= program.workspace_bytes <= tensors_bytes + scratch
 
 
 # Inputs and outputs -----------------------------------------------------------------------------
@@ -311,7 +274,7 @@ def test_kws_is_divided_where_its_largest_tensors_part() -> None:
 def test_a_model_that_does_not_fit_is_refused_with_figures() -> None:
     b = GraphBuilder()
     graph = b.graph(b.conv(b.conv(b.input(1, 8, 8, 4), 4), 4))
-    needed = plan(graph, HOST, io_in_pool=True).workspace_bytes
+    needed = plan(graph, HOST, io_in_pool=True).workspace_bound_bytes
     scratch = plan(graph, HOST).steps[0].call.scratch_bytes
     with pytest.raises(InputError) as caught:
         plan(graph, HOST, io_in_pool=True, memory=(PoolSpec("a", 200), PoolSpec("b", 300)))
