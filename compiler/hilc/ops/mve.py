@@ -6,7 +6,9 @@ quantisation is not one that the kernels take; the portable kernels take every l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,10 @@ _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
 #: The depthwise kernel's patch of pixels, the channels of its planes, and the bytes of scratch that
 #: it takes where it has a choice.
-_PATCH, _PLANES = 4, 8
+_PATCH = 4
 _PLANES_BYTES = 4096
+#: Instructions of its loops: a turn of two tiles, a part of the rows, a call for a channel.
+_TURN, _PART, _CALL = 31, 8, 40
 
 #: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
 _LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
@@ -94,8 +98,13 @@ def depthwise_conv2d(
     zero_point: int,
     channels: _Channels,
     macs: int,
+    planes: int = 8,
+    planes_bytes: int = _PLANES_BYTES,
 ) -> KernelCall | None:
-    """A depthwise convolution of an image of ``shape`` with ``filters`` [C, height, width]."""
+    """A depthwise convolution of an image of ``shape`` with ``filters`` [C, height, width].
+
+    ``planes`` channels at a time take at most ``planes_bytes`` of scratch.
+    """
     h, w = window.h, window.w
     stride = h.stride
     largest = {1: _PATCH - 1, 2: _PATCH}.get(stride, 0)
@@ -108,23 +117,42 @@ def depthwise_conv2d(
         or max(h.filter_size, w.filter_size) > largest
     ):
         return None
-    plane_w = (w.out_size - 1) * stride + _PATCH
-    plane_w += plane_w % 2
-    band_h = h.out_size
-    while band_h > 2 and _PLANES * plane_w * ((band_h - 1) * stride + _PATCH) > _PLANES_BYTES:
-        band_h = (band_h - 1) // 2 * 2
-    plane_h = (band_h - 1) * stride + _PATCH
-    if (_PLANES - 1) * plane_h * plane_w > _FARTHEST:
-        return None
-    weights = np.zeros((*filters.shape[:2], _PATCH), np.int8)
-    weights[:, :, : filters.shape[2]] = filters
+    channel_count = shape[3]
     clamp = _clamp(channels)
-    whole = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
+    full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
+    any_clamp = bool(clamp.pop("linear")) or not full
+    planes = min(planes, channel_count)
+    plane_w = (w.out_size + w.out_size % 2 - 1) * stride + _PATCH
+    plane_w += plane_w % 2
+
+    def plane_rows(rows: int) -> int:
+        return (max(rows, 2) - 1) * stride + _PATCH
+
+    farthest = _FARTHEST // max(w.out_size * channel_count, plane_w)
+    fitting = [
+        rows
+        for rows in range(1, h.out_size + 1)
+        if planes * plane_w * plane_rows(rows) <= planes_bytes and plane_rows(rows) <= farthest
+    ]
+    if not fitting:
+        return None
+    band_h, part_h = _bands(h.out_size, w.out_size, fitting[-1])
+    parts = [_tiles(part_h, w.out_size), _tiles(h.out_size % part_h, w.out_size)]
+    masked = any_clamp or any(tile.mask != _WHOLE_TILE for part in parts for tile in part)
+    line = w.out_size * channel_count
+    tables = [_turns(part, masked, stride, plane_w, line, channel_count) for part in parts]
+    count = filters.shape[0]
+    weights = np.zeros((count, _PATCH, _PATCH), np.int8)
+    weights[:, : filters.shape[1], : filters.shape[2]] = filters
+    values = [
+        np.broadcast_to(_array(channels, name), (count,)).reshape(-1, 1)
+        for name in ("bias", "multipliers", "shifts")
+    ]
     fields: dict[str, FieldValue] = {
         "batch": shape[0],
         "in_h": h.in_size,
         "in_w": w.in_size,
-        "in_c": shape[3],
+        "in_c": channel_count,
         "out_h": h.out_size,
         "out_w": w.out_size,
         "filter_h": h.filter_size,
@@ -132,19 +160,94 @@ def depthwise_conv2d(
         "stride": stride,
         "pad_top": h.pad_before,
         "pad_left": w.pad_before,
+        "planes": planes,
         "band_h": band_h,
-        "plane_h": plane_h,
+        "part_h": part_h,
+        "part_turns": len(tables[0]),
+        "rest_turns": len(tables[1]),
+        "plane_h": plane_rows(band_h),
         "plane_w": plane_w,
-        "any": int(bool(clamp.pop("linear")) or not whole),
+        "masked": int(masked),
+        "any": int(any_clamp),
         "in_zero_point": zero_point,
         **clamp,
-        "per_channel": channels["per_channel"],
-        "weights": weights.reshape(-1),
-        "bias": channels["bias"],
-        "multipliers": channels["multipliers"],
-        "shifts": channels["shifts"],
+        "table": np.frombuffer(b"".join(tables[0] + tables[1]), np.int8),
+        "stream": np.hstack([weights.reshape(count, -1), _bytes(np.hstack(values))]).reshape(-1),
     }
     return KernelCall(kernels()["hil_depthwise_conv2d_s8_mve"], fields, macs=macs)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile of 2x2 outputs and which of them count, row by row."""
+
+    y: int
+    x: int
+    mask: tuple[bool, bool, bool, bool]
+
+
+_WHOLE_TILE = (True, True, True, True)
+
+
+def _tiles(rows: int, width: int) -> list[_Tile]:
+    """Tiles that cover ``rows`` rows of outputs; whole ones first."""
+    if rows == 0:
+        return []
+    tops = list(range(0, rows - 1, 2)) or [0]
+    if rows % 2 and rows > 1:
+        tops.append(rows - 2)
+    below = rows > 1
+    tiles = []
+    for x in range(0, width, 2):
+        right = x + 1 < width
+        tiles += [_Tile(y, x, (True, right, below, right and below)) for y in tops]
+    return tiles
+
+
+def _turns(
+    tiles: Sequence[_Tile], masked: bool, stride: int, plane_w: int, line: int, step: int
+) -> list[bytes]:
+    """The table's turns, two tiles each; ``line`` and ``step`` are from output to output."""
+    turns = []
+    for i in range(0, len(tiles), 2):
+        pair = (tiles[i], tiles[min(i + 1, len(tiles) - 1)])
+        # In the order in which the narrowed sums lie: those of the two tiles alternate.
+        lanes = [(tile, n // 2, n % 2) for n in range(4) for tile in pair]
+        mask = sum(
+            3 << (2 * lane)
+            for lane, (tile, down, right) in enumerate(lanes)
+            if tile.mask[2 * down + right]
+        )
+        # What is not stored may lie anywhere.
+        places = [
+            (tile.y + down) * line + (tile.x + right) * step if mask >> (2 * lane) & 1 else 0
+            for lane, (tile, down, right) in enumerate(lanes)
+        ]
+        first, second = ((tile.y * plane_w + tile.x) * stride for tile in pair)
+        words = (first, mask, second) if masked else (first, second)
+        turns.append(struct.pack(f"<{len(words)}i8H", *words, *places))
+    return turns
+
+
+def _bands(height: int, width: int, largest: int) -> tuple[int, int]:
+    """The rows of a band of at most ``largest`` outputs and those of its parts, all alike.
+
+    A part costs a few instructions; long tables cost flash.
+    """
+
+    def cost(part: int, band: int) -> float:
+        parts, rest = divmod(height, part)
+        turns = [-(-len(_tiles(rows, width)) // 2) for rows in (part, rest)]
+        calls = -(-height // band) + (2 if rest else 0)
+        return parts * (_TURN * turns[0] + _PART) + _TURN * turns[1] + _CALL * calls + sum(turns)
+
+    choices = [
+        (part, height if largest == height else largest // part * part)
+        for part in range(1, largest + 1)
+        if part == height or (height % part != 1 and largest // part > 0)
+    ]
+    part, band = min(choices, key=lambda choice: (cost(*choice), choice))
+    return band, part
 
 
 def average_pool(window: Window, fields: _Channels) -> KernelCall | None:

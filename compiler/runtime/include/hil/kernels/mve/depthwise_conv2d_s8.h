@@ -1,152 +1,213 @@
 /* Depthwise convolution of int8 images with small filters, as dot products over the taps.
  *
- * The pixels under a band of output rows are laid out plane by plane, eight channels at a time, the
+ * The pixels under a band of output rows are laid out plane by plane, a few channels at a time, the
  * zero point around the image. A gather of half-words then fetches a patch of 4x4 pixels of one
- * channel. With stride 1 it serves 2x2 outputs, each with the filter shifted within the patch; with
- * stride 2 each output has its own patch. */
+ * channel. With stride 1 it serves a tile of 2x2 outputs, each with the filter shifted within the
+ * patch; with stride 2 each output of the tile has its own patch.
+ *
+ * Two tiles are a turn. Where they lie stands in a table, so that one loop serves all shapes: tiles
+ * at a lower end of odd height repeat a row, those at an odd right end are stored in part. */
 #ifndef HIL_KERNELS_MVE_DEPTHWISE_CONV2D_S8_H
 #define HIL_KERNELS_MVE_DEPTHWISE_CONV2D_S8_H
 
 #include <arm_mve.h>
-#include <string.h>
 
 #include "hil/kernels/mve/blocks_s8.h"
 
-/* Tiles of 2x2 outputs of one channel. The assembly knows the offsets. */
+/* What the tiles of some channels share. The assembly knows the offsets. */
 struct hil_mve_tiles {
-    int32_t columns;         /*   0: tiles next to each other */
-    int32_t rows;            /*   4: of tiles */
-    int32_t x_wrap;          /*   8: in the plane, from behind a row of tiles to the next row */
-    int32_t out_wrap;        /*  12: the same in the outputs */
-    int32_t out_step;        /*  16: to the next tile's outputs */
-    int32_t bias;            /*  20 */
-    int32_t multiplier;      /*  24 */
-    int32_t shift;           /*  28 */
-    int32_t zero_point;      /*  32 */
-    int32_t right;           /*  36: stride 2: from an output's patch to that on its right */
-    int32_t below;           /*  40: and to that below it */
-    int32_t low[4];          /*  44 */
-    int32_t high[4];         /*  60 */
-    uint32_t out_offsets[4]; /*  76: of a tile's outputs */
-    uint16_t x_offsets[8];   /*  92: of the pairs of pixels of a patch */
-    int8_t weights[4][16];   /* 108: stride 1: of each output of a tile, stride 2: the first */
+    int32_t channels;    /*   0: counted down */
+    int32_t plane_bytes; /*   4 */
+    int32_t turns;       /*   8: of the table */
+    const int8_t *table; /*  12 */
+    int32_t x_step;      /*  16: in a plane, from a part of the rows to the next part */
+    int32_t out_step;    /*  20: the same in the outputs */
+    int32_t zero_point;  /*  24: of the output */
+    int32_t parts;       /*  28: how many times the table is used */
+    int16_t low[8];      /*  32 */
+    int16_t high[8];     /*  48 */
+    uint16_t patches[4][8]; /*  64: of the pairs of pixels of a patch; stride 2: for each output of
+                               a tile */
 };
 
-/* The arguments x, tiles, out are in r0 to r2. Then r1 is the place in x, r3 the output, r5 the
- * bias, r7 the multiplier, r8 the shift, r9 the zero point, r10 the step of outputs, r11 the tiles,
- * r12 the rows left; q4 and q5 have the offsets. */
+/* The arguments are on the stack: planes at 64, stream at 68, outputs at 72, tiles at 76. Then r1
+ * is the place in the plane, r3 the output, r5 the bias, r7 the multiplier, r8 the shift, r9 the
+ * zero point, r10 the parts left, r11 the place in the table. */
 #define HIL_MVE_TILES_ENTER                                                                        \
-    "push {r4-r11, lr}\n"                                                                          \
+    "push {r0-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
-    "mov r11, r1\n"                                                                                \
-    "mov r1, r0\n"                                                                                 \
-    "mov r3, r2\n"                                                                                 \
-    "ldr r12, [r11, #4]\n"                                                                         \
-    "ldrd r10, r5, [r11, #16]\n"                                                                   \
-    "ldrd r7, r8, [r11, #24]\n"                                                                    \
-    "ldr r9, [r11, #32]\n"                                                                         \
-    "vldrw.32 q5, [r11, #76]\n"                                                                    \
-    "vldrh.u16 q4, [r11, #92]\n"                                                                   \
-    "add r0, r11, #108\n"                                                                          \
-    "vldrb.8 q0, [r0], #16\n"
+    "ldr r9, [r3, #24]\n"
 
-#define HIL_MVE_TILES_SCALE(correct, clamp)                                                        \
-    "vmov q7[2], q7[0], r0, r4\n"                                                                  \
-    "vmov q7[3], q7[1], r2, r6\n"                                                                  \
+/* The next channel: its filter in q0, and what requantises its sums. */
+#define HIL_MVE_TILES_CHANNEL                                                                      \
+    ".p2align 2\n"                                                                                 \
+    "1:\n"                                                                                         \
+    "ldr r0, [sp, #68]\n"                                                                          \
+    "vldrb.8 q0, [r0], #16\n"                                                                      \
+    "ldmia r0!, {r5, r7, r8}\n"                                                                    \
+    "str r0, [sp, #68]\n"                                                                          \
+    "ldr r1, [sp, #64]\n"                                                                          \
+    "ldrd r3, r0, [sp, #72]\n"                                                                     \
+    "ldr r10, [r0, #28]\n"
+
+/* The filter moved to the right, down, and both. */
+#define HIL_MVE_TILES_SHIFTED                                                                      \
+    "mov r0, #0\n"                                                                                 \
+    "vmov q1, q0\n"                                                                                \
+    "vshlc q1, r0, #8\n"                                                                           \
+    "mov r0, #0\n"                                                                                 \
+    "vmov q2, q0\n"                                                                                \
+    "vshlc q2, r0, #32\n"                                                                          \
+    "mov r0, #0\n"                                                                                 \
+    "vmov q3, q1\n"                                                                                \
+    "vshlc q3, r0, #32\n"
+
+#define HIL_MVE_TILES_PART                                                                         \
+    "2:\n"                                                                                         \
+    "ldr r0, [sp, #76]\n"                                                                          \
+    "ldrd r2, r11, [r0, #8]\n"                                                                     \
+    "dls lr, r2\n"                                                                                 \
+    ".p2align 2\n"                                                                                 \
+    "3:\n"
+
+/* A turn of the table: places of two tiles in r0 and r12, of their outputs in q5. */
+#define HIL_MVE_TILES_WHOLE "ldrd r0, r12, [r11], #8\n"
+#define HIL_MVE_TILES_MASKED                                                                       \
+    "ldmia r11!, {r0, r4, r12}\n"                                                                  \
+    "vmsr p0, r4\n"
+#define HIL_MVE_TILES_TURN(entry)                                                                  \
+    entry "vldrh.u16 q5, [r11], #16\n"                                                             \
+          "add r0, r1\n"                                                                           \
+          "add r12, r1\n"
+
+#define HIL_MVE_TILES_SUMS(q)                                                                      \
+    "vmladav.s8 r0, " q ", q0\n"                                                                   \
+    "vmladav.s8 r2, " q ", q1\n"                                                                   \
+    "vmladav.s8 r4, " q ", q2\n"                                                                   \
+    "vmladav.s8 r6, " q ", q3\n"                                                                   \
+    "vmov " q "[2], " q "[0], r0, r4\n"                                                            \
+    "vmov " q "[3], " q "[1], r2, r6\n"
+
+#define HIL_MVE_TILES_STRIDE_1                                                                     \
+    "vldrh.u16 q6, [r0, q4]\n"                                                                     \
+    "vldrh.u16 q7, [r12, q4]\n" HIL_MVE_TILES_SUMS("q6") HIL_MVE_TILES_SUMS("q7")
+
+/* The patches of the tile at `x`, of which the last sum may take the register. */
+#define HIL_MVE_TILES_FOUR(x, q)                                                                   \
+    "vldrh.u16 q7, [" x ", q1]\n"                                                                  \
+    "vmladav.s8 r2, q7, q0\n"                                                                      \
+    "vldrh.u16 q7, [" x ", q2]\n"                                                                  \
+    "vmladav.s8 r4, q7, q0\n"                                                                      \
+    "vldrh.u16 q7, [" x ", q3]\n"                                                                  \
+    "vmladav.s8 r6, q7, q0\n"                                                                      \
+    "vldrh.u16 q7, [" x ", q4]\n"                                                                  \
+    "vmladav.s8 r0, q7, q0\n"                                                                      \
+    "vmov " q "[2], " q "[0], r2, r6\n"                                                            \
+    "vmov " q "[3], " q "[1], r4, r0\n"
+
+#define HIL_MVE_TILES_STRIDE_2 HIL_MVE_TILES_FOUR("r0", "q6") HIL_MVE_TILES_FOUR("r12", "q7")
+
+#define HIL_MVE_TILES_CORRECT                                                                      \
+    "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q6", "r0") HIL_MVE_AWAY_FROM_ZERO("q7", "r0")
+
+#define HIL_MVE_TILES_SCALE(correct)                                                               \
+    "vadd.i32 q6, q6, r5\n"                                                                        \
     "vadd.i32 q7, q7, r5\n"                                                                        \
-    "vqrdmulh.s32 q7, q7, r7\n" correct "vrshl.s32 q7, r8\n"                                       \
-    "vadd.i32 q7, q7, r9\n" clamp "vstrb.32 q7, [r3, q5]\n"                                        \
-    "add r3, r10\n"                                                                                \
-    "le lr, 2b\n"
-
-#define HIL_MVE_TILES_CORRECT "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q7", "r0")
+    "vqrdmulh.s32 q6, q6, r7\n"                                                                    \
+    "vqrdmulh.s32 q7, q7, r7\n" correct "vrshl.s32 q6, r8\n"                                       \
+    "vrshl.s32 q7, r8\n"                                                                           \
+    "vqmovnb.s32 q6, q6\n"                                                                         \
+    "vqmovnt.s32 q6, q7\n"                                                                         \
+    "vqadd.s16 q6, q6, r9\n"
 
 /* The whole range of int8, and any other. */
-#define HIL_MVE_TILES_SATURATE                                                                     \
-    "vqmovnb.s32 q7, q7\n"                                                                         \
-    "vqmovnb.s16 q7, q7\n"
+#define HIL_MVE_TILES_SATURATE "vqmovnb.s16 q6, q6\n"
 #define HIL_MVE_TILES_CLAMP                                                                        \
-    "vldrw.32 q6, [r11, #44]\n"                                                                    \
-    "vmax.s32 q7, q7, q6\n"                                                                        \
-    "vldrw.32 q6, [r11, #60]\n"                                                                    \
-    "vmin.s32 q7, q7, q6\n"
+    "ldr r0, [sp, #76]\n"                                                                          \
+    "vldrh.u16 q7, [r0, #32]\n"                                                                    \
+    "vmax.s16 q6, q6, q7\n"                                                                        \
+    "vldrh.u16 q7, [r0, #48]\n"                                                                    \
+    "vmin.s16 q6, q6, q7\n"
 
-#define HIL_MVE_TILES_STRIDE_1(correct, clamp)                                                     \
+#define HIL_MVE_TILES_STORE_WHOLE "vstrb.16 q6, [r3, q5]\n"
+#define HIL_MVE_TILES_STORE_MASKED                                                                 \
+    "vpst\n"                                                                                       \
+    "vstrbt.16 q6, [r3, q5]\n"
+
+/* The corrections have taken the predicate. */
+#define HIL_MVE_TILES_STORE_ANY                                                                    \
+    "ldr r4, [r11, #-24]\n"                                                                        \
+    "vmsr p0, r4\n" HIL_MVE_TILES_STORE_MASKED
+
+#define HIL_MVE_TILES_NEXT                                                                         \
+    "le lr, 3b\n"                                                                                  \
+    "ldr r0, [sp, #76]\n"                                                                          \
+    "subs r10, #1\n"                                                                               \
+    "beq 4f\n"                                                                                     \
+    "ldrd r2, r4, [r0, #16]\n"                                                                     \
+    "add r1, r2\n"                                                                                 \
+    "add r3, r4\n"                                                                                 \
+    "b 2b\n"                                                                                       \
+    "4:\n"                                                                                         \
+    "ldrd r2, r4, [r0]\n"                                                                          \
+    "ldr r1, [sp, #64]\n"                                                                          \
+    "ldr r3, [sp, #72]\n"                                                                          \
+    "add r1, r4\n"                                                                                 \
+    "adds r3, #1\n"                                                                                \
+    "str r1, [sp, #64]\n"                                                                          \
+    "str r3, [sp, #72]\n"                                                                          \
+    "subs r2, #1\n"                                                                                \
+    "str r2, [r0]\n"                                                                               \
+    "bne.w 1b\n"                                                                                   \
+    "vpop {d8-d15}\n"                                                                              \
+    "pop {r0-r11, pc}\n"
+
+#define HIL_MVE_TILES_1(entry, correct, clamp, store)                                              \
     HIL_MVE_TILES_ENTER                                                                            \
-    "vldrb.8 q1, [r0], #16\n"                                                                      \
-    "vldrb.8 q2, [r0], #16\n"                                                                      \
-    "vldrb.8 q3, [r0]\n"                                                                           \
-    "1:\n"                                                                                         \
-    "ldr r0, [r11]\n"                                                                              \
-    "dls lr, r0\n"                                                                                 \
-    "2:\n"                                                                                         \
-    "vldrh.u16 q6, [r1, q4]\n"                                                                     \
-    "adds r1, #2\n"                                                                                \
-    "vmladav.s8 r0, q6, q0\n"                                                                      \
-    "vmladav.s8 r2, q6, q1\n"                                                                      \
-    "vmladav.s8 r4, q6, q2\n"                                                                      \
-    "vmladav.s8 r6, q6, q3\n" HIL_MVE_TILES_SCALE(correct, clamp) "ldrd r0, r2, [r11, #8]\n"       \
-                                                                  "add r1, r0\n"                   \
-                                                                  "add r3, r2\n"                   \
-                                                                  "subs r12, #1\n"                 \
-                                                                  "bne 1b\n"                       \
-                                                                  "vpop {d8-d15}\n"                \
-                                                                  "pop {r4-r11, pc}\n"
+    "vldrh.u16 q4, [r3, #64]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART     \
+        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(correct)              \
+            clamp store HIL_MVE_TILES_NEXT
 
-#define HIL_MVE_TILES_STRIDE_2(correct, clamp)                                                     \
+#define HIL_MVE_TILES_2(entry, correct, clamp, store)                                              \
     HIL_MVE_TILES_ENTER                                                                            \
-    "1:\n"                                                                                         \
-    "ldr r0, [r11]\n"                                                                              \
-    "dls lr, r0\n"                                                                                 \
-    "2:\n"                                                                                         \
-    "ldrd r4, r6, [r11, #36]\n"                                                                    \
-    "adds r2, r1, r4\n"                                                                            \
-    "adds r6, r1, r6\n"                                                                            \
-    "adds r4, r6, r4\n"                                                                            \
-    "vldrh.u16 q6, [r1, q4]\n"                                                                     \
-    "vldrh.u16 q7, [r2, q4]\n"                                                                     \
-    "vldrh.u16 q1, [r6, q4]\n"                                                                     \
-    "vldrh.u16 q2, [r4, q4]\n"                                                                     \
-    "adds r1, #4\n"                                                                                \
-    "vmladav.s8 r0, q6, q0\n"                                                                      \
-    "vmladav.s8 r2, q7, q0\n"                                                                      \
-    "vmladav.s8 r4, q1, q0\n"                                                                      \
-    "vmladav.s8 r6, q2, q0\n" HIL_MVE_TILES_SCALE(correct, clamp) "ldrd r0, r2, [r11, #8]\n"       \
-                                                                  "add r1, r0\n"                   \
-                                                                  "add r3, r2\n"                   \
-                                                                  "subs r12, #1\n"                 \
-                                                                  "bne 1b\n"                       \
-                                                                  "vpop {d8-d15}\n"                \
-                                                                  "pop {r4-r11, pc}\n"
+    "adds r3, #64\n"                                                                               \
+    "vldrh.u16 q1, [r3], #16\n"                                                                    \
+    "vldrh.u16 q2, [r3], #16\n"                                                                    \
+    "vldrh.u16 q3, [r3], #16\n"                                                                    \
+    "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART HIL_MVE_TILES_TURN(entry) \
+        HIL_MVE_TILES_STRIDE_2 HIL_MVE_TILES_SCALE(correct) clamp store HIL_MVE_TILES_NEXT
 
-#define HIL_MVE_TILES_FUNCTION(name)                                                               \
+/* stream: for each channel its filter [4][4], then int32: bias, multiplier, shift. */
+#define HIL_MVE_TILES_FUNCTION(name, stride, entry, correct, clamp, store)                         \
     __attribute__((naked, noipa, unused)) static void name(                                        \
-        const int8_t *x __attribute__((unused)),                                                   \
-        const struct hil_mve_tiles *tiles __attribute__((unused)),                                 \
-        int8_t *out __attribute__((unused)))
+        const int8_t *planes __attribute__((unused)),                                              \
+        const int8_t *stream __attribute__((unused)), int8_t *out __attribute__((unused)),         \
+        struct hil_mve_tiles *tiles __attribute__((unused))) {                                     \
+        __asm__(stride(entry, correct, clamp, store));                                             \
+    }
 
-/* For each stride: outputs over the whole range of int8 whose values below the zero point clamp,
- * and any others. */
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1) {
-    __asm__(HIL_MVE_TILES_STRIDE_1("", HIL_MVE_TILES_SATURATE));
-}
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_any) {
-    __asm__(HIL_MVE_TILES_STRIDE_1(HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP));
-}
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2) {
-    __asm__(HIL_MVE_TILES_STRIDE_2("", HIL_MVE_TILES_SATURATE));
-}
-HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any) {
-    __asm__(HIL_MVE_TILES_STRIDE_2(HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP));
-}
+/* For each stride: whole tiles and masked ones; outputs over the whole range of int8 whose values
+ * below the zero point clamp, and any others. */
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1, HIL_MVE_TILES_1, HIL_MVE_TILES_WHOLE, "",
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE)
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_masked, HIL_MVE_TILES_1, HIL_MVE_TILES_MASKED, "",
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED)
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_any, HIL_MVE_TILES_1, HIL_MVE_TILES_MASKED,
+                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY)
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2, HIL_MVE_TILES_2, HIL_MVE_TILES_WHOLE, "",
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE)
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_masked, HIL_MVE_TILES_2, HIL_MVE_TILES_MASKED, "",
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED)
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any, HIL_MVE_TILES_2, HIL_MVE_TILES_MASKED,
+                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY)
 
 /*@kernel
 name = "hil_depthwise_conv2d_s8_mve"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "8 * plane_h * plane_w"
-order = ["rows band_h", "channels 8"]
+scratch = "planes * plane_h * plane_w"
+order = ["rows band_h", "channels planes"]
 reads = "channel window"
 @*/
 struct hil_depthwise_conv2d_s8_mve {
@@ -161,140 +222,163 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t stride; /* 1 or 2 */
     int32_t pad_top;
     int32_t pad_left;
-    int32_t band_h;  /* output rows of a band; even, or all */
+    int32_t planes;     /* at most 8 */
+    int32_t band_h;     /* output rows of a band, whole parts unless there is but one band */
+    int32_t part_h;     /* output rows of the table */
+    int32_t part_turns; /* of the table, and those behind them for out_h % part_h rows */
+    int32_t rest_turns;
     int32_t plane_h; /* input rows of a band: (band_h - 1) * stride + 4 */
     int32_t plane_w; /* (out_w - 1) * stride + 4, rounded up to an even number */
+    int32_t masked;  /* 1: the table's turns have masks */
     int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps */
     int32_t in_zero_point;
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    int32_t per_channel;   /* 1: each channel has a multiplier and a shift; 0: one for all */
-    const int8_t *weights; /* [in_c][filter_h][4], weights of 0 at the end of rows */
-    const int32_t *bias;   /* with the input's zero point folded in */
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    const int8_t *table;  /* turns of int32 places of two tiles in a plane, where masked a mask
+                           * between them, and uint16 places of their outputs */
+    const int8_t *stream; /* as hil_mve_tiles_1 reads it */
 };
 
-/* The pixels of `rows` rows from row y, of the channels in the mask, as planes. */
-HIL_INLINE void hil_mve_planes(const struct hil_depthwise_conv2d_s8_mve *p, const int8_t *image,
-                               int32_t y, int32_t rows, mve_pred16_t channels, int8_t *planes) {
+/* `rows` lines of `count` pixels of the channels in the mask, from an image to planes. */
+HIL_INLINE void hil_mve_planes(const int8_t *from, int8_t *to, uint16x8_t to_channel,
+                               int32_t channels, int32_t rows, int32_t from_row, int32_t to_row,
+                               int32_t count, int32_t from_step, int32_t to_step) {
+    const uint16x8_t to_next = vaddq_n_u16(to_channel, (uint16_t)to_step);
+    const int32_t pairs = count / 2;
+    for (; rows > 0; rows--) {
+        const int8_t *x = from;
+        const int8_t *y = from + from_step;
+        int8_t *place = to;
+        if (pairs > 0) {
+            uint32_t kept; /* gcc has no name for the predicate, in which it may keep one */
+            __asm__ volatile("vmrs %[kept], p0\n"
+                             "vctp.16 %[channels]\n"
+                             "dls lr, %[pairs]\n"
+                             "1:\n"
+                             "vpstttt\n"
+                             "vldrbt.s16 q0, [%[x]]\n"
+                             "vldrbt.s16 q1, [%[y]]\n"
+                             "vstrbt.16 q0, [%[place], %q[a]]\n"
+                             "vstrbt.16 q1, [%[place], %q[b]]\n"
+                             "add %[x], %[from]\n"
+                             "add %[y], %[from]\n"
+                             "add %[place], %[to]\n"
+                             "le lr, 1b\n"
+                             "vmsr p0, %[kept]\n"
+                             : [kept] "=&r"(kept), [x] "+l"(x), [y] "+l"(y), [place] "+l"(place)
+                             : [a] "w"(to_channel), [b] "w"(to_next), [channels] "r"(channels),
+                               [pairs] "r"(pairs), [from] "r"(2 * from_step), [to] "r"(2 * to_step)
+                             : "q0", "q1", "lr", "memory");
+        }
+        if (count % 2 != 0) {
+            const mve_pred16_t mask = vctp16q((uint32_t)channels);
+            vstrbq_scatter_offset_p_s16(place, to_channel, vldrbq_z_s16(x, mask), mask);
+        }
+        from += from_row;
+        to += to_row;
+    }
+}
+
+/* The pixels under `rows` input rows from row y on, without what lies around the image. */
+HIL_INLINE void hil_mve_depthwise_planes(const struct hil_depthwise_conv2d_s8_mve *p,
+                                         const int8_t *image, int32_t y, int32_t rows,
+                                         int32_t channels, int8_t *planes) {
     const uint16x8_t to_channel =
         vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(p->plane_h * p->plane_w));
-    const int16x8_t around = vdupq_n_s16((int16_t)p->in_zero_point);
-    const int32_t span = (p->out_w - 1) * p->stride + p->filter_w;
-    const int32_t left = p->pad_left < span ? p->pad_left : span;
-    const int32_t end = p->in_w + p->pad_left;
-    const int32_t inside_end = end < span ? end : span;
-    for (int32_t row = 0; row < rows; row++, y++, planes += p->plane_w) {
-        int8_t *to = planes;
-        int8_t *const row_end = planes + span;
-        if (y >= 0 && y < p->in_h) {
-            for (int32_t i = left; i > 0; i--) {
-                vstrbq_scatter_offset_s16(to++, to_channel, around);
-            }
-            const int8_t *from = image + y * p->in_w * p->in_c;
-            for (int32_t i = inside_end - left; i > 0; i--) {
-                vstrbq_scatter_offset_s16(to++, to_channel, vldrbq_z_s16(from, channels));
-                from += p->in_c;
-            }
-        }
-        while (to < row_end) {
-            vstrbq_scatter_offset_s16(to++, to_channel, around);
-        }
-    }
-}
-
-/* The tiles of one kind: all whole ones, or those at an odd right or lower end, whose second column
- * or row repeats the first. */
-HIL_INLINE void hil_mve_tiles_part(const struct hil_depthwise_conv2d_s8_mve *p,
-                                   struct hil_mve_tiles *tiles, const int8x16_t *filters,
-                                   int32_t columns, int32_t rows, int32_t right, int32_t below,
-                                   const int8_t *x, int8_t *out) {
-    if (columns == 0 || rows == 0) {
+    const int32_t above = y < 0 ? -y : 0;
+    const int32_t below = y + rows > p->in_h ? y + rows - p->in_h : 0;
+    const int32_t fitting = p->plane_w - p->pad_left;
+    const int32_t width = p->in_w < fitting ? p->in_w : fitting;
+    const int32_t height = rows - above - below;
+    const int8_t *from = image + (y + above) * p->in_w * p->in_c;
+    int8_t *to = planes + above * p->plane_w + p->pad_left;
+    const int32_t line = p->in_w * p->in_c;
+    if (width <= 0 || height <= 0) {
         return;
     }
-    const int32_t line = p->out_w * p->in_c;
-    tiles->columns = columns;
-    tiles->rows = rows;
-    tiles->x_wrap = 2 * p->stride * (p->plane_w - columns);
-    tiles->out_wrap = 2 * line - columns * tiles->out_step;
-    tiles->out_offsets[0] = 0;
-    tiles->out_offsets[1] = (uint32_t)(right * p->in_c);
-    tiles->out_offsets[2] = (uint32_t)(below * line);
-    tiles->out_offsets[3] = (uint32_t)(below * line + right * p->in_c);
-    vstrbq_s8(tiles->weights[0], filters[0]);
-    if (p->stride == 1) {
-        vstrbq_s8(tiles->weights[1], filters[right]);
-        vstrbq_s8(tiles->weights[2], filters[2 * below]);
-        vstrbq_s8(tiles->weights[3], filters[2 * below + right]);
-        (p->any ? hil_mve_tiles_1_any : hil_mve_tiles_1)(x, tiles, out);
+    /* Along the longer side, whose loop costs less. */
+    if (p->in_w < p->in_h) {
+        hil_mve_planes(from, to, to_channel, channels, width, p->in_c, 1, height, line, p->plane_w);
     } else {
-        tiles->right = 2 * right;
-        tiles->below = 2 * below * p->plane_w;
-        (p->any ? hil_mve_tiles_2_any : hil_mve_tiles_2)(x, tiles, out);
+        hil_mve_planes(from, to, to_channel, channels, height, line, p->plane_w, width, p->in_c, 1);
     }
 }
 
-/* `rows` rows of the outputs of a channel. */
-HIL_INLINE void hil_mve_depthwise_channel(const struct hil_depthwise_conv2d_s8_mve *p,
-                                          struct hil_mve_tiles *tiles, int32_t channel,
-                                          int32_t rows, const int8_t *plane, int8_t *out) {
-    const int32_t entry = p->per_channel ? channel : 0;
-    tiles->bias = p->bias[channel];
-    tiles->multiplier = p->multipliers[entry];
-    tiles->shift = p->shifts[entry];
-    int8x16_t filters[4];
-    uint32_t carry = 0;
-    filters[0] =
-        vldrbq_z_s8(p->weights + 4 * p->filter_h * channel, vctp8q((uint32_t)(4 * p->filter_h)));
-    if (p->stride == 1) {
-        filters[1] = vshlcq_s8(filters[0], &carry, 8);
-        carry = 0;
-        filters[2] = vshlcq_s8(filters[0], &carry, 32);
-        carry = 0;
-        filters[3] = vshlcq_s8(filters[1], &carry, 32);
+HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve *p,
+                                        struct hil_mve_tiles *tiles, int32_t channels,
+                                        int32_t turns, int32_t parts, const int8_t *table,
+                                        const int8_t *planes, const int8_t *stream, int8_t *out) {
+    if (parts == 0) {
+        return;
     }
-    const int32_t columns = p->out_w / 2;
-    const int32_t pairs = rows / 2;
-    const int8_t *const last_x = plane + 2 * columns * p->stride;
-    int8_t *const last_out = out + columns * tiles->out_step;
-    const int32_t low_x = 2 * pairs * p->stride * p->plane_w;
-    const int32_t low_out = 2 * pairs * p->out_w * p->in_c;
-    const int32_t odd_w = p->out_w % 2;
-    const int32_t odd_h = rows % 2;
-    hil_mve_tiles_part(p, tiles, filters, columns, pairs, 1, 1, plane, out);
-    hil_mve_tiles_part(p, tiles, filters, odd_w, pairs, 0, 1, last_x, last_out);
-    hil_mve_tiles_part(p, tiles, filters, columns, odd_h, 1, 0, plane + low_x, out + low_out);
-    hil_mve_tiles_part(p, tiles, filters, odd_w, odd_h, 0, 0, last_x + low_x, last_out + low_out);
+    tiles->channels = channels;
+    tiles->turns = turns;
+    tiles->parts = parts;
+    tiles->table = table;
+    if (p->stride == 1) {
+        if (p->any) {
+            hil_mve_tiles_1_any(planes, stream, out, tiles);
+        } else if (p->masked) {
+            hil_mve_tiles_1_masked(planes, stream, out, tiles);
+        } else {
+            hil_mve_tiles_1(planes, stream, out, tiles);
+        }
+    } else if (p->any) {
+        hil_mve_tiles_2_any(planes, stream, out, tiles);
+    } else if (p->masked) {
+        hil_mve_tiles_2_masked(planes, stream, out, tiles);
+    } else {
+        hil_mve_tiles_2(planes, stream, out, tiles);
+    }
 }
 
 HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8_mve *p,
                                             const int8_t *in, int8_t *out, void *scratch) {
-    struct hil_mve_tiles tiles = {.out_step = 2 * p->in_c, .zero_point = p->out_zero_point};
-    for (int32_t i = 0; i < 4; i++) {
-        tiles.low[i] = p->out_min;
-        tiles.high[i] = p->out_max;
-        tiles.x_offsets[2 * i] = (uint16_t)(i * p->plane_w);
-        tiles.x_offsets[2 * i + 1] = (uint16_t)(i * p->plane_w + 2);
+    const int32_t line = p->out_w * p->in_c;
+    const int32_t plane_bytes = p->plane_h * p->plane_w;
+    struct hil_mve_tiles tiles = {
+        .plane_bytes = plane_bytes,
+        .x_step = p->part_h * p->stride * p->plane_w,
+        .out_step = p->part_h * line,
+        .zero_point = p->out_zero_point,
+    };
+    vstrhq_s16(tiles.low, vdupq_n_s16((int16_t)p->out_min));
+    vstrhq_s16(tiles.high, vdupq_n_s16((int16_t)p->out_max));
+    for (int32_t output = 0; output < (p->stride == 1 ? 1 : 4); output++) {
+        const int32_t at = (output / 2 * p->plane_w + output % 2) * p->stride;
+        for (int32_t i = 0; i < 8; i++) {
+            tiles.patches[output][i] = (uint16_t)(at + i / 2 * p->plane_w + i % 2 * 2);
+        }
     }
+    const int8_t *const rest = p->table + p->part_turns * (p->masked ? 28 : 24);
     int8_t *const planes = scratch;
+    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t left = p->out_h; left > 0; left -= p->band_h) {
             const int32_t rows = left < p->band_h ? left : p->band_h;
-            for (int32_t first = 0; first < p->in_c; first += 8) {
-                const int32_t count = p->in_c - first < 8 ? p->in_c - first : 8;
-                hil_mve_planes(p, in + first, y, (rows - 1) * p->stride + p->filter_h,
-                               vctp16q((uint32_t)count), planes);
-                for (int32_t i = 0; i < count; i++) {
-                    hil_mve_depthwise_channel(p, &tiles, first + i, rows,
-                                              planes + i * p->plane_h * p->plane_w,
-                                              out + first + i);
-                }
+            const int32_t parts = rows / p->part_h;
+            int8_t *end = planes;
+            for (int32_t bytes = p->planes * plane_bytes; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+                vstrbq_p_s8(end, around, vctp8q((uint32_t)bytes));
+                end += HIL_MVE_CHUNK;
+            }
+            const int8_t *stream = p->stream;
+            for (int32_t first = 0; first < p->in_c; first += p->planes) {
+                const int32_t more = p->in_c - first;
+                const int32_t count = more < p->planes ? more : p->planes;
+                hil_mve_depthwise_planes(p, in + first, y, (rows - 1) * p->stride + p->filter_h,
+                                         count, planes);
+                hil_mve_depthwise_tiles(p, &tiles, count, p->part_turns, parts, p->table, planes,
+                                        stream, out + first);
+                hil_mve_depthwise_tiles(p, &tiles, count, p->rest_turns, rows % p->part_h != 0,
+                                        rest, planes + parts * tiles.x_step, stream,
+                                        out + first + parts * tiles.out_step);
+                stream += 28 * count;
             }
             y += rows * p->stride;
-            out += rows * p->out_w * p->in_c;
+            out += rows * line;
         }
         in += p->in_h * p->in_w * p->in_c;
     }
