@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -36,7 +37,7 @@ _RESULT = "firmware.json"
 _LOG = "build.log"
 _ELF = "build/firmware.elf"
 #: Part of every key: raise it when this module builds the same project differently.
-_KEY_VERSION = b"1"
+_KEY_VERSION = b"2"
 #: What a build makes in its folder; anything else there is the user's. The project's own mark comes
 #: last, so that a removal that was interrupted can go on.
 _ENTRIES = (
@@ -63,6 +64,17 @@ _STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
 
 _FLASH_SECTIONS = (".text", ".rodata", ".data", ".data.rel.ro")
 _RAM_SECTIONS = (".data", ".bss", ".workspace")
+#: What the input sections hold; the first that fits.
+_KINDS = (
+    ("weights and tables of models", re.compile(r"\.rodata\.tvm\b")),
+    ("pools and buffers of models", re.compile(r"\.bss\.noinit\.tvm\b")),
+    ("constants", re.compile(r"\.(rodata|data\.rel\.ro)\b")),
+    ("data with initial values", re.compile(r"\.data\b")),
+    ("data without", re.compile(r"\.bss\b|COMMON$")),
+    ("code", re.compile(r"")),
+)
+#: Whose they are, beside the models' own.
+FIRMWARE, C_LIBRARY, PADDING = "firmware", "C library", "padding"
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,20 @@ class RegionUse:
 
 
 @dataclass(frozen=True)
+class SectionUse:
+    """What of one kind an image holds, in bytes by whose it is."""
+
+    name: str
+    in_flash: bool
+    in_ram: bool
+    parts: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
 class Sizes:
     """What an image takes, from the linker's map."""
 
@@ -98,6 +124,9 @@ class Sizes:
     handler_stack_bytes: int
     regions: tuple[RegionUse, ...]
     models: Mapping[str, ModelSizes]
+    #: All of it, stacks included: what is in flash adds up to ``flash_bytes``, what is in RAM to
+    #: ``ram_bytes`` and the stacks. None of it for a process of this machine.
+    sections: tuple[SectionUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -346,6 +375,7 @@ def _read_result(folder: Path, build_id: str) -> Sizes | None:
             **sizes,
             "regions": tuple(RegionUse(**use) for use in sizes["regions"]),
             "models": {name: ModelSizes(**model) for name, model in sizes["models"].items()},
+            "sections": tuple(SectionUse(**use) for use in sizes["sections"]),
         }
     )
 
@@ -422,19 +452,54 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
             used[name] += link.size([section])
         regions = tuple(RegionUse(r.name, used[r.name], r.size) for r in board.memory)
     models = {module.name: _measure_model(folder, link, module) for module in modules}
-    return Sizes(flash, ram, stack, handler_stack, regions, models)
+    sections: tuple[SectionUse, ...] = ()
+    if not board.is_host:
+        ram_sections = (*_RAM_SECTIONS, *own_sections.values(), ".stack", ".handler_stack")
+        sections = _measure_sections(link, modules, ram_sections)
+    return Sizes(flash, ram, stack, handler_stack, regions, models, sections)
+
+
+def _measure_sections(
+    link: LinkMap, modules: Sequence[Module], ram_sections: Sequence[str]
+) -> tuple[SectionUse, ...]:
+    owners = dict.fromkeys((piece.file for piece in link.pieces), FIRMWARE)
+    owners |= {file: C_LIBRARY for file in owners if file.endswith(")")}
+    for module in modules:
+        owners |= dict.fromkeys(_objects(link, module), module.name)
+    parts: dict[tuple[str, bool, bool], Counter[str]] = {}
+    for output in dict.fromkeys((*_FLASH_SECTIONS, *ram_sections)):
+        where = (output in _FLASH_SECTIONS, output in ram_sections)
+        rest = link.sections.get(output, 0)
+        for piece in link.pieces:
+            if piece.output == output:
+                kind = next(name for name, pattern in _KINDS if pattern.match(piece.section))
+                parts.setdefault((kind, *where), Counter())[owners[piece.file]] += piece.size
+                rest -= piece.size
+        if rest:
+            is_stack = output.endswith("stack")
+            kind = f"{'stack' if output == '.stack' else 'stack of interrupts'}"
+            name = kind if is_stack else "between and around them"
+            owner = FIRMWARE if is_stack else PADDING
+            parts.setdefault((name, *where), Counter())[owner] += rest
+    return tuple(SectionUse(*key, dict(counts)) for key, counts in parts.items())
+
+
+def _objects(link: LinkMap, module: Module) -> set[str]:
+    """The object files of a model, and those of the C library that only it needs."""
+    objects = f"CMakeFiles/model_{model_key(module)}.dir/"
+    # Objects that came with the library lie in its folder.
+    compiled = re.compile(rf"/{module.name}_lib\d+\.o$")
+    origins = {piece.file: link.origin(piece.file) for piece in link.pieces}
+    return {f for f, origin in origins.items() if objects in origin or compiled.search(origin)}
 
 
 def _measure_model(folder: Path, link: LinkMap, module: Module) -> ModelSizes:
     objects = f"CMakeFiles/model_{model_key(module)}.dir/"
-    # Objects that came with the library lie in its folder.
-    compiled = re.compile(rf"/{module.name}_lib\d+\.o$")
 
     def size(pieces: Iterator[Piece]) -> int:
         return sum(piece.size for piece in pieces)
 
-    origins = {piece.file: link.origin(piece.file) for piece in link.pieces}
-    mine = {f for f, origin in origins.items() if objects in origin or compiled.search(origin)}
+    mine = _objects(link, module)
     own = [piece for piece in link.pieces if piece.file in mine]
     frames = [0]
     usage = [*(folder / "build" / objects).rglob("*.su")]

@@ -212,6 +212,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_models(build)
     _add_board(build)
     build.add_argument("-o", "--output", metavar="DIR", help="folder for the project")
+    build.add_argument("--sizes", action="store_true", help="show each section, and whose it is")
 
     run = command("run", "running", "Run one inference.")
     _add_models(run)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
+from hil.glue import own_name
 from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, static_bytes
 from hilc.library import Module
 
@@ -50,8 +51,9 @@ def description_bytes(module: Module) -> int:
     """
     outputs = [tensor for layer in module.layers for tensor in layer.outputs]
     tensors = [*module.inputs, *module.outputs, *outputs]
-    names = [module.name, *(tensor.name for tensor in tensors)]
-    texts = {name.encode() for name in (*names, *(layer.name for layer in module.layers))}
+    borders = (tensor.name for tensor in (*module.inputs, *module.outputs))
+    inner = (own_name(thing.name) for thing in (*outputs, *module.layers))
+    texts = {name.encode() for name in (module.name, *borders, *inner)}
     texts = {a for a in texts if not any(a != b and b.endswith(a) for b in texts)}
     structs = _MODEL_BYTES + _TENSOR_BYTES * len(tensors) + _LAYER_BYTES * len(module.layers)
     shapes = sum(4 * len(shape) for shape in {tensor.shape for tensor in tensors})

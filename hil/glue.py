@@ -345,7 +345,7 @@ class _Glue:
 
     def _layer(self, index: int, layer: Layer) -> str:
         outputs = [
-            self._tensor(replace(tensor, name=_own_name(tensor.name)), self._place(argument))
+            self._tensor(replace(tensor, name=own_name(tensor.name)), self._place(argument))
             for tensor, argument in zip(layer.outputs, layer.output_arguments, strict=True)
         ]
         packed = self._module.api == "packed"
@@ -378,7 +378,7 @@ class _Glue:
         if not layers:
             return ""
         entries = [
-            f"{{.name = {c_string(_own_name(layer.name))}, .outputs = layer_{index}_outputs, "
+            f"{{.name = {c_string(own_name(layer.name))}, .outputs = layer_{index}_outputs, "
             f".run = layer_{index}, .output_count = {len(layer.outputs)}}}"
             for index, layer in enumerate(layers)
         ]
@@ -481,7 +481,7 @@ class _Glue:
         )
 
 
-def _own_name(name: str) -> str:
+def own_name(name: str) -> str:
     """The name of a layer in flash: a converter joins the names of all that it fused with ``;``.
 
     The first is that of the result. Who has the library knows the others.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hil.bench import BenchReport
 from hil.board import Board
-from hil.build import Firmware
+from hil.build import Firmware, Sizes
 from hil.console import table
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hilc.ir import Array
@@ -220,8 +220,8 @@ def flashed_text(done: Flashed) -> str:
     return f"programmed {done.nbytes:,} bytes in {done.seconds:.1f} s"
 
 
-def build_text(firmware: Firmware) -> str:
-    """Where the firmware is and what it takes."""
+def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
+    """Where the firmware is and what it takes, ``by_section`` down to what is whose."""
     sizes = firmware.sizes
     lines = [f"{firmware.elf} (build {firmware.build_id})"]
     if sizes.regions:
@@ -240,8 +240,30 @@ def build_text(firmware: Firmware) -> str:
         for name, model in sizes.models.items()
     ]
     lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
+    if by_section and sizes.sections:
+        lines.append(_sections_table(sizes))
     lines.append(f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts")
     return "\n\n".join(lines)
+
+
+def _sections_table(sizes: Sizes) -> str:
+    """Each kind of section, by whose it is, with the sums of flash and of RAM."""
+    owners = list(dict.fromkeys(owner for use in sizes.sections for owner in use.parts))
+    places = {(True, False): "flash", (False, True): "RAM", (True, True): "flash and RAM"}
+    rows: list[list[object]] = [
+        [
+            use.name,
+            places[use.in_flash, use.in_ram],
+            *(use.parts.get(owner) for owner in owners),
+            use.size,
+        ]
+        for use in sizes.sections
+    ]
+    for place in ("flash", "RAM"):
+        held = [use for use in sizes.sections if (use.in_flash if place == "flash" else use.in_ram)]
+        by_owner = [sum(use.parts.get(owner, 0) for use in held) for owner in owners]
+        rows.append([f"all {place}", place, *by_owner, sum(by_owner)])
+    return table(rows, ["section", "in", *owners, "bytes"])
 
 
 def _layers_line(layers: tuple[LayerReport, ...]) -> str:

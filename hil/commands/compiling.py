@@ -99,7 +99,8 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
         "handler_stack_bytes": sizes.handler_stack_bytes,
         "regions": [asdict(use) for use in sizes.regions],
         "models": [{"model": name, **asdict(model)} for name, model in sizes.models.items()],
+        "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],
         "seconds": round(time.monotonic() - start, 3),
     }
-    console.result(data, build_text(firmware))
+    console.result(data, build_text(firmware, by_section=args.sizes))
     return 0

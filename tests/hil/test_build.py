@@ -78,6 +78,28 @@ def test_builds_without_warning_or_allocator(name: str) -> None:
     assert by_name[data.name].used == firmware.sizes.ram_bytes + stacks
 
 
+def test_sections_are_all_of_the_image() -> None:
+    """The whole firmware of keyword spotting, RPC included, by what it is and whose."""
+    board = load_board(BOARD)
+    options = {"pools": "external", "io_in_pool": True}
+    library = hilc.compile(models.model_path("kws"), cpu=board.cpu.name, name="kws", **options)
+    sizes = build([library], board).sizes
+    flash = [use for use in sizes.sections if use.in_flash]
+    ram = [use for use in sizes.sections if use.in_ram]
+    stacks = sizes.stack_bytes + sizes.handler_stack_bytes
+    assert sum(use.size for use in flash) == sizes.flash_bytes < 90 * 1024
+    assert sum(use.size for use in ram) == sizes.ram_bytes + stacks
+    assert sum(use.parts.get("kws", 0) for use in flash) == sizes.models["kws"].flash_bytes
+    by_name = {use.name: use for use in sizes.sections}
+    assert by_name["weights and tables of models"].parts == {
+        "kws": library.modules[0].constants_bytes
+    }
+    pools = by_name["pools and buffers of models"].parts["kws"]
+    assert pools == sizes.models["kws"].workspace_bytes
+    assert by_name["stack"].size == board.stack_bytes
+    assert by_name["code"].parts["C library"] > 0
+
+
 @pytest.mark.parametrize("name", ARM_BOARDS)
 def test_base_figures_are_lower_bounds(name: str) -> None:
     """And near enough to be of use: what the firmware takes alone, against the template's data."""
