@@ -14,7 +14,9 @@ from single_op import SingleOp, merged, random_op
 import hil
 import hilc
 from hil.board import load_board
+from hilc.choice import Choice
 from hilc.interpreter import run_all
+from hilc.ops import OPS
 
 
 def as_single(layer: Layer) -> SingleOp:
@@ -33,10 +35,19 @@ def layers(rng: np.random.Generator) -> list[SingleOp]:
     return [as_single(layer) for layer in found] + [random_op(rng, "ADD", "int8") for _ in range(6)]
 
 
-@pytest.mark.parametrize(("name", "optimize"), [("mps2-an386", "balanced"), ("mps2-an505", "size")])
-def test_layers_on_a_board(name, optimize):
+@pytest.mark.parametrize(
+    ("name", "optimize", "kernel"),
+    [("mps2-an386", "balanced", 0), ("mps2-an505", "size", 0), ("mps2-an386", "balanced", 1)],
+)
+def test_layers_on_a_board(name, optimize, kernel):
+    """Each with its first kernel, or with another one where it has a choice."""
     graph, values = merged(layers(np.random.default_rng([21, len(optimize)])))
     board = load_board(name)
+    kernels = {
+        node.name: kernel
+        for node in graph.nodes
+        if kernel < len(OPS[node.op].emit(node, graph.ins(node), graph.outs(node), board.cpu))
+    }
     library = hilc.compile(
         graph,
         cpu=board.cpu.name,
@@ -44,6 +55,7 @@ def test_layers_on_a_board(name, optimize):
         pools="external",
         io_in_pool=True,
         optimize=optimize,
+        choice=Choice(kernels),
     )
     expected = run_all(graph, values)
     with hil.open(board, library) as device:

@@ -42,15 +42,23 @@ def serves(cpu: Cpu) -> bool:
     return "dsp" in cpu.features and "mve" not in cpu.features
 
 
-def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> KernelCall | None:
+def matmul(
+    rows: int, columns: Array, channel_fields: Fields, macs: int
+) -> tuple[KernelCall, ...] | None:
     """``rows`` rows times ``columns [channels, depth]``."""
     few = rows < _FEW_ROWS
     packed = _packed(columns, channel_fields, _VECTOR_BLOCK if few else _PAIR)
     if packed is None:
         return None
     fields: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
-    kernel = kernels()["hil_dsp_matvec_s8" if few else "hil_dsp_matmul_s8"]
-    return KernelCall(kernel, {**fields, **packed}, macs=macs)
+    if few:
+        vector = kernels()["hil_dsp_matvec_s8"]
+        # Without scratch it costs two instructions in sixteen.
+        return tuple(
+            KernelCall(vector, {**fields, "widened": widened, **packed}, macs=macs)
+            for widened in (1, 0)
+        )
+    return (KernelCall(kernels()["hil_dsp_matmul_s8"], {**fields, **packed}, macs=macs),)
 
 
 def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> KernelCall | None:

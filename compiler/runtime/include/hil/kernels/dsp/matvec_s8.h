@@ -9,7 +9,7 @@ name = "hil_dsp_matvec_s8"
 requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "8 * units"
+scratch = "8 * units * widened"
 order = ["pixels 1"]
 reads = "rows"
 @*/
@@ -18,6 +18,7 @@ struct hil_dsp_matvec_s8 {
     int32_t depth;
     int32_t units; /* of four elements of depth */
     int32_t columns;
+    int32_t widened; /* 1: each row is widened to scratch first; 0: four columns at a time, anew */
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
@@ -33,13 +34,31 @@ struct hil_dsp_matvec_sums {
     uint32_t s[4];
 };
 
+/* Adds the products of a unit of a row, widened, with four columns. */
+HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_t *weights,
+                                       struct hil_dsp_matvec_sums *sums) {
+    for (int pair = 0; pair < 2; pair++) {
+        for (int i = 0; i < 2; i++) {
+            const uint32_t both = hil_dsp_pair(weights[0], weights[1]);
+            const uint32_t x = i == 0 ? even : odd;
+            uint32_t *const s = sums->s + 2 * pair;
+            s[0] = hil_dsp_dual(x, hil_dsp_even(both), s[0]);
+            s[1] = hil_dsp_dual(x, both, s[1]);
+            weights += 2;
+        }
+    }
+}
+
 #if HIL_DSP_ASSEMBLY
 
-/* 14 instructions a unit of 16 products. */
-#define HIL_DSP_MATVEC_UNIT                                                                        \
-    "ldmia %[weights]!, {r4, r5, r6, r8}\n\t"                                                      \
-    "ldrd %[x], %[y], [%[row]], #8\n\t"                                                            \
-    "smlad %[s1], %[x], r4, %[s1]\n\t"                                                             \
+/* 14 instructions a unit of 16 products for a widened row, 16 for one of bytes. */
+#define HIL_DSP_MATVEC_WIDENED "ldrd %[x], %[y], [%[row]], #8\n\t"
+#define HIL_DSP_MATVEC_BYTES                                                                       \
+    "ldr %[x], [%[row]], #4\n\t"                                                                   \
+    "sxtb16 %[y], %[x], ror #8\n\t"                                                                \
+    "sxtb16 %[x], %[x]\n\t"
+#define HIL_DSP_MATVEC_UNIT(load)                                                                  \
+    "ldmia %[weights]!, {r4, r5, r6, r8}\n\t" load "smlad %[s1], %[x], r4, %[s1]\n\t"              \
     "sxtb16 r4, r4\n\t"                                                                            \
     "smlad %[s3], %[x], r6, %[s3]\n\t"                                                             \
     "sxtb16 r6, r6\n\t"                                                                            \
@@ -60,57 +79,80 @@ struct hil_dsp_matvec_sums {
                        [row] "+r"(row), [weights] "+r"(weights), [x] "=&r"(x), [y] "=&r"(y)        \
                      : [end] "m"(end)                                                              \
                      : "r4", "r5", "r6", "r8", "cc", "memory")
+#define HIL_DSP_MATVEC_UNITS(load)                                                                 \
+    if (fours != 0) {                                                                              \
+        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load)                    \
+                                HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load));              \
+    }                                                                                              \
+    if (units % 4 != 0) {                                                                          \
+        end += 8 * (units % 4);                                                                    \
+        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_UNIT(load));                                            \
+    }
 
-HIL_INLINE struct hil_dsp_matvec_sums hil_dsp_matvec_s8_block(const uint32_t *row,
-                                                              const int16_t *weights, int32_t units,
-                                                              const int32_t *bias) {
-    uint32_t s0 = (uint32_t)bias[0];
-    uint32_t s1 = (uint32_t)bias[1];
-    uint32_t s2 = (uint32_t)bias[2];
-    uint32_t s3 = (uint32_t)bias[3];
+/* Adds the products of whole units of a row, which is widened or bytes, with four columns. */
+HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const int16_t *weights,
+                                        int32_t units, struct hil_dsp_matvec_sums *sums) {
+    uint32_t s0 = sums->s[0];
+    uint32_t s1 = sums->s[1];
+    uint32_t s2 = sums->s[2];
+    uint32_t s3 = sums->s[3];
     uint32_t x;
     uint32_t y;
     const int32_t fours = units / 4;
     const int16_t *end = weights + 32 * fours;
-    if (fours != 0) {
-        HIL_DSP_MATVEC_LOOP(
-            HIL_DSP_MATVEC_UNIT HIL_DSP_MATVEC_UNIT HIL_DSP_MATVEC_UNIT HIL_DSP_MATVEC_UNIT);
+    if (widened) {
+        HIL_DSP_MATVEC_UNITS(HIL_DSP_MATVEC_WIDENED)
+    } else {
+        HIL_DSP_MATVEC_UNITS(HIL_DSP_MATVEC_BYTES)
     }
-    if (units % 4 != 0) {
-        end += 8 * (units % 4);
-        HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_UNIT);
-    }
-    return (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
+    *sums = (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
 }
 
+#undef HIL_DSP_MATVEC_UNITS
 #undef HIL_DSP_MATVEC_LOOP
 #undef HIL_DSP_MATVEC_UNIT
+#undef HIL_DSP_MATVEC_BYTES
+#undef HIL_DSP_MATVEC_WIDENED
 
 #else
 
-HIL_INLINE struct hil_dsp_matvec_sums hil_dsp_matvec_s8_block(const uint32_t *row,
-                                                              const int16_t *weights, int32_t units,
+HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const int16_t *weights,
+                                        int32_t units, struct hil_dsp_matvec_sums *sums) {
+    for (int32_t i = 0; i < units; i++) {
+        if (widened) {
+            const uint32_t *const pair = (const uint32_t *)row + 2 * i;
+            hil_dsp_matvec_s8_unit(pair[0], pair[1], weights, sums);
+        } else {
+            const uint32_t word = hil_dsp_load((const int8_t *)row + 4 * i);
+            hil_dsp_matvec_s8_unit(hil_dsp_even(word), hil_dsp_odd(word), weights, sums);
+        }
+        weights += 8;
+    }
+}
+
+#endif
+
+/* The sums of a row of bytes, or of what it was widened to, by four columns. */
+HIL_INLINE struct hil_dsp_matvec_sums hil_dsp_matvec_s8_block(const struct hil_dsp_matvec_s8 *p,
+                                                              const int8_t *in, const void *wide,
+                                                              const int16_t *weights,
                                                               const int32_t *bias) {
     struct hil_dsp_matvec_sums sums;
     for (int i = 0; i < 4; i++) {
         sums.s[i] = (uint32_t)bias[i];
     }
-    for (int32_t left = units; left > 0; left--) {
-        for (int pair = 0; pair < 2; pair++) {
-            for (int i = 0; i < 2; i++) {
-                const uint32_t both = hil_dsp_pair(weights[0], weights[1]);
-                uint32_t *const s = sums.s + 2 * pair;
-                s[0] = hil_dsp_dual(row[i], hil_dsp_even(both), s[0]);
-                s[1] = hil_dsp_dual(row[i], both, s[1]);
-                weights += 2;
-            }
-        }
-        row += 2;
+    if (p->widened) {
+        hil_dsp_matvec_s8_units(wide, 1, weights, p->units, &sums);
+        return sums;
+    }
+    const int32_t whole = p->depth / 4;
+    hil_dsp_matvec_s8_units(in, 0, weights, whole, &sums);
+    if (p->depth % 4 != 0) {
+        const uint32_t word = hil_dsp_load_part(in + 4 * whole, p->depth % 4);
+        hil_dsp_matvec_s8_unit(hil_dsp_even(word), hil_dsp_odd(word), weights + 8 * whole, &sums);
     }
     return sums;
 }
-
-#endif
 
 HIL_INLINE struct hil_dsp_scale hil_dsp_matvec_s8_scale(const struct hil_dsp_matvec_s8 *p,
                                                         int32_t column) {
@@ -131,11 +173,13 @@ HIL_INLINE void hil_dsp_matvec_s8(const struct hil_dsp_matvec_s8 *p, const int8_
         .out_max = p->out_max,
     };
     for (int32_t rows = p->rows; rows > 0; rows--) {
-        hil_dsp_widen_row(in, p->depth, scratch);
+        if (p->widened) {
+            hil_dsp_widen_row(in, p->depth, scratch);
+        }
         const int16_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column += 4) {
             const struct hil_dsp_matvec_sums sums =
-                hil_dsp_matvec_s8_block(scratch, weights, p->units, p->bias + column);
+                hil_dsp_matvec_s8_block(p, in, scratch, weights, p->bias + column);
             const int32_t left = p->columns - column;
             for (int32_t i = 0; i < 4 && (p->columns % 4 == 0 || i < left); i += 2) {
                 const struct hil_dsp_scale scale_0 = hil_dsp_matvec_s8_scale(p, column + i);
