@@ -25,7 +25,7 @@ def depthwise(stride: int, **attrs: Any) -> dict[str, Any]:
     return conv("SAME", stride, depth_multiplier=1, **attrs)
 
 
-#: Operator, shapes of input and weights, attributes, the kernel that must serve it.
+#: Operator, shapes of input and weights, attributes, how the name of its kernel must begin.
 CASES: dict[str, tuple[Any, ...]] = {
     "one pixel over threes": ("CONV_2D", (1, 5, 5, 16), (8, 1, 1, 16), conv("SAME"), "matmul"),
     "pixels, two more": ("CONV_2D", (1, 4, 5, 7), (6, 1, 1, 7), conv("SAME"), "matmul"),
@@ -36,25 +36,38 @@ CASES: dict[str, tuple[Any, ...]] = {
     "deep": ("CONV_2D", (1, 4, 4, 40), (4, 3, 3, 40), conv("SAME", activation="NONE"), "conv2d"),
     "padding beyond the image": ("CONV_2D", (1, 1, 1, 5), (6, 3, 3, 5), conv("SAME"), "conv2d"),
     "depthwise, odd everything": (
-        "DEPTHWISE_CONV_2D", (2, 7, 5, 6), (1, 3, 3, 6), depthwise(1), "depthwise_3x3",
+        "DEPTHWISE_CONV_2D", (2, 7, 5, 6), (1, 3, 3, 6), depthwise(1), "depthwise_plane",
     ),
     "depthwise, a single pixel": (
-        "DEPTHWISE_CONV_2D", (1, 1, 1, 4), (1, 3, 3, 4), depthwise(1), "depthwise_3x3",
+        "DEPTHWISE_CONV_2D", (1, 1, 1, 4), (1, 3, 3, 4), depthwise(1), "depthwise_plane",
     ),
     "depthwise, stride 2": (
-        "DEPTHWISE_CONV_2D", (1, 9, 8, 5), (1, 3, 3, 5), depthwise(2), "depthwise_3x3",
+        "DEPTHWISE_CONV_2D", (1, 9, 8, 5), (1, 3, 3, 5), depthwise(2), "depthwise_plane",
     ),
     "depthwise, linear": (
         "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4), depthwise(1, activation="NONE"),
-        "depthwise_3x3",
+        "depthwise",
     ),
     "depthwise, no padding": (
         "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4), conv("VALID", depth_multiplier=1),
-        "depthwise_3x3",
+        "depthwise_plane",
     ),
     "depthwise, wholly in the padding": (
         "DEPTHWISE_CONV_2D", (1, 2, 2, 3), (1, 3, 3, 3), conv((5, 5, 6, 6), depth_multiplier=1),
-        "depthwise_3x3",
+        "depthwise_plane",
+    ),
+    "depthwise, one row": (
+        "DEPTHWISE_CONV_2D", (1, 3, 7, 3), (1, 3, 3, 3), conv("VALID", depth_multiplier=1),
+        "depthwise_plane",
+    ),
+    "depthwise, three rows, one column": (
+        "DEPTHWISE_CONV_2D", (1, 3, 1, 3), (1, 3, 3, 3), depthwise(1), "depthwise_plane",
+    ),
+    "depthwise, wide": (
+        "DEPTHWISE_CONV_2D", (1, 12, 12, 2), (1, 3, 3, 2), depthwise(1), "depthwise_plane",
+    ),
+    "depthwise, wide, stride 2": (
+        "DEPTHWISE_CONV_2D", (1, 20, 20, 2), (1, 3, 3, 2), depthwise(2), "depthwise_plane",
     ),
     "two rows": ("FULLY_CONNECTED", (2, 37), (11, 37), {"activation": "NONE"}, "matvec"),
     "four rows": ("FULLY_CONNECTED", (4, 37), (11, 37), {"activation": "RELU"}, "matmul"),
@@ -84,9 +97,19 @@ def tamed(layer: Layer) -> Layer:
     return replace(layer, ins=(x, inputs[1], *biases), out=out)
 
 
+def rectified(layer: Layer) -> Layer:
+    """The layer, the range of its outputs starting from zero where they are rectified."""
+    if layer.node.attrs["activation"] != "RELU":
+        return layer
+    assert layer.out.quant is not None
+    quant = replace(layer.out.quant, zero_point=(-128,))
+    return replace(layer, out=replace(layer.out, quant=quant))
+
+
 def case_layers(rng: np.random.Generator, copies: int) -> list[tuple[Layer, str]]:
+    """Layers of all cases, with how the name of the kernel must begin that serves each."""
     return [
-        (tamed(make_layer(rng, op, "int8", x, w, attrs)), f"hil_dsp_{kernel}_s8")
+        (rectified(tamed(make_layer(rng, op, "int8", x, w, attrs))), f"hil_dsp_{kernel}")
         for op, x, w, attrs, kernel in CASES.values()
         for _ in range(copies)
     ]

@@ -72,44 +72,98 @@ def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) ->
 
 def depthwise(
     window: Fields, fill: int, weights: Array, channel_fields: Fields, macs: int
-) -> KernelCall | None:
+) -> list[KernelCall]:
     """A depthwise convolution with ``weights [channels, filter_h, filter_w]``, one a channel.
 
     ``window`` are the fields that place it, ``fill`` is what positions outside the image hold.
     """
     size = [window[f"{name}_{axis}"] for name in ("filter", "dilation") for axis in "hw"]
-    stride, out_w = window["stride_w"], window["out_w"]
+    stride = window["stride_w"]
     assert isinstance(stride, int)
-    assert isinstance(out_w, int)
-    line = (out_w - 1) * stride + 3
-    if size != [3, 3, 1, 1] or stride != window["stride_h"] or stride > 2 or line > _MAX_LINE:
-        return None
+    if size != [3, 3, 1, 1] or stride != window["stride_h"] or stride > 2:
+        return []
     channels = _channels(weights.reshape(-1, 9), channel_fields)
     if channels is None:
-        return None
+        return []
+    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
+    place: Fields = {**{name: window[name] for name in names}, "stride": stride}
+    place["in_zero_point"] = fill
+    return [
+        *_depthwise_planes(place, channels, channel_fields, macs),
+        *_depthwise_lines(place, channels, channel_fields, macs),
+    ]
+
+
+def _depthwise_planes(
+    place: Fields, channels: _Channels, channel_fields: Fields, macs: int
+) -> list[KernelCall]:
+    """A channel's plane at a time: the whole of it, or some rows where that takes much scratch."""
+    affine = _affine(channels, channel_fields)
+    if affine is None:
+        return []
+    in_w, out_w, out_h, stride, left = (
+        _int(place[name]) for name in ("in_w", "out_w", "out_h", "stride", "pad_left")
+    )
+    extent = (out_w - 1) * stride + 3
+    columns = max(0, min(in_w, extent - left))
+    line = columns + max(left, extent - left - columns)
+    line += line % 2
+    # Windows of the last row reach into the next, which is not there, and so does a word's end.
+    beyond = max(0, extent + 1 - line)
+    rows = channels.columns.reshape(-1, 3, 3)
+    # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
+    packed = np.ascontiguousarray(rows[..., (0, 1, 1, 2)]).reshape(-1)
+    scales = np.stack([256 * affine.bias, *affine.scales], axis=1)
+    fields: Fields = {
+        **place,
+        "columns": columns,
+        "line": line,
+        "beyond": beyond + beyond % 2,
+        "shift": affine.shift,
+        "weights": packed,
+        "scales": scales.reshape(-1).astype(np.int32),
+    }
+    kernel = kernels()["hil_dsp_depthwise_plane_s8"]
+    calls: list[KernelCall] = []
+    for count in (out_h, 8, 2):
+        call = KernelCall(kernel, {**fields, "rows": min(count, out_h)}, macs=macs)
+        if not calls or call.scratch_bytes < calls[-1].scratch_bytes:
+            calls.append(call)
+    return calls
+
+
+def _depthwise_lines(
+    place: Fields, channels: _Channels, channel_fields: Fields, macs: int
+) -> list[KernelCall]:
+    """Four channels at a time, line by line, whatever the range of the outputs."""
+    line = (_int(place["out_w"]) - 1) * _int(place["stride"]) + 3
+    if line > _MAX_LINE or not channels.plain:
+        return []
     rows = channels.columns.reshape(-1, 3, 3)
     # By column of the filter, its rows 0, 1, 1, 2: two pairs.
     packed = np.ascontiguousarray(rows.transpose(0, 2, 1)[..., (0, 1, 1, 2)]).reshape(-1)
-    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
     fields: Fields = {
-        **{name: window[name] for name in names},
-        "stride": stride,
+        **place,
         "line": line,
-        "in_zero_point": fill,
         **{k: channel_fields[k] for k in _KEPT_FIELDS},
         "bias": (2 * channels.bias).astype(np.int32),
         "multipliers": channels.mantissas,
         "shifts": channels.shifts,
         "weights": packed,
     }
-    return KernelCall(kernels()["hil_dsp_depthwise_3x3_s8"], fields, macs=macs)
+    return [KernelCall(kernels()["hil_dsp_depthwise_3x3_s8"], fields, macs=macs)]
+
+
+def _int(value: FieldValue) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def _packed(columns: Array, channel_fields: Fields, block: int) -> Fields | None:
     """The fields that describe the columns, in blocks of ``block``; None where they do not fit."""
     channels = _channels(columns, channel_fields)
     weights = None if channels is None else _pairs(channels.columns, block)
-    if channels is None or weights is None:
+    if channels is None or weights is None or not channels.plain:
         return None
     fields: Fields = {
         "units": -(-columns.shape[1] // _UNIT),
@@ -139,13 +193,27 @@ _KEPT_FIELDS = ("out_zero_point", "out_min", "out_max")
 
 @dataclass(frozen=True)
 class _Channels:
-    """Channels whose sums stay below the limit, with shifts to the right."""
+    """Channels with shifts to the right."""
 
     columns: Array
     bias: npt.NDArray[np.int64]
     mantissas: npt.NDArray[np.int32]
-    #: Shifts to the right, less one.
-    shifts: npt.NDArray[np.int8]
+    #: Shifts to the right.
+    right: npt.NDArray[np.int64]
+    #: The least and the largest sum that an input makes.
+    lowest: npt.NDArray[np.int64]
+    highest: npt.NDArray[np.int64]
+
+    @property
+    def plain(self) -> bool:
+        """Whether sums and shifts are such that kernels can round twice as the reference does."""
+        sums = max(self.highest.max(), -self.lowest.min())
+        return bool(sums < _SUM_LIMIT and self.right.max() <= MAX_SHIFT)
+
+    @property
+    def shifts(self) -> npt.NDArray[np.int8]:
+        """Shifts to the right, less one."""
+        return (self.right - 1).astype(np.int8)
 
 
 def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
@@ -168,8 +236,7 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     right = np.broadcast_to(-shifts.astype(np.int64), sums.shape)
     factors = np.broadcast_to(mantissas.astype(np.int64), sums.shape)
     low, high = channel_fields["out_min"], channel_fields["out_max"]
-    zero_point = channel_fields["out_zero_point"]
-    assert isinstance(zero_point, int)
+    zero_point = _int(channel_fields["out_zero_point"])
     least, most = (
         np.clip(requantize(end, factors, -right) + zero_point, low, high)
         for end in (lowest, highest)
@@ -182,11 +249,130 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     factors = np.where(settled, 1 << 30, factors)
     right = np.where(settled, 1, right)
     lowest, highest = (np.where(settled, sums, end) for end in (lowest, highest))
-    if max(highest.max(), -lowest.min()) >= _SUM_LIMIT or right.max() > MAX_SHIFT:
-        return None
     return _Channels(
-        weights.astype(np.int8), sums, factors.astype(np.int32), (right - 1).astype(np.int8)
+        weights.astype(np.int8), sums, factors.astype(np.int32), right, lowest, highest
     )
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """Requantisation as a multiplication, an addition and a shift.
+
+    The output is ``addend + (256 * sum * mantissa >> 32) >> shift``, saturated, for the sum that
+    starts from ``bias`` instead of the channel's own: a large one would not leave room for 256.
+    """
+
+    bias: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]
+    mantissas: npt.NDArray[np.int64]
+    addends: npt.NDArray[np.int64]
+    #: Whether all channels have the same shift.
+    shared: bool
+
+    @property
+    def shift(self) -> int:
+        """The shift of all channels, 0 where each has its own."""
+        return int(self.shifts[0]) if self.shared else 0
+
+    @property
+    def scales(self) -> list[npt.NDArray[np.int64]]:
+        """Mantissas, addends and, where each channel has its own, shifts."""
+        return [self.mantissas, self.addends, *([] if self.shared else [self.shifts])]
+
+
+#: How far from the exact one a channel's mantissa may be, in its last place.
+_TRIED_MANTISSAS = 64
+_MAX_AFFINE_SHIFT = 22
+
+
+def _affine(channels: _Channels, channel_fields: Fields) -> _Affine | None:
+    """The requantisation in that form; None where it is not proven to be the same.
+
+    All channels share the least shift if that leaves the others' mantissas bits enough.
+    """
+    if (channel_fields["out_min"], channel_fields["out_max"]) != (-128, 127):
+        return None
+    first = _thresholds(channels, _LEVELS - _int(channel_fields["out_zero_point"]))
+    if first is None:
+        return None
+    large = np.maximum(channels.highest, -channels.lowest) >= _SUM_LIMIT
+    moved = np.where(large, (channels.lowest + channels.highest) // 2, 0)
+    first = first - moved[:, np.newaxis]
+    lowest, highest = channels.lowest - moved, channels.highest - moved
+    if max(highest.max(), -lowest.min()) >= _SUM_LIMIT:
+        return None
+    fixed = lowest == highest
+    own = np.where(fixed, _MAX_AFFINE_SHIFT, np.minimum(_MAX_AFFINE_SHIFT, 7 + channels.right))
+    for shifts in (np.full_like(own, own.min()), own):
+        # 2**-31 * 2**-right is a mantissa's weight in the sum's multiplier, 2**-(24 + shift) here.
+        excess = channels.right + 7 - shifts
+        exact = (channels.mantissas.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
+        found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact))
+        if found is not None:
+            shared = bool((shifts == shifts[0]).all())
+            return _Affine(channels.bias - moved, shifts, *found, shared)
+    return None
+
+
+#: Every output but the least, which is what a sum gives that reaches none of these.
+_LEVELS = np.arange(-127, 128)
+
+
+def _lines(
+    first: npt.NDArray[np.int64],
+    lowest: npt.NDArray[np.int64],
+    highest: npt.NDArray[np.int64],
+    shifts: npt.NDArray[np.int64],
+    exact: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """A mantissa near ``exact`` and an addend for each channel; None where one has none.
+
+    Outputs rise with sums, by whichever formula, so two formulas agree for all sums if the same
+    sum is the ``first`` to give each of the 256 values.
+    """
+    mantissas, addends = exact.copy(), np.zeros_like(exact)
+    left = np.arange(len(exact))
+    for offset in sorted(range(-_TRIED_MANTISSAS, _TRIED_MANTISSAS + 1), key=abs):
+        tried = np.clip(exact[left] + offset, 0, 2**31 - 1)[:, np.newaxis]
+        sums, reached = first[left], _LEVELS << shifts[left, np.newaxis]
+        low, high = lowest[left, np.newaxis], highest[left, np.newaxis]
+        at, before = (256 * x * tried >> 32 for x in (sums, sums - 1))
+        least = np.where(sums <= high, reached - at, -_ANY).max(axis=1)
+        most = np.where(sums > low, reached - 1 - before, _ANY).min(axis=1)
+        addend = (np.maximum(least, -(2**31)) + np.minimum(most, 2**31)) >> 1
+        ends = np.abs(256 * np.concatenate([low, high], axis=1) * tried >> 32).max(axis=1)
+        found = (least <= most) & (np.abs(addend) + ends < 2**31)
+        mantissas[left[found]] = tried[found, 0]
+        addends[left[found]] = addend[found]
+        left = left[~found]
+        if not left.size:
+            return mantissas, addends
+    return None
+
+
+#: Beyond every addend.
+_ANY = 2**40
+
+
+def _thresholds(channels: _Channels, levels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """The first sum of each channel whose output is no less than each level above the zero point.
+
+    It lies between the channel's least sum and one more than its largest, which stands for none.
+    """
+    right = channels.right[:, np.newaxis]
+    factors = channels.mantissas.astype(np.int64)[:, np.newaxis]
+    low, high = channels.lowest[:, np.newaxis], channels.highest[:, np.newaxis]
+    # Halves are rounded away from zero.
+    rounded = (levels << right) - (1 << right - 1) + (levels <= 0)
+    guess = np.clip(-(((1 << 30) - (rounded << 31)) // factors), low, high + 1)
+    found = np.full(guess.shape, 2**40)
+    for sums in (guess + 1, guess, guess - 1):
+        enough = (requantize(sums, factors, -right) >= levels) & (sums <= high) & (sums >= low)
+        found = np.where(enough, sums, found)
+    found = np.minimum(found, high + 1)
+    before = (found > low) & (requantize(found - 1, factors, -right) >= levels)
+    after = (found <= high) & (requantize(found, factors, -right) < levels)
+    return None if (before | after).any() else found
 
 
 def _padded(values: Array, block: int) -> Array:

@@ -154,4 +154,18 @@ HIL_INLINE int8_t hil_dsp_requantize(int32_t twice, int32_t mantissa, int32_t sh
     return hil_clamp_s8(scaled >> (shift + 1), low, high);
 }
 
+/* How an output follows from a sum: addend + sum * mantissa / 2^32, rounded down, then as much to
+ * the right as a layer's shift says, rounded down, then saturated. Mantissa and addend are such
+ * that this is the double rounding of hil_requantize for every sum that there is: the compiler
+ * proves it for each channel. */
+struct hil_dsp_affine {
+    int32_t mantissa;
+    int32_t addend;
+};
+
+HIL_INLINE int8_t hil_dsp_scaled(int32_t sum, struct hil_dsp_affine scale, int32_t shift) {
+    const int32_t product = (int32_t)((int64_t)sum * scale.mantissa >> 32);
+    return hil_clamp_s8((scale.addend + product) >> shift, INT8_MIN, INT8_MAX);
+}
+
 #endif
