@@ -63,13 +63,13 @@ static void *block(size_t offset, size_t bytes) {
     return start + offset;
 }
 
-static void fill(FILE *file, void *data, size_t bytes) {
+__attribute__((unused)) static void fill(FILE *file, void *data, size_t bytes) {
     if (fread(data, 1, bytes, file) != bytes) {
         exit(4);
     }
 }
 
-static void *load(FILE *file, size_t offset, size_t bytes) {
+__attribute__((unused)) static void *load(FILE *file, size_t offset, size_t bytes) {
     void *data = block(offset, bytes);
     fill(file, data, bytes);
     return data;

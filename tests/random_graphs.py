@@ -6,6 +6,8 @@ again later, or named twice.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
@@ -77,7 +79,7 @@ class GraphBuilder:
         return self.op("DEPTHWISE_CONV_2D", a, w, "", activation="NONE", **attrs)
 
     def pool(self, op: str, a: str, size: int = 2, stride: int = 2, padding: str = "SAME") -> str:
-        attrs: dict[str, object] = {"filter_h": size, "filter_w": size}
+        attrs: dict[str, Any] = {"filter_h": size, "filter_w": size}
         attrs.update(stride_h=stride, stride_w=stride, padding=padding)
         return self.op(op, a, activation="NONE", **attrs)
 
@@ -106,8 +108,8 @@ class GraphBuilder:
         return name
 
 
-def _sliding(stride: int, padding: str) -> dict[str, object]:
-    strides: dict[str, object] = {"stride_h": stride, "stride_w": stride, "padding": padding}
+def _sliding(stride: int, padding: str) -> dict[str, Any]:
+    strides = {"stride_h": stride, "stride_w": stride, "padding": padding}
     return {**strides, "dilation_h": 1, "dilation_w": 1}
 
 
