@@ -30,8 +30,14 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """What the model computes and how its layers are named, as 64 hexadecimal digits."""
-        return graph_digest(self.original)
+        """What the model computes, how its layers are named and what was left out of them.
+
+        64 hexadecimal digits.
+        """
+        whole = graph_digest(self.original)
+        if self.folded == NOTHING_FOLDED:
+            return whole
+        return hashlib.sha256(f"{whole} without {self.folded}".encode()).hexdigest()
 
 
 def prepare(

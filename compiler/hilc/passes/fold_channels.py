@@ -46,6 +46,9 @@ _CHANNELWISE = (
     *("AVERAGE_POOL_2D", "MAX_POOL_2D", "QUANTIZE", "DEQUANTIZE"),
     *("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
 )
+#: Channels that the kernels take at a time. Measured on vww: it is faster, and smaller, to compute
+#: one channel more than one block less, but not two.
+_BLOCK = 4
 _BINARY = ("ADD", "SUB", "MUL")
 _VIEWS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
@@ -169,13 +172,13 @@ def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
             x, out = node.inputs[0], groups.kept(node.outputs[0])
             news |= groups.need(x, _needed_inputs(graph, node, out, constants.get(x)))
         if not news:
-            news = any([groups.need(name, least) for name, least in _too_few(graph, groups)])
+            missing = [*_too_few(graph, groups), *_odd_ones(graph, groups)]
+            news = any([groups.need(name, channels) for name, channels in missing])
     return {name: groups.kept(name) for name in graph.tensors}
 
 
-def _too_few(graph: Graph, groups: _Groups) -> list[tuple[str, slice]]:
-    """Tensors that would keep fewer channels than they must, and which ones do instead."""
-    found = []
+def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
+    """Tensors that would keep fewer channels than they must, and the channels to keep then."""
     for node in graph.nodes:
         least = 1
         if node.op == "FULLY_CONNECTED":
@@ -185,8 +188,15 @@ def _too_few(graph: Graph, groups: _Groups) -> list[tuple[str, slice]]:
         for name in node.outputs:
             count = _channel_count(graph.tensors[name])
             if np.count_nonzero(groups.kept(name)) < min(least, count):
-                found.append((name, slice(least)))
-    return found
+                yield name, np.arange(least)
+
+
+def _odd_ones(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
+    """Of convolutions that would keep one channel less than whole blocks, one that could go."""
+    for node in graph.nodes:
+        kept = groups.kept(node.outputs[0]) if node.op == "CONV_2D" else np.ones(0, bool)
+        if not kept.all() and np.count_nonzero(kept) % _BLOCK == _BLOCK - 1:
+            yield node.outputs[0], np.flatnonzero(~kept)[:1]
 
 
 def _is_cuttable_sum(graph: Graph, node: Node) -> bool:
