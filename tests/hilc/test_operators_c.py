@@ -282,7 +282,7 @@ def test_external_constants_lie_wherever_the_caller_has_them(api: str, tmp_path:
 
 # Workspace calls --------------------------------------------------------------------------------
 
-_WORKSPACES = [("tiny", 0), *(("random", seed) for seed in (12, 76, 116)), ("kws", 0)]
+_WORKSPACES = [("tiny", 0), *(("random", seed) for seed in (21, 62, 179)), ("kws", 0)]
 
 
 @pytest.mark.parametrize("api", ["unpacked", "packed"])

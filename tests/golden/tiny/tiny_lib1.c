@@ -196,18 +196,18 @@ int32_t tvmgen_tiny_fused_add_5(void *input0, void *input1, void *output0) {
 /* Runs the layers in order; -1 as soon as one fails. */
 int32_t tvmgen_tiny___tvm_main__(void *input0, void *input1, void *output0, void *output1,
                                  uint8_t *global_workspace_0_var) {
-    if (tvmgen_tiny_fused_conv_2d_0(input0, &global_workspace_0_var[48],
+    if (tvmgen_tiny_fused_conv_2d_0(input0, &global_workspace_0_var[64],
                                     &global_workspace_0_var[0]) != 0) {
         return -1;
     }
-    if (tvmgen_tiny_fused_conv_2d_1(&global_workspace_0_var[48], &global_workspace_0_var[80],
+    if (tvmgen_tiny_fused_conv_2d_1(&global_workspace_0_var[64], &global_workspace_0_var[48],
                                     &global_workspace_0_var[0]) != 0) {
         return -1;
     }
-    if (tvmgen_tiny_fused_add_2(&global_workspace_0_var[80], &global_workspace_0_var[80]) != 0) {
+    if (tvmgen_tiny_fused_add_2(&global_workspace_0_var[48], &global_workspace_0_var[0]) != 0) {
         return -1;
     }
-    if (tvmgen_tiny_fused_split_3(&global_workspace_0_var[80], output1,
+    if (tvmgen_tiny_fused_split_3(&global_workspace_0_var[0], output1,
                                   &global_workspace_0_var[0]) != 0) {
         return -1;
     }
