@@ -11,8 +11,9 @@ What is worked out here, at compile time:
 * the *schedule*: which stage computes which rows when. It is driven by demand: a stage computes
   rows when a later one needs them, at most ``rows`` at a time if it reads rows of a buffer itself.
 * the buffers: a stage appends its rows to those that are still needed, so that each kernel sees its
-  rows together. All buffers share an arena as large as the rows that are needed at once: the room of
-  rows that one has no more use for is the next one's. Where there is room, but elsewhere, rows move;
+  rows together. All buffers share an arena: the room of rows that one has no more use for is the
+  next one's. A kernel may write over rows that it is the last to read, as far as its order allows
+  (:mod:`hilc.access`). Where there is room, but elsewhere, rows move;
 * the scratch: buffers and the stages' own scratch, placed by when which of their bytes are in use.
 
 The group's inputs are read in their own place, its output is written to its own. A group of one
@@ -33,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from hilc.access import NEVER, Access, Differences, access_of, safe_differences
+from hilc.access import NEVER, Access, Differences, access_of, apart, safe_differences
 from hilc.choice import Group
 from hilc.cost import instructions
 from hilc.cpu import Cpu
@@ -53,6 +54,8 @@ _DTYPES = ("int8", "float32")
 
 # Orders in which buffers are placed before the best is taken.
 _PLACINGS = 60
+# Sizes of arenas between the least and the most that are tried.
+_ARENAS = 16
 # Instructions that moving rows takes: a byte, a call.
 _MOVE_COST = (0.75, 24.0)
 # And those of the loop around a stage's call.
@@ -228,13 +231,8 @@ class Streams:
     def call(self, group: Group) -> StreamCall:
         """As :func:`stream`."""
         plans = _Geometry(self, group)
-        best: tuple[int, StreamCall] | None = None
-        for backwards, alias in plans.variants():
-            call = _Layout(self, plans, backwards, alias).call()
-            if call is not None and (best is None or _span(call) < best[0]):
-                best = _span(call), call
-        assert best is not None
-        return best[1]
+        calls = [_Layout(self, plans, variant).call() for variant in plans.variants()]
+        return min((call for call in calls if call is not None), key=_rank)
 
     def candidates(self, node: Node, band: _Band, cut: _Cut) -> list[KernelCall]:
         """The kernels that compute a band of ``node``, the fastest first."""
@@ -261,8 +259,11 @@ class Streams:
         return name in self.graph.outputs or any(node.name not in inside for node in readers)
 
 
-def _span(call: StreamCall) -> int:
-    """Bytes of the group's scratch, inputs and output, the output over the first input."""
+def _rank(call: StreamCall) -> tuple[int, int, int]:
+    """The less, the better: memory, then calls, then bytes that move.
+
+    The memory is the group's scratch, inputs and output, the output over the first input.
+    """
     access = call.access((), ())
     assert access is not None
     sizes = [steps.size for steps in access.last_read]
@@ -270,7 +271,8 @@ def _span(call: StreamCall) -> int:
     differences: Differences = safe_differences(access, 0, 0)
     allowed = [differences.low, differences.high, *([0] if differences.allow(0) else [])]
     overlapped = min(max(sizes[0], d + output) - min(0, d) for d in allowed)
-    return call.scratch_bytes + overlapped + sum(sizes[1:])
+    memory = call.scratch_bytes + overlapped + sum(sizes[1:])
+    return memory, len(call.entries), call.move_bytes
 
 
 # Rows -------------------------------------------------------------------------------------------
@@ -362,6 +364,19 @@ def _is_image(tensor: Tensor) -> bool:
     return len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype in _DTYPES
 
 
+@dataclass(frozen=True)
+class _Variant:
+    """A way to run a group."""
+
+    #: Operands are demanded from the last to the first.
+    backwards: bool
+    #: The first call of a stage may compute more rows than the others, rather than be two calls:
+    #: what comes later needs rows below those that it computes.
+    long_start: bool
+    #: Which operand of the last node lies where the output is written, if one does.
+    alias: int | None
+
+
 class _Geometry:
     """The nodes of a group and what flows between them; what holds for every schedule of it."""
 
@@ -398,15 +413,18 @@ class _Geometry:
         if group.kernels and len(group.kernels) != len(nodes):
             raise NotStreamable(f"{len(group.kernels)} kernels for {len(nodes)} nodes")
 
-    def variants(self) -> Iterator[tuple[bool, int | None]]:
-        """The ways to run the group: whether operands are demanded from the last to the first, and
-        which operand of the last node lies where the output is written, if one does."""
+    def variants(self) -> Iterator[_Variant]:
+        """The ways to run the group."""
         last = self.nodes[-1]
         binary = any(len(n.operands) > 1 for n in self.nodes)
         aliases: list[int | None] = [None]
         if last.node.op in (*_UNARY, *_BINARY):
             aliases += [p for p in last.operands if self._may_lie_in_output(p)]
-        yield from product((False, True) if binary else (False,), aliases)
+        several = len(self.nodes) > 1 and self.group.rows > 1
+        for choice in product(
+            (False, True) if binary else (False,), (True, False) if several else (False,), aliases
+        ):
+            yield _Variant(*choice)
 
     def _may_lie_in_output(self, position: int) -> bool:
         last = self.nodes[-1]
@@ -491,9 +509,13 @@ class _Buffer:
     start: int = 0
 
     @property
+    def nbytes(self) -> int:
+        return (self.end - self.first) * self.row_bytes
+
+    @property
     def stop(self) -> int:
         """The byte behind the last row."""
-        return self.start + (self.end - self.first) * self.row_bytes
+        return self.start + self.nbytes
 
     def drop(self, needed: int) -> None:
         """Forget the rows before ``needed``."""
@@ -526,21 +548,23 @@ class _Arena:
     moves: dict[int, list[Move]]
 
 
+_Calls = dict[tuple[int, ...], KernelCall]
+_Cuts = dict[tuple[int, ...], _Cut]
+
+
 class _Layout:
     """One schedule of a group, its buffers and their places."""
 
-    def __init__(
-        self, streams: Streams, plan: _Geometry, backwards: bool, alias: int | None
-    ) -> None:
+    def __init__(self, streams: Streams, plan: _Geometry, variant: _Variant) -> None:
         self._streams = streams
         self._plan = plan
         self._nodes = plan.nodes
-        self._order = -1 if backwards else 1
+        self._variant = variant
         last = plan.nodes[-1].node
         #: The tensor whose rows lie where the output's rows will.
-        self._alias = None if alias is None else last.inputs[alias]
-        self._alias_position = alias
+        self._alias = None if variant.alias is None else last.inputs[variant.alias]
         self._bands = self._schedule()
+        self._overlaps: dict[tuple[int, int], _Overlap] = {}
 
     def call(self) -> StreamCall | None:
         """The group's call; None where the kernel does not allow what the variant wants."""
@@ -552,7 +576,7 @@ class _Layout:
         ]
         if self._alias is not None and not self._alias_allowed(calls[-1], cuts[-1]):
             return None
-        rows = self._simulate()
+        rows = self._lay_out(calls, cuts)
         items = [rows.item] if rows.item.nbytes else []
         scratch: list[_Item | None] = []
         for index, by_band in enumerate(calls):
@@ -641,8 +665,11 @@ class _Layout:
         def compute(index: int, end: int) -> None:
             node = nodes[index]
             while done[index] < end:
-                band = node.band(done[index], min(limit(index), end - done[index]))
-                for position in node.operands[:: self._order]:
+                count = end - done[index]
+                if not (self._variant.long_start and done[index] == 0 and count < 2 * limit(index)):
+                    count = min(count, limit(index))
+                band = node.band(done[index], count)
+                for position in node.operands[:: -1 if self._variant.backwards else 1]:
                     producer = plan.producer.get(node.node.inputs[position])
                     if producer is not None:
                         compute(producer, band.in_first + band.in_count)
@@ -654,7 +681,7 @@ class _Layout:
             entries.reverse()
         return entries
 
-    def _kernels(self, index: int) -> dict[tuple[int, ...], KernelCall]:
+    def _kernels(self, index: int) -> _Calls:
         """A stage's call for each of its bands: of one kernel, differing in numbers only."""
         node = self._nodes[index]
         bands = {band.key: band for stage, band in self._bands if stage == index}
@@ -675,7 +702,7 @@ class _Layout:
                 return calls
         raise NotStreamable(f"{node.node.name!r} has no kernel that computes all of its bands")
 
-    def _accumulating(self, node: _Node) -> dict[tuple[int, ...], KernelCall]:
+    def _accumulating(self, node: _Node) -> _Calls:
         make = pooling.add_rows if node.node.op == "AVERAGE_POOL_2D" else mean.add_rows
         return {
             band.key: make(
@@ -685,14 +712,13 @@ class _Layout:
             if self._nodes[stage] is node
         }
 
-    def _alias_allowed(
-        self, calls: Mapping[tuple[int, ...], KernelCall], cuts: Mapping[tuple[int, ...], _Cut]
-    ) -> bool:
+    def _alias_allowed(self, calls: _Calls, cuts: _Cuts) -> bool:
         """Whether the last node's kernel may write over the operand, element by element."""
         for key, call in calls.items():
             inputs = [t for t in (cuts[key].ins[p] for p in call.inputs) if t is not None]
             access = access_of(call, inputs, cuts[key].outs)
-            position = call.inputs.index(self._alias_position)
+            assert self._variant.alias is not None
+            position = call.inputs.index(self._variant.alias)
             if access is None or not safe_differences(access, position, 0).allow(0):
                 return False
         return True
@@ -701,32 +727,67 @@ class _Layout:
         """The first row of a tensor that is needed still."""
         return min(self._nodes[r].first_needed(done[r]) for r in self._plan.readers[name])
 
-    def _simulate(self) -> _Arena:
-        """Goes through the schedule: where rows are, and what has to move."""
+    def _lay_out(self, calls: Sequence[_Calls], cuts: Sequence[_Cuts]) -> _Arena:
+        """The smallest arena that was found to do."""
+        least, most = self._bounds()
+        step = max(_ALIGNMENT, _aligned(-(-(most - least) // _ARENAS)))
+        for nbytes in (*range(least, most, step), most):
+            try:
+                return self._simulate(calls, cuts, nbytes)
+            except _NoRoomError:
+                pass
+        raise AssertionError("a schedule needs more than all its rows take")
+
+    def _simulate(self, calls: Sequence[_Calls], cuts: Sequence[_Cuts], nbytes: int) -> _Arena:
+        """Goes through the schedule: where rows are in an arena of ``nbytes``, what has to move."""
         buffers, done = self._buffers(), [0] * len(self._nodes)
-        arena = _Arena(_Item(self._most_at_once(), {}), [], {})
+        arena = _Arena(_Item(nbytes, {}), [], {})
         staying = self._staying()
         for e, (index, band) in enumerate(self._bands):
             node, at = self._nodes[index], dict[str, int]()
             for name, buffer in buffers.items():
                 buffer.drop(self._needed(done, name))
+            after = list(done)
+            after[index] = band.first + band.count
             if (written := buffers.get(node.out.name)) is not None:
-                size = band.count * written.row_bytes
+                call, cut = calls[index][band.key], cuts[index][band.key]
+                operands = [
+                    _Operand(
+                        read,
+                        band.in_first - read.first,
+                        max(0, min(self._needed(after, read.name), read.end) - read.first),
+                        self._overlap(call, cut, position),
+                    )
+                    for position in call.inputs
+                    if position in node.operands
+                    and (read := buffers.get(node.node.inputs[position])) is not None
+                ]
                 full = [b for b in buffers.values() if b.end > b.first]
-                if moves := _make_room(full, written, size, arena.item.nbytes, staying):
+                size = band.count * written.row_bytes
+                if moves := _Room(full, operands, written, size, nbytes, staying).make():
                     arena.moves[e] = moves
                 at[node.out.name] = written.stop
                 written.end += band.count
             for position in node.operands:
                 if (read := buffers.get(node.node.inputs[position])) is not None:
-                    offset = (band.in_first - read.first) * read.row_bytes
-                    at[read.name] = read.start + offset
+                    at[read.name] = read.start + (band.in_first - read.first) * read.row_bytes
             ranges = tuple((b.start, b.stop) for b in buffers.values() if b.end > b.first)
             if ranges:
                 arena.item.live[e] = ranges
-            done[index] = band.first + band.count
+            done = after
             arena.places.append(at)
         return arena
+
+    def _overlap(self, call: KernelCall, cut: _Cut, position: int) -> _Overlap:
+        """How the output of a call may lie to what it reads as its node's input ``position``."""
+        key = id(call), position
+        if key not in self._overlaps:
+            inputs = [t for t in (cut.ins[p] for p in call.inputs) if t is not None]
+            access = access_of(call, inputs, cut.outs)
+            self._overlaps[key] = _Overlap(
+                access, call.inputs.index(position), inputs, cut.outs[0].nbytes
+            )
+        return self._overlaps[key]
 
     def _buffers(self) -> dict[str, _Buffer]:
         """Those between the nodes, in the order in which they are computed."""
@@ -747,82 +808,234 @@ class _Layout:
             done[index] = band.first + band.count
         return [name for name in reversed(buffers) if name in staying]
 
-    def _most_at_once(self) -> int:
-        """The most bytes of rows that are needed during one entry."""
+    def _bounds(self) -> tuple[int, int]:
+        """Bytes that no arena can do without, and with which one is sure to do."""
         buffers, done = self._buffers(), [0] * len(self._nodes)
-        most = 0
+        least = most = 0
+
+        def taken() -> int:
+            return sum((b.end - b.first) * b.row_bytes for b in buffers.values())
+
         for index, band in self._bands:
-            for name, buffer in buffers.items():
-                buffer.drop(self._needed(done, name))
+            least = max(least, taken())
             if (written := buffers.get(self._nodes[index].out.name)) is not None:
                 written.end += band.count
-            most = max(most, sum((b.end - b.first) * b.row_bytes for b in buffers.values()))
+            most = max(most, taken())
             done[index] = band.first + band.count
-        return most
+            for name, buffer in buffers.items():
+                buffer.drop(self._needed(done, name))
+        return least, most
 
 
-def _make_room(
-    full: Sequence[_Buffer], grown: _Buffer, nbytes: int, limit: int, staying: Sequence[str]
-) -> list[Move]:
-    """Lets ``grown`` grow by ``nbytes`` within ``limit``; ``full`` are the buffers that have rows.
+class _Overlap:
+    """How the output of a call may lie to one of its inputs, both in a group's arena."""
 
-    There is room in all. What is ``staying`` from call to call is kept in this order, so that the
-    room which the first rows of a buffer leave is behind the one that is written next.
+    def __init__(
+        self, access: Access | None, position: int, inputs: Sequence[Tensor], out_bytes: int
+    ) -> None:
+        self._access = access
+        self._position = position
+        nbytes = inputs[position].nbytes
+        self.differences = (
+            apart(nbytes, out_bytes) if access is None else safe_differences(access, position, 0)
+        )
+        self._known: dict[int, bool] = {}
+
+    def allows(self, difference: int) -> bool:
+        """Whether ``offset(output) - offset(input)`` may be that: exact, gaps included."""
+        if self._access is None or self.differences.allow(difference):
+            return self.differences.allow(difference)
+        if difference not in self._known:
+            last = self._access.last_read[self._position][max(0, difference) :]
+            first = self._access.first_write[0][max(0, -difference) :]
+            both = min(last.size, first.size)
+            # Where C types forbid an overlap the differences do, whatever the order.
+            self._known[difference] = self._access.input_types[
+                self._position
+            ] == self._access.output_types[0] and bool((first[:both] >= last[:both]).all())
+        return self._known[difference]
+
+
+class _NoRoomError(Exception):
+    """An arena is too small."""
+
+
+@dataclass
+class _Operand:
+    """Rows of a buffer that a call reads.
+
+    It reads from row ``begin`` of the buffer on; the rows before row ``dying`` are not needed
+    after it. ``overlap`` says how its output may lie to what it reads.
     """
-    order = sorted(full, key=lambda b: b.start)
-    if grown.end == grown.first:
-        if grown.name not in staying:
-            return _fill_gap(order, grown, nbytes, limit)
-        rank = {name: index for index, name in enumerate(staying)}
-        behind = [b for b in order if rank.get(b.name, -1) > rank[grown.name]]
-        end = behind[0].start if behind else limit
-        position = next((i for i, b in enumerate(order) if b.start >= end), len(order))
-        # As far behind as it can, to leave room for those that come before it.
-        floor = order[position - 1].stop if position else 0
-        grown.start = max(floor, end - nbytes)
-        order.insert(position, grown)
-    position = order.index(grown)
-    end = order[position + 1].start if position + 1 < len(order) else limit
-    if grown.stop + nbytes <= end:
-        return []
-    moves = _packed(order[: position + 1])
-    needed = grown.stop + nbytes
-    upwards = list[Move]()
-    behind = order[position + 1 :]
-    for number in reversed(range(len(behind))):
-        # No farther than it has to.
-        below = sum(b.stop - b.start for b in behind[:number])
-        upwards += _moved(behind[number], max(behind[number].start, needed + below))
-    assert needed <= (behind[0].start if behind else limit)
-    return _joined(moves) + _joined(upwards)
+
+    buffer: _Buffer
+    begin: int
+    dying: int
+    overlap: _Overlap
+
+    @property
+    def start(self) -> int:
+        return self.buffer.start + self.begin * self.buffer.row_bytes
+
+    @property
+    def kept(self) -> int:
+        return self.buffer.start + self.dying * self.buffer.row_bytes
 
 
-def _fill_gap(order: Sequence[_Buffer], grown: _Buffer, nbytes: int, limit: int) -> list[Move]:
-    """Puts an empty buffer where it fits most closely, or behind all others, moved together."""
-    starts = [0, *(b.stop for b in order)]
-    ends = [*(b.start for b in order), limit]
-    gaps = [(e - s, s) for s, e in zip(starts, ends, strict=True) if e - s >= nbytes]
-    if gaps:
-        grown.start = min(gaps)[1]
-        return []
-    moves = _joined(_packed(order))
-    grown.start = order[-1].stop
-    return moves
+@dataclass
+class _Room:
+    """Room for ``nbytes`` more of the buffer ``grown`` in an arena of ``limit`` bytes, in which
+    ``full`` are the buffers that have rows and ``operands`` those that are read meanwhile.
+
+    What is in ``staying`` is to lie in this order, so that the room which the first rows of a
+    buffer leave is behind the one that is written next.
+    """
+
+    full: Sequence[_Buffer]
+    operands: Sequence[_Operand]
+    grown: _Buffer
+    nbytes: int
+    limit: int
+    staying: Sequence[str]
+
+    def make(self) -> list[Move]:
+        """Places the new rows; the moves that this takes, :class:`_NoRoomError` if none do."""
+        # Out of their order only where there is no other way: it takes moves ever after.
+        moves = self._make(in_order=True)
+        if moves is None:
+            moves = self._make(in_order=False)
+        if moves is None:
+            raise _NoRoomError
+        return moves
+
+    def _make(self, in_order: bool) -> list[Move] | None:
+        if self._placed(in_order):
+            return []
+        order = sorted(self.full, key=lambda b: b.start)
+        starts = {b: b.start for b in (*order, self.grown)}
+        best: tuple[int, dict[_Buffer, int]] | None = None
+        for targets in self._arrangements(order):
+            for buffer, target in zip(order, targets, strict=True):
+                buffer.start = target
+            if order[-1].stop <= self.limit and self._placed(in_order):
+                moved = sum(b.nbytes for b in order if b.start != starts[b])
+                if best is None or moved < best[0]:
+                    best = moved, {b: b.start for b in starts}
+            for buffer in order:
+                buffer.start = starts[buffer]
+        if best is None:
+            return None
+        moves = _moves(order, best[1])
+        for buffer, start in best[1].items():
+            buffer.start = start
+        return moves
+
+    def _arrangements(self, order: Sequence[_Buffer]) -> Iterator[list[int]]:
+        """Other places of the buffers, which keep their order."""
+        positions = range(len(order) + 1)
+        if self.grown in order:
+            own = order.index(self.grown)
+            for operand in self.operands:
+                # Just before what is read, to be able to grow over it.
+                difference = min(0, operand.overlap.differences.low)
+                for touch in {0, difference}:
+                    targets = [b.start for b in order]
+                    targets[own] = operand.start + touch - self.grown.nbytes
+                    if _in_order(order, targets, self.limit):
+                        yield targets
+            positions = range(own + 1, own + 2)
+        for split in positions:
+            down = _packed(order[:split])
+            end = sum(b.nbytes for b in order[:split]) + self.nbytes
+            # What lies behind goes to the end, or no farther than it has to.
+            yield [*down, *_packed_behind(order[split:], self.limit)]
+            up = list[int]()
+            for buffer in order[split:]:
+                up.append(max(buffer.start, end))
+                end = up[-1] + buffer.nbytes
+            yield [*down, *up]
+
+    def _placed(self, in_order: bool) -> bool:
+        """Whether the new rows have room as things lie; a buffer that has no rows starts there."""
+        if self.grown.end > self.grown.first:
+            return self._fits(self.grown.stop)
+        for place in self._places(in_order):
+            if self._fits(place):
+                self.grown.start = place
+                return True
+        return False
+
+    def _places(self, in_order: bool) -> Iterator[int]:
+        """Where rows may go of a buffer that has none, the better places first."""
+        rank = {name: index for index, name in enumerate(self.staying)}
+        own = rank.get(self.grown.name, -1)
+        behind = [begin for b, begin, _ in self._needed() if 0 <= own < rank.get(b.name, -1)]
+        end = min(behind, default=self.limit)
+        # Over what is read, if they may.
+        over = [
+            place
+            for o in self.operands
+            for place in (
+                o.start,
+                o.start + o.overlap.differences.low,
+                o.start + o.overlap.differences.high,
+            )
+        ]
+        yield from (place for place in over if place + self.nbytes <= end)
+        if own >= 0:
+            # As far behind as they can, to leave room for those that come before them.
+            yield end - self.nbytes
+            if in_order:
+                return
+        yield from over
+        taken = sorted((begin, end) for _, begin, end in self._needed())
+        starts, ends = [0, *(end for _, end in taken)], [*(begin for begin, _ in taken), self.limit]
+        # Where they fit most closely.
+        gaps = sorted((end - begin, begin) for begin, end in zip(starts, ends, strict=True))
+        yield from (begin for _, begin in gaps)
+
+    def _needed(self) -> Iterator[tuple[_Buffer, int, int]]:
+        """Each buffer with the range of what is still needed afterwards."""
+        kept = {operand.buffer: operand.kept for operand in self.operands}
+        for buffer in self.full:
+            begin = kept.get(buffer, buffer.start)
+            if begin < buffer.stop:
+                yield buffer, begin, buffer.stop
+
+    def _fits(self, place: int) -> bool:
+        end = place + self.nbytes
+        return (
+            place >= 0
+            and end <= self.limit
+            and not any(place < stop and start < end for _, start, stop in self._needed())
+            and all(operand.overlap.allows(place - operand.start) for operand in self.operands)
+        )
 
 
-def _packed(order: Sequence[_Buffer]) -> list[Move]:
-    """Moves buffers as far towards the start as they go."""
-    moves, place = list[Move](), 0
-    for buffer in order:
-        moves += _moved(buffer, place)
-        place = buffer.stop
-    return moves
+def _packed(order: Sequence[_Buffer]) -> list[int]:
+    """Where buffers start that lie as far towards the start as they can."""
+    ends = np.cumsum([0, *(b.nbytes for b in order)])
+    return [int(end) for end in ends[:-1]]
 
 
-def _moved(buffer: _Buffer, target: int) -> list[Move]:
-    source, nbytes = buffer.start, buffer.stop - buffer.start
-    buffer.start = target
-    return [Move(target, source, nbytes)] if nbytes and target != source else []
+def _packed_behind(order: Sequence[_Buffer], limit: int) -> list[int]:
+    """The same towards the end."""
+    total = sum(b.nbytes for b in order)
+    return [limit - total + start for start in _packed(order)]
+
+
+def _in_order(order: Sequence[_Buffer], starts: Sequence[int], limit: int) -> bool:
+    ends = [0, *(start + b.nbytes for start, b in zip(starts, order, strict=True))]
+    return all(end <= start for end, start in zip(ends, [*starts, limit], strict=True))
+
+
+def _moves(order: Sequence[_Buffer], targets: Mapping[_Buffer, int]) -> list[Move]:
+    """What takes buffers that lie in ``order`` to where they shall, in the same order."""
+    moves = [Move(targets[b], b.start, b.nbytes) for b in order if targets[b] != b.start]
+    # What moves towards the start from the first on, and then what moves towards the end.
+    down = [move for move in moves if move.target < move.source]
+    up = [move for move in reversed(moves) if move.target > move.source]
+    return _joined(down) + _joined(up)
 
 
 def _joined(moves: Sequence[Move]) -> list[Move]:
@@ -937,7 +1150,9 @@ def _most_at_once(items: Sequence[_Item]) -> int:
     used: dict[int, int] = {}
     for item in items:
         for entry, ranges in item.live.items():
-            used[entry] = used.get(entry, 0) + sum(end - begin for begin, end in ranges)
+            # Within an item they may overlap.
+            size = sum(end - begin for begin, end in _union(ranges))
+            used[entry] = used.get(entry, 0) + size
     return max([*used.values(), *(item.nbytes for item in items)], default=0)
 
 
