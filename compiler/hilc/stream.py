@@ -52,6 +52,8 @@ _UNARY = (
 _BINARY = ("ADD", "SUB", "MUL")
 _DTYPES = ("int8", "float32")
 
+# A kernel's array may differ between bands if it takes no more than this.
+_TABLE_BYTES = 512
 # Orders in which buffers are placed before the best is taken.
 _PLACINGS = 60
 # Sizes of arenas between the least and the most that are tried.
@@ -73,8 +75,10 @@ class Stage:
     node: Node
     #: The call for the first band; those for other bands differ in :attr:`varying` only.
     call: KernelCall
-    #: The parameters that differ between bands: ``field``, or ``field[i]`` of a short array.
+    #: The numbers that differ between bands: ``field``, or ``field[i]`` of a short array.
     varying: tuple[str, ...]
+    #: Small arrays that differ between bands, by their field.
+    tables: Mapping[str, tuple[Array, ...]]
     #: Bytes of scratch that its kernel needs, and where they lie in the step's.
     scratch_bytes: int
     scratch: int
@@ -1065,13 +1069,13 @@ def _one_kernel(calls: Sequence[KernelCall]) -> bool:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether fields are of one kind; arrays have to be equal."""
+    """Whether fields are of one kind; arrays have to be equal unless they are small."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return (
             isinstance(a, np.ndarray)
             and isinstance(b, np.ndarray)
             and a.dtype == b.dtype
-            and np.array_equal(a, b)
+            and (max(a.nbytes, b.nbytes) <= _TABLE_BYTES or np.array_equal(a, b))
         )
     if isinstance(a, tuple) or isinstance(b, tuple):
         return isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)
@@ -1094,10 +1098,17 @@ def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _stage(node: _Node, calls: Sequence[KernelCall], scratch: _Item | None) -> Stage:
     values = [numbers(call.fields) for call in calls]
     varying = [n for n, value in values[0].items() if any(v[n] != value for v in values[1:])]
+    tables: dict[str, tuple[Array, ...]] = {}
+    for name, value in calls[0].fields.items():
+        if isinstance(value, np.ndarray):
+            arrays = {a.tobytes(): a for c in calls if isinstance(a := c.fields[name], np.ndarray)}
+            if len(arrays) > 1:
+                tables[name] = tuple(arrays.values())
     return Stage(
         node.node,
         calls[0],
         tuple(varying),
+        tables,
         scratch.nbytes if scratch else 0,
         scratch.offset if scratch else 0,
         node.accumulates,
@@ -1214,7 +1225,8 @@ def constant_arrays(call: StreamCall, graph: Graph) -> Iterator[tuple[str, Array
                 yield f"{index}_operand_{position}", data
         for name, value in stage.call.fields.items():
             if isinstance(value, np.ndarray):
-                yield f"{index}_{name}", value
+                for number, array in enumerate(stage.tables.get(name, (value,))):
+                    yield f"{index}_{name}{number or ''}", array
 
 
 __all__ = [

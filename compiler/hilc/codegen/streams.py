@@ -13,7 +13,7 @@ from math import gcd
 
 import numpy as np
 
-from hilc.codegen.cwriter import c_array, c_comment, c_int, c_struct_initialiser, c_wrapped
+from hilc.codegen.cwriter import C_TYPES, c_array, c_comment, c_int, c_struct_initialiser, c_wrapped
 from hilc.ir import Array, Node
 from hilc.stream import Entry, Stage, StreamCall, Where, numbers
 
@@ -164,6 +164,12 @@ class _Group:
             for name, value in call.fields.items()
             if isinstance(value, np.ndarray)
         }
+        tables = ""
+        for name, arrays in stage.tables.items():
+            tables += self._table(name, arrays)
+            keys = [array.tobytes() for array in arrays]
+            indices = [keys.index(_bytes(entry.call.fields[name])) for entry in text.entries]
+            names[name] = f"{name}[{text.column(indices).text}]"
         for name, value in call.fields.items():
             if isinstance(value, tuple):
                 elements = [
@@ -173,7 +179,7 @@ class _Group:
                 names[name] = f"{{{', '.join(elements)}}}"
             elif name in columns:
                 names[name] = columns[name].text
-        parameters = ["const int16_t *call"] if columns else []
+        parameters = ["const int16_t *call"] if text.columns else []
         operands = []
         for position, name in enumerate(stage.inputs):
             if name in self._constants:
@@ -188,7 +194,7 @@ class _Group:
                 parameters.append("void *scratch")
             passed.append("scratch" if stage.scratch_bytes else "NULL")
         struct = c_struct_initialiser(call.fields, names).replace("\n", "\n    ")
-        body = f"    const struct {call.kernel.name} p = {struct};\n"
+        body = f"{tables}    const struct {call.kernel.name} p = {struct};\n"
         if self._needs_pool(stage):
             parameters.append(self._pool)
         head = f"static void {self._prefix}_stage_{index}("
@@ -200,6 +206,13 @@ class _Group:
             f"{c_wrapped(f'    {call.kernel.name}(', passed, ');')}\n}}\n"
         )
 
+    def _table(self, name: str, arrays: Sequence[Array]) -> str:
+        """The variable that holds the addresses of arrays one of which each call has."""
+        c_type = C_TYPES[arrays[0].dtype.name]
+        storage = "" if self._pool else "static "
+        head = f"    {storage}const {c_type} *const {name}[] = {{"
+        return c_wrapped(head, [self._constant(array) for array in arrays], "};\n")
+
     def _needs_pool(self, stage: Stage) -> bool:
         arrays = any(isinstance(value, np.ndarray) for value in stage.call.fields.values())
         return bool(self._pool) and (arrays or any(n in self._constants for n in stage.inputs))
@@ -208,7 +221,6 @@ class _Group:
         """The statements that call a stage, and move on."""
         text = self._stages[index]
         stage, entries = text.stage, text.entries
-        has_columns = bool(text.columns)
         operands, cursors = [], []
         for position, name in enumerate(stage.inputs):
             if name in self._constants:
@@ -219,7 +231,7 @@ class _Group:
             cursors += cursor
         output, cursor = self._place(text, [e.write for e in entries], f"write_{index}", "")
         cursors += cursor
-        passed = ["call"] if stage.varying and has_columns else []
+        passed = ["call"] if stage.varying or stage.tables else []
         passed += [*operands, output]
         passed += [f"&rows[{stage.scratch}]"] if stage.scratch_bytes else []
         passed += ["pool"] if self._needs_pool(stage) else []
@@ -280,6 +292,11 @@ class _Group:
             "/* The calls in order. */\n" + c_array(f"{self._prefix}_order", index, "static const"),
             row_type,
         )
+
+
+def _bytes(value: object) -> bytes:
+    assert isinstance(value, np.ndarray)
+    return value.tobytes()
 
 
 def _rows_text(text: _StageText) -> str:
