@@ -10,7 +10,6 @@ may never be at their ends together, which makes intervals too wide and never to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -128,8 +127,9 @@ def _mapped(
     assert interval is not None
     info = np.iinfo(source.dtype)
     every = np.arange(info.min, info.max + 1, dtype=source.dtype)
-    line = replace(source, shape=every.shape, data=None), replace(out, shape=every.shape)
-    table = OPS[node.op].reference(node, line[:1], line[1:], [every])[0]
+    line = Tensor("every value", every.shape, source.dtype, source.quant)
+    mapped = Tensor("its result", every.shape, out.dtype, out.quant)
+    table = OPS[node.op].reference(node, [line], [mapped], [every])[0]
     # Row i: the least and the largest from element i on.
     least, largest = (np.tile(table, (every.size, 1)) for _ in range(2))
     below = np.tri(every.size, k=-1, dtype=bool)

@@ -186,9 +186,10 @@ def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
             quant = graph.tensors[node.inputs[1]].quant
             least = 1 if quant is None else min(2, len(quant.scale))
         for name in node.outputs:
-            count = _channel_count(graph.tensors[name])
-            if np.count_nonzero(groups.kept(name)) < min(least, count):
-                yield name, np.arange(least)
+            kept = groups.kept(name)
+            missing = min(least, len(kept)) - np.count_nonzero(kept)
+            if missing > 0:
+                yield name, np.flatnonzero(~kept)[:missing]
 
 
 def _odd_ones(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
@@ -326,6 +327,8 @@ class _Folding:
             return self._layer(node)
         if node.op == "RESHAPE":
             return self._reshape(node)
+        if node.op == "SQUEEZE":
+            return self._squeeze(node)
         return node
 
     def _layer(self, node: Node) -> Node:
@@ -385,6 +388,13 @@ class _Folding:
                 shape[-1] = length
             inputs = (inputs[0], self._own(replace(given, data=shape), node))
         return replace(node, inputs=inputs, attrs=attrs)
+
+    def _squeeze(self, node: Node) -> Node:
+        """SQUEEZE of the axes that it had squeezed: the channels' may have come down to one."""
+        shape = self._graph.tensors[node.inputs[0]].shape
+        ones = tuple(axis for axis, side in enumerate(shape) if side == 1)
+        axes = node.attrs.get("squeeze_dims") or ones
+        return replace(node, attrs={**node.attrs, "squeeze_dims": axes})
 
     def _own(self, constant: Tensor, node: Node) -> str:
         """Add a constant of ``node``, under another name where others read the old one."""
