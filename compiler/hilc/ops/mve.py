@@ -18,6 +18,7 @@ from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.kernels import FieldValue, KernelCall, kernels
 from hilc.ops.geometry import Window
+from hilc.quant import requantize
 
 #: Bytes of a vector register: depths are padded to this many weights.
 CHUNK = 16
@@ -30,12 +31,27 @@ _FARTHEST = (1 << 16) - 1
 #: Columns of a group in the order of the sums in ``hil_mve_vector_s8``.
 _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
+#: What ``pixels_s8.h`` takes: chunks of depth; fours of columns as they are narrowed.
+_DEEPEST = 8
+_NARROWED = (0, 2, 1, 3)
+#: Strips of windows: bytes that a gather reaches, and windows at least and at most.
+_GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
+
 #: The depthwise kernel's patch of pixels, the channels of its planes, and the bytes of scratch that
 #: it takes where it has a choice.
 _PATCH = 4
 _PLANES_BYTES = 4096
 #: Instructions of its loops: a turn of two tiles, a part of the rows, a call for a channel.
 _TURN, _PART, _CALL = 31, 8, 40
+
+#: What the search for factors of sums gives, and where it looks around the nearest factors.
+_SCALED_SUM = ("a_factor", "b_factor", "constant", "shift")
+_NEARBY = np.array(
+    sorted(
+        ((a, b) for a in range(-16, 17) for b in range(-16, 17)),
+        key=lambda pair: sum(map(abs, pair)),
+    )
+)
 
 #: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
 _LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
@@ -48,32 +64,137 @@ def serves(cpu: Cpu) -> bool:
     return "mve" in cpu.features
 
 
-def matmul(rows: int, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
+def matmul(rows: int, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
     """``rows`` consecutive rows of the input times ``columns`` [count, depth]."""
     if not _exact(channels):
-        return None
+        return []
     if rows <= _FEW_ROWS:
-        return _vector(rows, columns, channels, macs)
+        return [_vector(rows, columns, channels, macs)]
     count, depth = columns.shape
-    if 2 * depth <= CHUNK and rows % 2 == 0:
-        # Two rows are one vector: each column twice, for its first half and for its second.
-        doubled = np.zeros((2 * count, 2 * depth), np.int8)
-        doubled[0::2, :depth] = columns
-        doubled[1::2, depth:] = columns
-        place = {"rows": rows // 2, "depth": 2 * depth}
-        fields = _columns(doubled, _repeated(channels, count), step=1, distances=(2 * count, count))
-    else:
-        place = {"rows": rows, "depth": depth}
-        fields = _columns(columns, channels, step=2, distances=(count, 1))
-    if fields is None:
-        return None
-    return KernelCall(kernels()["hil_matmul_s8_mve"], {**place, **fields}, macs=macs)
+    calls = []
+    chunks = -(-depth // CHUNK)
+    if chunks <= _DEEPEST:
+        # Chunks of the last rows reach behind the input: these are copied, and an even number goes
+        # before them.
+        copied = min(rows, -(-(chunks * CHUNK - depth) // depth))
+        if copied > 0 and (rows - copied) % 2:
+            copied += 1
+        fields = {"rows": rows, "depth": depth, "copied": copied, **_pixels(columns, channels)}
+        calls.append(KernelCall(kernels()["hil_pixels_s8_mve"], fields, macs=macs))
+    four = _columns(columns, channels, step=2, distances=(count, 1))
+    if four is not None:
+        fields = {"rows": rows, "depth": depth, **four}
+        calls.append(KernelCall(kernels()["hil_matmul_s8_mve"], fields, macs=macs))
+    return calls
 
 
-def conv2d(place: _Channels, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
+def conv2d(place: _Channels, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
     """A convolution; ``place`` lays the window over the image and holds ``in_zero_point``."""
     if not _exact(channels):
+        return []
+    made = (
+        make(place, columns, channels, macs)
+        for make in (_points, _strips, _three_by_three, _gathered)
+    )
+    return [call for call in made if call is not None]
+
+
+def _points(place: _Channels, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
+    """Filters of one pixel without padding."""
+    chunks = -(-columns.shape[1] // CHUNK)
+    filter_h, filter_w, in_h, in_w, out_h, out_w, stride_h, stride_w, pad_top, pad_left = (
+        _int(place, name)
+        for name in (
+            "filter_h", "filter_w", "in_h", "in_w", "out_h", "out_w", "stride_h", "stride_w",
+            "pad_top", "pad_left",
+        )
+    )  # fmt: skip
+    inside = (out_h - 1) * stride_h < in_h and (out_w - 1) * stride_w < in_w
+    if filter_h * filter_w > 1 or pad_top or pad_left or not inside or chunks > _DEEPEST:
         return None
+    depth = columns.shape[1]
+    reached = [x * stride_w * depth + chunks * CHUNK for x in range(out_w)]
+    copied = sum(end > in_w * depth for end in reached)
+    if copied > 0 and copied < out_w and (out_w - copied) % 2:
+        copied += 1
+    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "stride_h", "stride_w")
+    fields = {name: place[name] for name in names}
+    fields |= {"copied": copied, **_pixels(columns, channels)}
+    return KernelCall(kernels()["hil_points_s8_mve"], fields, macs=macs)
+
+
+def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
+    """Images of few channels, of which a strip of windows lies within the reach of a gather."""
+    count, depth = columns.shape
+    chunks = -(-depth // CHUNK)
+    filter_h, filter_w, in_c, out_w, stride_w = (
+        _int(place, name) for name in ("filter_h", "filter_w", "in_c", "out_w", "stride_w")
+    )
+    if chunks > _DEEPEST or _int(place, "dilation_h") * _int(place, "dilation_w") != 1:
+        return None
+
+    def strip_bytes(windows: int) -> int:
+        return ((windows - 1) * stride_w + filter_w) * in_c
+
+    def reaches(windows: int) -> bool:
+        return (filter_h - 1) * strip_bytes(windows) + filter_w * in_c <= _GATHERED
+
+    longest = max(filter(reaches, range(1, min(out_w, _LONGEST_STRIP) + 1)), default=0)
+    if longest < min(out_w, _SHORTEST_STRIP):
+        return None
+    # Strips of about the same length, all but the last even.
+    strip_w = -(-out_w // -(-out_w // longest))
+    if strip_w < out_w and strip_w % 2:
+        strip_w += 1 if strip_w < longest else -1
+    row, offset = np.divmod(np.arange(depth), filter_w * in_c)
+    taps = np.zeros(chunks * CHUNK, np.uint8)
+    taps[:depth] = row * strip_bytes(strip_w) + offset
+    names = (
+        "batch", "in_h", "in_w", "in_c", "out_h", "out_w", "filter_h", "filter_w",
+        "stride_h", "stride_w", "pad_top", "pad_left", "in_zero_point",
+    )  # fmt: skip
+    fields = {name: place[name] for name in names}
+    fields |= {"strip_w": strip_w, "strip_bytes": strip_bytes(strip_w), "taps": taps}
+    fields |= _pixels(columns, channels)
+    return KernelCall(kernels()["hil_strips_s8_mve"], fields, macs=macs)
+
+
+def _three_by_three(
+    place: _Channels, columns: Array, channels: _Channels, macs: int
+) -> KernelCall | None:
+    """Filters of 3x3 pixels of one, two or four chunks."""
+    count = columns.shape[0]
+    in_c, out_w, stride = (_int(place, name) for name in ("in_c", "out_w", "stride_h"))
+    shape = [_int(place, name) for name in ("filter_h", "filter_w", "dilation_h", "dilation_w")]
+    if (
+        shape != [3, 3, 1, 1]
+        or stride != place["stride_w"]
+        or stride not in (1, 2)
+        or in_c not in (16, 32, 64)
+        or count % 2
+        or 4 * count > _FARTHEST
+    ):
+        return None
+    weights = columns.reshape(-1, 2, 3, 3, in_c // CHUNK, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    values = [
+        np.broadcast_to(_array(channels, name), (count,)).reshape(-1, 2)
+        for name in ("bias", "multipliers", "shifts")
+    ]
+    clamp = _clamp(channels)
+    full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
+    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
+    fields = {name: place[name] for name in (*names, "in_zero_point")}
+    fields |= {"stride": stride, "columns": count, "any": int(not full or out_w % 4 != 0), **clamp}
+    fields["stream"] = np.hstack(
+        [weights.reshape(count // 2, -1), _bytes(np.hstack(values))]
+    ).reshape(-1)
+    return KernelCall(kernels()["hil_conv2d_3x3_s8_mve"], fields, macs=macs)
+
+
+def _gathered(
+    place: _Channels, columns: Array, channels: _Channels, macs: int
+) -> KernelCall | None:
+    """Any convolution."""
     filter_h = _int(place, "filter_h")
     run = columns.shape[1] // filter_h
     # Whole chunks for each row of the filter are gathered faster; one chunk more is worth that.
@@ -269,14 +390,74 @@ def average_pool(window: Window, fields: _Channels) -> KernelCall | None:
     return KernelCall(kernel, {**taken, "reciprocal": reciprocal})
 
 
-def sum_of_two(size: int, subtract: bool, scales: _Channels) -> KernelCall:
+def sum_of_two(size: int, subtract: bool, scales: _Channels) -> list[KernelCall]:
     """ADD or SUB of two tensors of ``size`` elements with the fields of ``hil_add_s8``."""
-    kernel = kernels()["hil_sum_s8_mve"]
     names = ("zero_point", "mantissa", "shift")
     taken = [f"{tensor}_{name}" for tensor in ("a", "b", "out") for name in names]
     fields: dict[str, FieldValue] = {"size": size, "subtract": int(subtract)}
     fields.update({name: scales[name] for name in (*taken, "low", "high")})
-    return KernelCall(kernel, fields, (0, 1))
+    calls = [KernelCall(kernels()["hil_sum_s8_mve"], fields, (0, 1))]
+    found = _scaled_sum(subtract, scales)
+    if found is not None:
+        factors: dict[str, FieldValue] = dict(zip(_SCALED_SUM, found, strict=True))
+        bounds = {name: scales[name] for name in ("low", "high")}
+        kernel = kernels()["hil_scaled_sum_s8_mve"]
+        calls.insert(0, KernelCall(kernel, {"size": size, **factors, **bounds}, (0, 1)))
+    return calls
+
+
+def _scaled_sum(subtract: bool, scales: _Channels) -> tuple[int, int, int, int] | None:
+    """Factors of both values, a constant and a shift that give every sum that there is."""
+
+    def scale(tensor: str) -> tuple[int, int, int]:
+        mantissa, shift = _int(scales, f"{tensor}_mantissa"), _int(scales, f"{tensor}_shift")
+        return mantissa, shift, _int(scales, f"{tensor}_zero_point")
+
+    values = np.arange(-128, 128, dtype=np.int64)
+    (a_mantissa, a_shift, a_zero), (b_mantissa, b_shift, b_zero) = scale("a"), scale("b")
+    a = requantize((values - a_zero) << 20, a_mantissa, a_shift)
+    b = requantize((values - b_zero) << 20, b_mantissa, b_shift)
+    mantissa, shift, zero = scale("out")
+    total = a.reshape(-1, 1) + (-b if subtract else b)
+    low, high = _int(scales, "low"), _int(scales, "high")
+    wanted = np.clip(requantize(total, mantissa, shift) + zero, low, high).reshape(-1)
+    whole = mantissa * 2.0 ** (shift - 31 + 20)
+    a_real = a_mantissa * 2.0 ** (a_shift - 31) * whole
+    b_real = b_mantissa * 2.0 ** (b_shift - 31) * whole * (-1 if subtract else 1)
+    first, second = (x.reshape(-1) for x in np.meshgrid(values, values, indexing="ij"))
+    reach = 128 * (abs(a_real) + abs(b_real)) + abs(a_real * a_zero) + abs(b_real * b_zero) + 256
+    # As fine as 32 bits allow; then coarser, as the factors near by are others there.
+    finest = 30 - int(np.ceil(np.log2(reach)))
+    for bits in range(finest, max(finest - 4, 8), -1):
+        a_factors, b_factors = (
+            round(real * 2**bits) + offset
+            for real, offset in ((a_real, _NEARBY[:, 0]), (b_real, _NEARBY[:, 1]))
+        )
+        # A level's sums and the constant lie from level << bits to the next level. Those that
+        # decide, whichever the factors, are near the ends; beyond the bounds the clamp helps.
+        sums = first * a_factors[0] + second * b_factors[0]
+        least, most = np.full(256, 2**62), np.full(256, -(2**62))
+        np.minimum.at(least, wanted + 128, sums)
+        np.maximum.at(most, wanted + 128, sums)
+        margin = 2 * 128 * int(np.abs(_NEARBY).sum(axis=1).max())
+        below = np.flatnonzero((sums <= least[wanted + 128] + margin) & (wanted > low))
+        above = np.flatnonzero((sums >= most[wanted + 128] - margin) & (wanted < high))
+
+        def products(pairs: Array, a: Array = a_factors, b: Array = b_factors) -> Array:
+            product: Array = np.outer(a, first[pairs]) + np.outer(b, second[pairs])
+            return product
+
+        lowest = ((wanted[below] << bits) - products(below)).max(axis=1, initial=-(2**31))
+        highest = (((wanted[above] + 1) << bits) - 1 - products(above)).min(axis=1, initial=2**31)
+        constants = (lowest + highest) // 2
+        largest = 128 * (np.abs(a_factors) + np.abs(b_factors)) + np.abs(constants)
+        right = np.flatnonzero((lowest <= highest) & (largest < 2**31))
+        for i in right[:1]:
+            found = int(a_factors[i]), int(b_factors[i]), int(constants[i])
+            result = (first * found[0] + second * found[1] + found[2]) >> bits
+            assert np.array_equal(np.clip(result, low, high), wanted)
+            return *found, bits
+    return None
 
 
 def _exact(channels: _Channels) -> bool:
@@ -300,13 +481,6 @@ def _clamp(channels: _Channels) -> dict[str, FieldValue]:
     names = ("out_zero_point", "out_min", "out_max")
     fields = {name: channels[name] for name in names}
     return {**fields, "linear": int(_int(fields, "out_min") < _int(fields, "out_zero_point"))}
-
-
-def _repeated(channels: _Channels, count: int) -> _Channels:
-    """The channels' values for each of them twice."""
-    names = ("bias", "multipliers", "shifts")
-    values = {name: np.broadcast_to(_array(channels, name), (count,)).repeat(2) for name in names}
-    return {**channels, **values}
 
 
 def _padded(columns: Array, count: int) -> npt.NDArray[np.int8]:
@@ -352,6 +526,35 @@ def _columns(
         "row_step": row_step,
         "column_step": column_step,
         **_clamp(channels),
+        "stream": stream.reshape(-1),
+    }
+
+
+def _pixels(columns: Array, channels: _Channels) -> dict[str, FieldValue]:
+    """HIL_MVE_PIXELS_FIELDS."""
+    count = columns.shape[0]
+    groups = -(-count // CHUNK)
+    filled = groups * CHUNK
+    order = np.arange(filled).reshape(groups, 4, 4).transpose(0, 2, 1)[:, _NARROWED]
+    weights = _padded(columns, filled)[order]
+    chunks = weights.shape[3] // CHUNK
+    clamp = _clamp(channels)
+    full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
+
+    def each(name: str) -> npt.NDArray[Any]:
+        values = np.broadcast_to(_array(channels, name), (count,))
+        return np.append(values, np.zeros(filled - count, values.dtype))[order]
+
+    bias = each("bias")
+    fours = weights.reshape(groups, 4, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
+    sums = [_bytes(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
+    scales = _bytes(np.stack([each("multipliers"), each("shifts")], axis=2).reshape(groups, -1))
+    stream = np.hstack([np.concatenate(sums, axis=2).reshape(groups, -1), scales])
+    return {
+        "chunks": chunks,
+        "columns": count,
+        "any": int(bool(clamp.pop("linear")) or not full),
+        **clamp,
         "stream": stream.reshape(-1),
     }
 

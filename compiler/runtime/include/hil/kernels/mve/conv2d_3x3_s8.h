@@ -1,0 +1,284 @@
+/* Convolution of int8 images with filters of 3x3 pixels whose depth is 16, 32 or 64: four windows
+ * next to each other times two filters. The windows are read where they lie, row by row of the
+ * filter and chunk by chunk of the depth: the weights under a row stay in registers while the pixels
+ * pass by, each of which serves all windows that have it. Only windows that reach beyond the image
+ * are copied first. */
+#ifndef HIL_KERNELS_MVE_CONV2D_3X3_S8_H
+#define HIL_KERNELS_MVE_CONV2D_3X3_S8_H
+
+#include <arm_mve.h>
+
+#include "hil/kernels/mve/columns_s8.h"
+
+/* What the windows share. The assembly knows the offsets. */
+struct hil_mve_windows {
+    int32_t pairs;       /*  0: of filters */
+    int32_t row_step;    /*  4: from behind a row's pixels to the next row's */
+    int32_t zero_point;  /*  8: of the output */
+    uint32_t mask;       /* 12: of the outputs that are stored */
+    uint16_t offsets[8]; /* 16: of the outputs of a pair: window 0 filter 0, 0 1, 1 0, ... */
+    int16_t low[8];      /* 32 */
+    int16_t high[8];     /* 48 */
+};
+
+/* The arguments x, stream, out, windows are in r0 to r3. Then r1 is the place in x, r5 the step of
+ * rows, r7 the pairs left, r9 the place in the stream, r11 the output; x is on the stack. */
+#define HIL_MVE_WINDOWS_ENTER                                                                      \
+    "push {r0, r4-r11, lr}\n"                                                                      \
+    "vpush {d8-d15}\n"                                                                             \
+    "mov r9, r1\n"                                                                                 \
+    "mov r11, r2\n"                                                                                \
+    "mov r1, r0\n"                                                                                 \
+    "ldr r5, [r3, #4]\n"                                                                           \
+    "ldr r7, [r3]\n"                                                                               \
+    ".p2align 2\n"                                                                                 \
+    "1:\n"
+
+#define HIL_MVE_WINDOWS_PIXEL(q, c) "vldrb.8 " q ", [r1], #" c "\n"
+
+/* A pixel times one of the three taps for a window, whose two sums are named. */
+#define HIL_MVE_WINDOWS_TAP(multiply, first, second, x, a, b)                                      \
+    multiply " " first ", " x ", " a "\n" multiply " " second ", " x ", " b "\n"
+#define HIL_MVE_WINDOWS_TAP_0(multiply, first, second, x)                                          \
+    HIL_MVE_WINDOWS_TAP(multiply, first, second, x, "q2", "q5")
+#define HIL_MVE_WINDOWS_TAP_1(first, second, x)                                                    \
+    HIL_MVE_WINDOWS_TAP("vmladava.s8", first, second, x, "q3", "q6")
+#define HIL_MVE_WINDOWS_TAP_2(first, second, x)                                                    \
+    HIL_MVE_WINDOWS_TAP("vmladava.s8", first, second, x, "q4", "q7")
+
+#define HIL_MVE_WINDOWS_WEIGHTS                                                                    \
+    "vldrb.8 q2, [r9], #16\n"                                                                      \
+    "vldrb.8 q3, [r9], #16\n"                                                                      \
+    "vldrb.8 q4, [r9], #16\n"                                                                      \
+    "vldrb.8 q5, [r9], #16\n"                                                                      \
+    "vldrb.8 q6, [r9], #16\n"                                                                      \
+    "vldrb.8 q7, [r9], #16\n"
+
+/* A row of the filter and a chunk of the depth `c`, of which `multiply` begins the sums. */
+#define HIL_MVE_WINDOWS_PASS_1(multiply, c)                                                        \
+    HIL_MVE_WINDOWS_WEIGHTS                                                                        \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")               \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                         \
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q1")                                             \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                         \
+    HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q0") HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")    \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q1")                        \
+    HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1") HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q1")     \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                        \
+    HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q0")                                                        \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q1")
+
+#define HIL_MVE_WINDOWS_PASS_2(multiply, c)                                                        \
+    HIL_MVE_WINDOWS_WEIGHTS                                                                        \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")               \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                         \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                         \
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q0")                                             \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q1")                        \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q0")                        \
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                                             \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")                        \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                        \
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q0")                                              \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q1")                         \
+    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q0")
+
+/* The chunks of a depth; `back` leads from behind a row's pixels to its next chunk. */
+#define HIL_MVE_WINDOWS_CHUNKS_16(pass, multiply, back) pass(multiply, "16") "add r1, r5\n"
+#define HIL_MVE_WINDOWS_CHUNKS_32(pass, multiply, back)                                            \
+    pass(multiply, "32") "sub r1, #" back "\n" pass("vmladava.s8", "32") "add r1, r5\n"
+#define HIL_MVE_WINDOWS_CHUNKS_64(pass, multiply, back)                                            \
+    pass(multiply, "64") "sub r1, #" back "\n" pass("vmladava.s8", "64") "sub r1, #" back          \
+                         "\n" pass("vmladava.s8", "64") "sub r1, #" back                           \
+                         "\n" pass("vmladava.s8", "64") "add r1, r5\n"
+
+#define HIL_MVE_WINDOWS_SUMS(chunks, pass, back)                                                   \
+    chunks(pass, "vmladav.s8", back) chunks(pass, "vmladava.s8", back)                             \
+        chunks(pass, "vmladava.s8", back)
+
+#define HIL_MVE_WINDOWS_SCALE(correct, clamp, store)                                               \
+    "vmov q0[2], q0[0], r0, r4\n"                                                                  \
+    "vmov q0[3], q0[1], r2, r6\n"                                                                  \
+    "vmov q1[2], q1[0], r8, r12\n"                                                                 \
+    "vmov q1[3], q1[1], r10, lr\n"                                                                 \
+    "ldmia r9!, {r0, r2, r4, r6, r8, r10}\n"                                                       \
+    "vadd.i32 q0, q0, r0\n"                                                                        \
+    "vadd.i32 q1, q1, r2\n"                                                                        \
+    "vqrdmulh.s32 q0, q0, r4\n"                                                                    \
+    "vqrdmulh.s32 q1, q1, r6\n"                                                                    \
+    "ldr r4, [r3, #8]\n" correct "vrshl.s32 q0, r8\n"                                              \
+    "vrshl.s32 q1, r10\n"                                                                          \
+    "vldrh.u16 q2, [r3, #16]\n"                                                                    \
+    "vqmovnb.s32 q0, q0\n"                                                                         \
+    "vqmovnt.s32 q0, q1\n"                                                                         \
+    "vqadd.s16 q0, q0, r4\n" clamp store "adds r11, #2\n"                                          \
+    "ldr r1, [sp, #64]\n"                                                                          \
+    "subs r7, #1\n"                                                                                \
+    "bne.w 1b\n"                                                                                   \
+    "vpop {d8-d15}\n"                                                                              \
+    "pop {r0, r4-r11, pc}\n"
+
+#define HIL_MVE_WINDOWS_CORRECT                                                                    \
+    "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
+#define HIL_MVE_WINDOWS_SATURATE "vqmovnb.s16 q0, q0\n"
+#define HIL_MVE_WINDOWS_CLAMP                                                                      \
+    "vldrh.u16 q3, [r3, #32]\n"                                                                    \
+    "vldrh.u16 q4, [r3, #48]\n"                                                                    \
+    "vmax.s16 q0, q0, q3\n"                                                                        \
+    "vmin.s16 q0, q0, q4\n"
+#define HIL_MVE_WINDOWS_STORE_WHOLE "vstrb.16 q0, [r11, q2]\n"
+#define HIL_MVE_WINDOWS_STORE_MASKED                                                               \
+    "ldr r0, [r3, #12]\n"                                                                          \
+    "vmsr p0, r0\n"                                                                                \
+    "vpst\n"                                                                                       \
+    "vstrbt.16 q0, [r11, q2]\n"
+
+/* stream: for each pair of filters, for each of their rows, for each chunk, the three taps of the
+ * first and those of the second; then int32: two biases, two multipliers, two shifts. */
+#define HIL_MVE_WINDOWS_FUNCTION(name, sums, correct, clamp, store)                                \
+    __attribute__((naked, noipa, unused)) static void name(                                        \
+        const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
+        int8_t *out __attribute__((unused)),                                                       \
+        const struct hil_mve_windows *windows __attribute__((unused))) {                           \
+        __asm__(HIL_MVE_WINDOWS_ENTER sums HIL_MVE_WINDOWS_SCALE(correct, clamp, store));          \
+    }
+
+/* Outputs over the whole range of int8 whose values below the zero point clamp, all stored; and any
+ * others. */
+#define HIL_MVE_WINDOWS_FUNCTIONS(name, sums)                                                      \
+    HIL_MVE_WINDOWS_FUNCTION(name, sums, "", HIL_MVE_WINDOWS_SATURATE,                             \
+                             HIL_MVE_WINDOWS_STORE_WHOLE)                                          \
+    HIL_MVE_WINDOWS_FUNCTION(name##_linear, sums, HIL_MVE_WINDOWS_CORRECT,                         \
+                             HIL_MVE_WINDOWS_SATURATE, HIL_MVE_WINDOWS_STORE_WHOLE)                \
+    HIL_MVE_WINDOWS_FUNCTION(name##_any, sums, HIL_MVE_WINDOWS_CORRECT, HIL_MVE_WINDOWS_CLAMP,     \
+                             HIL_MVE_WINDOWS_STORE_MASKED)
+
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_16,
+                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_16, HIL_MVE_WINDOWS_PASS_1,
+                                               "80"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_32,
+                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_32, HIL_MVE_WINDOWS_PASS_1,
+                                               "176"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_64,
+                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_64, HIL_MVE_WINDOWS_PASS_1,
+                                               "368"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_16,
+                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_16, HIL_MVE_WINDOWS_PASS_2,
+                                               "128"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_32,
+                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_32, HIL_MVE_WINDOWS_PASS_2,
+                                               "272"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_64,
+                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_64, HIL_MVE_WINDOWS_PASS_2,
+                                               "560"))
+
+typedef void hil_mve_windows_function(const int8_t *x, const int8_t *stream, int8_t *out,
+                                      const struct hil_mve_windows *windows);
+
+#define HIL_MVE_WINDOWS_OF(depth, any, linear)                                                     \
+    ((any)      ? hil_mve_windows_##depth##_any                                                    \
+     : (linear) ? hil_mve_windows_##depth##_linear                                                 \
+                : hil_mve_windows_##depth)
+
+HIL_INLINE hil_mve_windows_function *hil_mve_windows_of(int32_t stride, int32_t depth, int32_t any,
+                                                        int32_t linear) {
+    if (stride == 1) {
+        return depth == 16   ? HIL_MVE_WINDOWS_OF(1_16, any, linear)
+               : depth == 32 ? HIL_MVE_WINDOWS_OF(1_32, any, linear)
+                             : HIL_MVE_WINDOWS_OF(1_64, any, linear);
+    }
+    return depth == 16   ? HIL_MVE_WINDOWS_OF(2_16, any, linear)
+           : depth == 32 ? HIL_MVE_WINDOWS_OF(2_32, any, linear)
+                         : HIL_MVE_WINDOWS_OF(2_64, any, linear);
+}
+
+/*@kernel
+name = "hil_conv2d_3x3_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "9 * (stride + 1) * in_c"
+order = ["rows 1", "pixels 4", "channels 2"]
+reads = "window"
+window = {filter_h = "3", filter_w = "3"}
+@*/
+struct hil_conv2d_3x3_s8_mve {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c; /* 16, 32 or 64 */
+    int32_t out_h;
+    int32_t out_w;
+    int32_t stride; /* 1 or 2 */
+    int32_t pad_top;
+    int32_t pad_left;
+    int32_t in_zero_point;
+    int32_t columns; /* filters, even */
+    int32_t any;     /* 1: outputs are clamped to less than int8, or out_w is no multiple of 4 */
+    int32_t linear;  /* 1: values below the zero point remain after the clamp */
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    const int8_t *stream; /* as hil_mve_windows_1_16 reads it */
+};
+
+/* The pixels under four windows from row y and column x on. */
+HIL_INLINE void hil_conv2d_3x3_s8_mve_copy(const struct hil_conv2d_3x3_s8_mve *p,
+                                           const int8_t *image, int32_t y, int32_t x, int8_t *to) {
+    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
+    const int32_t width = 3 * (p->stride + 1);
+    const int32_t end = x + width < p->in_w ? x + width : p->in_w;
+    for (int32_t row = y; row < y + 3; row++) {
+        const int32_t inside = row >= 0 && row < p->in_h;
+        for (int32_t column = x; column < x + width; column++) {
+            if (inside && column >= 0 && column < end) {
+                const int8_t *from = image + (row * p->in_w + column) * p->in_c;
+                for (int32_t i = 0; i < p->in_c; i += HIL_MVE_CHUNK) {
+                    vstrbq_s8(to + i, vldrbq_s8(from + i));
+                }
+            } else {
+                for (int32_t i = 0; i < p->in_c; i += HIL_MVE_CHUNK) {
+                    vstrbq_s8(to + i, around);
+                }
+            }
+            to += p->in_c;
+        }
+    }
+}
+
+HIL_INLINE void hil_conv2d_3x3_s8_mve(const struct hil_conv2d_3x3_s8_mve *p, const int8_t *in,
+                                      int8_t *out, void *scratch) {
+    hil_mve_windows_function *const function =
+        hil_mve_windows_of(p->stride, p->in_c, p->any, p->linear);
+    const int32_t width = 3 * (p->stride + 1);
+    const int32_t last_chunk = p->in_c - HIL_MVE_CHUNK;
+    struct hil_mve_windows windows = {.pairs = p->columns / 2, .zero_point = p->out_zero_point};
+    for (int32_t i = 0; i < 8; i++) {
+        windows.offsets[i] = (uint16_t)(i / 2 * p->columns + i % 2);
+        windows.low[i] = (int16_t)p->out_min;
+        windows.high[i] = (int16_t)p->out_max;
+    }
+    for (int32_t images = p->batch; images > 0; images--) {
+        for (int32_t out_y = 0; out_y < p->out_h; out_y++) {
+            const int32_t y = out_y * p->stride - p->pad_top;
+            int32_t x = -p->pad_left;
+            for (int32_t left = p->out_w; left > 0; left -= 4) {
+                const int8_t *from = in + (y * p->in_w + x) * p->in_c;
+                int32_t line = p->in_w;
+                if (x < 0 || y < 0 || x + width > p->in_w || y + 3 > p->in_h) {
+                    hil_conv2d_3x3_s8_mve_copy(p, in, y, x, scratch);
+                    from = scratch;
+                    line = width;
+                }
+                windows.row_step = (line - width) * p->in_c - last_chunk;
+                windows.mask = left < 4 ? (1U << (4 * left)) - 1 : 0xFFFF;
+                function(from, p->stream, out, &windows);
+                out += (left < 4 ? left : 4) * p->columns;
+                x += 4 * p->stride;
+            }
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+#endif

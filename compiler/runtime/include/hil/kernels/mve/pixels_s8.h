@@ -1,0 +1,449 @@
+/* Two pixels at a time times columns of int8 weights, sixteen columns at a time: the pixels stay in
+ * registers as far as they fit, the weights pass by. For depths of a few chunks this takes the
+ * fewest instructions, and pixels are read where they lie.
+ *
+ * For each four columns there are eight sums, in the even core registers; they wait on the stack
+ * until sixteen columns of both pixels can be requantised, whose multipliers are loaded once. Like
+ * the blocks of blocks_s8.h these round as the specification for shifts below 0, `_linear` also
+ * where values below the zero point remain after the clamp. */
+#ifndef HIL_KERNELS_MVE_PIXELS_S8_H
+#define HIL_KERNELS_MVE_PIXELS_S8_H
+
+#include <arm_mve.h>
+
+#include "hil/kernels/mve/columns_s8.h"
+
+#define HIL_MVE_PIXELS_DEEPEST 8
+
+/* The assembly knows the offsets. */
+struct hil_mve_pixels {
+    int32_t pairs;      /*  0: of pixels, counted down */
+    int32_t x_second;   /*  4: from the first pixel of a pair to the second */
+    int32_t out_second; /*  8: the same in the outputs */
+    int32_t x_step;     /* 12: to the next pair */
+    int32_t out_step;   /* 16 */
+    int32_t columns;    /* 20 */
+    int32_t zero_point; /* 24: of the output */
+    int32_t low;        /* 28 */
+    int32_t high;       /* 32 */
+};
+
+/* On the stack: sums of 16 columns of two pixels at 0, arguments x at 192, stream at 196, outputs at
+ * 200, pixels at 204. Then r1 and r3 are the places of the two pixels, r5 that of the sums, r7 the
+ * columns left, r9 the place in the stream, r11 the outputs. */
+#define HIL_MVE_PIXELS_ENTER                                                                       \
+    "push {r0-r11, lr}\n"                                                                          \
+    "vpush {d8-d15}\n"                                                                             \
+    "sub sp, #128\n"                                                                               \
+    ".p2align 2\n"                                                                                 \
+    "1:\n"                                                                                         \
+    "ldrd r1, r9, [sp, #192]\n"                                                                    \
+    "ldrd r11, r0, [sp, #200]\n"                                                                   \
+    "ldr r3, [r0, #4]\n"                                                                           \
+    "ldr r7, [r0, #20]\n"                                                                          \
+    "add r3, r1\n"                                                                                 \
+    "2:\n"                                                                                         \
+    "mov r5, sp\n"
+
+#define HIL_MVE_PIXELS_COLUMN(first, second, x, y)                                                 \
+    "vldrb.8 q7, [r9], #16\n"                                                                      \
+    "vmladava.s8 " first ", " x ", q7\n"                                                           \
+    "vmladava.s8 " second ", " y ", q7\n"
+
+/* A chunk of four columns, and of two pixels in `x` and `y`. */
+#define HIL_MVE_PIXELS_CHUNK(x, y)                                                                 \
+    HIL_MVE_PIXELS_COLUMN("r0", "r8", x, y)                                                        \
+    HIL_MVE_PIXELS_COLUMN("r2", "r10", x, y)                                                       \
+    HIL_MVE_PIXELS_COLUMN("r4", "r12", x, y)                                                       \
+    HIL_MVE_PIXELS_COLUMN("r6", "lr", x, y)
+
+#define HIL_MVE_PIXELS_LOAD(x, y, at)                                                              \
+    "vldrb.8 " x ", [r1, #" at "]\n"                                                               \
+    "vldrb.8 " y ", [r3, #" at "]\n"
+
+/* A chunk whose pixels are not kept. */
+#define HIL_MVE_PIXELS_PASSING(at)                                                                 \
+    HIL_MVE_PIXELS_LOAD("q5", "q6", at) HIL_MVE_PIXELS_CHUNK("q5", "q6")
+
+/* Four columns: biases for both pixels, all chunks, sums. */
+#define HIL_MVE_PIXELS_FOUR(chunks)                                                                \
+    "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12, lr}\n" chunks                                       \
+    "stmia r5!, {r0, r2, r4, r6, r8, r10, r12, lr}\n"
+
+#define HIL_MVE_PIXELS_SIXTEEN(chunks)                                                             \
+    HIL_MVE_PIXELS_FOUR(chunks)                                                                    \
+    HIL_MVE_PIXELS_FOUR(chunks) HIL_MVE_PIXELS_FOUR(chunks) HIL_MVE_PIXELS_FOUR(chunks)
+
+/* The same as a loop, for depths whose code would be long. */
+#define HIL_MVE_PIXELS_SIXTEEN_LOOP(chunks)                                                        \
+    "3:\n" HIL_MVE_PIXELS_FOUR(chunks) "mov r0, sp\n"                                               \
+                                       "adds r0, #128\n"                                           \
+                                       "cmp r0, r5\n"                                              \
+                                       "bne.w 3b\n"
+
+/* Requantises four columns of both pixels. */
+#define HIL_MVE_PIXELS_SCALE(at, next, correct, narrow, x, y)                                      \
+    "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
+    "vldrw.32 q1, [r5, #" next "]\n"                                                               \
+    "vldrw.32 q2, [r9], #16\n"                                                                     \
+    "vldrw.32 q3, [r9], #16\n"                                                                     \
+    "vqrdmulh.s32 q0, q0, q2\n"                                                                    \
+    "vqrdmulh.s32 q1, q1, q2\n" correct "vrshl.s32 q0, q0, q3\n"                                   \
+    "vrshl.s32 q1, q1, q3\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
+
+#define HIL_MVE_PIXELS_STORE(correct, clamp)                                                       \
+    HIL_MVE_PIXELS_SCALE("-128", "-112", correct, "vqmovnb", "q4", "q5")                           \
+    HIL_MVE_PIXELS_SCALE("-96", "-80", correct, "vqmovnt", "q4", "q5")                             \
+    HIL_MVE_PIXELS_SCALE("-64", "-48", correct, "vqmovnb", "q6", "q7")                             \
+    HIL_MVE_PIXELS_SCALE("-32", "-16", correct, "vqmovnt", "q6", "q7")                             \
+    "ldr r0, [sp, #204]\n"                                                                         \
+    "ldr r4, [r0, #24]\n"                                                                          \
+    "ldr r2, [r0, #8]\n"                                                                           \
+    "vqadd.s16 q4, q4, r4\n"                                                                       \
+    "vqadd.s16 q5, q5, r4\n"                                                                       \
+    "vqadd.s16 q6, q6, r4\n"                                                                       \
+    "vqadd.s16 q7, q7, r4\n"                                                                       \
+    "vqmovnb.s16 q4, q4\n"                                                                         \
+    "vqmovnb.s16 q5, q5\n"                                                                         \
+    "vqmovnt.s16 q4, q6\n"                                                                         \
+    "vqmovnt.s16 q5, q7\n" clamp "vctp.8 r7\n"                                                     \
+    "add r2, r11\n"                                                                                \
+    "vpstt\n"                                                                                      \
+    "vstrbt.8 q4, [r11]\n"                                                                         \
+    "vstrbt.8 q5, [r2]\n"                                                                          \
+    "add r11, #16\n"                                                                               \
+    "subs r7, #16\n"                                                                               \
+    "bgt.w 2b\n"                                                                                   \
+    "ldr r1, [sp, #192]\n"                                                                         \
+    "ldr r2, [r0]\n"                                                                               \
+    "ldr r3, [sp, #200]\n"                                                                         \
+    "ldrd r4, r6, [r0, #12]\n"                                                                     \
+    "add r1, r4\n"                                                                                 \
+    "add r3, r6\n"                                                                                 \
+    "str r1, [sp, #192]\n"                                                                         \
+    "str r3, [sp, #200]\n"                                                                         \
+    "subs r2, #1\n"                                                                                \
+    "str r2, [r0]\n"                                                                               \
+    "bne.w 1b\n"                                                                                   \
+    "add sp, #128\n"                                                                               \
+    "vpop {d8-d15}\n"                                                                              \
+    "pop {r0-r11, pc}\n"
+
+/* Signs and bounds: of outputs over the whole range of int8 whose values below the zero point clamp,
+ * and of any others. */
+#define HIL_MVE_PIXELS_CORRECT                                                                     \
+    "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
+#define HIL_MVE_PIXELS_CLAMP                                                                       \
+    "ldrd r4, r6, [r0, #28]\n"                                                                     \
+    "vdup.8 q0, r4\n"                                                                              \
+    "vdup.8 q1, r6\n"                                                                              \
+    "vmax.s8 q4, q4, q0\n"                                                                         \
+    "vmax.s8 q5, q5, q0\n"                                                                         \
+    "vmin.s8 q4, q4, q1\n"                                                                         \
+    "vmin.s8 q5, q5, q1\n"
+
+/* stream: for each sixteen columns, four at a time: int32 biases of the four twice, weights
+ * [chunks][4][16]; then for each four multipliers and shifts. The fours are columns 0, 4, 8, 12;
+ * 2, 6, 10, 14; 1, 5, 9, 13; 3, 7, 11, 15, so that outputs end in order when they are narrowed. */
+#define HIL_MVE_PIXELS_FUNCTION(name, sixteen)                                                     \
+    __attribute__((naked, noipa, unused)) static void name(                                        \
+        const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
+        int8_t *out __attribute__((unused)),                                                       \
+        struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
+        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_STORE("", ""));                        \
+    }                                                                                              \
+    __attribute__((naked, noipa, unused)) static void name##_any(                                  \
+        const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
+        int8_t *out __attribute__((unused)),                                                       \
+        struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
+        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_STORE(HIL_MVE_PIXELS_CORRECT,          \
+                                                                  HIL_MVE_PIXELS_CLAMP));          \
+    }
+
+#define HIL_MVE_PIXELS_1                                                                           \
+    HIL_MVE_PIXELS_LOAD("q0", "q1", "0") HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_CHUNK("q0", "q1"))
+#define HIL_MVE_PIXELS_2                                                                           \
+    HIL_MVE_PIXELS_LOAD("q0", "q1", "0")                                                           \
+    HIL_MVE_PIXELS_LOAD("q2", "q3", "16")                                                          \
+    HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_CHUNK("q0", "q1") HIL_MVE_PIXELS_CHUNK("q2", "q3"))
+#define HIL_MVE_PIXELS_3                                                                           \
+    HIL_MVE_PIXELS_LOAD("q0", "q1", "0")                                                           \
+    HIL_MVE_PIXELS_LOAD("q2", "q3", "16")                                                          \
+    HIL_MVE_PIXELS_LOAD("q4", "q5", "32")                                                          \
+    HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_CHUNK("q0", "q1") HIL_MVE_PIXELS_CHUNK("q2", "q3")       \
+                               HIL_MVE_PIXELS_CHUNK("q4", "q5"))
+/* Five of eight vectors of the pixels stay. */
+#define HIL_MVE_PIXELS_KEPT                                                                        \
+    HIL_MVE_PIXELS_LOAD("q0", "q1", "0")                                                           \
+    HIL_MVE_PIXELS_LOAD("q2", "q3", "16")                                                          \
+    "vldrb.8 q4, [r1, #32]\n"
+#define HIL_MVE_PIXELS_REST                                                                        \
+    HIL_MVE_PIXELS_CHUNK("q0", "q1")                                                               \
+    HIL_MVE_PIXELS_CHUNK("q2", "q3")                                                               \
+    "vldrb.8 q5, [r3, #32]\n" HIL_MVE_PIXELS_CHUNK("q4", "q5") HIL_MVE_PIXELS_PASSING("48")
+#define HIL_MVE_PIXELS_4 HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_REST)
+#define HIL_MVE_PIXELS_5                                                                           \
+    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(HIL_MVE_PIXELS_REST                            \
+                                                    HIL_MVE_PIXELS_PASSING("64"))
+#define HIL_MVE_PIXELS_6                                                                           \
+    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(                                               \
+        HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING("64") HIL_MVE_PIXELS_PASSING("80"))
+#define HIL_MVE_PIXELS_7                                                                           \
+    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(                                               \
+        HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING("64") HIL_MVE_PIXELS_PASSING("80")              \
+            HIL_MVE_PIXELS_PASSING("96"))
+#define HIL_MVE_PIXELS_8                                                                           \
+    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(                                               \
+        HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING("64") HIL_MVE_PIXELS_PASSING("80")              \
+            HIL_MVE_PIXELS_PASSING("96") HIL_MVE_PIXELS_PASSING("112"))
+
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_1, HIL_MVE_PIXELS_1)
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_2, HIL_MVE_PIXELS_2)
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_3, HIL_MVE_PIXELS_3)
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_4, HIL_MVE_PIXELS_4)
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_5, HIL_MVE_PIXELS_5)
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_6, HIL_MVE_PIXELS_6)
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_7, HIL_MVE_PIXELS_7)
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_8, HIL_MVE_PIXELS_8)
+
+/* Fields of the kernels' structs that describe the columns. */
+#define HIL_MVE_PIXELS_FIELDS                                                                      \
+    int32_t chunks;  /* of 16 weights, a column's depth rounded up; at most 8 */                   \
+    int32_t columns; /* outputs of a pixel */                                                      \
+    int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps */  \
+    int32_t out_zero_point;                                                                        \
+    int32_t out_min;                                                                               \
+    int32_t out_max;                                                                               \
+    const int8_t *stream /* as hil_mve_pixels_1 reads it; columns of weights 0 fill the last 16 */
+
+#define HIL_MVE_PIXELS(p, step)                                                                    \
+    {                                                                                              \
+        .x_second = (step), .out_second = (p)->columns, .x_step = 2 * (step),                      \
+        .out_step = 2 * (p)->columns, .columns = (p)->columns, .zero_point = (p)->out_zero_point,  \
+        .low = (p)->out_min, .high = (p)->out_max,                                                 \
+    }
+
+typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8_t *out,
+                                     struct hil_mve_pixels *pixels);
+
+HIL_INLINE hil_mve_pixels_function *hil_mve_pixels_of(int32_t chunks, int32_t any) {
+    switch (chunks) {
+    case 1:
+        return any ? hil_mve_pixels_1_any : hil_mve_pixels_1;
+    case 2:
+        return any ? hil_mve_pixels_2_any : hil_mve_pixels_2;
+    case 3:
+        return any ? hil_mve_pixels_3_any : hil_mve_pixels_3;
+    case 4:
+        return any ? hil_mve_pixels_4_any : hil_mve_pixels_4;
+    case 5:
+        return any ? hil_mve_pixels_5_any : hil_mve_pixels_5;
+    case 6:
+        return any ? hil_mve_pixels_6_any : hil_mve_pixels_6;
+    case 7:
+        return any ? hil_mve_pixels_7_any : hil_mve_pixels_7;
+    default:
+        return any ? hil_mve_pixels_8_any : hil_mve_pixels_8;
+    }
+}
+
+/* `count` pixels `step` bytes apart, all chunks of which may be read. */
+HIL_INLINE void hil_mve_pixels(hil_mve_pixels_function *function, struct hil_mve_pixels *pixels,
+                               const int8_t *x, const int8_t *stream, int8_t *out, int32_t count) {
+    if (count >= 2) {
+        pixels->pairs = count / 2;
+        function(x, stream, out, pixels);
+    }
+    if (count % 2 != 0) {
+        /* A pair of one pixel, twice. */
+        struct hil_mve_pixels one = *pixels;
+        one.pairs = 1;
+        one.x_second = 0;
+        one.out_second = 0;
+        function(x + count / 2 * pixels->x_step, stream, out + count / 2 * pixels->out_step, &one);
+    }
+}
+
+/* The same of the last pixels, behind which chunks reach; they are copied. */
+HIL_INLINE void hil_mve_last_pixels(hil_mve_pixels_function *function,
+                                    struct hil_mve_pixels *pixels, const int8_t *x,
+                                    const int8_t *stream, int8_t *out, int32_t count, int32_t depth,
+                                    int32_t chunks, int8_t *copies) {
+    int8_t *to = copies;
+    for (int32_t i = 0; i < count; i++) {
+        to = hil_mve_copy_chunks(to, x, depth, HIL_MVE_CHUNK);
+        x += pixels->x_second;
+    }
+    pixels->x_second = HIL_MVE_CHUNK * chunks;
+    pixels->x_step = 2 * HIL_MVE_CHUNK * chunks;
+    hil_mve_pixels(function, pixels, copies, stream, out, count);
+}
+
+/*@kernel
+name = "hil_pixels_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "16 * chunks * copied"
+order = ["pixels 2", "channels 16"]
+reads = "rows"
+@*/
+struct hil_pixels_s8_mve {
+    int32_t rows;
+    int32_t depth;
+    int32_t copied; /* last rows that are copied */
+    HIL_MVE_PIXELS_FIELDS;
+};
+
+HIL_INLINE void hil_pixels_s8_mve(const struct hil_pixels_s8_mve *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
+    struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, p->depth);
+    const int32_t direct = p->rows - p->copied;
+    hil_mve_pixels(function, &pixels, in, p->stream, out, direct);
+    if (p->copied > 0) {
+        hil_mve_last_pixels(function, &pixels, in + direct * p->depth, p->stream,
+                            out + direct * p->columns, p->copied, p->depth, p->chunks, scratch);
+    }
+}
+
+/* A convolution with filters of one pixel that takes each `stride`th one, without padding. */
+/*@kernel
+name = "hil_points_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "16 * chunks * copied"
+order = ["rows 1", "pixels 2", "channels 16"]
+reads = "window"
+window = {filter_h = "1", filter_w = "1"}
+@*/
+struct hil_points_s8_mve {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t copied; /* last pixels of each row that are copied */
+    HIL_MVE_PIXELS_FIELDS;
+};
+
+HIL_INLINE void hil_points_s8_mve(const struct hil_points_s8_mve *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
+    const int32_t step = p->stride_w * p->in_c;
+    const int32_t direct = p->out_w - p->copied;
+    for (int32_t images = p->batch; images > 0; images--) {
+        const int8_t *row = in;
+        for (int32_t rows = p->out_h; rows > 0; rows--) {
+            struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, step);
+            hil_mve_pixels(function, &pixels, row, p->stream, out, direct);
+            if (p->copied > 0) {
+                hil_mve_last_pixels(function, &pixels, row + direct * step, p->stream,
+                                    out + direct * p->columns, p->copied, p->in_c, p->chunks,
+                                    scratch);
+            }
+            row += p->stride_h * p->in_w * p->in_c;
+            out += p->out_w * p->columns;
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+/* A convolution of an image of few channels, by strips: the pixels under some windows of a row are
+ * copied, the zero point around the image; from there gathers of bytes fetch each window. */
+/*@kernel
+name = "hil_strips_s8_mve"
+requires = ["mve"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "16 * chunks * strip_w + filter_h * strip_bytes + 16"
+order = ["rows 1", "pixels strip_w"]
+reads = "window"
+@*/
+struct hil_strips_s8_mve {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t filter_h;
+    int32_t filter_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_top;
+    int32_t pad_left;
+    int32_t in_zero_point;
+    int32_t strip_w;     /* windows of a strip, even or all */
+    int32_t strip_bytes; /* of a row under a strip */
+    const uint8_t *taps; /* [chunks][16]: from a window's first byte to each of its bytes */
+    HIL_MVE_PIXELS_FIELDS;
+};
+
+/* The pixels under windows from row y and column x on. */
+HIL_INLINE void hil_strips_s8_mve_copy(const struct hil_strips_s8_mve *p, const int8_t *image,
+                                       int32_t y, int32_t x, int8_t *strip) {
+    const int32_t width = p->strip_bytes;
+    const int32_t begin = x < 0 ? -x * p->in_c : 0;
+    const int32_t fitting = (p->in_w - x) * p->in_c;
+    const int32_t end = fitting < width ? fitting : width;
+    if (begin > 0 || end < width || y < 0 || y + p->filter_h > p->in_h) {
+        const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
+        int8_t *to = strip;
+        for (int32_t bytes = p->filter_h * width; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+            vstrbq_s8(to, around);
+            to += HIL_MVE_CHUNK;
+        }
+    }
+    for (int32_t row = 0; row < p->filter_h; row++) {
+        if (y >= 0 && y < p->in_h) {
+            const int8_t *from = image + (y * p->in_w + x) * p->in_c + begin;
+            int8_t *to = strip + begin;
+            for (int32_t bytes = end - begin; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+                const mve_pred16_t inside = vctp8q((uint32_t)bytes);
+                vstrbq_p_s8(to, vldrbq_z_s8(from, inside), inside);
+                to += HIL_MVE_CHUNK;
+                from += HIL_MVE_CHUNK;
+            }
+        }
+        strip += width;
+        y++;
+    }
+}
+
+HIL_INLINE void hil_strips_s8_mve(const struct hil_strips_s8_mve *p, const int8_t *in, int8_t *out,
+                                  void *scratch) {
+    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
+    struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, HIL_MVE_CHUNK * p->chunks);
+    int8_t *const windows = scratch;
+    int8_t *const strip = windows + HIL_MVE_CHUNK * p->chunks * p->strip_w;
+    for (int32_t images = p->batch; images > 0; images--) {
+        for (int32_t row = 0; row < p->out_h; row++) {
+            for (int32_t first = 0; first < p->out_w; first += p->strip_w) {
+                const int32_t left = p->out_w - first;
+                const int32_t count = left < p->strip_w ? left : p->strip_w;
+                hil_strips_s8_mve_copy(p, in, row * p->stride_h - p->pad_top,
+                                       first * p->stride_w - p->pad_left, strip);
+                const int8_t *window = strip;
+                int8_t *to = windows;
+                for (int32_t i = count; i > 0; i--) {
+                    for (int32_t chunk = 0; chunk < p->chunks; chunk++) {
+                        const uint8x16_t taps = vldrbq_u8(p->taps + HIL_MVE_CHUNK * chunk);
+                        vstrbq_s8(to, vldrbq_gather_offset_s8(window, taps));
+                        to += HIL_MVE_CHUNK;
+                    }
+                    window += p->stride_w * p->in_c;
+                }
+                hil_mve_pixels(function, &pixels, windows, p->stream, out, count);
+                out += count * p->columns;
+            }
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+#endif
