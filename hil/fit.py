@@ -52,8 +52,8 @@ def description_bytes(module: Module) -> int:
     outputs = [tensor for layer in module.layers for tensor in layer.outputs]
     tensors = [*module.inputs, *module.outputs, *outputs]
     borders = (tensor.name for tensor in (*module.inputs, *module.outputs))
-    inner = (own_name(thing.name) for thing in (*outputs, *module.layers))
-    texts = {name.encode() for name in (module.name, *borders, *inner)}
+    inner = [tensor.name for tensor in outputs] + [layer.name for layer in module.layers]
+    texts = {name.encode() for name in (module.name, *borders, *map(own_name, inner))}
     texts = {a for a in texts if not any(a != b and b.endswith(a) for b in texts)}
     structs = _MODEL_BYTES + _TENSOR_BYTES * len(tensors) + _LAYER_BYTES * len(module.layers)
     shapes = sum(4 * len(shape) for shape in {tensor.shape for tensor in tensors})
