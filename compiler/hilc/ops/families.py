@@ -81,4 +81,6 @@ def depthwise_conv2d(
         )
     if dsp.serves(cpu):
         calls += listed(dsp.depthwise(layer.place, layer.fill, layer.filters, channels, macs))
+    if v7m.serves(cpu):
+        calls += v7m.depthwise(layer.place, layer.fill, layer.filters, channels, macs)
     return calls

@@ -21,12 +21,21 @@ from hilc.quant import requantize
 
 #: Columns whose weights lie next to each other.
 _BLOCK = 4
+_SUM_LIMIT = 2**30
+#: The largest shift of all channels, and no limit.
+_MAX_EVEN_SHIFT = 22
+_ANY = 2**62
 #: The largest shift to the right: a channel beyond it has an output that does not change.
 _MAX_SHIFT = 23
 #: Rows below which there is nothing to gain from three at a time.
 _FEW_ROWS = 2
 #: Inputs are this much more than they are where a word holds three.
 _RAISED = 128
+
+#: Outputs of a row that the depthwise kernel computes at a time, at most.
+_MAX_BLOCK = 6
+#: What the depthwise kernel's lines may take: more rows at a time, or fewer.
+_BAND_BYTES = (448, 0)
 
 _KEPT_FIELDS = ("out_zero_point", "out_min", "out_max")
 
@@ -52,6 +61,66 @@ def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) ->
     return _calls("hil_v7m_conv2d_s8", fields, columns, channel_fields, macs)
 
 
+def depthwise(
+    window: Fields, fill: int, weights: Array, channel_fields: Fields, macs: int
+) -> list[KernelCall]:
+    """A depthwise convolution with ``weights [channels, filter_h, filter_w]``, one a channel.
+
+    ``window`` are the fields that place it, ``fill`` is what positions outside the image hold.
+    """
+    size = [window[f"{name}_{axis}"] for name in ("filter", "dilation") for axis in "hw"]
+    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
+    place = {name: _whole(window[name]) for name in names}
+    stride = _whole(window["stride_w"])
+    if size != [3, 3, 1, 1] or stride != window["stride_h"] or stride > 2:
+        return []
+    channels = _channels(weights.reshape(-1, 9), channel_fields)
+    if channels is None:
+        return []
+    line = (place["out_w"] - 1) * stride + 3
+    fields: Fields = {
+        **place,
+        "stride": stride,
+        "line": line,
+        "block": _block(place["out_w"]),
+        "in_zero_point": fill,
+        **{k: channel_fields[k] for k in _KEPT_FIELDS},
+        "weights": channels.columns.reshape(-1),
+        **_scales(channels),
+    }
+    kernel = kernels()["hil_v7m_depthwise_3x3_s8"]
+    bands = {_band(line, stride, place["out_h"], room): None for room in _BAND_BYTES}
+    return [KernelCall(kernel, {**fields, "band": band}, macs=macs) for band in bands]
+
+
+def _scales(channels: _Channels, raised: int = 0) -> Fields:
+    """The fields that say how sums become outputs: with one shift for all where that is exact."""
+    even = channels.even_scales(raised)
+    scales, shift = (channels.scales(raised), -1) if even is None else even
+    return {"even_shift": shift, "scales": _padded(scales).reshape(-1)}
+
+
+def _block(out_w: int) -> int:
+    """How many outputs of a row to compute at a time, so that little is computed twice."""
+
+    def instructions(block: int) -> int:
+        # A block costs what the weights cost, and so much an output.
+        return -(-out_w // block) * (15 + 24 * block)
+
+    return min(range(1, min(_MAX_BLOCK, out_w) + 1), key=instructions)
+
+
+def _band(line: int, stride: int, out_h: int, room: int) -> int:
+    """The rows of outputs whose lines fit so many bytes, in bands of one size; at least one."""
+    most = max(1, (room // line - 3) // stride + 1)
+    return -(-out_h // -(-out_h // most))
+
+
+def _whole(value: FieldValue) -> int:
+    assert isinstance(value, int)
+    return value
+
+
 def _calls(
     name: str, place: Fields, columns: Array, channel_fields: Fields, macs: int
 ) -> list[KernelCall]:
@@ -68,12 +137,12 @@ def _calls(
     wide: Fields = {
         "wide": 2,
         "part": _part(weights, lowest=-128, highest=127, bits=21),
-        "scales": _padded(channels.scales(raised=0)).reshape(-1),
+        **_scales(channels),
     }
     narrow: Fields = {
         "wide": 1,
         "part": _part(weights, lowest=0, highest=255, bits=20),
-        "scales": _padded(channels.scales(raised=_RAISED)).reshape(-1),
+        **_scales(channels, _RAISED),
     }
     return [KernelCall(kernels()[name], {**fields, **way}, macs=macs) for way in (wide, narrow)]
 
@@ -88,7 +157,13 @@ class _Channels:
     #: Shifts to the right.
     shifts: npt.NDArray[np.int64]
     zero_point: int
-    rectified: bool
+    low: int
+    high: int
+
+    @property
+    def rectified(self) -> bool:
+        """Whether no output is below the zero point."""
+        return self.low >= self.zero_point
 
     def scales(self, raised: int) -> npt.NDArray[np.int32]:
         """``[channels, 4]`` as ``hil/v7m.h`` describes them, for inputs that are ``raised``."""
@@ -103,6 +178,75 @@ class _Channels:
         # The lower 32 bits of each.
         return np.stack([first, second, self.mantissas, moves], axis=1).astype(np.int32)
 
+    def outputs(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The outputs of ``sums [channels, n]``, bias not included."""
+        bias, mantissas, shifts = (
+            v[:, np.newaxis] for v in (self.bias, self.mantissas, self.shifts)
+        )
+        values = requantize(sums + bias, mantissas, -shifts) + self.zero_point
+        return np.clip(values, self.low, self.high)
+
+    def even_scales(self, raised: int) -> tuple[npt.NDArray[np.int32], int] | None:
+        """``[channels, 4]`` for ``hil_v7m_even_output``, and the shift of all channels, for inputs
+        that are ``raised``; None where that is not exact for every sum of every channel.
+
+        Both ways are monotone, so it is enough that they reach each output at the same sum.
+        """
+        weights = self.columns.astype(np.int64)
+        above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+        lowest, highest = 127 * below - 128 * above, 127 * above - 128 * below
+        alive = lowest < highest
+        # The mantissas of all but the smallest shift lose bits.
+        shift = int(self.shifts[alive].min(initial=_MAX_SHIFT)) - 1
+        if shift > _MAX_EVEN_SHIFT:
+            return None
+        exponents = 1 + shift - self.shifts
+        mantissas = np.rint(np.ldexp(np.where(alive, self.mantissas, 0.0), exponents))
+        factors = mantissas.astype(np.int64)
+        levels = np.arange(self.low, self.high + 1)
+        least, most = self.outputs(np.stack([lowest, highest], axis=1)).T
+        reached = (levels > least[:, np.newaxis]) & (levels <= most[:, np.newaxis])
+        begins = self._first_sums(levels, lowest, highest)
+        # What is added must bring each sum at which an output begins to it, and none before; at
+        # the ends of the range what is beyond it is clamped.
+        unit = 1 << (32 + shift)
+        products = begins * factors[:, np.newaxis]
+        enough = np.where(reached, levels * unit - products, -_ANY).max(axis=1)
+        enough = np.maximum(
+            enough, np.where(least > self.low, least * unit - lowest * factors, -_ANY)
+        )
+        before = products - factors[:, np.newaxis]
+        limit = np.where(reached, levels * unit - before, _ANY).min(axis=1)
+        limit = np.minimum(
+            limit, np.where(most < self.high, (most + 1) * unit - highest * factors, _ANY)
+        )
+        if (enough >= limit).any():
+            return None
+        exact = self.bias * factors + (1 << 30) + (2 * self.zero_point + 1) * (unit >> 1)
+        added = np.clip(exact, enough, limit - 1)
+        added -= raised * weights.sum(axis=1) * factors
+        zeros = np.zeros_like(added)
+        return np.stack([added, added >> 32, factors, zeros], axis=1).astype(np.int32), shift
+
+    def _first_sums(
+        self,
+        levels: npt.NDArray[np.int64],
+        lowest: npt.NDArray[np.int64],
+        highest: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        """``[channels, levels]``: the smallest sum of these whose output reaches the level, the
+        largest of all where none does.
+        """
+        shape = (len(lowest), len(levels))
+        under = np.broadcast_to(lowest[:, np.newaxis] - 1, shape).copy()
+        reaching = np.broadcast_to(highest[:, np.newaxis], shape).copy()
+        while (reaching - under > 1).any():
+            middle = (under + reaching) >> 1
+            reached = self.outputs(middle) >= levels
+            reaching = np.where(reached, middle, reaching)
+            under = np.where(reached, under, middle)
+        return reaching
+
 
 def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     """The channels as the kernels take them; None where they cannot.
@@ -116,10 +260,8 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     assert isinstance(mantissas, np.ndarray)
     assert isinstance(shifts, np.ndarray)
     assert isinstance(low, int)
+    assert isinstance(high, int)
     assert isinstance(zero_point, int)
-    # The kernel adds up sums of inputs from 0 to 255, too.
-    if not channel_fields["narrow"]:
-        return None
     weights = columns.astype(np.int64)
     sums = bias.astype(np.int64)
     above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
@@ -135,13 +277,11 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     weights = np.where(settled[:, np.newaxis], 0, weights)
     factors = np.where(settled, 1 << 30, factors)
     right = np.where(settled, 1, right)
-    raised = sums - _RAISED * weights.sum(axis=1)
-    reach = np.abs(raised) + 255 * np.abs(weights).sum(axis=1)
-    if reach.max() >= 2**30 or right.max() > _MAX_SHIFT:
+    # With the bias for inputs from 0 to 255, too.
+    reach = np.abs(sums) + (_RAISED + 255) * np.abs(weights).sum(axis=1)
+    if reach.max() >= _SUM_LIMIT or right.min() < 1 or right.max() > _MAX_SHIFT:
         return None
-    return _Channels(
-        weights.astype(np.int8), sums, factors, right, zero_point, rectified=low >= zero_point
-    )
+    return _Channels(weights.astype(np.int8), sums, factors, right, zero_point, low, high)
 
 
 def _part(weights: Array, lowest: int, highest: int, bits: int) -> int:

@@ -58,4 +58,14 @@ HIL_INLINE int8_t hil_v7m_output(const struct hil_v7m_scale *scale, int32_t sum,
     return hil_clamp_s8((int32_t)(scaled >> 32) >> scale->shift, low, high);
 }
 
+/* The same with one shift for all channels, for those of which the compiler has proven that it
+ * gives the same result for every sum that there can be: first and second are the lower and the
+ * upper word of what is added to the product. */
+HIL_INLINE int8_t hil_v7m_even_output(const struct hil_v7m_scale *scale, int32_t sum, int32_t shift,
+                                      int32_t low, int32_t high) {
+    const uint64_t addend = (uint64_t)(uint32_t)scale->second << 32 | (uint32_t)scale->first;
+    const int64_t scaled = (int64_t)addend + (int64_t)sum * scale->mantissa;
+    return hil_clamp_s8((int32_t)(scaled >> 32) >> shift, low, high);
+}
+
 #endif

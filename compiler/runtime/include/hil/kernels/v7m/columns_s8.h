@@ -28,6 +28,7 @@ struct hil_v7m_columns_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
+    int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
     const int8_t *weights;
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */
 };
@@ -182,6 +183,13 @@ HIL_INLINE struct hil_v7m_sums hil_v7m_sums(uint32_t first, uint32_t second, int
         .a = a, .b = (above_c >> (bits - lower)) + (int32_t)(above_a >> bits), .c = c};
 }
 
+HIL_INLINE int8_t hil_v7m_columns_s8_output(const struct hil_v7m_columns_s8 *p,
+                                            const struct hil_v7m_scale *scale, int32_t sum) {
+    return p->even_shift >= 0
+               ? hil_v7m_even_output(scale, sum, p->even_shift, p->out_min, p->out_max)
+               : hil_v7m_output(scale, sum, p->out_zero_point, p->out_min, p->out_max);
+}
+
 /* Three widened rows times all columns. */
 HIL_INLINE void hil_v7m_columns_s8(const struct hil_v7m_columns_s8 *p, const uint32_t *rows,
                                    int8_t *out_a, int8_t *out_b, int8_t *out_c) {
@@ -214,13 +222,9 @@ HIL_INLINE void hil_v7m_columns_s8(const struct hil_v7m_columns_s8 *p, const uin
         for (int32_t i = 0; i < 4; i++) {
             if (p->count % 4 == 0 || i < left) {
                 const struct hil_v7m_scale scale = hil_v7m_scale(scales);
-                const int32_t at = column + i;
-                out_a[at] =
-                    hil_v7m_output(&scale, sums[i].a, p->out_zero_point, p->out_min, p->out_max);
-                out_b[at] =
-                    hil_v7m_output(&scale, sums[i].b, p->out_zero_point, p->out_min, p->out_max);
-                out_c[at] =
-                    hil_v7m_output(&scale, sums[i].c, p->out_zero_point, p->out_min, p->out_max);
+                out_a[column + i] = hil_v7m_columns_s8_output(p, &scale, sums[i].a);
+                out_b[column + i] = hil_v7m_columns_s8_output(p, &scale, sums[i].b);
+                out_c[column + i] = hil_v7m_columns_s8_output(p, &scale, sums[i].c);
                 scales += HIL_V7M_SCALE_WORDS;
             }
         }

@@ -36,6 +36,7 @@ struct hil_v7m_conv2d_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
+    int32_t even_shift;
     const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
     const int32_t *scales;
 };
@@ -109,6 +110,7 @@ HIL_INLINE void hil_v7m_conv2d_s8(const struct hil_v7m_conv2d_s8 *p, const int8_
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
         .out_max = p->out_max,
+        .even_shift = p->even_shift,
         .weights = p->weights,
         .scales = p->scales,
     };
