@@ -108,6 +108,9 @@ class Layer:
     macs: int
     #: How many of the arguments are tensors that the layer reads.
     input_count: int
+    #: Of layers that run together, a few rows at a time: the names of all, this one's last. Empty
+    #: where it is a layer alone.
+    group: tuple[str, ...] = ()
 
     @property
     def output_arguments(self) -> tuple[Argument, ...]:

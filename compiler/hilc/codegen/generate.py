@@ -176,6 +176,9 @@ def _layer(program: Program, step: Step, operator: Operator) -> Layer:
         ),
         macs=step.call.macs,
         input_count=operator.input_count,
+        group=tuple(display_name(program, n.name) for n in step.nodes)
+        if len(step.nodes) > 1
+        else (),
     )
 
 
