@@ -231,6 +231,7 @@ class Streams:
         self._nodes = {node.name: i for i, node in enumerate(graph.nodes)}
         self._readers = graph.consumers()
         self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
+        self._overlaps: dict[tuple[int, int], tuple[KernelCall, _Overlap]] = {}
 
     def call(self, group: Group) -> StreamCall:
         """As :func:`stream`."""
@@ -245,6 +246,18 @@ class Streams:
             calls = OPS[node.op].emit(cut.node, cut.ins, cut.outs, self.cpu)
             self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
         return self._candidates[key]
+
+    def overlap(self, call: KernelCall, cut: _Cut, position: int) -> _Overlap:
+        """How the output of a call may lie to what it reads as its node's input ``position``."""
+        key = id(call), position
+        if key not in self._overlaps:
+            inputs = [t for t in (cut.ins[p] for p in call.inputs) if t is not None]
+            access = access_of(call, inputs, cut.outs)
+            argument = call.inputs.index(position)
+            overlap = _Overlap(access, argument, inputs, cut.outs[0].nbytes)
+            # With the call, whose identity is the key.
+            self._overlaps[key] = call, overlap
+        return self._overlaps[key][1]
 
     def nodes(self, group: Group) -> tuple[Node, ...]:
         """The nodes that ``group`` names."""
@@ -568,7 +581,6 @@ class _Layout:
         #: The tensor whose rows lie where the output's rows will.
         self._alias = None if variant.alias is None else last.inputs[variant.alias]
         self._bands = self._schedule()
-        self._overlaps: dict[tuple[int, int], _Overlap] = {}
 
     def call(self) -> StreamCall | None:
         """The group's call; None where the kernel does not allow what the variant wants."""
@@ -760,7 +772,7 @@ class _Layout:
                         read,
                         band.in_first - read.first,
                         max(0, min(self._needed(after, read.name), read.end) - read.first),
-                        self._overlap(call, cut, position),
+                        self._streams.overlap(call, cut, position),
                     )
                     for position in call.inputs
                     if position in node.operands
@@ -781,17 +793,6 @@ class _Layout:
             done = after
             arena.places.append(at)
         return arena
-
-    def _overlap(self, call: KernelCall, cut: _Cut, position: int) -> _Overlap:
-        """How the output of a call may lie to what it reads as its node's input ``position``."""
-        key = id(call), position
-        if key not in self._overlaps:
-            inputs = [t for t in (cut.ins[p] for p in call.inputs) if t is not None]
-            access = access_of(call, inputs, cut.outs)
-            self._overlaps[key] = _Overlap(
-                access, call.inputs.index(position), inputs, cut.outs[0].nbytes
-            )
-        return self._overlaps[key]
 
     def _buffers(self) -> dict[str, _Buffer]:
         """Those between the nodes, in the order in which they are computed."""
