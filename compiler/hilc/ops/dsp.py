@@ -25,6 +25,10 @@ _UNIT = 4
 _UNIT_ORDER = (0, 2, 1, 3)
 #: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 3
+#: Weights up to which twice the room for them is nothing.
+_SMALL_WEIGHTS = 1024
+#: Units of a window that is widened by straight code (``HIL_DSP_WINDOW_UNITS``).
+_WINDOW_UNITS = 16
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _PAIR = 2
 _VECTOR_BLOCK = 4
@@ -42,32 +46,99 @@ def serves(cpu: Cpu) -> bool:
     return "dsp" in cpu.features and "mve" not in cpu.features
 
 
-def matmul(
-    rows: int, columns: Array, channel_fields: Fields, macs: int
-) -> tuple[KernelCall, ...] | None:
+def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
     """``rows`` rows times ``columns [channels, depth]``."""
+    fields: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
     few = rows < _FEW_ROWS
+    kernel = kernels()["hil_dsp_matmul_pairs_s8"]
+    calls: list[KernelCall] = []
+    if not few:
+        streams = _streams(columns, channel_fields)
+        calls += [KernelCall(kernel, {**fields, **stream}, macs=macs) for stream in streams]
     packed = _packed(columns, channel_fields, _VECTOR_BLOCK if few else _PAIR)
     if packed is None:
-        return None
-    fields: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
+        return calls
     if few:
         vector = kernels()["hil_dsp_matvec_s8"]
         # Without scratch it costs two instructions in sixteen.
-        return tuple(
+        return [
             KernelCall(vector, {**fields, "widened": widened, **packed}, macs=macs)
             for widened in (1, 0)
-        )
-    return (KernelCall(kernels()["hil_dsp_matmul_s8"], {**fields, **packed}, macs=macs),)
+        ]
+    return [*calls, KernelCall(kernels()["hil_dsp_matmul_s8"], {**fields, **packed}, macs=macs)]
 
 
-def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> KernelCall | None:
+def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
     """A convolution of which each filter is one of ``columns [channels, depth]``."""
+    fields: Fields = {**window, "out_c": columns.shape[0]}
+    in_c = _int(window["in_c"])
+    border = np.full(in_c, window["in_zero_point"], np.int8)
+    kernel = kernels()["hil_dsp_conv2d_pairs_s8"]
+    direct = [
+        KernelCall(kernel, {**fields, **stream, "border": border}, macs=macs)
+        for stream in _streams(columns, channel_fields)
+    ]
     packed = _packed(columns, channel_fields, _PAIR)
     if packed is None:
-        return None
-    fields: Fields = {**window, "out_c": columns.shape[0], **packed}
-    return KernelCall(kernels()["hil_dsp_conv2d_s8"], fields, macs=macs)
+        return direct
+    gathered = KernelCall(kernels()["hil_dsp_conv2d_s8"], {**fields, **packed}, macs=macs)
+    # What is neither whole words nor few is slow to widen where it lies.
+    if in_c % _UNIT != 0 and columns.shape[1] > _UNIT * _WINDOW_UNITS:
+        return [gathered, *direct]
+    return [*direct, gathered]
+
+
+def _streams(columns: Array, channel_fields: Fields) -> list[Fields]:
+    """The fields of ``struct hil_dsp_pairs_s8``, where it serves, in the ways that there are."""
+    channels = _channels(columns, channel_fields)
+    affine = None if channels is None else _affine(channels, channel_fields, signs=True)
+    if channels is None or affine is None or not affine.shared:
+        return []
+    pairs = _pairs(channels.columns, _PAIR)
+    # Wide weights take twice the room and save an instruction in seventeen.
+    kinds = [(3, True), (2, True)]
+    if pairs is not None and columns.size > _SMALL_WEIGHTS:
+        kinds = [(3, False), (3, True), (2, False)]
+    found: list[Fields] = []
+    for group, wide in kinds:
+        if wide:
+            weights = _wide(channels.columns)
+        else:
+            assert pairs is not None
+            weights = pairs.view(np.int32)
+        found.append(
+            {
+                "units": -(-columns.shape[1] // _UNIT),
+                "group": group,
+                "wide": int(wide),
+                "signs": int(affine.lacking is not None),
+                "shift": affine.shift,
+                "stream": _stream(affine, weights, wide),
+            }
+        )
+    return found
+
+
+def _stream(affine: _Affine, weights: npt.NDArray[np.int32], wide: bool) -> Array:
+    """What ``kernels/dsp/pairs_s8.h`` reads of each pair of columns, one after the other."""
+    first, second = _padded(affine.bias, _PAIR).reshape(-1, _PAIR).T
+    bias = [256 * first, 256 * second] if wide else [first, first + 256 * second]
+    scales = np.stack(affine.scales, axis=1)
+    parts = [
+        np.stack(bias, axis=1),
+        weights.reshape(len(first), -1),
+        _padded(scales, _PAIR).reshape(len(first), -1),
+    ]
+    return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
+
+
+def _wide(columns: Array) -> npt.NDArray[np.int32]:
+    """Weights times 256 in half-words, words of both columns of a pair in turn."""
+    depth = columns.shape[1]
+    whole = np.pad(_padded(columns.astype(np.int16), _PAIR), ((0, 0), (0, -depth % _UNIT))) * 256
+    units = whole.reshape(-1, _PAIR, whole.shape[1] // _UNIT, _UNIT)[..., _UNIT_ORDER]
+    words = units.reshape(*units.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4)
+    return np.ascontiguousarray(words).reshape(-1).astype(np.int16).view(np.int32)
 
 
 def depthwise(
@@ -266,6 +337,8 @@ class _Affine:
     shifts: npt.NDArray[np.int64]
     mantissas: npt.NDArray[np.int64]
     addends: npt.NDArray[np.int64]
+    #: What the addend lacks for negative sums; None where it is right for all.
+    lacking: npt.NDArray[np.int64] | None
     #: Whether all channels have the same shift.
     shared: bool
 
@@ -276,8 +349,9 @@ class _Affine:
 
     @property
     def scales(self) -> list[npt.NDArray[np.int64]]:
-        """Mantissas, addends and, where each channel has its own, shifts."""
-        return [self.mantissas, self.addends, *([] if self.shared else [self.shifts])]
+        """Mantissas, addends and, where each channel has its own, what these lack and shifts."""
+        lacking = [] if self.lacking is None else [self.lacking]
+        return [self.mantissas, self.addends, *lacking, *([] if self.shared else [self.shifts])]
 
 
 #: How far from the exact one a channel's mantissa may be, in its last place.
@@ -285,10 +359,12 @@ _TRIED_MANTISSAS = 64
 _MAX_AFFINE_SHIFT = 22
 
 
-def _affine(channels: _Channels, channel_fields: Fields) -> _Affine | None:
+def _affine(channels: _Channels, channel_fields: Fields, signs: bool = False) -> _Affine | None:
     """The requantisation in that form; None where it is not proven to be the same.
 
-    All channels share the least shift if that leaves the others' mantissas bits enough.
+    All channels share the least shift if that leaves the others' mantissas bits enough. Halves are
+    rounded away from zero, which no one line does for both signs unless one of them is clamped:
+    with ``signs`` negative sums may have an addend of their own.
     """
     if (channel_fields["out_min"], channel_fields["out_max"]) != (-128, 127):
         return None
@@ -303,14 +379,20 @@ def _affine(channels: _Channels, channel_fields: Fields) -> _Affine | None:
         return None
     fixed = lowest == highest
     own = np.where(fixed, _MAX_AFFINE_SHIFT, np.minimum(_MAX_AFFINE_SHIFT, 7 + channels.right))
-    for shifts in (np.full_like(own, own.min()), own):
+    least = np.full_like(own, own.min())
+    # A unit of the first rounding, in the addend's.
+    unit = np.where(fixed, 0, 1 << np.maximum(least - channels.right, 0))
+    none = np.zeros_like(unit)
+    tried = [(least, none), *([(least, unit)] if signs and not large.any() else []), (own, none)]
+    for shifts, lacking in tried:
         # 2**-31 * 2**-right is a mantissa's weight in the sum's multiplier, 2**-(24 + shift) here.
         excess = channels.right + 7 - shifts
         exact = (channels.mantissas.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
-        found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact))
+        found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact), lacking)
         if found is not None:
             shared = bool((shifts == shifts[0]).all())
-            return _Affine(channels.bias - moved, shifts, *found, shared)
+            given = lacking if lacking.any() else None
+            return _Affine(channels.bias - moved, shifts, *found, given, shared)
     return None
 
 
@@ -324,8 +406,11 @@ def _lines(
     highest: npt.NDArray[np.int64],
     shifts: npt.NDArray[np.int64],
     exact: npt.NDArray[np.int64],
+    lacking: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
     """A mantissa near ``exact`` and an addend for each channel; None where one has none.
+
+    ``lacking`` is what is taken from the addend for negative sums.
 
     Outputs rise with sums, by whichever formula, so two formulas agree for all sums if the same
     sum is the ``first`` to give each of the 256 values.
@@ -336,12 +421,13 @@ def _lines(
         tried = np.clip(exact[left] + offset, 0, 2**31 - 1)[:, np.newaxis]
         sums, reached = first[left], _LEVELS << shifts[left, np.newaxis]
         low, high = lowest[left, np.newaxis], highest[left, np.newaxis]
-        at, before = (256 * x * tried >> 32 for x in (sums, sums - 1))
+        lack = lacking[left, np.newaxis]
+        at, before = ((256 * x * tried >> 32) - np.where(x < 0, lack, 0) for x in (sums, sums - 1))
         least = np.where(sums <= high, reached - at, -_ANY).max(axis=1)
         most = np.where(sums > low, reached - 1 - before, _ANY).min(axis=1)
         addend = (np.maximum(least, -(2**31)) + np.minimum(most, 2**31)) >> 1
         ends = np.abs(256 * np.concatenate([low, high], axis=1) * tried >> 32).max(axis=1)
-        found = (least <= most) & (np.abs(addend) + ends < 2**31)
+        found = (least <= most) & (np.abs(addend) + ends + lacking[left] < 2**31)
         mantissas[left[found]] = tried[found, 0]
         addends[left[found]] = addend[found]
         left = left[~found]
@@ -364,7 +450,7 @@ def _thresholds(channels: _Channels, levels: npt.NDArray[np.int64]) -> npt.NDArr
     low, high = channels.lowest[:, np.newaxis], channels.highest[:, np.newaxis]
     # Halves are rounded away from zero.
     rounded = (levels << right) - (1 << right - 1) + (levels <= 0)
-    guess = np.clip(-(((1 << 30) - (rounded << 31)) // factors), low, high + 1)
+    guess = np.clip(-(((1 << 30) - (rounded << 31)) // np.maximum(factors, 1)), low, high + 1)
     found = np.full(guess.shape, 2**40)
     for sums in (guess + 1, guess, guess - 1):
         enough = (requantize(sums, factors, -right) >= levels) & (sums <= high) & (sums >= low)

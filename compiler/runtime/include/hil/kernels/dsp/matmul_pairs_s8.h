@@ -1,0 +1,51 @@
+/* Rows of int8 values times int8 weights: 1x1 convolutions, whose pixels are the rows, and fully
+ * connected layers. */
+#ifndef HIL_KERNELS_DSP_MATMUL_PAIRS_S8_H
+#define HIL_KERNELS_DSP_MATMUL_PAIRS_S8_H
+
+#include "hil/kernels/dsp/pairs_s8.h"
+
+/*@kernel
+name = "hil_dsp_matmul_pairs_s8"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "8 * units * group"
+order = ["pixels group"]
+reads = "rows"
+@*/
+struct hil_dsp_matmul_pairs_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t units; /* this and what follows as in struct hil_dsp_pairs_s8 */
+    int32_t columns;
+    int32_t group;
+    int32_t wide;
+    int32_t signs;
+    int32_t shift;
+    const int32_t *stream;
+};
+
+HIL_INLINE void hil_dsp_matmul_pairs_s8(const struct hil_dsp_matmul_pairs_s8 *p, const int8_t *in,
+                                        int8_t *out, void *scratch) {
+    const struct hil_dsp_pairs_s8 pairs = {
+        .units = p->units,
+        .count = p->columns,
+        .group = p->group,
+        .wide = p->wide,
+        .signs = p->signs,
+        .shift = p->shift,
+        .stream = p->stream,
+    };
+    for (int32_t left = p->rows; left > 0; left -= p->group) {
+        /* A row beyond the last is the last once more. */
+        const int8_t *const second = left > 1 ? in + p->depth : in;
+        const int8_t *const rows[] = {in, second, left > 2 ? second + p->depth : second};
+        hil_dsp_pairs_widen(p->group, rows, p->depth, scratch);
+        hil_dsp_pairs_s8(&pairs, scratch, hil_dsp_pairs_places(out, p->columns, left));
+        in += p->group * p->depth;
+        out += p->group * p->columns;
+    }
+}
+
+#endif

@@ -1,0 +1,408 @@
+/* Rows of int8 values times columns of int8 weights on cores that multiply pairs of half-words, a
+ * few rows by two columns at a time.
+ *
+ * Rows are widened to half-words once for all columns, word by word next to each other: a unit is
+ * four elements of depth, in the order 0, 2, 1, 3 in which a word's bytes come out when they are
+ * widened; a row ends with zeros up to whole units.
+ *
+ * All that a pair of columns needs lies in one stream of words, in the order in which it is read:
+ *
+ *   what sums start from, two words;
+ *   weights, two words for each unit (packed) or four (wide);
+ *   for each of both columns the mantissa, the addend and, with signs, what negative sums lack.
+ *
+ * Packed weights are half-words 256 * w1 + w0. The dual multiplication with a word of two as it is
+ * adds up 256 * A1 + A0, that with its lower bytes, widened, A0 alone: one widening serves four
+ * weights. The stream starts with b0 and 256 * b1 + b0. Sums wrap; as |A1| < 2^23, the difference
+ * is 256 * A1 whatever happened on the way. Wide weights are half-words 256 * w, a word of the
+ * first column, one of the second, and the stream starts with 256 * b0 and 256 * b1.
+ *
+ * An output is the sum's upper product with the mantissa, plus the addend, to the right by a shift,
+ * saturated; see hil_dsp_scaled. */
+#ifndef HIL_KERNELS_DSP_PAIRS_S8_H
+#define HIL_KERNELS_DSP_PAIRS_S8_H
+
+#include "hil/kernels/dsp/widen.h"
+
+#define HIL_DSP_MAX_ROWS 3
+
+struct hil_dsp_pairs_s8 {
+    int32_t units; /* of four elements of depth */
+    int32_t count; /* of columns; an odd one is followed by a column that gives no output */
+    int32_t group; /* rows at a time, 2 or 3 */
+    int32_t wide;  /* whether weights are wide */
+    int32_t signs; /* whether negative sums lack something */
+    int32_t shift;
+    const int32_t *stream;
+};
+
+/* Words of the stream for a pair of columns. */
+HIL_INLINE int32_t hil_dsp_pairs_words(const struct hil_dsp_pairs_s8 *p) {
+    return 2 + p->units * (p->wide ? 4 : 2) + (p->signs ? 6 : 4);
+}
+
+/* Where outputs go: a row's, from there to the second's and to the third's. */
+struct hil_dsp_places {
+    int8_t *out;
+    int32_t steps[2];
+};
+
+#if HIL_DSP_ASSEMBLY
+
+/* clang-format off */
+
+/* Adds up words of three rows, and of two, by a word of two columns. */
+#define HIL_DSP_DUAL_3(x0, x1, x2, weights)                                                        \
+    "smlad %[" x0 "], r4, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x1 "], r5, " weights ", %[" x1 "]\n\t"                                              \
+    "smlad %[" x2 "], r6, " weights ", %[" x2 "]\n\t"
+
+#define HIL_DSP_DUAL_2(x0, x1, weights)                                                            \
+    "smlad %[" x0 "], r4, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x1 "], r5, " weights ", %[" x1 "]\n\t"
+
+/* A unit: 17 and 16 instructions for 24 products of three rows, 13 and 12 for 16 of two. */
+#define HIL_DSP_UNIT_PACKED_3                                                                      \
+    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    HIL_DSP_DUAL_3("s3", "s4", "s5", "r8")                                                         \
+    "sxtb16 r8, r8\n\t"                                                                            \
+    HIL_DSP_DUAL_3("s0", "s1", "s2", "r8")                                                         \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    HIL_DSP_DUAL_3("s3", "s4", "s5", "%[w]")                                                       \
+    "sxtb16 %[w], %[w]\n\t"                                                                        \
+    HIL_DSP_DUAL_3("s0", "s1", "s2", "%[w]")
+
+#define HIL_DSP_HALF_WIDE_3                                                                        \
+    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    HIL_DSP_DUAL_3("s0", "s1", "s2", "r8")                                                         \
+    HIL_DSP_DUAL_3("s3", "s4", "s5", "%[w]")
+
+#define HIL_DSP_UNIT_WIDE_3 HIL_DSP_HALF_WIDE_3 HIL_DSP_HALF_WIDE_3
+
+#define HIL_DSP_UNIT_PACKED_2                                                                      \
+    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldrd r4, r5, [%[rows]], #8\n\t"                                                               \
+    HIL_DSP_DUAL_2("s3", "s4", "r8")                                                               \
+    "sxtb16 r8, r8\n\t"                                                                            \
+    HIL_DSP_DUAL_2("s0", "s1", "r8")                                                               \
+    "ldrd r4, r5, [%[rows]], #8\n\t"                                                               \
+    HIL_DSP_DUAL_2("s3", "s4", "%[w]")                                                             \
+    "sxtb16 %[w], %[w]\n\t"                                                                        \
+    HIL_DSP_DUAL_2("s0", "s1", "%[w]")
+
+#define HIL_DSP_HALF_WIDE_2                                                                        \
+    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldrd r4, r5, [%[rows]], #8\n\t"                                                               \
+    HIL_DSP_DUAL_2("s0", "s1", "r8")                                                               \
+    HIL_DSP_DUAL_2("s3", "s4", "%[w]")
+
+#define HIL_DSP_UNIT_WIDE_2 HIL_DSP_HALF_WIDE_2 HIL_DSP_HALF_WIDE_2
+
+/* Sums as 256 times what they are. */
+#define HIL_DSP_SPLIT_PACKED_3                                                                     \
+    "sub %[s3], %[s3], %[s0]\n\t"                                                                  \
+    "sub %[s4], %[s4], %[s1]\n\t"                                                                  \
+    "sub %[s5], %[s5], %[s2]\n\t"                                                                  \
+    "lsl %[s0], %[s0], #8\n\t"                                                                     \
+    "lsl %[s1], %[s1], #8\n\t"                                                                     \
+    "lsl %[s2], %[s2], #8\n\t"
+
+#define HIL_DSP_SPLIT_PACKED_2                                                                     \
+    "sub %[s3], %[s3], %[s0]\n\t"                                                                  \
+    "sub %[s4], %[s4], %[s1]\n\t"                                                                  \
+    "lsl %[s0], %[s0], #8\n\t"                                                                     \
+    "lsl %[s1], %[s1], #8\n\t"
+
+#define HIL_DSP_SPLIT_WIDE_3
+#define HIL_DSP_SPLIT_WIDE_2
+
+#define HIL_DSP_SCALED(sum, mantissa, addend)                                                     \
+    "smmla %[" sum "], %[" sum "], " mantissa ", " addend "\n\t"
+
+#define HIL_DSP_SCALES_PLAIN_3                                                                     \
+    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
+    HIL_DSP_SCALED("s0", "r4", "r5") HIL_DSP_SCALED("s1", "r4", "r5")                              \
+    HIL_DSP_SCALED("s2", "r4", "r5") HIL_DSP_SCALED("s3", "r6", "r8")                              \
+    HIL_DSP_SCALED("s4", "r6", "r8") HIL_DSP_SCALED("s5", "r6", "r8")
+
+#define HIL_DSP_SCALES_PLAIN_2                                                                     \
+    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
+    HIL_DSP_SCALED("s0", "r4", "r5") HIL_DSP_SCALED("s1", "r4", "r5")                              \
+    HIL_DSP_SCALED("s3", "r6", "r8") HIL_DSP_SCALED("s4", "r6", "r8")
+
+#define HIL_DSP_SCALED_SIGNED(sum)                                                                 \
+    "and r8, r6, %[" sum "], asr #31\n\t"                                                          \
+    "sub r8, r5, r8\n\t"                                                                           \
+    HIL_DSP_SCALED(sum, "r4", "r8")
+
+#define HIL_DSP_SCALES_SIGNED_3                                                                    \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    HIL_DSP_SCALED_SIGNED("s0") HIL_DSP_SCALED_SIGNED("s1") HIL_DSP_SCALED_SIGNED("s2")            \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    HIL_DSP_SCALED_SIGNED("s3") HIL_DSP_SCALED_SIGNED("s4") HIL_DSP_SCALED_SIGNED("s5")
+
+#define HIL_DSP_SCALES_SIGNED_2                                                                    \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    HIL_DSP_SCALED_SIGNED("s0") HIL_DSP_SCALED_SIGNED("s1")                                        \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    HIL_DSP_SCALED_SIGNED("s3") HIL_DSP_SCALED_SIGNED("s4")
+
+/* To the right by a constant, or by what lies in memory. */
+#define HIL_DSP_NARROWED_CONSTANT(sum) "ssat %[" sum "], #8, %[" sum "], asr #%c[constant]\n\t"
+
+#define HIL_DSP_NARROWED_VARIABLE(sum)                                                             \
+    "asr %[" sum "], %[" sum "], %[w]\n\t"                                                         \
+    "ssat %[" sum "], #8, %[" sum "]\n\t"
+
+#define HIL_DSP_SHIFT_CONSTANT
+#define HIL_DSP_SHIFT_VARIABLE "ldr %[w], %[shift]\n\t"
+
+/* The outputs of a row that is not wanted go where the first row's go, which come after. */
+#define HIL_DSP_STORED_3(NARROWED)                                                                 \
+    "ldr r8, %[out]\n\t"                                                                           \
+    "ldrd r4, r5, %[steps]\n\t"                                                                    \
+    NARROWED("s2") NARROWED("s5") NARROWED("s1") NARROWED("s4") NARROWED("s0") NARROWED("s3")      \
+    "strb %[s2], [r8, r5]\n\t"                                                                     \
+    "strb %[s1], [r8, r4]\n\t"                                                                     \
+    "strb %[s0], [r8], #1\n\t"                                                                     \
+    "strb %[s5], [r8, r5]\n\t"                                                                     \
+    "strb %[s4], [r8, r4]\n\t"                                                                     \
+    "strb %[s3], [r8], #1\n\t"
+
+#define HIL_DSP_STORED_2(NARROWED)                                                                 \
+    "ldr r8, %[out]\n\t"                                                                           \
+    "ldr r4, %[steps]\n\t"                                                                         \
+    NARROWED("s1") NARROWED("s4") NARROWED("s0") NARROWED("s3")                                    \
+    "strb %[s1], [r8, r4]\n\t"                                                                     \
+    "strb %[s0], [r8], #1\n\t"                                                                     \
+    "strb %[s4], [r8, r4]\n\t"                                                                     \
+    "strb %[s3], [r8], #1\n\t"
+
+#define HIL_DSP_SPREAD_3                                                                           \
+    "mov %[s1], %[s0]\n\t"                                                                         \
+    "mov %[s2], %[s0]\n\t"                                                                         \
+    "mov %[s4], %[s3]\n\t"                                                                         \
+    "mov %[s5], %[s3]\n\t"
+
+#define HIL_DSP_SPREAD_2                                                                           \
+    "mov %[s1], %[s0]\n\t"                                                                         \
+    "mov %[s4], %[s3]\n\t"
+
+/* Units one after the other, or in a loop until the rows reach `end`, which lies in memory: there is
+ * no register left. */
+#define HIL_DSP_X1(U) U
+#define HIL_DSP_X2(U) U U
+#define HIL_DSP_X3(U) U U U
+#define HIL_DSP_X4(U) U U U U
+#define HIL_DSP_X5(U) U U U U U
+#define HIL_DSP_X6(U) U U U U U U
+#define HIL_DSP_X7(U) U U U U U U U
+#define HIL_DSP_X8(U) U U U U U U U U
+#define HIL_DSP_X9(U) U U U U U U U U U
+#define HIL_DSP_X10(U) U U U U U U U U U U
+
+#define HIL_DSP_UNTIL(label, units, end)                                                           \
+    label ":\n\t" units                                                                            \
+    "ldr r4, %[" end "]\n\t"                                                                       \
+    "cmp %[rows], r4\n\t"                                                                          \
+    "bne " label "b\n\t"
+
+#define HIL_DSP_LOOP(TIMES, U) HIL_DSP_UNTIL("2", TIMES(U), "end")
+#define HIL_DSP_LOOP_REST(TIMES, U) HIL_DSP_UNTIL("2", HIL_DSP_X4(U), "middle") TIMES(U)
+#define HIL_DSP_STRAIGHT(TIMES, U) TIMES(U)
+
+/* Pairs of columns until the last: with three rows and plain scales 35 instructions, and six for
+ * packed weights, besides the units. */
+#define HIL_DSP_PAIRS(MODE, TIMES, WEIGHTS, SCALES, SHIFT, ROWS)                                   \
+    __asm__ volatile(                                                                              \
+        "1:\n\t"                                                                                   \
+        "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                   \
+        "ldr %[rows], %[start]\n\t"                                                                \
+        HIL_DSP_SPREAD_##ROWS                                                                      \
+        MODE(TIMES, HIL_DSP_UNIT_##WEIGHTS##_##ROWS)                                               \
+        HIL_DSP_SPLIT_##WEIGHTS##_##ROWS                                                           \
+        HIL_DSP_SCALES_##SCALES##_##ROWS                                                           \
+        HIL_DSP_SHIFT_##SHIFT                                                                      \
+        HIL_DSP_STORED_##ROWS(HIL_DSP_NARROWED_##SHIFT)                                            \
+        "ldr r4, %[last]\n\t"                                                                      \
+        "str r8, %[out]\n\t"                                                                       \
+        "cmp %[stream], r4\n\t"                                                                    \
+        "bne 1b\n\t"                                                                               \
+        : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [s4] "=&r"(s4),          \
+          [s5] "=&r"(s5), [rows] "=&r"(rows), [w] "=&r"(w), [stream] "+r"(stream),                 \
+          [out] "+m"(to.out)                                                                       \
+        : [start] "m"(start), [middle] "m"(middle), [end] "m"(end), [last] "m"(last),              \
+          [steps] "m"(to.steps), [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)       \
+        : "r4", "r5", "r6", "r8", "cc", "memory")
+
+#define HIL_DSP_PAIRS_DEPTHS(WEIGHTS, SCALES, ROWS)                                                \
+    if (units == 1) {                                                                              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X1, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 2) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X2, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 3) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X3, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 4) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X4, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 5) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X5, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 6) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X6, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 7) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X7, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 8) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 9) {                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X9, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+    } else if (units == 10) {                                                                      \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X10, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+    } else if (units % 8 == 0) {                                                                   \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
+    } else if (units % 9 == 0) {                                                                   \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X9, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
+    } else if (units % 4 == 0) {                                                                   \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X4, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
+    } else if (units % 4 == 1) {                                                                   \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X1, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+    } else if (units % 4 == 2) {                                                                   \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X2, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+    } else {                                                                                       \
+        HIL_DSP_PAIRS(HIL_DSP_LOOP_REST, HIL_DSP_X3, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+    }
+
+#define HIL_DSP_PAIRS_KINDS(ROWS)                                                                  \
+    if (!constant) {                                                                               \
+        if (p->wide && p->signs) {                                                                 \
+            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WIDE, SIGNED, VARIABLE, ROWS);                 \
+        } else if (p->wide) {                                                                      \
+            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, WIDE, PLAIN, VARIABLE, ROWS);                  \
+        } else if (p->signs) {                                                                     \
+            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, PACKED, SIGNED, VARIABLE, ROWS);               \
+        } else {                                                                                   \
+            HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X1, PACKED, PLAIN, VARIABLE, ROWS);                \
+        }                                                                                          \
+    } else if (p->wide && p->signs) {                                                              \
+        HIL_DSP_PAIRS_DEPTHS(WIDE, SIGNED, ROWS)                                                   \
+    } else if (p->wide) {                                                                          \
+        HIL_DSP_PAIRS_DEPTHS(WIDE, PLAIN, ROWS)                                                    \
+    } else if (p->signs) {                                                                         \
+        HIL_DSP_PAIRS_DEPTHS(PACKED, SIGNED, ROWS)                                                 \
+    } else {                                                                                       \
+        HIL_DSP_PAIRS_DEPTHS(PACKED, PLAIN, ROWS)                                                  \
+    }
+
+/* clang-format on */
+
+/* The outputs of all pairs of columns. Rows end `units` units after `start`. */
+HIL_INLINE void hil_dsp_pairs_s8_columns(const struct hil_dsp_pairs_s8 *p, const uint32_t *start,
+                                         struct hil_dsp_places to) {
+    const int constant = __builtin_constant_p(p->shift);
+    const int32_t units = p->units;
+    const uint32_t *const end = start + 2 * p->group * units;
+    const uint32_t *const middle = start + 2 * p->group * (units - units % 4);
+    const int32_t *stream = p->stream;
+    const int32_t *const last = stream + hil_dsp_pairs_words(p) * (p->count / 2);
+    const int32_t shift = p->shift;
+    const uint32_t *rows;
+    uint32_t s0;
+    uint32_t s1;
+    uint32_t s2;
+    uint32_t s3;
+    uint32_t s4;
+    uint32_t s5;
+    uint32_t w;
+    if (p->group == 3) {
+        HIL_DSP_PAIRS_KINDS(3)
+    } else {
+        HIL_DSP_PAIRS_KINDS(2)
+    }
+}
+
+#endif
+
+/* Sums of some rows by a pair of columns, as 256 times what they are. */
+struct hil_dsp_pair_sums {
+    int32_t s[2][HIL_DSP_MAX_ROWS];
+};
+
+HIL_INLINE struct hil_dsp_pair_sums
+hil_dsp_pairs_s8_sums(const struct hil_dsp_pairs_s8 *p, const uint32_t *rows, const int32_t *pair) {
+    uint32_t first[HIL_DSP_MAX_ROWS];
+    uint32_t second[HIL_DSP_MAX_ROWS];
+    for (int32_t i = 0; i < p->group; i++) {
+        first[i] = (uint32_t)pair[0];
+        second[i] = (uint32_t)pair[1];
+    }
+    pair += 2;
+    for (int32_t words = 2 * p->units; words > 0; words--) {
+        const uint32_t both = (uint32_t)*pair++;
+        const uint32_t one = p->wide ? both : hil_dsp_even(both);
+        const uint32_t other = p->wide ? (uint32_t)*pair++ : both;
+        for (int32_t i = 0; i < p->group; i++) {
+            first[i] = hil_dsp_dual(rows[i], one, first[i]);
+            second[i] = hil_dsp_dual(rows[i], other, second[i]);
+        }
+        rows += p->group;
+    }
+    struct hil_dsp_pair_sums sums = {{{0}}};
+    for (int32_t i = 0; i < p->group; i++) {
+        sums.s[0][i] = (int32_t)(p->wide ? first[i] : first[i] << 8);
+        sums.s[1][i] = (int32_t)(p->wide ? second[i] : second[i] - first[i]);
+    }
+    return sums;
+}
+
+/* The outputs of `group` widened rows for all columns. Those of a row that is not wanted go where
+ * those of the first row go, which come after. */
+HIL_INLINE void hil_dsp_pairs_s8(const struct hil_dsp_pairs_s8 *p, const uint32_t *rows,
+                                 struct hil_dsp_places to) {
+    const int32_t words = hil_dsp_pairs_words(p);
+    int32_t column = 0;
+#if HIL_DSP_ASSEMBLY
+    if (p->count > 1) {
+        hil_dsp_pairs_s8_columns(p, rows, to);
+        column = p->count & ~1;
+    }
+#endif
+    for (; column < p->count; column += 2) {
+        const int32_t *const pair = p->stream + words * (column / 2);
+        const struct hil_dsp_pair_sums sums = hil_dsp_pairs_s8_sums(p, rows, pair);
+        const int32_t *scale = pair + words - (p->signs ? 6 : 4);
+        for (int32_t i = 0; i < 2 && column + i < p->count; i++) {
+            for (int32_t row = p->group - 1; row >= 0; row--) {
+                const int32_t sum = sums.s[i][row];
+                const struct hil_dsp_affine line = {
+                    .mantissa = scale[0],
+                    .addend = p->signs && sum < 0 ? scale[1] - scale[2] : scale[1],
+                };
+                int8_t *const out = row == 0 ? to.out : to.out + to.steps[row - 1];
+                out[column + i] = hil_dsp_scaled(sum, line, p->shift);
+            }
+            scale += p->signs ? 3 : 2;
+        }
+    }
+}
+
+/* Widens a run of bytes of two or three rows to units next to each other, and says where they end.
+ */
+HIL_INLINE uint32_t *hil_dsp_pairs_widen(int32_t group, const int8_t *const *from, int32_t depth,
+                                         uint32_t *to) {
+    if (group == 3) {
+        hil_dsp_widen_rows(from[0], from[1], from[2], depth, to);
+    } else {
+        hil_dsp_widen_two_rows(from[0], from[1], depth, to);
+    }
+    return to + 2 * group * ((depth + 3) / 4);
+}
+
+/* Where the outputs of up to `group` rows of `count` columns go, of which `wanted` are. */
+HIL_INLINE struct hil_dsp_places hil_dsp_pairs_places(int8_t *out, int32_t count, int32_t wanted) {
+    return (struct hil_dsp_places){
+        .out = out,
+        .steps = {wanted > 1 ? count : 0, wanted > 2 ? 2 * count : 0},
+    };
+}
+
+#endif

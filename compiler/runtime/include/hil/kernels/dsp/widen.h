@@ -1,0 +1,89 @@
+/* Widens bytes of a few rows to half-words, word by word next to each other: a unit is four
+ * elements, in the order 0, 2, 1, 3 in which a word's bytes come out, and the last is filled up
+ * with zeros. */
+#ifndef HIL_KERNELS_DSP_WIDEN_H
+#define HIL_KERNELS_DSP_WIDEN_H
+
+#include "hil/dsp.h"
+
+/* Widens a row to two words for each four elements. */
+HIL_INLINE void hil_dsp_widen_row(const int8_t *row, int32_t depth, uint32_t *to) {
+    for (int32_t units = depth / 4; units > 0; units--) {
+        const uint32_t word = hil_dsp_load(row);
+        to[0] = hil_dsp_even(word);
+        to[1] = hil_dsp_odd(word);
+        row += 4;
+        to += 2;
+    }
+    if (depth % 4 != 0) {
+        const uint32_t word = hil_dsp_load_part(row, depth % 4);
+        to[0] = hil_dsp_even(word);
+        to[1] = hil_dsp_odd(word);
+    }
+}
+
+HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t *to) {
+    to[0] = hil_dsp_even(a);
+    to[1] = hil_dsp_even(b);
+    to[2] = hil_dsp_even(c);
+    to[3] = hil_dsp_odd(a);
+    to[4] = hil_dsp_odd(b);
+    to[5] = hil_dsp_odd(c);
+}
+
+/* Widens three rows, word by word next to each other. */
+HIL_INLINE void hil_dsp_widen_rows(const int8_t *a, const int8_t *b, const int8_t *c, int32_t depth,
+                                   uint32_t *to) {
+    int32_t units = depth / 4;
+#if HIL_DSP_ASSEMBLY
+    if (units > 0) {
+        __asm__ volatile("1:\n\t"
+                         "ldr r4, [%[a]], #4\n\t"
+                         "ldr r5, [%[b]], #4\n\t"
+                         "ldr r6, [%[c]], #4\n\t"
+                         "sxtb16 r8, r4, ror #8\n\t"
+                         "sxtb16 r9, r5, ror #8\n\t"
+                         "sxtb16 r10, r6, ror #8\n\t"
+                         "sxtb16 r4, r4\n\t"
+                         "sxtb16 r5, r5\n\t"
+                         "sxtb16 r6, r6\n\t"
+                         "stmia %[to]!, {r4, r5, r6, r8, r9, r10}\n\t"
+                         "subs %[units], #1\n\t"
+                         "bne 1b\n\t"
+                         : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [to] "+r"(to), [units] "+r"(units)
+                         :
+                         : "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory");
+    }
+#else
+    for (; units > 0; units--) {
+        hil_dsp_widen_unit(hil_dsp_load(a), hil_dsp_load(b), hil_dsp_load(c), to);
+        a += 4;
+        b += 4;
+        c += 4;
+        to += 6;
+    }
+#endif
+    const int32_t rest = depth % 4;
+    if (rest != 0) {
+        hil_dsp_widen_unit(hil_dsp_load_part(a, rest), hil_dsp_load_part(b, rest),
+                           hil_dsp_load_part(c, rest), to);
+    }
+}
+
+/* Widens two rows, word by word next to each other. */
+HIL_INLINE void hil_dsp_widen_two_rows(const int8_t *a, const int8_t *b, int32_t depth,
+                                       uint32_t *to) {
+    for (; depth > 0; depth -= 4) {
+        const uint32_t word_a = depth >= 4 ? hil_dsp_load(a) : hil_dsp_load_part(a, depth);
+        const uint32_t word_b = depth >= 4 ? hil_dsp_load(b) : hil_dsp_load_part(b, depth);
+        to[0] = hil_dsp_even(word_a);
+        to[1] = hil_dsp_even(word_b);
+        to[2] = hil_dsp_odd(word_a);
+        to[3] = hil_dsp_odd(word_b);
+        a += 4;
+        b += 4;
+        to += 4;
+    }
+}
+
+#endif
