@@ -11,6 +11,7 @@ import pytest
 from random_graphs import GraphBuilder, random_graph
 
 from hilc import interpreter
+from hilc.access import safe_differences
 from hilc.allocate import align
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
@@ -48,6 +49,67 @@ def test_random_graphs_compute_what_the_interpreter_does(seed: int, io_in_pool: 
     assert program.output_names == graph.outputs
     assert program.workspace_bytes >= program.workspace_bound_bytes
     _require_right(graph, program)
+
+
+def _overlapping(program: Program) -> list[tuple[int, str, str]]:
+    """Step, input and output of every pair that shares bytes."""
+    tensors, places = program.graph.tensors, program.places
+    found = []
+    for index, step in enumerate(program.steps):
+        for name in set(step.inputs):
+            for output in step.outputs:
+                a, b = places[name], places[output]
+                below, above = a.value + tensors[name].nbytes, b.value + tensors[output].nbytes
+                pooled = a.kind == b.kind == "pool" and a.pool == b.pool
+                if pooled and a.value < above and b.value < below:
+                    found.append((index, name, output))
+    return found
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"])
+def test_plans_of_every_family_of_kernels_keep_what_they_need(cpu: str) -> None:
+    """Executed in the declared order of the kernels that the core has."""
+    shifted = set()
+    for seed in range(300, 316):
+        graph = random_graph(seed)
+        program = plan(graph, get_cpu(cpu), io_in_pool=True)
+        _require_right(graph, program)
+        for step, name, output in _overlapping(program):
+            if program.places[name].value != program.places[output].value:
+                shifted.add(program.steps[step].node.op)
+    # Not just in place.
+    assert {"CONV_2D", "CONCATENATION"} <= shifted
+
+
+def test_overlapping_outputs_are_where_they_may_just_be() -> None:
+    """Any further over its input, and the checker finds the byte that is lost."""
+    caught = set()
+    for seed in range(120):
+        program = plan(random_graph(seed), HOST, io_in_pool=True)
+        for index, name, output in _overlapping(program):
+            step = program.steps[index]
+            tensors = program.graph.tensors
+            access = step.call.access(
+                [tensors[n] for n in step.inputs], [tensors[n] for n in step.outputs]
+            )
+            assert access is not None
+            position, which = step.inputs.index(name), step.outputs.index(output)
+            forbidden = safe_differences(access, position, which)
+            assert forbidden.allow(program.places[output].value - program.places[name].value)
+            low = program.places[name].value + forbidden.low // 16 * 16 + 16
+            if low < 0 or low + tensors[output].nbytes > program.pools[0].nbytes:
+                continue
+            d = low - program.places[name].value
+            first = access.first_write[which][max(0, -d) :]
+            last = access.last_read[position][max(0, d) :]
+            both = min(first.size, last.size)
+            # Between forbidden differences there may be one that is not, which no plan uses.
+            if (first[:both] >= last[:both]).all():
+                continue
+            with pytest.raises(PlanError, match="writes|reads"):
+                check_plan(_move(program, output, Place("pool", low)))
+            caught.add(step.node.op)
+    assert {"CONV_2D", "DEPTHWISE_CONV_2D"} <= caught
 
 
 # memory.md's optimum with overlap is 768, 8,384, 33,296 and 36,864 without scratch. The portable
@@ -333,6 +395,23 @@ def test_the_checker_names_what_was_overwritten() -> None:
         check_plan(_move(program, y, Place("pool", program.workspace_bytes)))
     with pytest.raises(PlanError, match="the model's output"):
         check_plan(_move(program, z, Place("output", 0)))
+
+
+def test_the_first_lost_byte_is_named() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 8, 8, 4)
+    y = b.conv(x, 4)
+    graph = b.graph(y)
+    program = plan(graph, HOST, io_in_pool=True)
+    inside = program.places[x].value
+    assert program.places[y].value <= inside - 9 * 4
+    program = _move(program, y, Place("pool", inside - 16))
+    # Pairs of pixels: pixel 2 is written, over pixel 0 and 1, after it was read for pixel 9 only.
+    message = f"'{y}' writes '{y}' over its input '{x}': byte 0 is overwritten at step 2 and read"
+    with pytest.raises(PlanError, match=message):
+        check_plan(program)
+    with pytest.raises(PlanError, match=f"'{y}' finds byte 0 of '{x}' changed at step 4"):
+        execute_plan(program, _inputs(graph))
 
 
 def test_the_checker_watches_the_scratch() -> None:
