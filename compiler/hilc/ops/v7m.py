@@ -4,7 +4,8 @@ Each function here gives the kernel calls of a layer, the fastest first, or none
 does not serve it. What the kernels ask for, and what is checked here for each layer:
 
 * sums stay below 2**30, and every shift is to the right;
-* of no part of a column does the sum leave its bits, whatever the inputs: parts are cut so.
+* of no part of a column does the sum leave its bits, whatever the inputs: parts are cut so;
+* one shift for all channels only where each output of each is the same, whatever the sum.
 """
 
 from __future__ import annotations
@@ -19,15 +20,20 @@ from hilc.ir import Array
 from hilc.kernels import FieldValue, KernelCall, kernels
 from hilc.quant import requantize
 
-#: Columns whose weights lie next to each other.
+#: Columns whose weights lie next to each other, for three rows and for a single one.
 _BLOCK = 4
+_VECTOR_BLOCK = 8
+#: By how much whole blocks of these may be more than the columns that there are.
+_VECTOR_PADDING = 1.2
 _SUM_LIMIT = 2**30
 #: The largest shift of all channels, and no limit.
 _MAX_EVEN_SHIFT = 22
 _ANY = 2**62
 #: The largest shift to the right: a channel beyond it has an output that does not change.
 _MAX_SHIFT = 23
-#: Rows below which there is nothing to gain from three at a time.
+#: What sums of a single row stay below.
+_VECTOR_LIMIT = 2**23
+#: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 2
 #: Inputs are this much more than they are where a word holds three.
 _RAISED = 128
@@ -49,10 +55,28 @@ def serves(cpu: Cpu) -> bool:
 
 def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
     """``rows`` rows times ``columns [channels, depth]``."""
-    if rows < _FEW_ROWS:
-        return []
     shape: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
+    if rows < _FEW_ROWS:
+        return _matvec(shape, columns, channel_fields, macs)
     return _calls("hil_v7m_matmul_s8", shape, columns, channel_fields, macs)
+
+
+def _matvec(shape: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
+    """The kernel for few rows, where its columns fill its blocks well enough and sums 24 bits."""
+    channels = _channels(columns, channel_fields)
+    if channels is None:
+        return []
+    padded = _padded(channels.columns, _VECTOR_BLOCK)
+    largest = 128 * np.abs(padded.astype(np.int64)).sum(axis=1).max()
+    if len(padded) > _VECTOR_PADDING * len(columns) or largest >= _VECTOR_LIMIT:
+        return []
+    fields: Fields = {
+        **shape,
+        **{k: channel_fields[k] for k in _KEPT_FIELDS},
+        **_scales(channels),
+        "weights": (_interleaved(padded, _VECTOR_BLOCK).astype(np.int16) + 128).astype(np.uint8),
+    }
+    return [KernelCall(kernels()["hil_v7m_matvec_s8"], fields, macs=macs)]
 
 
 def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
@@ -303,12 +327,12 @@ def _part(weights: Array, lowest: int, highest: int, bits: int) -> int:
             return min(part, depth)
 
 
-def _padded(values: Array) -> Array:
+def _padded(values: Array, block: int = _BLOCK) -> Array:
     """``values`` along the first axis, with zeros up to a whole number of blocks."""
-    return np.pad(values, [(0, -len(values) % _BLOCK)] + [(0, 0)] * (values.ndim - 1))
+    return np.pad(values, [(0, -len(values) % block)] + [(0, 0)] * (values.ndim - 1))
 
 
-def _interleaved(weights: Array) -> Array:
-    """``[blocks][depth][4]``, flat."""
-    blocks = weights.reshape(-1, _BLOCK, weights.shape[1]).transpose(0, 2, 1)
+def _interleaved(weights: Array, block: int = _BLOCK) -> Array:
+    """``[blocks][depth][block]``, flat."""
+    blocks = weights.reshape(-1, block, weights.shape[1]).transpose(0, 2, 1)
     return np.ascontiguousarray(blocks).reshape(-1)

@@ -13,6 +13,12 @@ outputs = ["int8_t"]
 scratch = "4 * wide * filter_h * filter_w * in_c"
 order = ["pixels 3"]
 reads = "window"
+cost = """100 * batch * ((out_h * out_w + 2) // 3) + 20 * batch * ((out_h * out_w + 2) // 3) * filter_h * filter_w \
+  + 9 * batch * ((out_h * out_w + 2) // 3) * filter_h * filter_w * in_c + 135 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) \
+  + 60 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part) \
+  + 13.75 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2) \
+  + 15.75 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
+code = 1250
 @*/
 struct hil_v7m_conv2d_s8 {
     int32_t batch;

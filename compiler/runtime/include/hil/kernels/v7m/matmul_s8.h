@@ -13,6 +13,11 @@ outputs = ["int8_t"]
 scratch = "4 * wide * depth"
 order = ["pixels 3"]
 reads = "rows"
+cost = """40 * ((rows + 2) // 3) + 8 * ((rows + 2) // 3) * depth + 135 * ((rows + 2) // 3) * ((columns + 3) // 4) \
+  + 60 * ((rows + 2) // 3) * ((columns + 3) // 4) * ((depth - 1) // part) \
+  + 13.75 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 2) \
+  + 15.75 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 1)"""
+code = 950
 @*/
 struct hil_v7m_matmul_s8 {
     int32_t rows;

@@ -1,0 +1,183 @@
+/* A row or few of int8 values times int8 weights on cores that multiply 32 bits: fully connected
+ * layers.
+ *
+ * A word holds the weights of four columns, made 0 to 255, from which three factors come:
+ *
+ *     w0 + 2^16 * w2,   w1 + 2^16 * w3   and   w2 + 2^8 * w3.
+ *
+ * Their products with a row add up, modulo 2^32, A0 + 2^16 * A2, A1 + 2^16 * A3 and A2 + 2^8 * A3
+ * and, for the 128 that weights are more, so many times the sum of the row, which is taken off in
+ * advance. From these follow four sums within [-2^23, 2^23), byte by byte: the lowest byte of the
+ * third is that of A2, without which the lower 24 bits of the first are A0, and so on. One load and
+ * three multiplications serve four products. */
+#ifndef HIL_KERNELS_V7M_MATVEC_S8_H
+#define HIL_KERNELS_V7M_MATVEC_S8_H
+
+#include "hil/v7m.h"
+
+/*@kernel
+name = "hil_v7m_matvec_s8"
+requires = ["thumb2"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = ["pixels 1", "channels 8"]
+reads = "rows"
+cost = """60 * rows + 4 * rows * depth + 130 * rows * ((columns + 7) // 8) \
+  + 14.75 * rows * ((columns + 7) // 8) * depth"""
+code = 650
+@*/
+struct hil_v7m_matvec_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
+    const uint8_t *weights; /* 128 more than they are, in blocks of eight columns: [depth][8] */
+    const int32_t *scales;  /* HIL_V7M_SCALE_WORDS a column */
+};
+
+/* What three factors of four columns add up, twice. */
+struct hil_v7m_matvec_words {
+    uint32_t s[6];
+};
+
+#if HIL_V7M_ASSEMBLY
+
+#define HIL_V7M_FACTORS(word, first, second, third)                                                \
+    "and %[t], %[mask], %[" word "]\n\t"                                                           \
+    "mla %[" first "], %[x], %[t], %[" first "]\n\t"                                               \
+    "and %[t], %[mask], %[" word "], lsr #8\n\t"                                                   \
+    "mla %[" second "], %[x], %[t], %[" second "]\n\t"                                             \
+    "lsr %[" word "], %[" word "], #16\n\t"                                                        \
+    "mla %[" third "], %[x], %[" word "], %[" third "]\n\t"
+
+/* 14 instructions for 8 products. */
+#define HIL_V7M_ELEMENT                                                                            \
+    "ldrsb %[x], [%[row]], #1\n\t"                                                                 \
+    "ldrd %[v], %[w], [%[weights]], #8\n\t" HIL_V7M_FACTORS("v", "s0", "s1", "s2")                 \
+        HIL_V7M_FACTORS("w", "s3", "s4", "s5")
+
+#define HIL_V7M_LOOP(body)                                                                         \
+    __asm__ volatile("1:\n\t" body "ldr %[t], %[end]\n\t"                                          \
+                     "cmp %[row], %[t]\n\t"                                                        \
+                     "bne 1b\n\t"                                                                  \
+                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4),  \
+                       [s5] "+r"(s5), [row] "+r"(row), [weights] "+r"(weights), [x] "=&r"(x),      \
+                       [v] "=&r"(v), [w] "=&r"(w), [t] "=&r"(t)                                    \
+                     : [mask] "r"(0xff00ffU), [end] "m"(end)                                       \
+                     : "cc", "memory")
+
+HIL_INLINE struct hil_v7m_matvec_words hil_v7m_matvec_products(struct hil_v7m_matvec_words words,
+                                                               const int8_t *row, int32_t depth,
+                                                               const uint8_t *weights) {
+    uint32_t s0 = words.s[0];
+    uint32_t s1 = words.s[1];
+    uint32_t s2 = words.s[2];
+    uint32_t s3 = words.s[3];
+    uint32_t s4 = words.s[4];
+    uint32_t s5 = words.s[5];
+    uint32_t x;
+    uint32_t v;
+    uint32_t w;
+    uint32_t t;
+    const int8_t *end = row + depth - depth % 4;
+    if (depth >= 4) {
+        HIL_V7M_LOOP(HIL_V7M_ELEMENT HIL_V7M_ELEMENT HIL_V7M_ELEMENT HIL_V7M_ELEMENT);
+    }
+    if (depth % 4 != 0) {
+        end += depth % 4;
+        HIL_V7M_LOOP(HIL_V7M_ELEMENT);
+    }
+    return (struct hil_v7m_matvec_words){{s0, s1, s2, s3, s4, s5}};
+}
+
+#undef HIL_V7M_FACTORS
+#undef HIL_V7M_ELEMENT
+#undef HIL_V7M_LOOP
+
+#else
+
+HIL_INLINE struct hil_v7m_matvec_words hil_v7m_matvec_products(struct hil_v7m_matvec_words words,
+                                                               const int8_t *row, int32_t depth,
+                                                               const uint8_t *weights) {
+    for (int32_t left = depth; left > 0; left--) {
+        const uint32_t x = (uint32_t)*row++;
+        for (int i = 0; i < 6; i += 3) {
+            words.s[i] += x * ((uint32_t)weights[0] | (uint32_t)weights[2] << 16);
+            words.s[i + 1] += x * ((uint32_t)weights[1] | (uint32_t)weights[3] << 16);
+            words.s[i + 2] += x * ((uint32_t)weights[2] | (uint32_t)weights[3] << 8);
+            weights += 4;
+        }
+    }
+    return words;
+}
+
+#endif
+
+/* The lowest 24 bits of a word, as a signed number. */
+HIL_INLINE int32_t hil_v7m_low24(uint32_t word) { return (int32_t)(word << 8) >> 8; }
+
+/* The four sums in three words. */
+HIL_INLINE void hil_v7m_matvec_sums(const uint32_t *words, int32_t *sums) {
+    /* The lowest byte of A2, then its lower half. */
+    const uint32_t byte_2 = words[2] & 0xffU;
+    const uint32_t first = words[0] - (byte_2 << 16);
+    sums[0] = hil_v7m_low24(first);
+    const uint32_t half_2 = byte_2 + ((first - (uint32_t)sums[0]) >> 16);
+    /* The same of A3. */
+    const uint32_t third = words[2] - half_2;
+    const uint32_t byte_3 = third >> 8 & 0xffU;
+    const uint32_t second = words[1] - (byte_3 << 16);
+    sums[1] = hil_v7m_low24(second);
+    const uint32_t half_3 = byte_3 + ((second - (uint32_t)sums[1]) >> 16);
+    /* What is left are the upper bytes of both. */
+    const uint32_t upper = third - (half_3 << 8);
+    const int32_t above_2 = (int32_t)(upper << 8) >> 24;
+    const uint32_t above_3 = upper - ((uint32_t)above_2 << 16);
+    sums[2] = (int32_t)(half_2 + ((uint32_t)above_2 << 16));
+    sums[3] = (int32_t)half_3 + ((int32_t)above_3 >> 8);
+}
+
+HIL_INLINE void hil_v7m_matvec_s8(const struct hil_v7m_matvec_s8 *p, const int8_t *in,
+                                  int8_t *out) {
+    for (int32_t rows = p->rows; rows > 0; rows--) {
+        int32_t total = 0;
+        for (int32_t i = 0; i < p->depth; i++) {
+            total += in[i];
+        }
+        const uint32_t raised = 128U * (uint32_t)total;
+        const uint32_t pair = 0U - (raised + (raised << 16));
+        const uint32_t upper = 0U - (raised + (raised << 8));
+        const uint8_t *weights = p->weights;
+        const int32_t *scales = p->scales;
+        for (int32_t column = 0; column < p->columns; column += 8) {
+            const struct hil_v7m_matvec_words words = hil_v7m_matvec_products(
+                (struct hil_v7m_matvec_words){{pair, pair, upper, pair, pair, upper}}, in, p->depth,
+                weights);
+            int32_t sums[8];
+            hil_v7m_matvec_sums(words.s, sums);
+            hil_v7m_matvec_sums(words.s + 3, sums + 4);
+            const int32_t left = p->columns - column;
+#pragma GCC unroll 8
+            for (int32_t i = 0; i < 8; i++) {
+                if (p->columns % 8 == 0 || i < left) {
+                    const struct hil_v7m_scale scale = hil_v7m_scale(scales);
+                    out[column + i] = p->even_shift >= 0
+                                          ? hil_v7m_even_output(&scale, sums[i], p->even_shift,
+                                                                p->out_min, p->out_max)
+                                          : hil_v7m_output(&scale, sums[i], p->out_zero_point,
+                                                           p->out_min, p->out_max);
+                    scales += HIL_V7M_SCALE_WORDS;
+                }
+            }
+            weights += 8 * p->depth;
+        }
+        in += p->depth;
+        out += p->columns;
+    }
+}
+
+#endif
