@@ -87,7 +87,7 @@ class Program:
     #: All pools, and the largest scratch where it is not part of them: what an allocator must be
     #: able to hand out that aligns each block as the pools are.
     workspace_bytes: int
-    #: No placement of these tensors, one beside the other, takes less.
+    #: No placement takes less, as far as these calls let tensors overlap.
     workspace_bound_bytes: int
 
 
