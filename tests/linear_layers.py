@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from single_op import SingleOp
 from tflite_builder import ModelBuilder
 
 from hilc.ir import Array, Node, Quant, Tensor
@@ -174,3 +175,12 @@ def _int8_tensors(
         Tensor("b", (channels,), "int32", b_quant, bias),
     ]
     return tensors, per_tensor(out_scale)
+
+
+def as_single(layer: Layer) -> SingleOp:
+    """The layer as :func:`single_op.merged` takes it."""
+    ins = tuple(t for t in layer.ins if t is not None)
+    names = tuple(t.name for t in ins)
+    node = type(layer.node)(layer.node.op, names, layer.node.outputs, layer.node.attrs)
+    values = (layer.x, *(t.data for t in ins[1:] if t.data is not None))
+    return SingleOp(node, ins, (layer.out,), values)

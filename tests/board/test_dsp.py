@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dsp_layers import case_layers, extreme_layers
-from linear_layers import Layer, random_layer
+from linear_layers import as_single, random_layer
 from single_op import SingleOp, merged, random_op
 
 import hil
@@ -17,15 +17,6 @@ from hil.board import load_board
 from hilc.choice import Choice
 from hilc.interpreter import run_all
 from hilc.ops import OPS
-
-
-def as_single(layer: Layer) -> SingleOp:
-    """The layer as :func:`merged` takes it."""
-    ins = tuple(t for t in layer.ins if t is not None)
-    names = tuple(t.name for t in ins)
-    node = type(layer.node)(layer.node.op, names, layer.node.outputs, layer.node.attrs)
-    values = (layer.x, *(t.data for t in ins[1:] if t.data is not None))
-    return SingleOp(node, ins, (layer.out,), values)
 
 
 def layers(rng: np.random.Generator) -> list[SingleOp]:

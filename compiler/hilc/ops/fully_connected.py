@@ -13,7 +13,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
-from hilc.ops import families, linear
+from hilc.ops import compact, families, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
 
@@ -87,7 +87,15 @@ def _emit(
     channel_fields = linear.int8_fields(node, ops, requant, 0)
     fast = families.matmul(cpu, shape["rows"], ops.weight_data, channel_fields, macs)
     fields = {**shape, **channel_fields, "weights": linear.interleave(ops.weight_data)}
-    return [*fast, KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs)]
+    small = compact.matmul(
+        shape["rows"],
+        ops.weight_data,
+        ops.bias_data,
+        quantization(node, ops.x)[1],
+        channel_fields,
+        macs,
+    )
+    return [*fast, KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs), *small]
 
 
 FULLY_CONNECTED = OpDef(_infer, _reference, _emit, check=_check)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall, kernels
+from hilc.kernels import FieldValue, KernelCall, kernels
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     attribute,
@@ -174,13 +174,16 @@ def _reference(
 def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
     x = operand(node, ins, 0)
     depth = x.shape[-1]
-    fields = {"rows": x.size // depth, "depth": depth}
+    fields: dict[str, FieldValue] = {"rows": x.size // depth, "depth": depth}
     if x.dtype == "float32":
         beta = float(np.float32(node.attrs["beta"]))
         return KernelCall(kernels()["hil_softmax_f32"], {**fields, "beta": beta})
-    return KernelCall(
-        kernels()["hil_softmax_s8"], {**fields, "exponentials": _exponentials(node, x)}
-    )
+    exponentials = _exponentials(node, x)
+    # What adds nothing to the sum is also too little for a share.
+    summands = rounding_divide_by_pot(exponentials.astype(np.int64), _SUM_BITS)
+    near = 1 + int(np.flatnonzero(summands)[-1])
+    fields |= {"near": near, "exponentials": exponentials[:near]}
+    return KernelCall(kernels()["hil_softmax_s8"], fields)
 
 
 SOFTMAX = OpDef(_infer, _reference, only(_emit), check=_check)

@@ -35,8 +35,13 @@ order = "elementwise"
 struct hil_softmax_s8 {
     int32_t rows;
     int32_t depth;
-    const int32_t *exponentials; /* of minus the distance to the row's maximum, in Q0.31 */
+    int32_t near; /* distances to the row's maximum below this one have an exponential */
+    const int32_t *exponentials; /* of minus the distance, in Q0.31; of others nothing is left */
 };
+
+HIL_INLINE int32_t hil_softmax_s8_exponential(const struct hil_softmax_s8 *p, int32_t distance) {
+    return distance < p->near ? p->exponentials[distance] : 0;
+}
 
 HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
@@ -47,7 +52,8 @@ HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in,
         /* With 12 integer bits; the maximum's own exponential alone makes it 2^19. */
         uint32_t sum = 0;
         for (int32_t i = 0; i < p->depth; i++) {
-            sum += (uint32_t)hil_rounding_divide_by_pot(p->exponentials[max - in[i]], 12);
+            const int32_t power = hil_softmax_s8_exponential(p, max - in[i]);
+            sum += (uint32_t)hil_rounding_divide_by_pot(power, 12);
         }
         int shift = 31 - 8 + 12;
         while (sum < UINT32_C(1) << 31) {
@@ -56,7 +62,8 @@ HIL_INLINE void hil_softmax_s8(const struct hil_softmax_s8 *p, const int8_t *in,
         }
         const int32_t scale = hil_reciprocal((int32_t)(sum - (UINT32_C(1) << 31)));
         for (int32_t i = 0; i < p->depth; i++) {
-            const int32_t share = hil_doubling_high_mul(p->exponentials[max - in[i]], scale);
+            const int32_t power = hil_softmax_s8_exponential(p, max - in[i]);
+            const int32_t share = hil_doubling_high_mul(power, scale);
             /* A shift beyond 31 leaves nothing of a 31-bit number. */
             const int32_t steps = shift > 31 ? 0 : hil_rounding_divide_by_pot(share, shift);
             out[i] = hil_clamp_s8(steps + INT8_MIN, INT8_MIN, INT8_MAX);

@@ -1,0 +1,49 @@
+/* Products of int8 matrices in little code: each output alone. */
+#ifndef HIL_KERNELS_COMPACT_MATMUL_S8_H
+#define HIL_KERNELS_COMPACT_MATMUL_S8_H
+
+#include "hil/kernels/compact/channel_s8.h"
+
+/*@kernel
+name = "hil_compact_matmul_s8"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = ["pixels 1", "channels 1"]
+reads = "rows"
+cost = "rows * columns * (30 + 7 * depth)"
+cost_factors = {armv7e-m = 0.45, "armv8-m.main" = 0.45, "armv8.1-m.main" = 0.45, armv6-m = 1.3}
+code = 200
+@*/
+struct hil_compact_matmul_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    int32_t in_zero_point;
+    int32_t out_zero_point;
+    int32_t out_min;
+    int32_t out_max;
+    int32_t narrow;        /* 1: every |accumulator| < 2^30 and every shift < 0 */
+    const int8_t *weights; /* [columns][depth] */
+    const int32_t *scales; /* [columns][2]: 64 * bias + shift + 32, mantissa */
+};
+
+HIL_INLINE void hil_compact_matmul_s8(const struct hil_compact_matmul_s8 *p, const int8_t *in,
+                                      int8_t *out) {
+    for (int32_t rows = p->rows; rows > 0; rows--) {
+        const int8_t *weights = p->weights;
+        const int32_t *channel = p->scales;
+        for (int32_t columns = p->columns; columns > 0; columns--) {
+            const int32_t sum =
+                hil_compact_dot(in, weights, p->depth, p->in_zero_point, hil_compact_bias(channel));
+            *out++ = hil_compact_output(sum, channel, p->narrow, p->out_zero_point, p->out_min,
+                                        p->out_max);
+            weights += p->depth;
+            channel += 2;
+        }
+        in += p->depth;
+    }
+}
+
+#endif
