@@ -17,6 +17,7 @@ import hilc
 import hilc.host
 from hil.cli import main
 from hil.verify import Oracle, verify
+from hilc.choice import FIRST
 from hilc.errors import InputError
 from hilc.importer import load_model
 from hilc.interpreter import run_all
@@ -274,7 +275,7 @@ def planted_graph(seed: int) -> Graph:
     return b.graph(*dict.fromkeys(outputs))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(100))
 def test_nothing_changes_but_what_is_left_out(seed: int) -> None:
     graph = run_passes(planted_graph(seed))
     folded = run_passes(graph, [fold_channels])
@@ -285,12 +286,12 @@ def test_nothing_changes_but_what_is_left_out(seed: int) -> None:
 def test_random_networks_lose_channels_of_every_operator() -> None:
     """So that the test above says something."""
     lost: dict[str, int] = {}
-    for seed in range(80):
+    for seed in range(100):
         folded = fold_channels(run_passes(planted_graph(seed)))
         for node in folded.nodes:
             lost[node.op] = lost.get(node.op, 0) + (folded.tensors[node.name].channels is not None)
-    assert all(count >= 3 for count in lost.values()), lost
-    assert lost["CONV_2D"] > 60
+    assert all(count >= 2 for count in lost.values()), lost
+    assert lost["CONV_2D"] > 70
 
 
 # One rule each ----------------------------------------------------------------------------------
@@ -350,28 +351,31 @@ def test_what_a_constant_is_made_of_goes_too() -> None:
     assert channels_of(b.graph(z)) == {x: 6, y: 6, z: 2}
 
 
-def test_channels_that_fill_a_block_stay() -> None:
+def test_pairs_stay_whole() -> None:
+    """With the constant that takes the smallest sums to make."""
     b = Net()
-    x = b.conv_of(b.input(1, 4, 4, 3), 9, planted={0: "low", 3: "low"})
-    assert channels_of(b.graph(b.conv_of(x, 2)))[x] == 8
+    x = b.conv_of(b.input(1, 4, 4, 3), 6, planted={1: "low", 3: 400, 4: -500})
+    graph = b.graph(b.conv_of(x, 2))
+    assert channels_of(graph)[x] == 4
+    assert fold_channels(graph).tensors[x].channels == (0, 2, 3, 5)
 
 
 @pytest.mark.parametrize("other", ["low", "varies"])
 def test_both_operands_of_a_sum_lose_a_channel_or_none(other: str) -> None:
     b = Net()
     x = b.input(1, 4, 4, 3)
-    one = b.conv_of(x, 6, planted={4: "low"})
-    two = b.conv_of(x, 6, planted={4: "low"} if other == "low" else {})
+    one = b.conv_of(x, 6, planted={0: "low", 4: "low"})
+    two = b.conv_of(x, 6, planted={0: "low", 4: "low"} if other == "low" else {})
     y = b.op("ADD", one, two, activation="RELU")
     z = b.conv_of(y, 2)
-    count = 5 if other == "low" else 6
+    count = 4 if other == "low" else 6
     assert channels_of(b.graph(z)) == {one: count, two: count, y: count, z: 2}
 
 
-@pytest.mark.parametrize(("padding", "count"), [("VALID", 5), ("SAME", 6)])
+@pytest.mark.parametrize(("padding", "count"), [("VALID", 4), ("SAME", 6)])
 def test_every_reader_has_to_do_without(padding: str, count: int) -> None:
     b = Net()
-    x = b.conv_of(b.input(1, 4, 4, 3), 6, planted={4: "high"})
+    x = b.conv_of(b.input(1, 4, 4, 3), 6, planted={1: "high", 4: "high"})
     y = b.conv_of(x, 2)
     z = b.conv_of(x, 2, size=3, padding=padding)
     assert channels_of(b.graph(y, z)) == {x: count, y: 2, z: 2}
@@ -381,7 +385,7 @@ def test_channels_whose_weights_are_zero_go() -> None:
     """They vary, but nobody looks; and what only they needed goes with them."""
     b = Net()
     x = b.conv_of(b.input(1, 4, 4, 3), 6)
-    y = b.conv_of(x, 5)
+    y = b.conv_of(x, 6)
     z = b.conv_of(y, 2, size=3)
     weights = b.nodes[-1].inputs[1]
     data = b.tensors[weights].data.copy()
@@ -389,16 +393,13 @@ def test_channels_whose_weights_are_zero_go() -> None:
     b.tensors[weights] = replace(b.tensors[weights], data=data)
     mine = b.nodes[1].inputs[1]
     data = b.tensors[mine].data.copy()
-    data[[1, 2, 4], ..., 5] = 0
+    data[np.ix_([1, 2, 4, 5], [0], [0], [2, 5])] = 0
     b.tensors[mine] = replace(b.tensors[mine], data=data)
     graph = b.graph(z)
     folded = fold_channels(graph)
     assert_the_same(graph, folded)
-    # Three are left of y's five, and a fourth fills a block.
-    assert folded.tensors[y].channels == (0, 1, 2, 4)
-    data[0, ..., 5] = 0
-    b.tensors[mine] = replace(b.tensors[mine], data=data)
-    assert fold_channels(b.graph(z)).tensors[x].shape[-1] == 5
+    assert folded.tensors[y].channels == (1, 2, 4, 5)
+    assert folded.tensors[x].channels == (0, 1, 3, 4)
 
 
 def test_outputs_and_inputs_keep_their_channels() -> None:
@@ -439,7 +440,13 @@ def test_something_is_left_of_every_layer() -> None:
     x = b.conv_of(b.input(1, 4, 4, 3), 6, planted=everywhere)
     y = b.conv_of(x, 6, planted=everywhere)
     z = b.conv_of(y, 2)
-    assert channels_of(b.graph(z)) == {x: 1, y: 1, z: 2}
+    assert channels_of(b.graph(z)) == {x: 2, y: 2, z: 2}
+    everything: dict[int, str | int] = {channel: 7 for channel in range(6)}
+    y = b.layer("DEPTHWISE_CONV_2D", b.input(1, 4, 4, 6), 1, planted=everything)
+    pooled = b.pool("MAX_POOL_2D", y)
+    z = b.conv_of(pooled, 2)
+    # An input is the caller's, so what is made of it channel by channel is whole as well.
+    assert channels_of(b.graph(z)) == {y: 6, pooled: 6, z: 2}
 
 
 def test_scales_of_channels_do_not_become_that_of_a_tensor() -> None:
@@ -454,11 +461,11 @@ def test_layers_that_share_their_weights() -> None:
     """Each loses other channels of its input."""
     b = Net()
     x = b.input(1, 4, 4, 3)
-    one, two = (b.conv_of(x, 6, planted={channel: "low"}) for channel in (0, 3))
+    one, two = (b.conv_of(x, 6, planted={c: "low", 5: "low"}) for c in (0, 3))
     y = b.conv_of(one, 5)
     b.nodes.append(replace(b.nodes[-1], inputs=(two, *b.nodes[-1].inputs[1:]), outputs=("z",)))
     b.tensors["z"] = replace(b.tensors[y], name="z")
-    assert channels_of(b.graph(y, "z")) == {one: 5, two: 5, y: 5, "z": 5}
+    assert channels_of(b.graph(y, "z")) == {one: 4, two: 4, y: 5, "z": 5}
 
 
 def test_operators_that_mix_channels_keep_them() -> None:
@@ -507,8 +514,8 @@ def test_a_channel_that_changes_for_one_input_in_all_stays(end: str) -> None:
 def net() -> Graph:
     """A network that loses channels; its output reads a tensor that is not whole."""
     b = Net(7)
-    x = b.conv_of(b.input(1, 4, 4, 3), 6, size=3, planted={1: "low", 4: "low"})
-    y = b.layer("DEPTHWISE_CONV_2D", x, 1, size=3, planted={0: "high"})
+    x = b.conv_of(b.input(1, 4, 4, 3), 6, size=3, planted={1: "low"})
+    y = b.layer("DEPTHWISE_CONV_2D", x, 1, size=3, planted={4: "high"})
     return b.graph(b.conv_of(y, 2))
 
 
@@ -523,7 +530,7 @@ def verified(graph: Graph, library: ModelLibrary) -> Any:
 @pytest.mark.parametrize("optimize", ["balanced", "size"])
 def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     graph = net()
-    library = hilc.compile(graph, optimize=optimize)
+    library = hilc.compile(graph, optimize=optimize, choice=FIRST)
     (module,) = library.modules
     assert [layer.outputs[0].channels for layer in module.layers] == [(0, 2, 3, 5)] * 2 + [None]
     # At each of 16 places 27 weights for each of two channels, then 9, then 2 of the last layer.
@@ -532,7 +539,7 @@ def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
     report = verified(graph, library)
     assert report.match
     assert [len(layer.outputs) for layer in report.layers] == [1, 1, 1]
-    whole = hilc.compile(graph, optimize=optimize, fold_constant_channels=False)
+    whole = hilc.compile(graph, optimize=optimize, choice=FIRST, fold_constant_channels=False)
     assert all(layer.outputs[0].channels is None for layer in whole.modules[0].layers)
     assert whole.modules[0].folded.macs == 0
     assert verified(graph, whole).match
@@ -542,7 +549,7 @@ def test_each_layer_is_compared_with_what_it_holds(optimize: str) -> None:
 
 def test_a_layer_that_names_other_channels_is_found_out() -> None:
     graph = net()
-    library = hilc.compile(graph)
+    library = hilc.compile(graph, choice=FIRST)
     (module,) = library.modules
     first = module.layers[0]
     wrong = replace(first.outputs[0], channels=(0, 2, 3, 4))
@@ -568,7 +575,7 @@ def test_a_layer_that_names_other_channels_is_found_out() -> None:
     ],
 )
 def test_archives_with_wrong_channels_are_refused(channels: Sequence[int], says: str) -> None:
-    (module,) = hilc.compile(net()).modules
+    (module,) = hilc.compile(net(), choice=FIRST).modules
     first = module.layers[0]
     outputs = (replace(first.outputs[0], channels=tuple(channels)),)
     bad = replace(module, layers=(replace(first, outputs=outputs), *module.layers[1:]))
@@ -595,10 +602,10 @@ def test_the_choice_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     archive = str(tmp_path / "vww.tar")
     assert main(["compile", model, "-o", archive, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert (data["folded_channels"], data["folded_macs"]) == (1718, 3757959)
-    assert data["macs"] == 7489664 - 3757959
+    assert (data["folded_channels"], data["folded_macs"]) == (1714, 3751794)
+    assert data["macs"] == 7489664 - 3751794
     assert main(["compile", model, "-o", archive]) == 0
-    assert "1,718 channels with 3,757,959 of 7,489,664 MACs" in capsys.readouterr().out
+    assert "1,714 channels with 3,751,794 of 7,489,664 MACs" in capsys.readouterr().out
     assert main(["compile", archive, "-o", archive, "--no-fold-constant-channels"]) == 2
     assert "so --no-fold-constant-channels cannot change it" in capsys.readouterr().err
     assert main(["compile", model, "-o", archive, "--no-fold-constant-channels", "--json"]) == 0
