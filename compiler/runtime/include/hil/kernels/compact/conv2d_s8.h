@@ -13,8 +13,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "window"
-cost = "batch * out_h * out_w * out_c * (25 + filter_h * (14 + 7 * filter_w * in_c))"
-cost_factors = {armv7e-m = 0.45, "armv8-m.main" = 0.45, "armv8.1-m.main" = 0.45, armv6-m = 1.3}
+cost = "batch * out_h * out_w * out_c * (45 + filter_h * (20 + 5.7 * filter_w * in_c))"
+cost_factors = {armv7e-m = 0.55, "armv8-m.main" = 0.55, "armv8.1-m.main" = 0.55, armv6-m = 1.3}
 code = 320
 @*/
 struct hil_compact_conv2d_s8 {

@@ -12,7 +12,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = "batch * out_h * out_w * in_c * depth_multiplier * (30 + filter_h * filter_w * 13)"
+cost = "batch * out_h * out_w * in_c * depth_multiplier * (30 + filter_h * filter_w * 16.7)"
 cost_factors = {armv6-m = 1.3}
 code = 300
 @*/

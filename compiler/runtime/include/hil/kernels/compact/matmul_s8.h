@@ -12,8 +12,8 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
-cost = "rows * columns * (30 + 7 * depth)"
-cost_factors = {armv7e-m = 0.45, "armv8-m.main" = 0.45, "armv8.1-m.main" = 0.45, armv6-m = 1.3}
+cost = "rows * columns * (30 + 5.8 * depth)"
+cost_factors = {armv7e-m = 0.45, "armv8-m.main" = 0.45, "armv8.1-m.main" = 0.42, armv6-m = 1.3}
 code = 200
 @*/
 struct hil_compact_matmul_s8 {
