@@ -19,6 +19,7 @@ import hilc
 from hil.board import load_board
 from hilc.interpreter import run_all
 from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ops import mve
 
 BOARD = "mps3-an547"
 
@@ -99,21 +100,91 @@ CORNERS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...
 )
 
 
+#: Depths and columns around those of a group of sixteen; pixels read up to the tensor's end; strips
+#: of windows; 3x3 windows next to every side; strides, batches and bounds of both kinds.
+PIXELS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    *(
+        ("CONV_2D", (1, 1, rows, depth), (count, 1, 1, depth), conv("VALID", 1, activation))
+        for depth, rows in ((1, 9), (3, 4), (16, 3), (40, 6), (48, 5), (64, 7), (90, 3), (113, 4))
+        for count, activation in ((8, "RELU"), (16, "NONE"), (21, "RELU6"))
+    ),
+    *(
+        ("CONV_2D", (batch, 5, 7, depth), (count, 1, 1, depth), conv("VALID", stride, "RELU"))
+        for batch, stride, depth, count in ((1, 2, 16, 16), (2, 2, 5, 9), (1, 3, 32, 33))
+    ),
+    *(
+        ("CONV_2D", (batch, 11, width, depth), (count, *filters, depth), conv(padding, stride, act))
+        for batch, width, depth, count, filters, padding, stride, act in (
+            (1, 10, 1, 16, (10, 4), "SAME", 2, "RELU"),
+            (2, 21, 3, 8, (3, 3), "SAME", 2, "RELU"),
+            (1, 65, 3, 7, (3, 3), "SAME", 1, "NONE"),
+            (1, 7, 4, 17, (2, 5), (3, 1, 2, 4), 1, "RELU6"),
+        )
+    ),
+    *(
+        ("CONV_2D", (batch, *image, depth), (count, 3, 3, depth), conv(padding, stride, act))
+        for batch, image, depth, count, padding, stride, act in (
+            (1, (4, 8), 16, 2, "SAME", 1, "RELU"),
+            (2, (3, 9), 16, 6, "SAME", 1, "NONE"),
+            (1, (5, 16), 32, 4, "SAME", 1, "NONE"),
+            (1, (6, 12), 64, 2, "VALID", 1, "RELU"),
+            (1, (8, 16), 16, 4, "SAME", 2, "RELU"),
+            (1, (9, 17), 32, 2, "SAME", 2, "NONE"),
+            (1, (7, 8), 64, 4, (2, 3, 4, 1), 2, "RELU6"),
+            (1, (1, 1), 16, 2, "SAME", 1, "RELU"),
+        )
+    ),
+)
+
+SMALL_DEPTHWISE: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = tuple(
+    ("DEPTHWISE_CONV_2D", (1, *image, channels), (1, 3, 3, channels), depthwise(stride, act))
+    for image, channels, stride in (
+        ((1, 1), 3, 1), ((2, 3), 2, 2), ((25, 5), 9, 1), ((4, 48), 3, 2), ((5, 26), 2, 1),
+        ((6, 6), 17, 1), ((3, 40), 2, 2), ((7, 1), 8, 1), ((1, 9), 5, 1), ((9, 13), 4, 2),
+    )
+    for act in ("RELU", "NONE")
+)  # fmt: skip
+
+
+def test_pixels():
+    rng = np.random.default_rng(24)
+    layers = [make_layer(rng, op, "int8", x, w, attrs) for op, x, w, attrs in PIXELS]
+    kernels = ("pixels_s8", "points_s8", "strips_s8", "conv2d_3x3_s8")
+    check(*side_by_side(layers), [f"hil_{kernel}_mve" for kernel in kernels])
+
+
+def test_other_ways(monkeypatch):
+    """The kernels that are taken where the quickest do not fit, or need too much memory."""
+    rng = np.random.default_rng(25)
+    layers = [make_layer(rng, op, "int8", x, w, attrs) for op, x, w, attrs in PIXELS[:40:2]]
+    monkeypatch.setattr(mve, "_DEEPEST", 0)
+    sides = side_by_side(layers)
+    check(*sides, ("hil_matmul_s8_mve", "hil_conv2d_s8_mve"))
+    tiles = [make_layer(rng, op, "int8", x, w, attrs) for op, x, w, attrs in SMALL_DEPTHWISE]
+    monkeypatch.setattr(mve, "_scaled_sum", lambda *_: None)
+    sums = merged([random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(20)])
+    check(*sums, ("hil_sum_s8_mve",))
+    for planes in ((4, 896), (2, 448), (1, 112)):
+        monkeypatch.setattr(mve, "_PLANES", (planes,))
+        check(*side_by_side(tiles), ("hil_depthwise_conv2d_s8_mve",))
+
+
 def test_corners():
     rng = np.random.default_rng(21)
     layers = [make_layer(rng, op, "int8", x, w, attrs) for op, x, w, attrs in CORNERS]
-    check(*side_by_side(layers), ("hil_matmul_s8_mve", "hil_vector_s8_mve", "hil_conv2d_s8_mve"))
+    kernels = ("pixels_s8", "matmul_s8", "vector_s8", "conv2d_s8", "depthwise_conv2d_s8")
+    check(*side_by_side(layers), [f"hil_{kernel}_mve" for kernel in kernels])
 
 
 def test_random_layers():
     rng = np.random.default_rng(22)
     ops = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
     layers = [random_layer(rng, op, "int8", explicit_padding=True) for op in ops for _ in range(60)]
-    check(*side_by_side(layers), ("hil_conv2d_s8_mve", "hil_depthwise_conv2d_s8_mve"))
+    check(*side_by_side(layers), ("hil_strips_s8_mve", "hil_depthwise_conv2d_s8_mve"))
 
 
 def test_random_sums_and_averages():
     rng = np.random.default_rng(23)
     ops = ("ADD", "SUB", "AVERAGE_POOL_2D")
     graph, values = merged([random_op(rng, op, "int8") for op in ops for _ in range(40)])
-    check(graph, values, ("hil_sum_s8_mve", "hil_average_pool_s8_mve"))
+    check(graph, values, ("hil_scaled_sum_s8_mve", "hil_average_pool_s8_mve"))

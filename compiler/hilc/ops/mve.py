@@ -37,10 +37,10 @@ _NARROWED = (0, 2, 1, 3)
 #: Strips of windows: bytes that a gather reaches, and windows at least and at most.
 _GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
 
-#: The depthwise kernel's patch of pixels, the channels of its planes, and the bytes of scratch that
-#: it takes where it has a choice.
+#: The depthwise kernel's patch of pixels, the channels of its planes with the bytes of scratch that
+#: they may take, quick ones first.
 _PATCH = 4
-_PLANES_BYTES = 4096
+_PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
 #: Instructions of its loops: a turn of two tiles, a part of the rows, a call for a channel.
 _TURN, _PART, _CALL = 31, 8, 40
 
@@ -219,13 +219,27 @@ def depthwise_conv2d(
     zero_point: int,
     channels: _Channels,
     macs: int,
-    planes: int = 8,
-    planes_bytes: int = _PLANES_BYTES,
-) -> KernelCall | None:
-    """A depthwise convolution of an image of ``shape`` with ``filters`` [C, height, width].
+) -> list[KernelCall]:
+    """A depthwise convolution of an image of ``shape`` with ``filters`` [C, height, width]."""
+    calls: list[KernelCall] = []
+    for planes, planes_bytes in _PLANES:
+        call = _depthwise(shape, window, filters, zero_point, channels, macs, planes, planes_bytes)
+        if call is not None and all(call.scratch_bytes < c.scratch_bytes for c in calls):
+            calls.append(call)
+    return calls
 
-    ``planes`` channels at a time take at most ``planes_bytes`` of scratch.
-    """
+
+def _depthwise(
+    shape: tuple[int, ...],
+    window: Window,
+    filters: Array,
+    zero_point: int,
+    channels: _Channels,
+    macs: int,
+    planes: int,
+    planes_bytes: int,
+) -> KernelCall | None:
+    """The same with ``planes`` channels at a time, in at most ``planes_bytes`` of scratch."""
     h, w = window.h, window.w
     stride = h.stride
     largest = {1: _PATCH - 1, 2: _PATCH}.get(stride, 0)
@@ -243,22 +257,35 @@ def depthwise_conv2d(
     full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
     any_clamp = bool(clamp.pop("linear")) or not full
     planes = min(planes, channel_count)
-    plane_w = (w.out_size + w.out_size % 2 - 1) * stride + _PATCH
-    plane_w += plane_w % 2
+
+    # As far as the patches of the last tile reach.
+    def plane_width(columns: int) -> int:
+        if stride == 1:
+            return (columns - 1) // 2 * 2 + _PATCH
+        return (columns + columns % 2 - 1) * stride + _PATCH
 
     def plane_rows(rows: int) -> int:
-        return (max(rows, 2) - 1) * stride + _PATCH
+        return max(rows, 2) + 2 if stride == 1 else (rows - 1) * stride + _PATCH
 
-    farthest = _FARTHEST // max(w.out_size * channel_count, plane_w)
-    fitting = [
-        rows
-        for rows in range(1, h.out_size + 1)
-        if planes * plane_w * plane_rows(rows) <= planes_bytes and plane_rows(rows) <= farthest
-    ]
-    if not fitting:
-        return None
-    band_h, part_h = _bands(h.out_size, w.out_size, fitting[-1])
-    parts = [_tiles(part_h, w.out_size), _tiles(h.out_size % part_h, w.out_size)]
+    def fits(rows: int, columns: int) -> bool:
+        farthest = max(
+            rows * w.out_size * channel_count, 8 * plane_width(columns) * plane_rows(rows)
+        )
+        plane = plane_rows(rows) * plane_width(columns)
+        return planes * plane <= planes_bytes and farthest <= _FARTHEST
+
+    tile_w = w.out_size
+    fitting = [rows for rows in range(1, h.out_size + 1) if fits(rows, tile_w)]
+    if fitting:
+        band_h, part_h = _bands(h.out_size, tile_w, fitting[-1])
+    else:
+        # Parts of a row.
+        widths = [n for n in range(1, tile_w) if tile_w % n == 0 and fits(1, n)]
+        if not widths:
+            return None
+        tile_w, band_h, part_h = widths[-1], 1, 1
+    plane_w = plane_width(tile_w)
+    parts = [_tiles(part_h, tile_w), _tiles(h.out_size % part_h, tile_w)]
     masked = any_clamp or any(tile.mask != _WHOLE_TILE for part in parts for tile in part)
     line = w.out_size * channel_count
     tables = [_turns(part, masked, stride, plane_w, line, channel_count) for part in parts]
@@ -283,6 +310,7 @@ def depthwise_conv2d(
         "pad_left": w.pad_before,
         "planes": planes,
         "band_h": band_h,
+        "tile_w": tile_w,
         "part_h": part_h,
         "part_turns": len(tables[0]),
         "rest_turns": len(tables[1]),
@@ -428,7 +456,7 @@ def _scaled_sum(subtract: bool, scales: _Channels) -> tuple[int, int, int, int] 
     reach = 128 * (abs(a_real) + abs(b_real)) + abs(a_real * a_zero) + abs(b_real * b_zero) + 256
     # As fine as 32 bits allow; then coarser, as the factors near by are others there.
     finest = 30 - int(np.ceil(np.log2(reach)))
-    for bits in range(finest, max(finest - 4, 8), -1):
+    for bits in range(finest + 2, max(finest - 4, 8), -1):
         a_factors, b_factors = (
             round(real * 2**bits) + offset
             for real, offset in ((a_real, _NEARBY[:, 0]), (b_real, _NEARBY[:, 1]))

@@ -13,6 +13,7 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "40 + 6 * size"
 @*/
 struct hil_sum_s8_mve {
     int32_t size;
@@ -82,6 +83,7 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "60 + 2 * size"
 @*/
 struct hil_scaled_sum_s8_mve {
     int32_t size;
@@ -93,38 +95,55 @@ struct hil_scaled_sum_s8_mve {
     int32_t high;
 };
 
-/* Eight sums of values at even and at odd places, as 16-bit values that alternate. */
-HIL_INLINE int16x8_t hil_mve_scaled_sums(const struct hil_scaled_sum_s8_mve *p, int32x4_t even_a,
-                                         int32x4_t odd_a, int32x4_t even_b, int32x4_t odd_b) {
-    const int32x4_t factor = vdupq_n_s32(p->a_factor);
-    int32x4_t even = vmlasq_n_s32(even_a, factor, p->constant);
-    int32x4_t odd = vmlasq_n_s32(odd_a, factor, p->constant);
-    even = vshlq_r_s32(vmlaq_n_s32(even, even_b, p->b_factor), -p->shift);
-    odd = vshlq_r_s32(vmlaq_n_s32(odd, odd_b, p->b_factor), -p->shift);
-    return vqmovntq_s32(vqmovnbq_s32(vuninitializedq_s16(), even), odd);
-}
-
-/* Within the bounds, in the lower bytes. */
-HIL_INLINE int8x16_t hil_mve_bounded(const struct hil_scaled_sum_s8_mve *p, int16x8_t x) {
-    if (p->low == INT8_MIN && p->high == INT8_MAX) {
-        return vqmovnbq_s16(vuninitializedq_s8(), x);
-    }
-    x = vmaxq_s16(x, vdupq_n_s16((int16_t)p->low));
-    return vreinterpretq_s8_s16(vminq_s16(x, vdupq_n_s16((int16_t)p->high)));
-}
+/* Eight sums a turn: four values and the four behind them, whose results alternate once narrowed. */
+#define HIL_MVE_SCALED_SUMS(clamp)                                                                 \
+    "dls lr, %[eights]\n"                                                                          \
+    "1:\n"                                                                                         \
+    "vldrb.s32 q0, [%[a]], #4\n"                                                                   \
+    "vldrb.s32 q1, [%[a]], #4\n"                                                                   \
+    "vldrb.s32 q2, [%[b]], #4\n"                                                                   \
+    "vldrb.s32 q3, [%[b]], #4\n"                                                                   \
+    "vmlas.s32 q0, %q[factor], %[constant]\n"                                                      \
+    "vmlas.s32 q1, %q[factor], %[constant]\n"                                                      \
+    "vmla.s32 q0, q2, %[b_factor]\n"                                                               \
+    "vmla.s32 q1, q3, %[b_factor]\n"                                                               \
+    "vshl.s32 q0, %[left]\n"                                                                       \
+    "vshl.s32 q1, %[left]\n"                                                                       \
+    "vqmovnb.s32 q0, q0\n"                                                                         \
+    "vqmovnt.s32 q0, q1\n" clamp "vstrb.16 q0, [%[out], %q[places]]\n"                             \
+    "adds %[out], #8\n"                                                                            \
+    "le lr, 1b\n"
+#define HIL_MVE_SCALED_SUMS_SATURATE "vqmovnb.s16 q0, q0\n"
+#define HIL_MVE_SCALED_SUMS_CLAMP                                                                  \
+    "vmax.s16 q0, q0, %q[low]\n"                                                                   \
+    "vmin.s16 q0, q0, %q[high]\n"
 
 HIL_INLINE void hil_scaled_sum_s8_mve(const struct hil_scaled_sum_s8_mve *p, const int8_t *a,
                                       const int8_t *b, int8_t *out) {
-    /* Four values and the four behind them; the outputs alternate. */
-    const uint16x8_t lane = vidupq_n_u16(0, 1);
-    const uint16x8_t places = vaddq_u16(vshrq_n_u16(lane, 1), vshlq_n_u16(vandq_u16(lane, vdupq_n_u16(1)), 2));
-    for (int32_t eights = p->size / 8; eights > 0; eights--) {
-        const int16x8_t sums = hil_mve_scaled_sums(p, vldrbq_s32(a), vldrbq_s32(a + 4),
-                                                   vldrbq_s32(b), vldrbq_s32(b + 4));
-        vstrbq_scatter_offset_s16(out, places, vreinterpretq_s16_s8(hil_mve_bounded(p, sums)));
-        a += 8;
-        b += 8;
-        out += 8;
+    const int32_t eights = p->size / 8;
+    if (eights > 0) {
+        const uint16x8_t lane = vidupq_n_u16(0, 1);
+        const uint16x8_t odd = vshlq_n_u16(vandq_u16(lane, vdupq_n_u16(1)), 2);
+        const uint16x8_t places = vaddq_u16(vshrq_n_u16(lane, 1), odd);
+        const int32x4_t factor = vdupq_n_s32(p->a_factor);
+        if (p->low == INT8_MIN && p->high == INT8_MAX) {
+            __asm__ volatile(HIL_MVE_SCALED_SUMS(HIL_MVE_SCALED_SUMS_SATURATE)
+                             : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
+                             : [factor] "w"(factor), [places] "w"(places),
+                               [constant] "r"(p->constant), [b_factor] "r"(p->b_factor),
+                               [left] "r"(-p->shift), [eights] "r"(eights)
+                             : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
+        } else {
+            const int16x8_t low = vdupq_n_s16((int16_t)p->low);
+            const int16x8_t high = vdupq_n_s16((int16_t)p->high);
+            __asm__ volatile(HIL_MVE_SCALED_SUMS(HIL_MVE_SCALED_SUMS_CLAMP)
+                             : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
+                             : [factor] "w"(factor), [places] "w"(places), [low] "w"(low),
+                               [high] "w"(high), [constant] "r"(p->constant),
+                               [b_factor] "r"(p->b_factor), [left] "r"(-p->shift),
+                               [eights] "r"(eights)
+                             : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
+        }
     }
     for (int32_t i = p->size % 8; i > 0; i--) {
         const int32_t scaled = (*a++ * p->a_factor + *b++ * p->b_factor + p->constant) >> p->shift;

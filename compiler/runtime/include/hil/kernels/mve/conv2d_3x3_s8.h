@@ -201,6 +201,7 @@ scratch = "9 * (stride + 1) * in_c"
 order = ["rows 1", "pixels 4", "channels 2"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
+cost = "80 + batch * out_h * ((out_w + 3) // 4) * (90 + columns // 2 * (25 + 5 * linear + 3 * in_c // 16 * (34 + 3 * stride)))"
 @*/
 struct hil_conv2d_3x3_s8_mve {
     int32_t batch;
@@ -222,27 +223,36 @@ struct hil_conv2d_3x3_s8_mve {
     const int8_t *stream; /* as hil_mve_windows_1_16 reads it */
 };
 
+HIL_INLINE int8_t *hil_mve_fill_chunks(int8_t *to, int8x16_t value, int32_t bytes) {
+    for (; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+        vstrbq_s8(to, value);
+        to += HIL_MVE_CHUNK;
+    }
+    return to;
+}
+
 /* The pixels under four windows from row y and column x on. */
 HIL_INLINE void hil_conv2d_3x3_s8_mve_copy(const struct hil_conv2d_3x3_s8_mve *p,
                                            const int8_t *image, int32_t y, int32_t x, int8_t *to) {
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     const int32_t width = 3 * (p->stride + 1);
-    const int32_t end = x + width < p->in_w ? x + width : p->in_w;
+    const int32_t before = x < 0 ? (-x < width ? -x : width) : 0;
+    const int32_t fitting = p->in_w - x - before;
+    const int32_t inside = fitting < width - before ? (fitting > 0 ? fitting : 0) : width - before;
+    const int32_t bytes = inside * p->in_c;
     for (int32_t row = y; row < y + 3; row++) {
-        const int32_t inside = row >= 0 && row < p->in_h;
-        for (int32_t column = x; column < x + width; column++) {
-            if (inside && column >= 0 && column < end) {
-                const int8_t *from = image + (row * p->in_w + column) * p->in_c;
-                for (int32_t i = 0; i < p->in_c; i += HIL_MVE_CHUNK) {
-                    vstrbq_s8(to + i, vldrbq_s8(from + i));
-                }
-            } else {
-                for (int32_t i = 0; i < p->in_c; i += HIL_MVE_CHUNK) {
-                    vstrbq_s8(to + i, around);
-                }
-            }
-            to += p->in_c;
+        if (row < 0 || row >= p->in_h) {
+            to = hil_mve_fill_chunks(to, around, width * p->in_c);
+            continue;
         }
+        to = hil_mve_fill_chunks(to, around, before * p->in_c);
+        const int8_t *from = image + (row * p->in_w + x + before) * p->in_c;
+        for (int32_t left = bytes; left > 0; left -= HIL_MVE_CHUNK) {
+            vstrbq_s8(to, vldrbq_s8(from));
+            from += HIL_MVE_CHUNK;
+            to += HIL_MVE_CHUNK;
+        }
+        to = hil_mve_fill_chunks(to, around, (width - before - inside) * p->in_c);
     }
 }
 

@@ -207,8 +207,9 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "planes * plane_h * plane_w"
-order = ["rows band_h", "channels planes"]
+order = ["rows band_h", "pixels band_h * tile_w", "channels planes"] # tiles of all columns or of one row
 reads = "channel window"
+cost = "200 + batch * in_c * (90 * ((out_h + band_h - 1) // band_h) + out_h // part_h * (8 + part_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any)) + rest_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any) + in_h * in_w * (0.2 + 4.8 / planes))"
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     int32_t batch;
@@ -224,11 +225,12 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t pad_left;
     int32_t planes;     /* at most 8 */
     int32_t band_h;     /* output rows of a band, whole parts unless there is but one band */
+    int32_t tile_w;     /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
     int32_t part_h;     /* output rows of the table */
     int32_t part_turns; /* of the table, and those behind them for out_h % part_h rows */
     int32_t rest_turns;
-    int32_t plane_h; /* input rows of a band: (band_h - 1) * stride + 4 */
-    int32_t plane_w; /* (out_w - 1) * stride + 4, rounded up to an even number */
+    int32_t plane_h; /* input rows of a band, as far as patches reach */
+    int32_t plane_w; /* input columns of a tile, even, as far as patches reach */
     int32_t masked;  /* 1: the table's turns have masks */
     int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps */
     int32_t in_zero_point;
@@ -282,23 +284,24 @@ HIL_INLINE void hil_mve_planes(const int8_t *from, int8_t *to, uint16x8_t to_cha
 
 /* The pixels under `rows` input rows from row y on, without what lies around the image. */
 HIL_INLINE void hil_mve_depthwise_planes(const struct hil_depthwise_conv2d_s8_mve *p,
-                                         const int8_t *image, int32_t y, int32_t rows,
+                                         const int8_t *image, int32_t y, int32_t x, int32_t rows,
                                          int32_t channels, int8_t *planes) {
     const uint16x8_t to_channel =
         vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(p->plane_h * p->plane_w));
     const int32_t above = y < 0 ? -y : 0;
     const int32_t below = y + rows > p->in_h ? y + rows - p->in_h : 0;
-    const int32_t fitting = p->plane_w - p->pad_left;
-    const int32_t width = p->in_w < fitting ? p->in_w : fitting;
+    const int32_t before = x < 0 ? -x : 0;
+    const int32_t fitting = p->plane_w - before;
+    const int32_t width = p->in_w - x - before < fitting ? p->in_w - x - before : fitting;
     const int32_t height = rows - above - below;
-    const int8_t *from = image + (y + above) * p->in_w * p->in_c;
-    int8_t *to = planes + above * p->plane_w + p->pad_left;
+    const int8_t *from = image + ((y + above) * p->in_w + x + before) * p->in_c;
+    int8_t *to = planes + above * p->plane_w + before;
     const int32_t line = p->in_w * p->in_c;
     if (width <= 0 || height <= 0) {
         return;
     }
     /* Along the longer side, whose loop costs less. */
-    if (p->in_w < p->in_h) {
+    if (width < height) {
         hil_mve_planes(from, to, to_channel, channels, width, p->in_c, 1, height, line, p->plane_w);
     } else {
         hil_mve_planes(from, to, to_channel, channels, height, line, p->plane_w, width, p->in_c, 1);
@@ -333,6 +336,27 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
     }
 }
 
+/* `rows` rows of outputs from row y and column x of the input on. */
+HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve *p,
+                                       struct hil_mve_tiles *tiles, const int8_t *in, int32_t y,
+                                       int32_t x, int32_t rows, int8_t *planes, int8_t *out) {
+    const int8_t *const rest = p->table + p->part_turns * (p->masked ? 28 : 24);
+    const int32_t parts = rows / p->part_h;
+    const int8_t *stream = p->stream;
+    for (int32_t first = 0; first < p->in_c; first += p->planes) {
+        const int32_t more = p->in_c - first;
+        const int32_t count = more < p->planes ? more : p->planes;
+        hil_mve_depthwise_planes(p, in + first, y, x, (rows - 1) * p->stride + p->filter_h, count,
+                                 planes);
+        hil_mve_depthwise_tiles(p, tiles, count, p->part_turns, parts, p->table, planes, stream,
+                                out + first);
+        hil_mve_depthwise_tiles(p, tiles, count, p->rest_turns, rows % p->part_h != 0, rest,
+                                planes + parts * tiles->x_step, stream,
+                                out + first + parts * tiles->out_step);
+        stream += 28 * count;
+    }
+}
+
 HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8_mve *p,
                                             const int8_t *in, int8_t *out, void *scratch) {
     const int32_t line = p->out_w * p->in_c;
@@ -346,36 +370,27 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
     vstrhq_s16(tiles.low, vdupq_n_s16((int16_t)p->out_min));
     vstrhq_s16(tiles.high, vdupq_n_s16((int16_t)p->out_max));
     for (int32_t output = 0; output < (p->stride == 1 ? 1 : 4); output++) {
-        const int32_t at = (output / 2 * p->plane_w + output % 2) * p->stride;
+        /* A row that does not count has the patches of the one above it. */
+        const int32_t below = p->part_h > 1 ? output / 2 : 0;
+        const int32_t at = (below * p->plane_w + output % 2) * p->stride;
         for (int32_t i = 0; i < 8; i++) {
             tiles.patches[output][i] = (uint16_t)(at + i / 2 * p->plane_w + i % 2 * 2);
         }
     }
-    const int8_t *const rest = p->table + p->part_turns * (p->masked ? 28 : 24);
     int8_t *const planes = scratch;
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t left = p->out_h; left > 0; left -= p->band_h) {
             const int32_t rows = left < p->band_h ? left : p->band_h;
-            const int32_t parts = rows / p->part_h;
-            int8_t *end = planes;
-            for (int32_t bytes = p->planes * plane_bytes; bytes > 0; bytes -= HIL_MVE_CHUNK) {
-                vstrbq_p_s8(end, around, vctp8q((uint32_t)bytes));
-                end += HIL_MVE_CHUNK;
-            }
-            const int8_t *stream = p->stream;
-            for (int32_t first = 0; first < p->in_c; first += p->planes) {
-                const int32_t more = p->in_c - first;
-                const int32_t count = more < p->planes ? more : p->planes;
-                hil_mve_depthwise_planes(p, in + first, y, (rows - 1) * p->stride + p->filter_h,
-                                         count, planes);
-                hil_mve_depthwise_tiles(p, &tiles, count, p->part_turns, parts, p->table, planes,
-                                        stream, out + first);
-                hil_mve_depthwise_tiles(p, &tiles, count, p->rest_turns, rows % p->part_h != 0,
-                                        rest, planes + parts * tiles.x_step, stream,
-                                        out + first + parts * tiles.out_step);
-                stream += 28 * count;
+            for (int32_t column = 0; column < p->out_w; column += p->tile_w) {
+                const int32_t x = column * p->stride - p->pad_left;
+                int8_t *end = planes;
+                for (int32_t bytes = p->planes * plane_bytes; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+                    vstrbq_p_s8(end, around, vctp8q((uint32_t)bytes));
+                    end += HIL_MVE_CHUNK;
+                }
+                hil_mve_depthwise_tile(p, &tiles, in, y, x, rows, planes, out + column * p->in_c);
             }
             y += rows * p->stride;
             out += rows * line;

@@ -13,6 +13,7 @@ outputs = ["int8_t"]
 scratch = "64 * chunks"
 order = ["pixels 4"]
 reads = "rows"
+cost = "80 + (rows + 3) // 4 * (50 + 8 * chunks + (pairs + odd) * (24 + 14 * chunks + 5 * linear))"
 @*/
 struct hil_matmul_s8_mve {
     int32_t rows;
@@ -52,6 +53,7 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * copied + 16"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
+cost = "60 + rows * (40 + (columns + 7) // 8 * (36 + 17 * chunks))"
 @*/
 struct hil_vector_s8_mve {
     int32_t rows;

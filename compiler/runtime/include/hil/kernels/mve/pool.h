@@ -14,6 +14,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
+cost = "60 + batches * out_h * out_w * (20 + (channels + 15) // 16 * (70 + 5 * filter_h * filter_w))"
 @*/
 struct hil_average_pool_s8_mve {
     int32_t batches;
@@ -31,9 +32,18 @@ struct hil_average_pool_s8_mve {
     int32_t high;
 };
 
-/* The averages of the channels of `mask` over the window that begins at `pixel`. */
-HIL_INLINE int32x4_t hil_mve_average(const struct hil_average_pool_s8_mve *p, const int8_t *pixel,
-                                     mve_pred16_t mask) {
+/* The averages for four totals. */
+HIL_INLINE int32x4_t hil_mve_average(const struct hil_average_pool_s8_mve *p, int32x4_t total) {
+    /* Half away from zero: the magnitude and a half, divided, with the sign of the sum. */
+    const int32x4_t raised = vaddq_n_s32(vabsq_s32(total), p->filter_h * p->filter_w / 2);
+    const int32x4_t quotient = vmulhq_s32(vshlq_n_s32(raised, 8), vdupq_n_s32(p->reciprocal));
+    const int32x4_t average = vnegq_m_s32(quotient, quotient, vcmpltq_n_s32(total, 0));
+    return vminq_s32(vmaxq_s32(average, vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
+}
+
+/* The averages of the channels of `mask`, at most four, over the window that begins at `pixel`. */
+HIL_INLINE void hil_mve_average_four(const struct hil_average_pool_s8_mve *p, const int8_t *pixel,
+                                     mve_pred16_t mask, int8_t *out) {
     int32x4_t total = vdupq_n_s32(0);
     for (int32_t y = p->filter_h; y > 0; y--) {
         const int8_t *x = pixel;
@@ -43,11 +53,31 @@ HIL_INLINE int32x4_t hil_mve_average(const struct hil_average_pool_s8_mve *p, co
         }
         pixel += p->in_w * p->channels;
     }
-    /* Half away from zero: the magnitude and a half, divided, with the sign of the sum. */
-    const int32x4_t raised = vaddq_n_s32(vabsq_s32(total), p->filter_h * p->filter_w / 2);
-    const int32x4_t quotient = vmulhq_s32(vshlq_n_s32(raised, 8), vdupq_n_s32(p->reciprocal));
-    const int32x4_t average = vnegq_m_s32(quotient, quotient, vcmpltq_n_s32(total, 0));
-    return vminq_s32(vmaxq_s32(average, vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
+    vstrbq_p_s32(out, hil_mve_average(p, total), mask);
+}
+
+/* The same of sixteen channels and at most 256 pixels, whose sums fit 16 bits. */
+HIL_INLINE void hil_mve_average_sixteen(const struct hil_average_pool_s8_mve *p,
+                                        const int8_t *pixel, int8_t *out) {
+    int16x8_t low = vdupq_n_s16(0);
+    int16x8_t high = low;
+    const int32_t whole = p->filter_w == p->in_w;
+    const int32_t width = whole ? p->filter_h * p->filter_w : p->filter_w;
+    for (int32_t y = whole ? 1 : p->filter_h; y > 0; y--) {
+        const int8_t *x = pixel;
+        for (int32_t left = width; left > 0; left--) {
+            low = vaddq_s16(low, vldrbq_s16(x));
+            high = vaddq_s16(high, vldrbq_s16(x + 8));
+            x += p->channels;
+        }
+        pixel += p->in_w * p->channels;
+    }
+    int16_t totals[16];
+    vstrhq_s16(totals, low);
+    vstrhq_s16(totals + 8, high);
+    for (int32_t i = 0; i < 16; i += 4) {
+        vstrbq_s32(out + i, hil_mve_average(p, vldrhq_s32(totals + i)));
+    }
 }
 
 HIL_INLINE void hil_average_pool_s8_mve(const struct hil_average_pool_s8_mve *p, const int8_t *in,
@@ -57,9 +87,14 @@ HIL_INLINE void hil_average_pool_s8_mve(const struct hil_average_pool_s8_mve *p,
         for (int32_t y = 0; y < p->out_h; y++) {
             for (int32_t x = 0; x < p->out_w; x++) {
                 const int8_t *window = in + y * p->stride_h * line + x * p->stride_w * p->channels;
-                for (int32_t left = p->channels; left > 0; left -= 4) {
-                    const mve_pred16_t mask = vctp32q((uint32_t)left);
-                    vstrbq_p_s32(out, hil_mve_average(p, window, mask), mask);
+                int32_t left = p->channels;
+                for (; left >= 16 && p->filter_h * p->filter_w <= 256; left -= 16) {
+                    hil_mve_average_sixteen(p, window, out);
+                    window += 16;
+                    out += 16;
+                }
+                for (; left > 0; left -= 4) {
+                    hil_mve_average_four(p, window, vctp32q((uint32_t)left), out);
                     const int32_t count = left < 4 ? left : 4;
                     window += count;
                     out += count;
