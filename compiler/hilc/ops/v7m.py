@@ -136,8 +136,9 @@ def _block(out_w: int) -> int:
 
 def _band(line: int, stride: int, out_h: int, room: int) -> int:
     """The rows of outputs whose lines fit so many bytes, in bands of one size; at least one."""
-    most = max(1, (room // line - 3) // stride + 1)
-    return -(-out_h // -(-out_h // most))
+    most: int = max(1, (room // line - 3) // stride + 1)
+    bands = -(-out_h // most)
+    return -(-out_h // bands)
 
 
 def _whole(value: FieldValue) -> int:
@@ -324,7 +325,7 @@ def _part(weights: Array, lowest: int, highest: int, bits: int) -> int:
         # The second is how far below zero sums get.
         most = max(int(np.add.reduceat(end, starts, axis=1).max()) for end in ends)
         if most < 1 << (bits - 1):
-            return min(part, depth)
+            return int(min(part, depth))
 
 
 def _padded(values: Array, block: int = _BLOCK) -> Array:

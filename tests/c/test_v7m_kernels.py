@@ -1,0 +1,77 @@
+"""The kernels for Armv7-M, by their portable twins on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kernel_runner
+import numpy as np
+import pytest
+from dsp_layers import extreme_layers
+from linear_layers import Layer, random_layer
+from v7m_layers import FAMILY, candidates, case_layers, limit_layers
+
+OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+def check(layers: list[Layer], **options: Any) -> list[str]:
+    """Compare every kernel of every layer with the reference; the names of the kernels."""
+    pairs = [(layer, call) for layer in layers for call in candidates(layer)]
+    cases = [
+        kernel_runner.Case(call, [layer.x], [(layer.out.shape, layer.out.dtype)], **options)
+        for layer, call in pairs
+    ]
+    for (layer, call), (result,) in zip(pairs, kernel_runner.run(cases), strict=True):
+        np.testing.assert_array_equal(
+            result,
+            layer.reference(),
+            err_msg=f"{call.kernel.name}: {layer.ins} {dict(layer.node.attrs)}",
+        )
+    return [call.kernel.name for _, call in pairs]
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_random_layers(op):
+    rng = np.random.default_rng([31, OPERATORS.index(op)])
+    names = check([random_layer(rng, op, "int8", explicit_padding=True) for _ in range(150)])
+    assert len(names) > (20 if op[0] == "D" else 60), names
+
+
+def test_cases_are_exact_and_served():
+    layers = case_layers(np.random.default_rng(32), 4)
+    for layer, kernel in layers:
+        assert {call.kernel.name for call in candidates(layer)} == {kernel}
+    names = check([layer for layer, _ in layers])
+    assert set(names) == {kernel for _, kernel in layers}
+
+
+def test_layers_compiled_on_their_own():
+    layers = case_layers(np.random.default_rng(33), 1)
+    first = {kernel: layer for layer, kernel in reversed(layers)}
+    check(list(first.values()), specialise=True)
+
+
+def test_channels_that_no_input_changes():
+    names = check(extreme_layers(np.random.default_rng(34), 20))
+    assert set(names) == {f"{FAMILY}matmul_s8"}
+
+
+def test_sums_at_their_limits():
+    layers = limit_layers(np.random.default_rng(35))
+    names = check(layers)
+    assert len(set(names)) == 4
+    parts = [call.fields.get("part", 500) for layer in layers for call in candidates(layer)]
+    assert min(parts) < 200
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_in_place(stride):
+    """The output may take the input's place, as the kernel's order says."""
+    layers = [
+        layer
+        for layer, kernel in case_layers(np.random.default_rng(36), 3)
+        if "depthwise" in kernel
+        and layer.node.attrs["stride_h"] == stride
+        and layer.out.nbytes <= layer.x.nbytes
+    ]
+    assert check(layers, in_place=0)
