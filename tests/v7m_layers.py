@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "several parts": ("CONV_2D", (1, 2, 2, 300), (3, 1, 1, 300), conv("SAME"), "matmul"),
     "a single pixel": ("CONV_2D", (1, 1, 1, 33), (7, 1, 1, 33), conv("SAME"), "matvec"),
     "three images": ("CONV_2D", (3, 5, 4, 3), (5, 3, 3, 3), conv("SAME", 2), "conv2d"),
-    "one channel, two outputs more": ("CONV_2D", (1, 9, 5, 1), (6, 4, 3, 1), conv("SAME"), "conv2d"),
+    "one channel, two more": ("CONV_2D", (1, 9, 5, 1), (6, 4, 3, 1), conv("SAME"), "conv2d"),
     "deep": ("CONV_2D", (1, 4, 4, 40), (4, 3, 3, 40), conv("SAME", activation="NONE"), "conv2d"),
     "padding beyond the image": ("CONV_2D", (1, 1, 1, 5), (6, 3, 3, 5), conv("SAME"), "conv2d"),
     "dilated": (
