@@ -21,6 +21,8 @@ from hilc.interpreter import check_inputs
 from hilc.ir import Array, Tensor
 from hilc.ops import OPS
 from hilc.program import Place, PlanError, Program, Step
+from hilc.stream import StreamCall
+from hilc.stream_check import check_group
 
 #: What unused memory and scratch hold before something is written there.
 _GARBAGE = 0xA5
@@ -165,6 +167,8 @@ class _Replay:
             if not tensors[name].is_constant:
                 self._require_intact(name, reader)
         inputs, outputs = [tensors[n] for n in step.inputs], [tensors[n] for n in step.outputs]
+        if isinstance(step.call, StreamCall):
+            check_group(step.call)
         order = _Order.of(step, inputs, outputs)
         self._write(step, order)
         for tensor, last_read in zip(inputs, order.last_read, strict=True):

@@ -123,6 +123,8 @@ class Entry:
     call: KernelCall
     #: For each of the kernel's tensor arguments the band that it reads, and the one it writes.
     inputs: tuple[Tensor, ...]
+    #: The first row of each in its whole tensor.
+    in_first: int
     reads: tuple[Where, ...]
     output: Tensor
     write: Where
@@ -642,6 +644,7 @@ class _Layout:
                     band.count,
                     call,
                     tuple(arguments),
+                    band.in_first,
                     tuple(wheres),
                     out,
                     write,
@@ -792,6 +795,8 @@ class _Layout:
                 arena.item.live[e] = ranges
             done = after
             arena.places.append(at)
+        # Some of it may have turned out not to be needed.
+        arena.item.nbytes = max((end for r in arena.item.live.values() for _, end in r), default=0)
         return arena
 
     def _buffers(self) -> dict[str, _Buffer]:
@@ -819,12 +824,13 @@ class _Layout:
         least = most = 0
 
         def taken() -> int:
-            return sum((b.end - b.first) * b.row_bytes for b in buffers.values())
+            return sum(b.nbytes for b in buffers.values())
 
         for index, band in self._bands:
             least = max(least, taken())
             if (written := buffers.get(self._nodes[index].out.name)) is not None:
                 written.end += band.count
+                least = max(least, written.nbytes)
             most = max(most, taken())
             done[index] = band.first + band.count
             for name, buffer in buffers.items():
@@ -922,7 +928,7 @@ class _Room:
         for targets in self._arrangements(order):
             for buffer, target in zip(order, targets, strict=True):
                 buffer.start = target
-            if order[-1].stop <= self.limit and self._placed(in_order):
+            if all(b.stop <= self.limit for b in order) and self._placed(in_order):
                 moved = sum(b.nbytes for b in order if b.start != starts[b])
                 if best is None or moved < best[0]:
                     best = moved, {b: b.start for b in starts}
