@@ -35,6 +35,35 @@ CASES: dict[str, tuple[Any, ...]] = {
     "three images": ("CONV_2D", (3, 5, 4, 3), (5, 3, 3, 3), conv("SAME", 2), "conv2d"),
     "deep": ("CONV_2D", (1, 4, 4, 40), (4, 3, 3, 40), conv("SAME", activation="NONE"), "conv2d"),
     "padding beyond the image": ("CONV_2D", (1, 1, 1, 5), (6, 3, 3, 5), conv("SAME"), "conv2d"),
+    "rows of one word": (
+        "CONV_2D", (1, 9, 7, 1), (6, 5, 4, 1), conv("SAME", 2), "conv2d_pairs",
+    ),
+    "rows of one word, two channels": (
+        "CONV_2D", (2, 4, 6, 2), (5, 3, 2, 2), conv((2, 1, 3, 4)), "conv2d_pairs",
+    ),
+    "an image narrower than a row": (
+        "CONV_2D", (1, 6, 2, 1), (4, 3, 4, 1), conv((1, 1, 2, 3)), "conv2d_pairs",
+    ),
+    "few channels, rectified": (
+        "CONV_2D", (1, 7, 7, 3), (9, 3, 3, 3), conv("SAME"), "conv2d_pairs",
+    ),
+    "many odd channels": (
+        "CONV_2D", (1, 4, 5, 19), (3, 3, 2, 19), conv("SAME"), "conv2d",
+    ),
+    "words, dilated": (
+        "CONV_2D", (1, 7, 8, 4), (6, 2, 3, 4), conv("SAME", dilation_h=2, dilation_w=2),
+        "conv2d_pairs",
+    ),
+    "words, linear": (
+        "CONV_2D", (1, 5, 6, 12), (40, 3, 3, 12), conv("SAME", 2, activation="NONE"), "conv2d",
+    ),
+    "sixteen units": ("CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), "matmul_pairs"),
+    "eight units, linear": (
+        "CONV_2D", (1, 4, 4, 32), (38, 1, 1, 32), conv("SAME", activation="NONE"), "matmul",
+    ),
+    "units in fours and rest": (
+        "CONV_2D", (1, 3, 4, 58), (24, 1, 1, 58), conv("SAME"), "matmul_pairs",
+    ),
     "depthwise, odd everything": (
         "DEPTHWISE_CONV_2D", (2, 7, 5, 6), (1, 3, 3, 6), depthwise(1), "depthwise_plane",
     ),

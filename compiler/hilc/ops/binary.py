@@ -143,8 +143,10 @@ def _emit(
 ) -> list[KernelCall]:
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
     fast: list[KernelCall] = []
-    if node.op == "ADD" and dsp.serves(cpu) and a.dtype == "int8" and a.shape == b.shape:
-        fast += families.listed(_emit_dsp_add(node, a, b, out))
+    if node.op != "MUL" and dsp.serves(cpu) and a.dtype == "int8" and a.shape == b.shape:
+        fast += families.listed(_emit_dsp_sum(node, a, b, out))
+        if node.op == "ADD":
+            fast += families.listed(_emit_dsp_add(node, a, b, out))
     *outer, inner = nest(
         out.shape, broadcast_strides(a.shape, out.shape), broadcast_strides(b.shape, out.shape)
     )
@@ -177,6 +179,18 @@ def _emit(
     if mve.serves(cpu) and a.shape == b.shape and out_scale.shift < 0:
         fast += families.listed(mve.sum_of_two(out.size, node.op == "SUB", fields))
     return [*fast, KernelCall(kernels()[f"hil_{node.op.lower()}_s8"], fields, (0, 1))]
+
+
+def _emit_dsp_sum(node: Node, a: Tensor, b: Tensor, out: Tensor) -> KernelCall | None:
+    """The sum or difference of tensors of one shape by one formula for both."""
+    if output_clamp(node, out) != (-128, 127):
+        return None
+    values = np.arange(-128, 128, dtype=np.int8)
+    pairs = np.broadcast_arrays(values[:, np.newaxis], values)
+    (expected,) = _reference(node, (a, b), (out,), pairs)
+    first, second = (quantization(node, t)[0] / quantization(node, out)[0] for t in (a, b))
+    factors = first, -second if node.op == "SUB" else second
+    return dsp.sum_of_two(out.size, expected.astype(np.int64), factors)
 
 
 def _emit_dsp_add(node: Node, a: Tensor, b: Tensor, out: Tensor) -> KernelCall | None:

@@ -10,7 +10,9 @@ the portable kernel must. What the kernels ask for, and what is checked here for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.ops.geometry import Window
 from hilc.quant import requantize
 
 #: Elements of depth that a kernel takes at a time, in the order in which they are widened.
@@ -35,6 +38,8 @@ _VECTOR_BLOCK = 4
 _SUM_LIMIT = 2**23
 #: The largest shift to the right: a channel beyond it has an output that does not change.
 MAX_SHIFT = 23
+#: Values whose sum has 16 bits (``HIL_DSP_POOL_TAPS``).
+_POOL_TAPS = 255
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
 _MAX_LINE = 128
 
@@ -223,6 +228,52 @@ def _depthwise_lines(
         "weights": packed,
     }
     return [KernelCall(kernels()["hil_dsp_depthwise_3x3_s8"], fields, macs=macs)]
+
+
+def sum_of_two(
+    length: int, expected: npt.NDArray[np.int64], factors: tuple[float, float]
+) -> KernelCall | None:
+    """The sum of two tensors of ``length`` elements, each times its own of about ``factors``.
+
+    ``expected [256, 256]`` is the output for every pair of values, from -128 on. None where no
+    formula of the kernel gives just this.
+    """
+    values = np.arange(-128, 128)
+    finest = min(22, 23 - int(np.ceil(np.log2(max(2**-16, *map(abs, factors))))))
+    for tried in range(finest, max(0, finest - 3), -1):
+        nearest = [round(factor * 2**tried) for factor in factors]
+        for first, second in sorted(product(*(_around(n) for n in nearest)), key=_off(nearest)):
+            sums = first * values[:, np.newaxis] + second * values
+            least = np.where(expected > -128, (expected << tried) - sums, -(2**31)).max()
+            most = np.where(expected < 127, (expected + 1 << tried) - 1 - sums, 2**31 - 1).min()
+            addend = int(least + most) // 2
+            if least <= most and abs(addend) + np.abs(sums).max() < 2**31:
+                fields: Fields = {
+                    "length": length,
+                    "first": first,
+                    "second": second,
+                    "addend": addend,
+                    "shift": tried,
+                }
+                return KernelCall(kernels()["hil_dsp_sum_s8"], fields, (0, 1))
+    return None
+
+
+def _around(value: int) -> range:
+    return range(value - 3, value + 4)
+
+
+def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
+    """How far numbers are from these."""
+    return lambda tried: sum(abs(t - n) for t, n in zip(tried, nearest, strict=True))
+
+
+def average_pool(place: Window, fields: Fields) -> KernelCall | None:
+    """Averages over windows; ``fields`` are those of the portable kernel."""
+    if place.padded or place.h.filter_size * place.w.filter_size > _POOL_TAPS:
+        return None
+    kept = {k: v for k, v in fields.items() if not k.startswith("pad_")}
+    return KernelCall(kernels()["hil_dsp_average_pool_s8"], kept)
 
 
 def _int(value: FieldValue) -> int:

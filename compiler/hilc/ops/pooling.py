@@ -15,7 +15,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import families, mve
+from hilc.ops import dsp, families, mve
 from hilc.ops.geometry import Window, patches, window
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -119,6 +119,8 @@ def _emit(
     fast: list[KernelCall] = []
     if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and mve.serves(cpu):
         fast += families.listed(mve.average_pool(place, fields))
+    if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and dsp.serves(cpu):
+        fast += families.listed(dsp.average_pool(place, fields))
     suffix = "s8" if out.dtype == "int8" else "f32"
     return [*fast, KernelCall(kernels()[f"hil_{_SHORT[node.op]}_pool_{suffix}"], fields)]
 

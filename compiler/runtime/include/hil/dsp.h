@@ -82,6 +82,29 @@ HIL_INLINE uint32_t hil_dsp_odd(uint32_t bytes) {
 #endif
 }
 
+/* The half-words of a pair plus bytes 0 and 2 of a word, modulo 2^16. */
+HIL_INLINE uint32_t hil_dsp_add_even(uint32_t pair, uint32_t bytes) {
+#if HIL_DSP_CORE
+    uint32_t sums;
+    __asm__("sxtab16 %0, %1, %2" : "=r"(sums) : "r"(pair), "r"(bytes));
+    return sums;
+#else
+    return hil_dsp_pair(hil_dsp_low(pair) + (int8_t)(bytes & 0xffU),
+                        hil_dsp_high(pair) + (int8_t)(bytes >> 16 & 0xffU));
+#endif
+}
+
+/* The half-words of a pair plus bytes 1 and 3 of a word, modulo 2^16. */
+HIL_INLINE uint32_t hil_dsp_add_odd(uint32_t pair, uint32_t bytes) {
+#if HIL_DSP_CORE
+    uint32_t sums;
+    __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sums) : "r"(pair), "r"(bytes));
+    return sums;
+#else
+    return hil_dsp_add_even(pair, bytes >> 8);
+#endif
+}
+
 /* The lower half-words of two words. */
 HIL_INLINE uint32_t hil_dsp_lows(uint32_t a, uint32_t b) {
 #if HIL_DSP_CORE

@@ -49,8 +49,10 @@ struct hil_dsp_window {
 /* Whether a window lies within the image, its rows without gaps. */
 HIL_INLINE int hil_dsp_window_inside(const struct hil_dsp_conv2d_pairs_s8 *p,
                                      struct hil_dsp_window at) {
-    return (p->dilation_w == 1 || p->filter_w == 1) && at.y >= 0 && at.x >= 0 &&
-           at.y + (p->filter_h - 1) * p->dilation_h < p->in_h && at.x + p->filter_w <= p->in_w;
+    const int32_t last_y = p->in_h - 1 - (p->filter_h - 1) * p->dilation_h;
+    const int32_t last_x = p->in_w - p->filter_w;
+    return (p->dilation_w == 1 || p->filter_w == 1) && last_y >= 0 && last_x >= 0 &&
+           (uint32_t)at.y <= (uint32_t)last_y && (uint32_t)at.x <= (uint32_t)last_x;
 }
 
 /* The pixel under a tap. */
@@ -108,6 +110,26 @@ HIL_INLINE uint32_t hil_dsp_window_word(const struct hil_dsp_conv2d_pairs_s8 *p,
     return word;
 }
 
+/* A row of a window that takes four bytes, of which some or all may lie outside the image. */
+HIL_INLINE uint32_t hil_dsp_window_row(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                       int32_t y, int32_t x) {
+    const uint32_t fill = (uint32_t)(uint8_t)p->in_zero_point * 0x01010101U;
+    const int8_t *const row = in + y * p->in_w * p->in_c;
+    const int32_t over = x + p->filter_w - p->in_w;
+    if (y < 0 || y >= p->in_h || x <= -p->filter_w || over >= p->filter_w) {
+        return fill;
+    }
+    if (x < 0) {
+        const int32_t bits = -8 * x * p->in_c;
+        return hil_dsp_load(row) << bits | fill >> (32 - bits);
+    }
+    if (over > 0) {
+        const int32_t bits = 8 * over * p->in_c;
+        return hil_dsp_load(row + p->in_w * p->in_c - 4) >> bits | fill << (32 - bits);
+    }
+    return hil_dsp_load(row + x * p->in_c);
+}
+
 /* What a window of few elements takes to be unrolled. */
 #define HIL_DSP_WINDOW_UNITS 16
 
@@ -121,6 +143,15 @@ HIL_INLINE void hil_dsp_window_of_bytes(const struct hil_dsp_conv2d_pairs_s8 *p,
             const uint32_t word = hil_dsp_window_word(p, from, 4 * unit);
             to[2 * p->group * unit] = hil_dsp_even(word);
             to[2 * p->group * unit + p->group] = hil_dsp_odd(word);
+        }
+        return;
+    }
+    if (p->filter_w * p->in_c == 4 && p->dilation_w == 1 && p->in_w * p->in_c >= 4) {
+        for (int32_t row = 0; row < p->filter_h; row++) {
+            const uint32_t word = hil_dsp_window_row(p, in, at.y + row * p->dilation_h, at.x);
+            to[0] = hil_dsp_even(word);
+            to[p->group] = hil_dsp_odd(word);
+            to += 2 * p->group;
         }
         return;
     }
@@ -164,12 +195,17 @@ HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p,
         struct hil_dsp_window next = {.y = -p->pad_top, .x = -p->pad_left};
         int32_t out_x = 0;
         for (int32_t left = p->out_h * p->out_w; left > 0; left -= p->group) {
-            /* A window beyond the last is the last once more. */
             struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
             for (int32_t i = 0; i < p->group; i++) {
-                at[i] = i < left ? next : at[i - 1];
-                next.x += p->stride_w;
-                out_x++;
+                at[i] = next;
+                if (p->in_c % 4 != 0) {
+                    hil_dsp_window_of_bytes(p, in, next, (uint32_t *)scratch + i);
+                }
+                /* A window beyond the last is the last once more. */
+                if (i + 1 < left) {
+                    next.x += p->stride_w;
+                    out_x++;
+                }
                 if (out_x == p->out_w) {
                     out_x = 0;
                     next.x = -p->pad_left;
@@ -178,10 +214,6 @@ HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p,
             }
             if (p->in_c % 4 == 0) {
                 hil_dsp_windows_of_words(p, in, at, scratch);
-            } else {
-                for (int32_t i = 0; i < p->group; i++) {
-                    hil_dsp_window_of_bytes(p, in, at[i], (uint32_t *)scratch + i);
-                }
             }
             hil_dsp_pairs_s8(&pairs, scratch, hil_dsp_pairs_places(out, p->out_c, left));
             out += (left < p->group ? left : p->group) * p->out_c;

@@ -342,8 +342,20 @@ HIL_INLINE void hil_dsp_plane_outputs(const struct hil_dsp_depthwise_plane_s8 *p
 /* Widens a channel of `rows` rows of an image to where they belong in the plane. */
 HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_plane_s8 *p, const int8_t *in,
                                    int32_t rows, int16_t *to) {
-    for (; rows > 0; rows--) {
+    if (p->columns <= 8) {
+#pragma GCC unroll 4
+        for (; rows > 0; rows--) {
 #pragma GCC unroll 8
+            for (int32_t x = 0; x < p->columns; x++) {
+                to[x] = in[x * p->in_c];
+            }
+            in += p->in_w * p->in_c;
+            to += p->line;
+        }
+        return;
+    }
+    for (; rows > 0; rows--) {
+#pragma GCC unroll 16
         for (int32_t x = 0; x < p->columns; x++) {
             to[x] = in[x * p->in_c];
         }

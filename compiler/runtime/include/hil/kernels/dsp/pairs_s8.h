@@ -190,8 +190,36 @@ struct hil_dsp_places {
     "mov %[s1], %[s0]\n\t"                                                                         \
     "mov %[s4], %[s3]\n\t"
 
+/* The first unit, which starts from both sums in s0 and s3. */
+#define HIL_DSP_FIRST_DUAL_3(x0, x1, x2, weights)                                                  \
+    "smlad %[" x1 "], r5, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x2 "], r6, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x0 "], r4, " weights ", %[" x0 "]\n\t"
+
+#define HIL_DSP_FIRST_PACKED_3                                                                     \
+    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    HIL_DSP_FIRST_DUAL_3("s3", "s4", "s5", "r8")                                                   \
+    "sxtb16 r8, r8\n\t"                                                                            \
+    HIL_DSP_FIRST_DUAL_3("s0", "s1", "s2", "r8")                                                   \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    HIL_DSP_DUAL_3("s3", "s4", "s5", "%[w]")                                                       \
+    "sxtb16 %[w], %[w]\n\t"                                                                        \
+    HIL_DSP_DUAL_3("s0", "s1", "s2", "%[w]")
+
+#define HIL_DSP_FIRST_WIDE_3                                                                       \
+    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    HIL_DSP_FIRST_DUAL_3("s0", "s1", "s2", "r8")                                                   \
+    HIL_DSP_FIRST_DUAL_3("s3", "s4", "s5", "%[w]")                                                 \
+    HIL_DSP_HALF_WIDE_3
+
+#define HIL_DSP_FIRST_PACKED_2 HIL_DSP_SPREAD_2 HIL_DSP_UNIT_PACKED_2
+#define HIL_DSP_FIRST_WIDE_2 HIL_DSP_SPREAD_2 HIL_DSP_UNIT_WIDE_2
+
 /* Units one after the other, or in a loop until the rows reach `end`, which lies in memory: there is
  * no register left. */
+#define HIL_DSP_X0(U)
 #define HIL_DSP_X1(U) U
 #define HIL_DSP_X2(U) U U
 #define HIL_DSP_X3(U) U U U
@@ -201,7 +229,7 @@ struct hil_dsp_places {
 #define HIL_DSP_X7(U) U U U U U U U
 #define HIL_DSP_X8(U) U U U U U U U U
 #define HIL_DSP_X9(U) U U U U U U U U U
-#define HIL_DSP_X10(U) U U U U U U U U U U
+#define HIL_DSP_X15(U) HIL_DSP_X9(U) HIL_DSP_X6(U)
 
 #define HIL_DSP_UNTIL(label, units, end)                                                           \
     label ":\n\t" units                                                                            \
@@ -209,9 +237,10 @@ struct hil_dsp_places {
     "cmp %[rows], r4\n\t"                                                                          \
     "bne " label "b\n\t"
 
-#define HIL_DSP_LOOP(TIMES, U) HIL_DSP_UNTIL("2", TIMES(U), "end")
-#define HIL_DSP_LOOP_REST(TIMES, U) HIL_DSP_UNTIL("2", HIL_DSP_X4(U), "middle") TIMES(U)
-#define HIL_DSP_STRAIGHT(TIMES, U) TIMES(U)
+#define HIL_DSP_LOOP(TIMES, U, F, SPREAD) SPREAD HIL_DSP_UNTIL("2", TIMES(U), "end")
+#define HIL_DSP_LOOP_REST(TIMES, U, F, SPREAD)                                                     \
+    SPREAD HIL_DSP_UNTIL("2", HIL_DSP_X4(U), "middle") TIMES(U)
+#define HIL_DSP_STRAIGHT(TIMES, U, F, SPREAD) F TIMES(U)
 
 /* Pairs of columns until the last: with three rows and plain scales 35 instructions, and six for
  * packed weights, besides the units. */
@@ -220,8 +249,8 @@ struct hil_dsp_places {
         "1:\n\t"                                                                                   \
         "ldrd %[s0], %[s3], [%[stream]], #8\n\t"                                                   \
         "ldr %[rows], %[start]\n\t"                                                                \
-        HIL_DSP_SPREAD_##ROWS                                                                      \
-        MODE(TIMES, HIL_DSP_UNIT_##WEIGHTS##_##ROWS)                                               \
+        MODE(TIMES, HIL_DSP_UNIT_##WEIGHTS##_##ROWS, HIL_DSP_FIRST_##WEIGHTS##_##ROWS,             \
+             HIL_DSP_SPREAD_##ROWS)                                                                \
         HIL_DSP_SPLIT_##WEIGHTS##_##ROWS                                                           \
         HIL_DSP_SCALES_##SCALES##_##ROWS                                                           \
         HIL_DSP_SHIFT_##SHIFT                                                                      \
@@ -239,25 +268,27 @@ struct hil_dsp_places {
 
 #define HIL_DSP_PAIRS_DEPTHS(WEIGHTS, SCALES, ROWS)                                                \
     if (units == 1) {                                                                              \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X1, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X0, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 2) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X2, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X1, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 3) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X3, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X2, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 4) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X4, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X3, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 5) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X5, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X4, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 6) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X6, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X5, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 7) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X7, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X6, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 8) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X7, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 9) {                                                                       \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X9, WEIGHTS, SCALES, CONSTANT, ROWS);              \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);              \
     } else if (units == 10) {                                                                      \
-        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X10, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X9, WEIGHTS, SCALES, CONSTANT, ROWS);             \
+    } else if (units == 16) {                                                                      \
+        HIL_DSP_PAIRS(HIL_DSP_STRAIGHT, HIL_DSP_X15, WEIGHTS, SCALES, CONSTANT, ROWS);             \
     } else if (units % 8 == 0) {                                                                   \
         HIL_DSP_PAIRS(HIL_DSP_LOOP, HIL_DSP_X8, WEIGHTS, SCALES, CONSTANT, ROWS);                  \
     } else if (units % 9 == 0) {                                                                   \

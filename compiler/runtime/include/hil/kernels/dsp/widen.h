@@ -31,28 +31,46 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
     to[5] = hil_dsp_odd(c);
 }
 
+#if HIL_DSP_ASSEMBLY
+
+/* clang-format off */
+
+/* A unit of three rows: ten instructions. */
+#define HIL_DSP_WIDEN_UNIT                                                                         \
+    "ldr r4, [%[a]], #4\n\t"                                                                       \
+    "ldr r5, [%[b]], #4\n\t"                                                                       \
+    "ldr r6, [%[c]], #4\n\t"                                                                       \
+    "sxtb16 r8, r4, ror #8\n\t"                                                                    \
+    "sxtb16 r9, r5, ror #8\n\t"                                                                    \
+    "sxtb16 r10, r6, ror #8\n\t"                                                                   \
+    "sxtb16 r4, r4\n\t"                                                                            \
+    "sxtb16 r5, r5\n\t"                                                                            \
+    "sxtb16 r6, r6\n\t"                                                                            \
+    "stmia %[to]!, {r4, r5, r6, r8, r9, r10}\n\t"
+
+#define HIL_DSP_WIDEN_LOOP(body)                                                                   \
+    __asm__ volatile("1:\n\t" body                                                                 \
+                     "subs %[units], #1\n\t"                                                       \
+                     "bne 1b\n\t"                                                                  \
+                     : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [to] "+r"(to), [units] "+r"(units)   \
+                     :                                                                             \
+                     : "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory")
+
+/* clang-format on */
+
+#endif
+
 /* Widens three rows, word by word next to each other. */
 HIL_INLINE void hil_dsp_widen_rows(const int8_t *a, const int8_t *b, const int8_t *c, int32_t depth,
                                    uint32_t *to) {
     int32_t units = depth / 4;
 #if HIL_DSP_ASSEMBLY
-    if (units > 0) {
-        __asm__ volatile("1:\n\t"
-                         "ldr r4, [%[a]], #4\n\t"
-                         "ldr r5, [%[b]], #4\n\t"
-                         "ldr r6, [%[c]], #4\n\t"
-                         "sxtb16 r8, r4, ror #8\n\t"
-                         "sxtb16 r9, r5, ror #8\n\t"
-                         "sxtb16 r10, r6, ror #8\n\t"
-                         "sxtb16 r4, r4\n\t"
-                         "sxtb16 r5, r5\n\t"
-                         "sxtb16 r6, r6\n\t"
-                         "stmia %[to]!, {r4, r5, r6, r8, r9, r10}\n\t"
-                         "subs %[units], #1\n\t"
-                         "bne 1b\n\t"
-                         : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [to] "+r"(to), [units] "+r"(units)
-                         :
-                         : "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory");
+    if (units % 4 == 0 && units > 0) {
+        units /= 4;
+        HIL_DSP_WIDEN_LOOP(
+            HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT);
+    } else if (units > 0) {
+        HIL_DSP_WIDEN_LOOP(HIL_DSP_WIDEN_UNIT);
     }
 #else
     for (; units > 0; units--) {
