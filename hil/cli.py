@@ -29,6 +29,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import Any, NoReturn
 
+from hil.byte_counts import parse_bytes
 from hil.commands.tvmc_flags import explain_flag
 from hil.commands.tvmc_parser import add_tvmc
 from hil.console import Console
@@ -269,6 +270,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_seed(bench)
 
+    tune = command(
+        "tune", "tuning", "Measure the kernels that can compute a model's layers; write a log."
+    )
+    _add_models(tune)
+    _add_board(tune, device=True)
+    tune.set_defaults(lab=None)
+    tune.add_argument(
+        "-o", "--output", metavar="F.json", help="the log (default: MODEL.tuning.json)"
+    )
+    _add_seed(tune)
+
     flash = command("flash", "deploying", "Program a board, read back, reset, and ask who it is.")
     _add_models(flash, "or the ELF file of an image")
     _add_board(flash)
@@ -453,6 +465,21 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(option, choices=choices, help=what)
     parser.add_argument(
+        "--ram",
+        type=_byte_count,
+        metavar="LIMIT",
+        help="the fastest program whose workspace takes at most this: bytes, 32K or 1M",
+    )
+    parser.add_argument(
+        "--flash",
+        type=_byte_count,
+        metavar="LIMIT",
+        help="the fastest program whose constants and code take about this at most",
+    )
+    parser.add_argument(
+        "--tuning", metavar="F.json", help="take kernels' costs from this log of `hil tune`"
+    )
+    parser.add_argument(
         "--fold-constant-channels",
         action=argparse.BooleanOptionalAction,
         help="leave out channels that are the same for every input (default: yes)",
@@ -482,6 +509,13 @@ def _positive_int(text: str) -> int:
     if value == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return value
+
+
+def _byte_count(text: str) -> int:
+    count = parse_bytes(text)
+    if count is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes such as 8192, 32K or 1M")
+    return count
 
 
 def _natural_int(text: str) -> int:

@@ -11,8 +11,10 @@ from hil.board import Board
 from hil.build import Firmware, Sizes
 from hil.console import table
 from hil.verify import Difference, LayerReport, Report, TensorReport
+from hilc.choice import ChoiceReport
 from hilc.ir import Array
 from hilc.module import NOTHING_FOLDED, Folded
+from hilc.tuning import Tuning
 
 if TYPE_CHECKING:
     from hil.flash import Flashed
@@ -121,6 +123,47 @@ def folded_lines(folded: Folded, macs: int) -> list[str]:
         f"left out, since the same for every input: {folded.channels:,} channels with "
         f"{folded.macs:,} of {macs + folded.macs:,} MACs"
     ]
+
+
+def chosen_lines(report: ChoiceReport) -> list[str]:
+    """What the compiler chose for a model, and what that costs."""
+    chosen, fastest = report.chosen, report.fastest
+    source = "measured" if report.tuned else "by estimate"
+    lines = [
+        f"{chosen.workspace_bytes:,} B of workspace, {chosen.instructions:,} instructions "
+        f"{source}, "
+        f"about {chosen.flash_bytes:,} B of constants and code"
+    ]
+    for group in report.groups:
+        rows = f"{group.rows} row{'s' * (group.rows > 1)} at a time"
+        way = ", from the last row on" if group.direction == "backward" else ""
+        first, last = _short(group.nodes[0]), _short(group.nodes[-1])
+        what = f"{len(group.nodes)} layers, {first} to {last}" if len(group.nodes) > 1 else first
+        lines.append(f"in one step, {rows}{way}: {what}")
+    if chosen != fastest:
+        more = chosen.instructions / max(1, fastest.instructions) - 1
+        lines.append(
+            f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
+            f"{fastest.instructions:,} instructions; this one takes {more:.1%} more"
+        )
+    return lines
+
+
+def tuning_text(log: Tuning) -> str:
+    """The counts of a tuning log as a table, the fewest of each layer marked."""
+    rows = []
+    for layer in log.layers:
+        least = min((kernel.count for kernel in layer.kernels), default=0)
+        rows += [
+            [
+                _short(layer.name) if position == 0 else "",
+                kernel.kernel,
+                kernel.count,
+                "fewest" if kernel.count == least and len(layer.kernels) > 1 else "",
+            ]
+            for position, kernel in enumerate(layer.kernels)
+        ]
+    return table(rows, ["layer", "kernel", log.counter, ""])
 
 
 def ran_on(board: Board) -> str:

@@ -34,6 +34,10 @@ class CompileOptions:
     constants: str | None = None
     runtime: str | None = None
     fold_constant_channels: bool | None = None
+    #: Limits in bytes, and the file of a tuning log.
+    ram: int | None = None
+    flash: int | None = None
+    tuning: str | None = None
     #: The workspace pools to plan; without any one pool, or, on ``board``, one in each of several
     #: RAM regions where none of them alone has room.
     memory: tuple[PoolSpec, ...] = ()
@@ -52,7 +56,8 @@ class CompileOptions:
     def chosen(self) -> dict[str, Any]:
         """The options that the user chose, as the compiler's keyword arguments."""
         names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
-        values = {name: getattr(self, name) for name in (*names, "fold_constant_channels")}
+        more = ("fold_constant_channels", "ram", "flash", "tuning")
+        values = {name: getattr(self, name) for name in (*names, *more)}
         return {name: value for name, value in values.items() if value is not None}
 
     @property

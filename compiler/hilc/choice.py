@@ -46,3 +46,25 @@ class Choice:
 
 #: Every layer's first kernel, no groups.
 FIRST = Choice()
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a program takes. The workspace is exact, the others are estimates."""
+
+    workspace_bytes: int
+    instructions: int
+    #: Constants and code of the layers.
+    flash_bytes: int
+
+
+@dataclass(frozen=True)
+class ChoiceReport:
+    """What was chosen, at which price, and what the fastest program would have taken."""
+
+    goal: str
+    chosen: Price
+    fastest: Price
+    groups: tuple[Group, ...]
+    #: Whether the layers' instructions were measured, in a tuning log.
+    tuned: bool

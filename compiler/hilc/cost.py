@@ -21,8 +21,10 @@ from hilc.kernels import FieldValue, Kernel, KernelCall
 
 #: Calling a layer's function and returning from it, with the arguments.
 CALL_INSTRUCTIONS = 12
-#: For a kernel whose header has no formula: an estimate on the safe side.
-_INSTRUCTIONS_A_MAC, _CODE_BYTES = 8.0, 600
+#: For a kernel whose header has no formula: a multiply-accumulate, by what it asks of a core.
+_INSTRUCTIONS_A_MAC = {"mve": 0.4, "dsp": 1.5, "thumb2": 2.5}
+_PORTABLE_INSTRUCTIONS_A_MAC = 8.0
+_CODE_BYTES = 600
 
 _OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -45,7 +47,8 @@ def instructions(call: KernelCall, cpu: Cpu) -> int:
     """The instructions that ``call`` is expected to take on ``cpu``."""
     kernel = call.kernel
     if kernel.cost is None:
-        return CALL_INSTRUCTIONS + round(_INSTRUCTIONS_A_MAC * call.macs)
+        known = (_INSTRUCTIONS_A_MAC[name] for name in kernel.requires & _INSTRUCTIONS_A_MAC.keys())
+        return round(min(known, default=_PORTABLE_INSTRUCTIONS_A_MAC) * call.macs)
     factor = kernel.cost_factors.get(cpu.arch, 1.0)
     return CALL_INSTRUCTIONS + round(factor * max(0.0, value(kernel.cost, call.fields)))
 
@@ -58,6 +61,12 @@ def code_bytes(kernel: Kernel) -> int:
 def constant_arrays(call: KernelCall) -> Iterator[Array]:
     """The arrays that ``call`` keeps in flash."""
     return (field for field in call.fields.values() if isinstance(field, np.ndarray))
+
+
+def body_key(call: KernelCall) -> tuple[object, ...]:
+    """Equal for calls that can share one specialised body."""
+    numbers = {k: v for k, v in call.fields.items() if not isinstance(v, np.ndarray)}
+    return call.kernel.name, *sorted(numbers.items())
 
 
 def value(formula: str, fields: Mapping[str, FieldValue]) -> float:
@@ -79,6 +88,11 @@ def terms(formula: str) -> list[ast.expr]:
         else:
             found.append(node)
     return found
+
+
+def unparsed(term: ast.expr) -> str:
+    """The text of a summand."""
+    return ast.unparse(term)
 
 
 @functools.cache

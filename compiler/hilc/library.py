@@ -8,11 +8,12 @@ JSON of :class:`Module`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hilc.archive import METADATA, export_time_s, read_files, write_files
+from hilc.choice import ChoiceReport
 from hilc.errors import InputError
 from hilc.jsondata import json_bytes, parse_json
 from hilc.module import Argument, Layer, Module, Pool, TensorInfo
@@ -52,6 +53,8 @@ class ModelLibrary:
 
     modules: tuple[Module, ...]
     files: Mapping[str, bytes]
+    #: By a module's name what the compiler chose for it; not part of an archive.
+    reports: Mapping[str, ChoiceReport] = field(default_factory=dict)
 
     def save(self, path: str | Path) -> Path:
         """Write the library as an archive when ``path`` ends in ``.tar``, else as a folder.
@@ -100,7 +103,8 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
         functions = [function for module in packed for function in module.functions]
         files[_REGISTRY] = system_lib_source(functions, weak=False).encode()
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
-    return ModelLibrary(modules, files)
+    reports = {name: r for library in libraries for name, r in library.reports.items()}
+    return ModelLibrary(modules, files, reports)
 
 
 def require_distinct(modules: Sequence[Module]) -> None:

@@ -12,8 +12,9 @@ from hil.board import load_board
 from hil.build import build
 from hil.commands.options import board_of, compile_options, compiled_for
 from hil.console import Console, several, table
-from hil.render import build_text, folded_lines
+from hil.render import build_text, chosen_lines, folded_lines
 from hil.sources import load_libraries
+from hilc.choice import ChoiceReport
 from hilc.library import Module, merge
 
 
@@ -25,7 +26,10 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     library = merge(load_libraries(args.models, options, args.name))
     library.save(args.output)
     seconds = round(time.monotonic() - start, 3)
-    models = [_module_json(module) for module in library.modules]
+    models = [
+        _module_json(module) | _choice_json(library.reports.get(module.name))
+        for module in library.modules
+    ]
     data = {
         **several(models),
         "output": args.output,
@@ -42,11 +46,18 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     )
     lines = [text]
     for module in library.modules:
+        if report := library.reports.get(module.name):
+            lines += [f"{module.name}: {line}" for line in chosen_lines(report)]
         macs = sum(layer.macs for layer in module.layers)
         lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
     lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")
     console.result(data, "\n".join(lines))
     return 0
+
+
+def _choice_json(report: ChoiceReport | None) -> dict[str, Any]:
+    """What the compiler chose; nothing for a model that was compiled before."""
+    return {} if report is None else {"choice": asdict(report)}
 
 
 def _module_json(module: Module) -> dict[str, Any]:

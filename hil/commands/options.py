@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import hil
 from hil.board import Board, load_board
+from hil.byte_counts import parse_bytes
 from hil.console import Console
 from hil.device import Device
 from hil.errors import InputError
@@ -16,8 +17,6 @@ from hil.render import flashed_text
 from hil.sources import CompileOptions, load_libraries
 from hilc.library import ModelLibrary
 from hilc.plan import PoolSpec
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 
 
 def compile_options(
@@ -34,6 +33,9 @@ def compile_options(
         pools=args.pools,
         constants=args.constants,
         fold_constant_channels=args.fold_constant_channels,
+        ram=args.ram,
+        flash=args.flash,
+        tuning=args.tuning,
         memory=parse_memory(args.memory, board) if args.memory else (),
         external=tuple(args.external),
         for_firmware=for_firmware,
@@ -66,13 +68,12 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
             )
         if name in [pool.name for pool in pools]:
             raise InputError(f"--memory names the region {name!r} twice", "name it once")
-        match = re.fullmatch(r"(\d+)([KM]?)", size)
-        if separator and match is None:
+        limit = parse_bytes(size)
+        if separator and limit is None:
             raise InputError(
                 f"--memory gives {name!r} {size!r}, which is no number of bytes",
                 "write 65536, 64K or 1M",
             )
-        limit = int(match[1]) * _UNITS[match[2]] if match else None
         pools.append(PoolSpec(name, limit, name))
     return tuple(pools)
 

@@ -8,7 +8,7 @@ from hilc.errors import InputError
 
 #: The values that each option takes.
 CHOICES = {
-    "optimize": ("balanced", "speed", "size"),
+    "optimize": ("balanced", "speed", "size", "ram"),
     "codegen": ("c", "llvm"),
     "api": ("unpacked", "packed"),
     "interface": ("c", "packed"),
@@ -23,7 +23,10 @@ class Options:
     """How the code is shaped; the words are those of the command line.
 
     ``optimize``
-        ``size`` shares one body between all layers of a kernel; the others specialise each layer.
+        What matters: ``balanced`` takes the least memory that costs little speed, ``speed`` the
+        fewest instructions, ``ram`` the least memory within reason, ``size`` the least flash.
+        ``size`` shares one body between all layers of a kernel, ``balanced`` and ``ram`` between
+        equal ones.
     ``codegen``
         ``c``: C sources; ``llvm``: objects, made by clang for the core.
     ``api``

@@ -19,6 +19,18 @@ scratch = "2 * line * ((rows - 1) * stride + 3) + 2 * beyond"
 order = ["rows rows", "channels 1"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
+cost = """
+0 + 0 * batch * in_c + 44.3 * batch * in_c * ((out_h + rows - 1) // rows)
++ 0 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3)
++ 3.217 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3) * columns
++ 0 * (2 - stride) * batch * in_c * (out_h // 2)
++ 44.79 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w // 2)
++ 23.86 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w % 2)
++ 19.55 * (2 - stride) * batch * in_c * (out_h % 2) * out_w
++ 0 * (stride - 1) * batch * in_c * out_h
++ 13.46 * (stride - 1) * batch * in_c * out_h * out_w
++ 1.165 * (shift == 0) * batch * in_c * out_h * out_w"""
+code = 768
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     int32_t batch;

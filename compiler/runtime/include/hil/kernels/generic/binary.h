@@ -78,6 +78,9 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "0 + 0 * rows + 21.33 * rows * length"
+cost_factors = {"armv7e-m" = 0.94, "armv8.1-m.main" = 0.89}
+code = 96
 @*/
 struct hil_add_s8 {
     HIL_SUM_S8_FIELDS;
@@ -103,6 +106,7 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "1 + 1.0 * rows + 1.0 * rows * length"
 @*/
 struct hil_sub_s8 {
     HIL_SUM_S8_FIELDS;
@@ -128,6 +132,7 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "1 + 1.0 * rows + 1.0 * rows * length"
 @*/
 struct hil_mul_s8 {
     HIL_BINARY_FIELDS;

@@ -47,6 +47,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = "walk"
 reads = "mean"
+cost = "1 + 1.0 * size + 1.0 * size * rows + 1.0 * size * rows * length"
 @*/
 struct hil_mean_s8 {
     HIL_MEAN_FIELDS;

@@ -31,6 +31,7 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
+cost = "1 + 1.0 * bytes"
 @*/
 struct hil_copy {
     int32_t bytes;
@@ -118,6 +119,7 @@ outputs = ["void"]
 scratch = "0"
 order = "walk"
 reads = "join"
+cost = "1 + 1.0 * rows + 1.0 * rows * parts"
 @*/
 struct hil_join {
     int32_t rows;

@@ -95,6 +95,12 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
+cost = """
+409.7 + 0 * batches * out_h * out_w + 8.267 * batches * out_h * out_w * channels
++ 1.958 * batches * out_h * out_w * channels * filter_h
++ 2.579 * batches * out_h * out_w * channels * filter_h * filter_w"""
+cost_factors = {"armv8.1-m.main" = 0.95}
+code = 226
 @*/
 struct hil_average_pool_s8 {
     HIL_POOL_FIELDS;
@@ -124,6 +130,11 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
+cost = """
+974.8 + 0 * batches * out_h * out_w + 0 * batches * out_h * out_w * channels
++ 0 * batches * out_h * out_w * channels * filter_h
++ 4.706 * batches * out_h * out_w * channels * filter_h * filter_w"""
+code = 196
 @*/
 struct hil_max_pool_s8 {
     HIL_POOL_FIELDS;

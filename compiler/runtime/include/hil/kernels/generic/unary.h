@@ -15,6 +15,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "1 + 1.0 * size"
 @*/
 struct hil_lut_s8 {
     int32_t size;

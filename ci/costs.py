@@ -1,0 +1,419 @@
+"""Fits the cost formulas in the kernels' headers to counts on emulated boards.
+
+    python ci/costs.py measure BOARD...     counts the models' layers and odd ones, one file a board
+    python ci/costs.py fit [KERNEL...]      shows how far the formulas are off; --write fits them
+
+A formula is a sum of products, each with a number in front; fitting changes the numbers only. What
+a kernel's count depends on is for its author to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from models import FLOAT_MODELS, INT8_MODELS, model_path  # noqa: E402
+
+import hil  # noqa: E402
+import hilc  # noqa: E402
+from hil.bench import layer_counts  # noqa: E402
+from hil.board import load_board  # noqa: E402
+from hilc import cost  # noqa: E402
+from hilc.choice import Choice  # noqa: E402
+from hilc.cpu import get_cpu  # noqa: E402
+from hilc.ir import Graph, Node, Quant, Tensor  # noqa: E402
+from hilc.kernels import Kernel, KernelCall, kernels  # noqa: E402
+from hilc.ops import OPS  # noqa: E402
+from hilc.source import prepare  # noqa: E402
+
+FOLDER = ROOT / "build" / "costs"
+#: The architecture whose counts a portable kernel's formula gives.
+_PORTABLE = "armv7-m"
+_LAYERS_AN_IMAGE = 24
+
+
+# The layers that are counted --------------------------------------------------------------------
+
+
+class _Layers:
+    """A graph of layers beside each other, each with its own input and output."""
+
+    def __init__(self, dtype: str, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._dtype = dtype
+        self._tensors: dict[str, Tensor] = {}
+        self._nodes: list[Node] = []
+        self._inputs: list[str] = []
+
+    def graphs(self) -> Iterator[Graph]:
+        for start in range(0, len(self._nodes), _LAYERS_AN_IMAGE):
+            nodes = tuple(self._nodes[start : start + _LAYERS_AN_IMAGE])
+            names = dict.fromkeys(n for node in nodes for n in (*node.inputs, *node.outputs))
+            tensors = {name: self._tensors[name] for name in names}
+            inputs = tuple(name for name in self._inputs if name in tensors)
+            outputs = tuple(node.name for node in nodes)
+            yield Graph("layers", tensors, nodes, inputs, outputs)
+
+    def conv(
+        self,
+        h: int,
+        w: int,
+        depth: int,
+        channels: int,
+        size: int,
+        stride: int = 1,
+        pad: Any = "SAME",
+    ) -> None:
+        shape = (channels, size, size, depth)
+        self._linear("CONV_2D", (1, h, w, depth), shape, _window(stride, pad), size * size * depth)
+
+    def depthwise(
+        self, h: int, w: int, channels: int, size: int = 3, stride: int = 1, pad: Any = "SAME"
+    ) -> None:
+        attrs = {**_window(stride, pad), "depth_multiplier": 1}
+        shape = (1, size, size, channels)
+        self._linear("DEPTHWISE_CONV_2D", (1, h, w, channels), shape, attrs, size * size)
+
+    def fully_connected(self, rows: int, depth: int, channels: int) -> None:
+        self._linear("FULLY_CONNECTED", (rows, depth), (channels, depth), {}, depth)
+
+    def pool(self, op: str, h: int, w: int, channels: int, size: int, stride: int) -> None:
+        attrs = {"filter_h": size, "filter_w": size, **_window(stride, "VALID")}
+        self._add(op, [self._input((1, h, w, channels))], attrs, self._quant())
+
+    def add(self, h: int, w: int, channels: int, rival: float = 0.7) -> None:
+        shape = (1, h, w, channels)
+        a, b = self._input(shape, scale=0.05), self._input(shape, scale=0.05 * rival)
+        self._add("ADD", [a, b], {"activation": "RELU"}, self._quant(0.06))
+
+    def softmax(self, depth: int) -> None:
+        quant = self._quant(1 / 256, -128)
+        self._add("SOFTMAX", [self._input((1, depth))], {"beta": 1.0}, quant)
+
+    def _quant(self, scale: float = 0.05, zero_point: int = -128) -> Quant | None:
+        return Quant((scale,), (zero_point,)) if self._dtype == "int8" else None
+
+    def _input(self, shape: tuple[int, ...], scale: float = 0.05) -> str:
+        name = f"x{len(self._tensors)}"
+        self._tensors[name] = Tensor(name, shape, self._dtype, self._quant(scale))
+        self._inputs.append(name)
+        return name
+
+    def _linear(
+        self, op: str, x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any], depth: int
+    ) -> None:
+        axis = 3 if op == "DEPTHWISE_CONV_2D" else 0
+        channels = w[axis]
+        mark = len(self._tensors)
+        if self._dtype == "int8":
+            weights: Any = self._rng.normal(0, 40, w).round().clip(-127, 127).astype(np.int8)
+            bias: Any = self._rng.integers(-999, 999, channels).astype(np.int32)
+            scales = tuple(self._rng.uniform(0.002, 0.004, channels).tolist())
+            w_quant = Quant(scales, (0,) * channels, axis)
+        else:
+            weights = self._rng.standard_normal(w).astype(np.float32)
+            bias = self._rng.standard_normal(channels).astype(np.float32)
+            w_quant = None
+        self._tensors[f"w{mark}"] = Tensor(f"w{mark}", w, self._dtype, w_quant, weights)
+        self._tensors[f"b{mark}"] = Tensor(f"b{mark}", (channels,), str(bias.dtype), None, bias)
+        out = self._quant(0.05 * 0.003 * 40 * 70 * depth**0.5 / 50)
+        inputs = [self._input(x), f"w{mark}", f"b{mark}"]
+        self._add(op, inputs, {"activation": "RELU", **attrs}, out)
+
+    def _add(
+        self, op: str, inputs: Sequence[str], attrs: dict[str, Any], out: Quant | None
+    ) -> None:
+        name = f"y{len(self._tensors)}"
+        node = Node(op, tuple(inputs), (name,), attrs, index=len(self._nodes))
+        ((shape, dtype),) = OPS[op].infer(node, [self._tensors[n] for n in inputs])
+        self._tensors[name] = Tensor(name, shape, dtype, out)
+        self._nodes.append(node)
+
+
+def _window(stride: int, pad: Any) -> dict[str, Any]:
+    return {"stride_h": stride, "stride_w": stride, "padding": pad}
+
+
+def odd_layers(dtype: str) -> Iterator[Graph]:
+    """Layers unlike those of the models: odd sizes, few channels, bands of a few rows."""
+    layers = _Layers(dtype, seed=1)
+    for h, w, depth, channels in (
+        (5, 5, 16, 16), (1, 1, 100, 50), (7, 3, 8, 16), (1, 5, 64, 64), (1, 32, 16, 32),
+        (3, 12, 48, 24), (2, 24, 16, 32), (9, 9, 5, 7), (1, 3, 256, 128), (1, 48, 8, 16),
+    ):  # fmt: skip
+        layers.conv(h, w, depth, channels, 1)
+    for h, w, depth, channels, size, stride in (
+        (9, 9, 16, 16, 3, 1), (8, 8, 3, 8, 3, 2), (12, 10, 4, 10, 3, 1), (3, 32, 16, 16, 3, 1),
+        (11, 11, 1, 16, 5, 2), (6, 6, 32, 40, 3, 1), (7, 7, 64, 16, 3, 2), (16, 16, 8, 8, 1, 2),
+        (13, 9, 24, 12, 3, 1), (20, 20, 3, 12, 3, 1),
+    ):  # fmt: skip
+        layers.conv(h, w, depth, channels, size, stride)
+    # A band of a streamed layer: no rows are added above and below.
+    for h, w, depth, channels in ((3, 32, 16, 16), (3, 16, 32, 32), (4, 10, 8, 16)):
+        layers.conv(h, w, depth, channels, 3, 1, (0, 0, 1, 1))
+    for h, w, channels, size, stride in (
+        (5, 5, 16, 3, 1), (9, 7, 24, 3, 1), (12, 12, 8, 3, 2), (3, 3, 40, 3, 1), (24, 24, 8, 3, 1),
+        (6, 6, 64, 3, 2), (7, 15, 12, 3, 2), (10, 10, 6, 5, 1), (25, 5, 32, 3, 1), (2, 2, 64, 3, 1),
+    ):  # fmt: skip
+        layers.depthwise(h, w, channels, size, stride)
+    for h, w, channels, stride in ((3, 5, 64, 1), (3, 48, 16, 2), (4, 24, 32, 1), (3, 12, 64, 1)):
+        layers.depthwise(h, w, channels, 3, stride, (0, 0, 1, 1))
+    for rows, depth, channels in (
+        (1, 33, 10),
+        (1, 200, 64),
+        (4, 64, 32),
+        (2, 128, 20),
+        (1, 640, 30),
+    ):
+        layers.fully_connected(rows, depth, channels)
+    for op in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        layers.pool(op, 6, 6, 32, 2, 2)
+        layers.pool(op, 9, 9, 12, 3, 3)
+        layers.pool(op, 8, 8, 64, 8, 8)
+    layers.add(8, 8, 16)
+    layers.add(5, 7, 9)
+    layers.add(8, 8, 32, 1.5)
+    layers.softmax(10)
+    layers.softmax(37)
+    yield from layers.graphs()
+
+
+# Measuring --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Count:
+    """One layer's count, with what its formula may look at."""
+
+    source: str
+    arch: str
+    kernel: str
+    fields: dict[str, float]
+    count: int
+    #: Of the layer's own function.
+    code: int
+
+
+def measure(board_name: str, dtypes: Sequence[str]) -> list[Count]:
+    """The counts of every kernel of every layer on a board."""
+    counts: list[Count] = []
+    for dtype in dtypes:
+        models = INT8_MODELS if dtype == "int8" else FLOAT_MODELS
+        for model in models:
+            counts += _measure(board_name, model, model_path(model))
+        for graph in odd_layers(dtype):
+            counts += _measure(board_name, "odd", graph)
+    return counts
+
+
+def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
+    board = load_board(board_name)
+    cpu = get_cpu(board.cpu.name)
+    graph = prepare(model, "m", cpu).graph
+    calls = {
+        node.name: OPS[node.op].emit(node, graph.ins(node), graph.outs(node), cpu)
+        for node in graph.nodes
+        if not OPS[node.op].view
+    }
+    counts: list[Count] = []
+    for position in range(max(map(len, calls.values()))):
+        chosen = {n: min(position, len(found) - 1) for n, found in calls.items()}
+        library = hilc.compile(
+            model, name="m", cpu=cpu.name, pools="external", io_in_pool=True,
+            optimize="speed", choice=Choice(chosen),
+        )  # fmt: skip
+        (module,) = library.modules
+        with hil.open(board, library) as device:
+            found = layer_counts(device, module)
+            assert device.firmware is not None
+            sizes = _function_sizes(device.firmware.elf)
+        for layer, count in zip(module.layers, found, strict=True):
+            candidates = calls.get(layer.name, ())
+            if position >= len(candidates) or not isinstance(candidates[position], KernelCall):
+                continue
+            call = candidates[position]
+            assert isinstance(call, KernelCall)
+            scalars = {k: float(v) for k, v in call.fields.items() if isinstance(v, int | float)}
+            code = sizes.get(layer.function, 0)
+            counts.append(Count(name, cpu.arch, call.kernel.name, scalars, count, code))
+    print(f"{board_name}: {name}, {len(counts)} counts", flush=True)
+    return counts
+
+
+def _function_sizes(elf: Path) -> dict[str, int]:
+    command = ["arm-none-eabi-nm", "-S", str(elf)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    rows = [line.split() for line in text.splitlines()]
+    return {row[3]: int(row[1], 16) for row in rows if len(row) == 4}
+
+
+# Fitting ----------------------------------------------------------------------------------------
+
+
+def fit(counts: Sequence[Count], write: bool, only: Sequence[str] = ()) -> int:
+    """Shows, for each kernel with counts, how far its formula is off; the exit status."""
+    by_kernel: dict[str, list[Count]] = {}
+    for count in counts:
+        by_kernel.setdefault(count.kernel, []).append(count)
+    for name, found in sorted(by_kernel.items()):
+        kernel = kernels().get(name)
+        if kernel is None or (only and name not in only):
+            continue
+        own = [c for c in found if kernel.requires or c.arch == _PORTABLE] or found
+        code = round(statistics.median(c.code for c in own))
+        formula, factors = kernel.cost, dict(kernel.cost_factors)
+        if formula is None:
+            print(f"{name:34} has no formula; {len(own)} counts, code {code}")
+            continue
+        if write:
+            formula = _fitted(formula, own)
+            factors = _factors(formula, [c for c in found if c.arch != own[0].arch])
+            _write(kernel, formula, factors, code)
+        errors = sorted(
+            ((c.count and _estimate(formula, factors, c) / c.count - 1, c) for c in found),
+            key=lambda pair: abs(pair[0]),
+        )
+        models = [abs(e) for e, c in errors if c.source != "odd" and c.arch == own[0].arch]
+        worst, at = errors[-1]
+        shape = {k: v for k, v in at.fields.items() if v not in (0, 1, -128, 127)}
+        print(
+            f"{name:34} models {max(models, default=0):6.1%}  all {worst:+6.1%} of {len(found)}"
+            f"  code {code}  worst: {at.source} {at.arch} {at.count} {shape}"
+        )
+    return 0
+
+
+def _estimate(formula: str, factors: dict[str, float], count: Count) -> float:
+    factor = factors.get(count.arch, 1.0)
+    return cost.CALL_INSTRUCTIONS + factor * cost.value(formula, count.fields)
+
+
+def _fitted(formula: str, counts: Sequence[Count]) -> str:
+    """The formula with the numbers, none of them negative, that are off least, relatively."""
+    texts = [_without_number(text) for text in map(cost.unparsed, cost.terms(formula))]
+    columns = [[cost.value(text, c.fields) for text in texts] for c in counts]
+    goal = np.array([max(1.0, c.count - cost.CALL_INSTRUCTIONS) for c in counts])
+    # A layer that costs nothing to speak of need not be met; a model's should be met first.
+    weight = np.array(
+        [
+            (3.0 if c.source != "odd" else 1.0) / (g + 300.0)
+            for c, g in zip(counts, goal, strict=True)
+        ]
+    )
+    numbers = _least_squares(np.array(columns) * weight[:, None], goal * weight)
+    kept = [(n, t) for n, t in zip(numbers, texts, strict=True)]
+    return " + ".join(f"{n:.4g} * {t}" if t != "1" else f"{n:.4g}" for n, t in kept)
+
+
+def _least_squares(matrix: Any, goal: Any) -> list[float]:
+    """Numbers of at least 0, by Lawson's and Hanson's active sets."""
+    count = matrix.shape[1]
+    numbers, free = np.zeros(count), np.zeros(count, bool)
+    for _ in range(10 * count):
+        slope = matrix.T @ (goal - matrix @ numbers)
+        slope[free] = -np.inf
+        if slope.max() <= 1e-9:
+            break
+        free[int(slope.argmax())] = True
+        while free.any():
+            best = np.zeros(count)
+            best[free] = np.linalg.lstsq(matrix[:, free], goal, rcond=None)[0]
+            if best[free].min() > 0:
+                break
+            # As far as the first of them allows that would become negative, which is then fixed.
+            falling = free & (best <= 0)
+            share = (numbers[falling] / (numbers[falling] - best[falling] + 1e-30)).min()
+            numbers = numbers + share * (best - numbers)
+            free &= numbers > 1e-12
+        numbers = np.where(free, best, 0.0)
+    return [float(number) for number in numbers]
+
+
+def _without_number(text: str) -> str:
+    if re.fullmatch(r"[\d.e+-]+", text):
+        return "1"
+    return re.sub(r"^[\d.]+(e[+-]?\d+)? \* ", "", text)
+
+
+def _factors(formula: str, counts: Sequence[Count]) -> dict[str, float]:
+    """By architecture, the median of what it takes more than the formula says."""
+    ratios: dict[str, list[float]] = {}
+    for count in counts:
+        estimate = _estimate(formula, {}, count)
+        ratios.setdefault(count.arch, []).append(count.count / max(estimate, 1.0))
+    found = {arch: round(statistics.median(values), 2) for arch, values in ratios.items()}
+    return {arch: factor for arch, factor in sorted(found.items()) if abs(factor - 1) > 0.02}
+
+
+def _write(kernel: Kernel, formula: str, factors: dict[str, float], code: int) -> None:
+    """Put the formula into the kernel's header."""
+    path = ROOT / "compiler" / "runtime" / "include" / kernel.header
+    text = path.read_text(encoding="utf-8")
+    start = text.index(f'name = "{kernel.name}"')
+    end = text.index("@*/", start)
+    block = re.sub(r'^cost = (""".*?"""|".*?")\n', "", text[start:end], flags=re.M | re.S)
+    block = re.sub(r"^(cost_factors|code) = .*\n", "", block, flags=re.M)
+    # Before a table: what follows its head belongs to it.
+    head, bracket, rest = block.partition("\n[")
+    lines = _lines(formula)
+    added = (
+        f'cost = "{lines[0]}"\n' if len(lines) == 1 else 'cost = """\n' + "\n".join(lines) + '"""\n'
+    )
+    if factors:
+        pairs = ", ".join(f'"{arch}" = {factor}' for arch, factor in factors.items())
+        added += f"cost_factors = {{{pairs}}}\n"
+    added += f"code = {code}\n"
+    block = f"{head.rstrip()}\n{added}" + (f"{bracket}{rest}" if bracket else "")
+    path.write_text(text[:start] + block + text[end:], encoding="utf-8")
+
+
+def _lines(formula: str, width: int = 90) -> list[str]:
+    lines = [""]
+    for word in formula.split(" + "):
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append(f"+ {word}")
+        else:
+            lines[-1] += f" + {word}" if lines[-1] else word
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    words = parser.add_subparsers(dest="word", required=True)
+    measuring = words.add_parser("measure")
+    measuring.add_argument("boards", nargs="+")
+    measuring.add_argument("--float", action="store_true", help="float32 layers, too")
+    fitting = words.add_parser("fit")
+    fitting.add_argument("kernels", nargs="*", help="only these")
+    fitting.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    if args.word == "measure":
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        for board in args.boards:
+            counts = measure(board, ("int8", "float32") if args.float else ("int8",))
+            text = json.dumps([vars(count) for count in counts], indent=1)
+            (FOLDER / f"{board}.json").write_text(text)
+        return 0
+    found = [
+        Count(**c) for path in sorted(FOLDER.glob("*.json")) for c in json.loads(path.read_text())
+    ]
+    return fit(found, args.write, args.kernels)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,604 @@
+"""Searches a program: kernels for the layers, groups that stream, what memory and time they take.
+
+The layers in their order are cut into *segments*: a single layer with one of its kernels, or a
+streaming group. A segment has a cost, in estimated instructions (:mod:`hilc.cost`), and a need: the
+bytes without which no plan can run it, of what it reads, writes and works in and of what else is
+alive meanwhile. For a limit the cheapest segments whose needs all keep it are found exactly, by
+dynamic programming; planning them then says what the memory really is. Lowering the limit, each
+time below the largest need of the last solution, gives programs that take less and less memory and
+more and more instructions: the *trade*. It depends on model and core only, so every goal and limit
+is a choice among the same programs, and a tighter limit never gives a faster one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from hilc import cost
+from hilc.access import Differences, access_of, safe_differences
+from hilc.allocate import Block, align, lower_bound
+from hilc.choice import Choice, ChoiceReport, Group, Price
+from hilc.cpu import Cpu
+from hilc.errors import InputError
+from hilc.external import ExternalCall
+from hilc.ir import Graph, Node
+from hilc.kernels import KernelCall
+from hilc.ops import OPS
+from hilc.plan import _Values, _with_copies
+from hilc.program import Program
+from hilc.stream import NotStreamable, StreamCall, Streams
+from hilc.tuning import Tuning
+
+#: What a balanced program may take of the fastest one's instructions; and what one that is to save
+#: memory may take of the balanced one's, which has to hold when measured, so there is a margin.
+_BALANCED, _RAM = 1.25, 1.12
+#: To a balanced program a per cent of memory is worth so many per cent of instructions.
+_MEMORY_WORTH = 1.3
+#: Rows that groups compute at a time.
+_ROWS = (1, 2, 4, 8)
+_LONGEST_GROUP = 20
+#: What groups may cost more than the kernels alone that no longer ones are looked for.
+_CHEAP = 1.03
+#: Kernels of a group that are exchanged for ones of less scratch.
+_KERNEL_CHANGES = 6
+#: Programs of a trade, and by how much each needs less than the one before.
+_MOST_PROGRAMS, _STEP = 80, 0.995
+#: Instructions that a byte of flash is worth, from program to program of a trade in flash.
+_FLASH_WORTH = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e6)
+
+Planner = Callable[[Choice], Program]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A program with what it takes; the instructions and the flash are estimates."""
+
+    choice: Choice
+    program: Program
+    instructions: int
+    flash_bytes: int
+
+    @property
+    def workspace_bytes(self) -> int:
+        return self.program.workspace_bytes
+
+    @property
+    def price(self) -> Price:
+        return Price(self.workspace_bytes, self.instructions, self.flash_bytes)
+
+
+def search(
+    graph: Graph,
+    cpu: Cpu,
+    planner: Planner,
+    *,
+    io_in_pool: bool = False,
+    optimize: str = "balanced",
+    ram: int | None = None,
+    flash: int | None = None,
+    tuning: Tuning | None = None,
+) -> tuple[Program, ChoiceReport]:
+    """The program of ``graph`` for a goal, and what it takes.
+
+    ``planner`` plans a choice. With limits (bytes of workspace, and of flash) the goal is the
+    fastest program that keeps them; :class:`~hilc.errors.InputError` says the smallest where there
+    is none. ``tuning`` has measured counts to use in place of estimates.
+    """
+    trade = Trade(graph, cpu, planner, io_in_pool=io_in_pool, tuning=tuning)
+    if ram is not None or flash is not None:
+        chosen = trade.within(ram, flash)
+    elif optimize == "size":
+        chosen = trade.least_flash
+    elif optimize == "speed":
+        chosen = trade.fastest
+    else:
+        chosen = trade.balanced
+        if optimize == "ram":
+            chosen = trade.least_memory(_RAM * chosen.instructions)
+    goal = "limits" if ram is not None or flash is not None else optimize
+    groups = chosen.choice.groups
+    tuned = tuning is not None
+    return chosen.program, ChoiceReport(goal, chosen.price, trade.fastest.price, groups, tuned)
+
+
+class Trade:
+    """The programs of a model from the fastest to the smallest."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        cpu: Cpu,
+        planner: Planner,
+        *,
+        io_in_pool: bool = False,
+        tuning: Tuning | None = None,
+    ) -> None:
+        self._layers = _Layers(graph, cpu, io_in_pool, tuning)
+        self._planner = planner
+        self._cuts: dict[float, list[_Cut]] = {}
+        self._estimates: dict[int, Estimate | InputError] = {}
+
+    @cached_property
+    def fastest(self) -> Estimate:
+        """The fastest program that can be planned."""
+        return self._first(self._cuts_of(0.0))
+
+    @cached_property
+    def least_flash(self) -> Estimate:
+        """The program of least flash that can be planned."""
+        return self._first(self._cuts_of(_FLASH_WORTH[-1]))
+
+    def programs(self) -> Iterator[Estimate]:
+        """From the fastest on, each that can be planned and takes less memory than those before."""
+        least: int | None = None
+        for cut in self._cuts_of(0.0):
+            found = self._estimate(cut)
+            if isinstance(found, Estimate) and (least is None or found.workspace_bytes < least):
+                least = found.workspace_bytes
+                yield found
+
+    @cached_property
+    def balanced(self) -> Estimate:
+        """The program that is neither much slower than the fastest nor much larger than need be."""
+
+        def price(cost: int, nbytes: int) -> float:
+            return float(cost * max(nbytes, 1) ** _MEMORY_WORTH)
+
+        best: tuple[float, Estimate] | None = None
+        affordable = self._affordable(_BALANCED * self.fastest.instructions)
+        for cut in sorted(affordable, key=lambda cut: price(cut.cost, cut.need)):
+            if best is not None and price(cut.cost, cut.need) >= best[0]:
+                break
+            found = self._estimate(cut)
+            if isinstance(found, Estimate):
+                own = price(cut.cost, found.workspace_bytes)
+                if best is None or own < best[0]:
+                    best = own, found
+        # Where the memory's own limits are too tight for these, the fastest that keeps them.
+        return best[1] if best else self.fastest
+
+    def least_memory(self, ceiling: float) -> Estimate:
+        """The program of least memory of those that take at most ``ceiling`` instructions."""
+        best: Estimate | None = None
+        for cut in sorted(self._affordable(ceiling), key=_cut_need):
+            if best is not None and cut.need >= best.workspace_bytes:
+                break
+            found = self._estimate(cut)
+            if isinstance(found, Estimate) and (
+                best is None or found.workspace_bytes < best.workspace_bytes
+            ):
+                best = found
+        return best or self.fastest
+
+    def _affordable(self, ceiling: float) -> list[_Cut]:
+        """Those before two in a row that take more than ``ceiling`` instructions."""
+        found: list[_Cut] = []
+        over = 0
+        for cut in self._cuts_of(0.0):
+            over = over + 1 if cut.cost > ceiling else 0
+            if over > 1:
+                break
+            if not over:
+                found.append(cut)
+        return found
+
+    def within(self, ram: int | None, flash: int | None) -> Estimate:
+        """The fastest program that keeps the limits."""
+        worths = _FLASH_WORTH if flash is not None else _FLASH_WORTH[:1]
+        cuts = sorted((c for worth in worths for c in self._cuts_of(worth)), key=_cut_cost)
+        for cut in cuts:
+            if (flash is not None and cut.flash > flash) or (ram is not None and cut.need > ram):
+                continue
+            found = self._estimate(cut)
+            if isinstance(found, Estimate) and (ram is None or found.workspace_bytes <= ram):
+                return found
+        raise self._refusal(cuts, ram, flash)
+
+    def _refusal(self, cuts: Sequence[_Cut], ram: int | None, flash: int | None) -> InputError:
+        parts = []
+        if ram is not None:
+            smallest: int | None = None
+            for cut in sorted(cuts, key=_cut_need):
+                if smallest is not None and cut.need >= smallest:
+                    break
+                found = self._estimate(cut)
+                if isinstance(found, Estimate):
+                    nbytes = found.workspace_bytes
+                    smallest = nbytes if smallest is None else min(smallest, nbytes)
+            parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
+        if flash is not None:
+            least = min(cut.flash for cut in cuts)
+            parts.append(f"{flash} B of flash (the least is about {least} B)")
+        return InputError(
+            f"no program of {self._layers.graph.name!r} fits {' and '.join(parts)}",
+            "raise the limit" if len(parts) == 1 else "raise the limits, or drop one of them",
+        )
+
+    def _cuts_of(self, worth: float) -> Iterator[_Cut]:
+        """From the fastest on, ever less need; a byte of flash counts as ``worth`` instructions."""
+        for index in range(_MOST_PROGRAMS):
+            if (cut := self._cut(worth, index)) is None:
+                return
+            yield cut
+
+    def _cut(self, worth: float, index: int) -> _Cut | None:
+        known = self._cuts.setdefault(worth, [])
+        while len(known) <= index:
+            limit = int(_STEP * known[-1].need) - 1 if known else None
+            segments = self._layers.cheapest(limit, worth)
+            if segments is None:
+                return None
+            known.append(
+                _Cut(
+                    tuple(segments),
+                    sum(segment.cost for segment in segments),
+                    max((segment.need for segment in segments), default=0),
+                    self._layers.flash_bytes(segments),
+                )
+            )
+        return known[index]
+
+    def _first(self, cuts: Iterator[_Cut]) -> Estimate:
+        """The first that can be planned; the planner's refusal of the last where none can."""
+        refusal: InputError | None = None
+        for cut in cuts:
+            found = self._estimate(cut)
+            if isinstance(found, Estimate):
+                return found
+            refusal = found
+        assert refusal is not None, "without a limit there is a program"
+        raise refusal
+
+    def _estimate(self, cut: _Cut) -> Estimate | InputError:
+        """The program of a cut, or why the planner has no room for it."""
+        if id(cut) not in self._estimates:
+            choice = _choice_of(cut.segments)
+            try:
+                program = self._planner(choice)
+            except InputError as error:
+                self._estimates[id(cut)] = error
+            else:
+                self._estimates[id(cut)] = Estimate(choice, program, cut.cost, cut.flash)
+        return self._estimates[id(cut)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """All layers, cut into segments."""
+
+    segments: tuple[Segment, ...]
+    cost: int
+    need: int
+    flash: int
+
+
+def _cut_cost(cut: _Cut) -> int:
+    return cut.cost
+
+
+def _cut_need(cut: _Cut) -> int:
+    return cut.need
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Layers ``first`` to ``last`` computed by one call; a kernel's position, or a group."""
+
+    first: int
+    last: int
+    cost: int
+    #: Bytes that no plan can do without while it runs.
+    need: int
+    #: Bytes of flash, less what it shares with others.
+    flash: float
+    kernel: int
+    group: Group | None
+    calls: tuple[KernelCall, ...]
+    names: tuple[str, ...]
+
+
+def _choice_of(segments: Sequence[Segment]) -> Choice:
+    kernels = {
+        segment.names[0]: segment.kernel
+        for segment in segments
+        if segment.group is None and segment.kernel
+    }
+    return Choice(kernels, tuple(s.group for s in segments if s.group is not None))
+
+
+class _Layers:
+    """The layers of a graph that have to be computed, and the segments they can be cut into."""
+
+    def __init__(self, graph: Graph, cpu: Cpu, io_in_pool: bool, tuning: Tuning | None) -> None:
+        self.graph = _with_copies(graph, io_in_pool)
+        self._cpu = cpu
+        self._costs = _Costs(cpu, tuning)
+        values = _Values(self.graph, io_in_pool, ())
+        self._nodes = values.computed
+        self._calls = [
+            tuple(OPS[n.op].emit(n, self.graph.ins(n), self.graph.outs(n), cpu))
+            for n in self._nodes
+        ]
+        reads = [
+            tuple(node.inputs[i] for i in calls[0].inputs)
+            for node, calls in zip(self._nodes, self._calls, strict=True)
+        ]
+        values.set_lifetimes(reads)
+        self._values = values
+        self._pooled = [value for value in values.distinct if value.place is None]
+        self._streams = Streams(self.graph, cpu)
+        self._singles = [self._single_segments(step) for step in range(len(self._nodes))]
+        self._groups: dict[Group, Segment | None] = {}
+        self._positions = {node.name: i for i, node in enumerate(self.graph.nodes)}
+        self._ends = self._streamable_until()
+
+    # -- the cheapest segments ------------------------------------------------------------------
+
+    def cheapest(self, limit: int | None, worth: float) -> list[Segment] | None:
+        """The segments that cost least and need at most ``limit``; None where there are none."""
+        groups = self._groups_within(limit)
+        best: list[tuple[float, int, list[Segment]] | None] = [(0.0, 0, [])]
+        for last in range(len(self._nodes)):
+            options = [s for s in self._singles[last] if limit is None or s.need <= limit]
+            options += [group for group in groups if group.last == last]
+            found: tuple[float, int, list[Segment]] | None = None
+            for segment in options:
+                before = best[segment.first]
+                if before is None:
+                    continue
+                price = before[0] + segment.cost + worth * segment.flash
+                need = max(before[1], segment.need)
+                if found is None or (price, need) < found[:2]:
+                    found = price, need, [*before[2], segment]
+            best.append(found)
+        return None if best[-1] is None else best[-1][2]
+
+    def _groups_within(self, limit: int | None) -> list[Segment]:
+        """Groups that need at most ``limit``, for layers whose best kernel needs more.
+
+        The shortest that will do: layers that shorter segments bring through at about the cost of
+        the best kernels are not tried as one.
+        """
+        if limit is None:
+            return []
+        count = len(self._nodes)
+        best = [min(s, key=_segment_cost) for s in self._singles]
+        blocked = [segment.need > limit for segment in best]
+        fastest = [segment.cost for segment in best]
+        found: list[Segment] = []
+        #: For each layer, where segments end that start with it.
+        ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
+        for length in range(1, _LONGEST_GROUP + 1):
+            for first in range(count - length + 1):
+                last = first + length - 1
+                if (
+                    last < self._ends[first]
+                    and any(blocked[first : last + 1])
+                    and self._least_need(first, last) <= limit
+                    and not _is_covered(ends, first, last)
+                    and (groups := list(self._group_segments(first, last, limit)))
+                ):
+                    found += groups
+                    if min(map(_segment_cost, groups)) <= _CHEAP * sum(fastest[first : last + 1]):
+                        ends[first].append(last)
+        return found
+
+    def _group_segments(self, first: int, last: int, limit: int) -> Iterator[Segment]:
+        names = tuple(node.name for node in self._nodes[first : last + 1])
+        shape = self.graph.tensors[names[-1]].shape
+        height = shape[1] if len(shape) == 4 else 1
+        for rows in _ROWS:
+            groups = [Group(names, rows)]
+            if len(names) == 1:
+                groups.append(Group(names, rows, "backward"))
+            within = [s for s in map(self._group_segment, groups) if s and s.need <= limit]
+            if rows == _ROWS[0] and not within:
+                within = list(self._smaller(groups[0], limit))
+            yield from within
+            if rows >= height or not within:
+                return
+
+    def _smaller(self, group: Group, limit: int) -> Iterator[Segment]:
+        """The group with other kernels in place of those that take most scratch."""
+        kernels = [0] * len(group.nodes)
+        segment = self._group_segment(group)
+        if segment is None or segment.need - limit > max(c.scratch_bytes for c in segment.calls):
+            return
+        for _ in range(_KERNEL_CHANGES):
+            if segment is None:
+                return
+            scratches = [call.scratch_bytes for call in segment.calls]
+            widest = max(range(len(scratches)), key=scratches.__getitem__)
+            if scratches[widest] == 0:
+                return
+            before = segment.calls[widest]
+            kernels[widest] += 1
+            segment = self._group_segment(replace(group, kernels=tuple(kernels)))
+            if segment is None or segment.calls[widest] is before:
+                return
+            if segment.need <= limit:
+                yield segment
+                return
+
+    def _group_segment(self, group: Group) -> Segment | None:
+        """The segment of a group; None where there is none."""
+        if group not in self._groups:
+            try:
+                call = self._streams.call(group)
+            except NotStreamable:
+                self._groups[group] = None
+            else:
+                first, last = self._step_of(group.nodes[0]), self._step_of(group.nodes[-1])
+                self._groups[group] = self._streamed(group, call, first, last)
+        return self._groups[group]
+
+    def _step_of(self, name: str) -> int:
+        return next(i for i, node in enumerate(self._nodes) if node.name == name)
+
+    def _streamable_until(self) -> list[int]:
+        """For each layer, where the run of layers ends that may stream together from it on."""
+        ends = [0] * len(self._nodes)
+        for step in reversed(range(len(self._nodes))):
+            name = self._nodes[step].name
+            single = self._group_segment(Group((name,)))
+            following = step + 1 < len(self._nodes) and (
+                self._positions[self._nodes[step + 1].name] == self._positions[name] + 1
+            )
+            if single is None:
+                # It may end a group, as an average over the whole height does.
+                ends[step] = step
+            else:
+                ends[step] = max(ends[step + 1], step + 2) if following else step + 1
+        return ends
+
+    # -- segments -------------------------------------------------------------------------------
+
+    def _single_segments(self, step: int) -> list[Segment]:
+        node, calls = self._nodes[step], self._calls[step]
+        costs = [self._costs.of(node, position, call) for position, call in enumerate(calls)]
+        for position in reversed(range(len(calls) - 1)):
+            # Of a kernel that does not say what it costs, its place tells: the fastest comes first.
+            call = calls[position]
+            if isinstance(call, KernelCall) and call.kernel.cost is None:
+                costs[position] = min(costs[position], round(0.98 * costs[position + 1]))
+        reads = tuple(node.inputs[i] for i in calls[0].inputs)
+        segments: list[Segment] = []
+        for position, call in enumerate(calls):
+            used = (call,) if isinstance(call, KernelCall) else ()
+            segment = Segment(
+                step,
+                step,
+                costs[position],
+                self._need(step, step, call, reads, node.outputs, call.scratch_bytes),
+                self._flash(used),
+                position,
+                None,
+                used,
+                (node.name,),
+            )
+            # One that is neither cheaper, nor needs less, nor is smaller is of no use.
+            if not any(
+                s.cost <= segment.cost and s.need <= segment.need and s.flash <= segment.flash
+                for s in segments
+            ):
+                segments.append(segment)
+        return segments
+
+    def _streamed(self, group: Group, call: StreamCall, first: int, last: int) -> Segment:
+        stages = tuple(stage.call for stage in call.stages)
+        return Segment(
+            first,
+            last,
+            self._costs.of_group(call),
+            self._need(first, last, call, call.inputs, call.outputs, call.scratch_bytes),
+            self._flash(stages) + 8 * len(call.entries) + 64 * len(call.stages),
+            0,
+            group,
+            stages,
+            group.nodes,
+        )
+
+    def _least_need(self, first: int, last: int) -> int:
+        """What any group of these layers needs at least."""
+        around = [v for v in self._pooled if v.first < first and v.last > last]
+        ending = [v for v in self._pooled if v.first < first and first <= v.last <= last]
+        starting = [v for v in self._pooled if v.first == last]
+        ends = [sum(v.tensor.nbytes for v in values) for values in (ending, starting)]
+        return sum(align(v.tensor.nbytes) for v in around) + max(ends)
+
+    def _need(
+        self,
+        first: int,
+        last: int,
+        call: KernelCall | ExternalCall | StreamCall,
+        reads: Sequence[str],
+        writes: Sequence[str],
+        scratch: int,
+    ) -> int:
+        tensors = self.graph.tensors
+        around = [v for v in self._pooled if v.first < first and v.last > last]
+        ending = [v for v in self._pooled if v.first < first and first <= v.last <= last]
+        starting = [v for v in self._pooled if v.first == last]
+        # As in a plan of this one step: what came before it, what comes after it.
+        blocks = [Block(v.tensor.nbytes, 0, 2) for v in around]
+        blocks += [Block(v.tensor.nbytes, 0, 1) for v in ending]
+        blocks += [Block(v.tensor.nbytes, 1, 2) for v in starting]
+        blocks += [Block(scratch, 1, 1)] if scratch else []
+        overlaps: dict[tuple[int, int], Differences] = {}
+        access = None
+        if ending and starting:
+            access = access_of(call, [tensors[n] for n in reads], [tensors[n] for n in writes])
+        if access is not None:
+            for position, name in enumerate(reads):
+                value = self._values.by_name.get(name)
+                if value is None or not any(value is v for v in ending):
+                    continue
+                at = len(around) + next(i for i, v in enumerate(ending) if v is value)
+                for index, output in enumerate(writes):
+                    written = self._values.by_name[output]
+                    if not any(written is v for v in starting):
+                        continue
+                    to = len(around) + len(ending)
+                    to += next(i for i, v in enumerate(starting) if v is written)
+                    differences = safe_differences(access, position, index)
+                    known = overlaps.get((at, to))
+                    overlaps[at, to] = differences if known is None else known.union(differences)
+        return lower_bound(blocks, overlaps)
+
+    # -- flash ----------------------------------------------------------------------------------
+
+    def _flash(self, calls: Sequence[KernelCall]) -> float:
+        """Bytes of arrays and code, code as if every second layer shared it."""
+        return sum(
+            sum(array.nbytes for array in cost.constant_arrays(call)) + cost.code_bytes(call.kernel)
+            for call in calls
+        )
+
+    def flash_bytes(self, segments: Sequence[Segment]) -> int:
+        """Constants and code of a program: equal arrays and equal bodies once."""
+        arrays: dict[bytes, int] = {}
+        bodies: dict[object, int] = {}
+        other = 0
+        for segment in segments:
+            for call in segment.calls:
+                for array in cost.constant_arrays(call):
+                    arrays[array.tobytes()] = array.nbytes
+                key = cost.body_key(call) if segment.group is None else id(call)
+                bodies[key] = cost.code_bytes(call.kernel)
+            if segment.group is not None:
+                other += 8 * 16 + 64 * len(segment.calls)
+        return sum(arrays.values()) + sum(bodies.values()) + other
+
+
+class _Costs:
+    """Instructions of layers: measured ones where there are, estimates elsewhere."""
+
+    def __init__(self, cpu: Cpu, tuning: Tuning | None) -> None:
+        self._cpu = cpu
+        self._measured = tuning.counts if tuning is not None else {}
+
+    def of(self, node: Node, position: int, call: KernelCall | ExternalCall) -> int:
+        if not isinstance(call, KernelCall):
+            return 0  # nothing is known of it, and nothing can be chosen
+        measured = self._measured.get(node.name, ())
+        if position < len(measured) and measured[position].kernel == call.kernel.name:
+            return measured[position].count
+        return cost.instructions(call, self._cpu)
+
+    def of_group(self, call: StreamCall) -> int:
+        return call.cost(self._cpu)
+
+
+def _segment_cost(segment: Segment) -> int:
+    return segment.cost
+
+
+def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:
+    """Whether segments that end where ``ends`` says lead from ``first`` to ``last``."""
+    reached = {first}
+    for step in range(first, last + 1):
+        if step in reached:
+            reached.update(end + 1 for end in ends[step] if end <= last)
+    return last + 1 in reached

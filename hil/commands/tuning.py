@@ -1,0 +1,88 @@
+"""``hil tune``: what each kernel costs on a board, as a log for the compiler."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import hilc
+from hil.bench import check_countable
+from hil.commands.options import board_of, compile_options, opened
+from hil.console import Console, writing
+from hil.render import tuning_text
+from hil.sources import parse_sources
+from hil.tune import tune
+from hilc.choice import Choice
+from hilc.cpu import get_cpu
+from hilc.errors import InputError
+from hilc.external import load_generator
+from hilc.library import ModelLibrary
+from hilc.source import prepare
+
+
+def tune_command(args: argparse.Namespace, console: Console) -> int:
+    """Measures every kernel of every layer of a model."""
+    start = time.monotonic()
+    board = board_of(args)
+    check_countable(board)
+    sources = parse_sources(args.models, args.name)
+    if len(sources) != 1 or sources[0].is_archive:
+        what = (
+            f"{len(sources)} models" if len(sources) > 1 else f"{sources[0].path}, compiled already"
+        )
+        raise InputError(f"a log is for one model file, not for {what}", "give one .tflite file")
+    for option in ("ram", "flash", "tuning"):
+        if getattr(args, option) is not None:
+            raise InputError(
+                f"--{option} chooses kernels, and all of them are measured", f"drop --{option}"
+            )
+    (model,) = sources
+    options = compile_options(args, board, for_firmware=True)
+    cpu = get_cpu(options.cpu)
+    arguments: dict[str, Any] = options.compiled
+    fold = arguments.get("fold_constant_channels", True)
+    generators = tuple(load_generator(spec) for spec in options.external)
+    api = arguments.get("api", "unpacked")
+    source = prepare(
+        model.path, model.name, cpu, externals=generators, api=api, fold_constant_channels=fold
+    )
+
+    def compiled(choice: Choice) -> ModelLibrary:
+        library: ModelLibrary = hilc.compile(
+            model.path, cpu=cpu.name, name=model.name, choice=choice, **arguments
+        )
+        return library
+
+    log = tune(
+        source,
+        cpu,
+        board,
+        compiled,
+        lambda library: opened(args, board, [library], console),
+        seed=args.seed,
+        started=lambda image, images: console.log(f"image {image + 1} of {images}"),
+    )
+    output = Path(args.output or f"{source.graph.name}.tuning.json")
+    with writing(str(output)):
+        output.write_bytes(log.to_json())
+    data = {
+        "output": str(output),
+        "model": log.model,
+        "board": log.board,
+        "cpu": log.cpu,
+        "counter": log.counter,
+        "layers": [
+            {
+                "name": layer.name,
+                "op": layer.op,
+                "kernels": [{"kernel": k.kernel, "count": k.count} for k in layer.kernels],
+            }
+            for layer in log.layers
+            if layer.kernels
+        ],
+        "seconds": round(time.monotonic() - start, 3),
+    }
+    console.result(data, f"{tuning_text(log)}\n{output}: {data['seconds']} s")
+    return 0
