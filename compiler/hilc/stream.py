@@ -536,6 +536,12 @@ class _Buffer:
         """The byte behind the last row."""
         return self.start + self.nbytes
 
+    def skip(self, first: int) -> None:
+        """Go on with row ``first``; rows before it that are not there are never needed."""
+        if self.end < first:
+            assert self.first == self.end
+            self.first = self.end = first
+
     def drop(self, needed: int) -> None:
         """Forget the rows before ``needed``."""
         needed = min(max(needed, self.first), self.end)
@@ -684,6 +690,9 @@ class _Layout:
         def compute(index: int, end: int) -> None:
             node = nodes[index]
             while done[index] < end:
+                if index != last:
+                    # Rows between windows, which nothing reads, are not computed.
+                    done[index] = max(done[index], self._needed(done, node.out.name))
                 count = end - done[index]
                 if not (self._variant.long_start and done[index] == 0 and count < 2 * limit(index)):
                     count = min(count, limit(index))
@@ -743,7 +752,7 @@ class _Layout:
         return True
 
     def _needed(self, done: Sequence[int], name: str) -> int:
-        """The first row of a tensor that is needed still."""
+        """The first row of a tensor of the group that is needed still."""
         return min(self._nodes[r].first_needed(done[r]) for r in self._plan.readers[name])
 
     def _lay_out(self, calls: Sequence[_Calls], cuts: Sequence[_Cuts]) -> _Arena:
@@ -769,6 +778,7 @@ class _Layout:
             after = list(done)
             after[index] = band.first + band.count
             if (written := buffers.get(node.out.name)) is not None:
+                written.skip(band.first)
                 call, cut = calls[index][band.key], cuts[index][band.key]
                 operands = [
                     _Operand(
@@ -814,6 +824,7 @@ class _Layout:
                 buffer.drop(self._needed(done, buffer.name))
                 if buffer.end > buffer.first:
                     staying.add(buffer.name)
+                buffer.skip(band.first)
                 buffer.end += band.count
             done[index] = band.first + band.count
         return [name for name in reversed(buffers) if name in staying]
@@ -829,6 +840,7 @@ class _Layout:
         for index, band in self._bands:
             least = max(least, taken())
             if (written := buffers.get(self._nodes[index].out.name)) is not None:
+                written.skip(band.first)
                 written.end += band.count
                 least = max(least, written.nbytes)
             most = max(most, taken())

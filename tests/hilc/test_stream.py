@@ -1,0 +1,243 @@
+"""Streaming groups: what they compute, that their memory suffices, and that no less does."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import models
+import numpy as np
+import pytest
+from random_graphs import GraphBuilder
+from row_chains import Chains, random_chains
+
+import hilc
+from hilc import host
+from hilc.choice import Choice, Group
+from hilc.cpu import get_cpu
+from hilc.hazards import execute_plan
+from hilc.importer import load_model
+from hilc.interpreter import run
+from hilc.passes import run_passes
+from hilc.plan import plan
+from hilc.program import PlanError
+from hilc.stream import Move, NotStreamable, Streams, Where, stream
+from hilc.stream_check import check_group
+
+CORES = ("host", "cortex-m4", "cortex-m55")
+
+
+def _streamable(chains: Chains, cpu: str = "host") -> Chains:
+    """The chains without the groups that the compiler refuses; few are."""
+    streams = Streams(chains.graph, get_cpu(cpu))
+    groups = []
+    for group in chains.choice.groups:
+        try:
+            streams.call(group)
+        except NotStreamable:
+            continue
+        groups.append(group)
+    assert len(groups) > 0.7 * len(chains.choice.groups)
+    return replace(chains, choice=Choice(groups=tuple(groups)))
+
+
+def _assert_equal(chains, outputs, tolerance=0.0):
+    for name, expected in run(chains.graph, chains.inputs).items():
+        np.testing.assert_allclose(outputs[name], expected, tolerance, tolerance, err_msg=name)
+
+
+# What they compute ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_groups_compute_what_their_layers_do(dtype):
+    chains = _streamable(random_chains(1, 24, dtype))
+    model = host.load(
+        hilc.compile(chains.graph, choice=chains.choice, fold_constant_channels=False)
+    )
+    for name, value in chains.inputs.items():
+        model.set_input(name, value)
+    model.run()
+    outputs = {name: model.get_output(name) for name in chains.graph.outputs}
+    _assert_equal(chains, outputs, 0.0 if dtype == "int8" else 1e-5)
+
+
+FORMS = [
+    {"api": api, "interface": interface, "pools": pools, "constants": constants}
+    for (api, interface), pools, constants in itertools.product(
+        (("unpacked", "c"), ("unpacked", "packed"), ("packed", "packed")),
+        ("internal", "external", "calls"),
+        ("internal", "external"),
+    )
+]
+
+
+@pytest.mark.parametrize("form", FORMS[::7], ids=lambda form: "-".join(form.values()))
+def test_groups_work_in_every_form_of_library(form):
+    chains = _streamable(random_chains(2, 5, largest=7))
+    model = host.load(
+        hilc.compile(chains.graph, choice=chains.choice, fold_constant_channels=False, **form)
+    )
+    for name, value in chains.inputs.items():
+        model.set_input(name, value)
+    model.run()
+    _assert_equal(chains, {name: model.get_output(name) for name in chains.graph.outputs})
+
+
+# Their memory -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cpu", CORES)
+def test_plans_with_groups_keep_what_is_needed(cpu):
+    """Executed on one byte buffer, in the order that the groups declare."""
+    chains = _streamable(random_chains(CORES.index(cpu) + 3, 8, largest=8), cpu)
+    program = plan(chains.graph, get_cpu(cpu), io_in_pool=True, choice=chains.choice)
+    _assert_equal(chains, execute_plan(program, chains.inputs))
+
+
+@pytest.mark.parametrize("cpu", CORES[:2])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
+    """Rows that are put anywhere else, or a scratch that is shorter, are noticed."""
+    chains = _streamable(random_chains(7, 8, dtype, largest=8), cpu)
+    streams = Streams(chains.graph, get_cpu(cpu))
+    spoiled = 0
+    for group in chains.choice.groups:
+        call = streams.call(group)
+        check_group(call)
+        if call.scratch_bytes:
+            with pytest.raises(PlanError):
+                check_group(replace(call, scratch_bytes=call.scratch_bytes - 4))
+        for position, entry in enumerate(call.entries):
+            where = entry.write
+            if where.kind != "scratch" or not entry.writes:
+                continue
+            row = entry.output.nbytes // entry.output.shape[1]
+            for offset in (where.offset - row, where.offset + row):
+                entries = list(call.entries)
+                entries[position] = replace(entry, write=Where("scratch", offset))
+                with pytest.raises(PlanError):
+                    check_group(replace(call, entries=tuple(entries)))
+                spoiled += 1
+    assert spoiled > 50
+
+
+def test_a_group_with_one_row_less_is_noticed():
+    """Every row of the arena moved towards the start by one, as if it were that much smaller."""
+    chains = random_chains(8, 30)
+    streams = Streams(chains.graph, get_cpu("cortex-m4"))
+    noticed = 0
+    for group in _streamable(chains).choice.groups:
+        call = streams.call(group)
+        rows = [
+            e.output.nbytes // e.output.shape[1] for e in call.entries if e.write.kind == "scratch"
+        ]
+        if not rows or not any(entry.moves for entry in call.entries):
+            continue
+        entries = [replace(entry, moves=entry.moves[:-1]) for entry in call.entries]
+        with pytest.raises(PlanError):
+            check_group(replace(call, entries=tuple(entries)))
+        noticed += 1
+    assert noticed > 3
+
+
+def test_sums_that_something_is_written_over_are_noticed():
+    b = GraphBuilder()
+    x = b.conv(b.input(1, 9, 7, 4), 4)
+    pooled = b.op(
+        "AVERAGE_POOL_2D", x, filter_h=9, filter_w=7, stride_h=1, stride_w=1, padding="VALID",
+        activation="NONE",
+    )  # fmt: skip
+    call = stream(b.graph(pooled), Group((x, pooled), 2), get_cpu("host"))
+    sums = call.stages[1]
+    assert sums.accumulates
+    entries = [
+        replace(e, moves=(*e.moves, *_over(sums))) if e.stage == 0 else e for e in call.entries
+    ]
+    with pytest.raises(PlanError, match="the sums of"):
+        check_group(replace(call, entries=tuple(entries)))
+
+
+def _over(stage):
+    """A move of other bytes over the first of a stage's scratch."""
+    source = 0 if stage.scratch else stage.scratch_bytes
+    return (Move(stage.scratch, source, 4),)
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+def _refused() -> dict[str, tuple[hilc.Graph, Group]]:
+    b = GraphBuilder()
+    x = b.input(1, 6, 6, 4)
+    a = b.conv(x, 4)
+    c = b.conv(a, 4)
+    d = b.add(a, c)
+    e = b.reshape(d, 1, 144)
+    soft = b.op("SOFTMAX", e, beta=1.0)
+    turned = b.op("SOFTMAX", d, beta=1.0)
+    two = b.conv(b.input(2, 6, 6, 4), 4)
+    graph = b.graph(a, soft, turned, two)
+    return {
+        "is needed after the group": (graph, Group((a, c))),
+        "no consecutive nodes": (graph, Group((c, a))),
+        "computes no 'nobody'": (graph, Group(("nobody",))),
+        "does not work on one image": (graph, Group((two,))),
+        "does not make one image": (graph, Group((e,))),
+        "does not work row by row": (graph, Group((turned,))),
+        "a group of several nodes runs forward": (graph, Group((c, d), 1, "backward")),
+        "a group of 0 rows": (graph, Group((c, d), 0)),
+        "has no kernel 9": (graph, Group((c, d), 1, "forward", (9, 0))),
+        "1 kernels for 2 nodes": (graph, Group((c, d), 1, "forward", (0,))),
+    }
+
+
+@pytest.mark.parametrize("message", _refused())
+def test_what_cannot_stream_is_refused(message):
+    graph, group = _refused()[message]
+    with pytest.raises(NotStreamable, match=message):
+        stream(graph, group, get_cpu("host"))
+    with pytest.raises(hilc.InputError, match=message):
+        plan(graph, get_cpu("host"), choice=Choice(groups=(group,)))
+
+
+def test_a_node_is_in_one_group_only():
+    b = GraphBuilder()
+    a = b.conv(b.input(1, 6, 6, 4), 4)
+    c = b.conv(a, 4)
+    graph = b.graph(c)
+    with pytest.raises(hilc.InputError, match="in two groups"):
+        plan(graph, get_cpu("host"), choice=Choice(groups=(Group((a, c)), Group((c,)))))
+
+
+# The models -------------------------------------------------------------------------------------
+
+#: The nodes of groups, rows at a time, and the bytes that inputs, outputs and all need.
+REACHED = {
+    "kws": ([(0, 10)], 4, 5_504),
+    "ic": ([(0, 8), (8, 13)], 1, 19_600),
+    "vww": ([(1, 4)], 1, 28_000),
+}
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_models_need_a_third_of_the_memory(name):
+    spans, rows, most = REACHED[name]
+    graph = run_passes(load_model(models.model_path(name)))
+    names = [node.name for node in graph.nodes]
+    groups = tuple(Group(tuple(names[first:end]), rows) for first, end in spans)
+    program = plan(graph, get_cpu("cortex-m4"), io_in_pool=True, choice=Choice(groups=groups))
+    assert program.workspace_bytes <= most
+
+
+def test_the_description_names_all_layers_of_a_group():
+    b = GraphBuilder()
+    a = b.conv(b.input(1, 6, 6, 4), 4)
+    c = b.conv(a, 4)
+    d = b.reshape(c, 1, 144)
+    e = b.op("SOFTMAX", d, beta=1.0)
+    choice = Choice(groups=(Group((a, c)),))
+    library = hilc.compile(b.graph(e), choice=choice, fold_constant_channels=False)
+    first, second = library.modules[0].layers
+    assert (first.name, first.group, second.group) == (c, (a, c), ())
+    assert first.macs == 2 * 6 * 6 * 4 * 36

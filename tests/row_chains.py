@@ -1,0 +1,201 @@
+"""Random chains of layers that work row by row, side by side in one graph, each a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hilc.choice import Choice, Group
+from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.ops import OPS
+
+QUANT = Quant((0.125,), (3,))
+
+Random = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Chains:
+    """A graph of chains, how they run, and inputs."""
+
+    graph: Graph
+    choice: Choice
+    inputs: dict[str, Array]
+
+
+class _Builder:
+    def __init__(self, rng: Random, dtype: str) -> None:
+        self.rng = rng
+        self.dtype = dtype
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[Node] = []
+        self.inputs: list[str] = []
+
+    def tensor(
+        self, shape: tuple[int, ...], dtype: str, quant: Quant | None, data: Array | None = None
+    ) -> str:
+        name = f"t{len(self.tensors)}"
+        self.tensors[name] = Tensor(name, shape, dtype, quant, data)
+        return name
+
+    def input(self, shape: tuple[int, ...]) -> str:
+        name = self.tensor(shape, self.dtype, self._quant())
+        self.inputs.append(name)
+        return name
+
+    def op(self, op: str, *inputs: str, **attrs: object) -> str:
+        name = f"t{len(self.tensors)}"
+        node = Node(op, inputs, (name,), attrs, index=len(self.nodes))
+        ins = [self.tensors[i] if i else None for i in inputs]
+        ((shape, dtype),) = OPS[op].infer(node, ins)
+        self.tensor(tuple(shape), dtype, self._quant())
+        self.nodes.append(node)
+        return name
+
+    def window(self) -> dict[str, object]:
+        stride = int(self.rng.choice([1, 1, 2, 3]))
+        return {
+            "stride_h": stride,
+            "stride_w": int(self.rng.choice([stride, 1])),
+            "activation": str(self.rng.choice(["NONE", "RELU"])),
+        }
+
+    def padding(self, filter_h: int, filter_w: int) -> object:
+        choice = self.rng.choice(["SAME", "VALID", "own"])
+        if choice == "own":
+            h, w = (self.rng.integers(0, size, 2) for size in (filter_h, filter_w))
+            return tuple(int(n) for n in (*h, *w))
+        return str(choice)
+
+    def weights(self, shape: tuple[int, ...], axis: int) -> str:
+        if self.dtype == "float32":
+            return self.tensor(shape, "float32", None, self._floats(shape))
+        data = self.rng.integers(-127, 128, shape).astype(np.int8)
+        scale = tuple(self.rng.uniform(0.0005, 0.01, shape[axis]).tolist())
+        return self.tensor(shape, "int8", Quant(scale, (0,) * shape[axis], axis), data)
+
+    def bias(self, count: int) -> str:
+        if self.dtype == "float32":
+            return self.tensor((count,), "float32", None, self._floats((count,)))
+        data = self.rng.integers(-999, 1000, count).astype(np.int32)
+        return self.tensor((count,), "int32", None, data)
+
+    def constant_row(self, shape: tuple[int, ...]) -> str:
+        if self.dtype == "float32":
+            return self.tensor(shape, "float32", None, self._floats(shape))
+        data = self.rng.integers(-100, 101, shape).astype(np.int8)
+        return self.tensor(shape, "int8", QUANT, data)
+
+    def _floats(self, shape: tuple[int, ...]) -> Array:
+        return self.rng.standard_normal(shape).astype(np.float32)
+
+    def _quant(self) -> Quant | None:
+        return QUANT if self.dtype == "int8" else None
+
+
+def random_chains(
+    seed: int, count: int, dtype: str = "int8", *, largest: int = 14, channels: int = 9
+) -> Chains:
+    """``count`` chains with odd sizes, strides, paddings, skip connections and averages."""
+    rng = np.random.default_rng(seed)
+    builder = _Builder(rng, dtype)
+    groups: list[Group] = []
+    outputs: list[str] = []
+    while len(groups) < count:
+        first = len(builder.nodes)
+        _chain(builder, largest, channels)
+        names = tuple(node.name for node in builder.nodes[first:])
+        single = len(names) == 1
+        direction = "backward" if single and rng.random() < 0.7 else "forward"
+        groups.append(Group(names, int(rng.choice([1, 1, 2, 3, 5])), direction))
+        outputs.append(names[-1])
+    graph = Graph(
+        "chains", builder.tensors, tuple(builder.nodes), tuple(builder.inputs), tuple(outputs)
+    )
+    inputs = {}
+    for name in builder.inputs:
+        shape = builder.tensors[name].shape
+        inputs[name] = (
+            rng.integers(-128, 128, shape).astype(np.int8)
+            if dtype == "int8"
+            else rng.standard_normal(shape).astype(np.float32)
+        )
+    return Chains(graph, Choice(groups=tuple(groups)), inputs)
+
+
+def _chain(b: _Builder, largest: int, channels: int) -> None:
+    rng = b.rng
+    h, w, c = (int(n) for n in (*rng.integers(3, largest + 1, 2), rng.integers(1, channels + 1)))
+    x = b.input((1, h, w, c))
+    # What is needed after the chain must be its end: whatever was read by nothing is added up.
+    live = [x]
+    length = int(rng.integers(1, 6))
+    for position in range(length):
+        x = _layer(b, x, live)
+        live.append(x)
+        if position == length - 1 and length > 1 and rng.random() < 0.4:
+            _average(b, x)
+
+
+def _layer(b: _Builder, x: str, live: list[str]) -> str:
+    rng, shape = b.rng, b.tensors[x].shape
+    _, h, w, c = shape
+    kind = rng.choice(["conv", "conv", "depthwise", "pool", "unary", "add", "row", "residual"])
+    filter_h, filter_w = (int(min(rng.integers(1, 5), n)) for n in (h, w))
+    window = b.window()
+    if kind == "conv":
+        weights = b.weights((int(rng.integers(1, 9)), filter_h, filter_w, c), 0)
+        bias = b.bias(b.tensors[weights].shape[0])
+        padding = b.padding(filter_h, filter_w)
+        return b.op("CONV_2D", x, weights, bias, padding=padding, **window, **_DILATION)
+    if kind == "depthwise":
+        multiplier = int(rng.choice([1, 1, 2]))
+        side = int(rng.choice([1, 3, 3])) if min(h, w) >= 3 else 1
+        weights = b.weights((1, side, side, c * multiplier), 3)
+        attrs = {**window, **_DILATION, "padding": b.padding(side, side)}
+        bias = b.bias(c * multiplier)
+        return b.op("DEPTHWISE_CONV_2D", x, weights, bias, depth_multiplier=multiplier, **attrs)
+    if kind == "pool":
+        op = str(rng.choice(["AVERAGE_POOL_2D", "MAX_POOL_2D"]))
+        padding = str(rng.choice(["SAME", "VALID"]))
+        return b.op(op, x, filter_h=filter_h, filter_w=filter_w, padding=padding, **window)
+    same = [name for name in live if b.tensors[name].shape == shape]
+    if kind == "add" and len(same) > 1:
+        # A skip connection, within the chain or from its input.
+        op = str(rng.choice(["ADD", "ADD", "SUB", "MUL"]))
+        operands = [x, str(rng.choice(same))][:: int(rng.choice([1, -1]))]
+        return b.op(op, *operands, activation="NONE")
+    if kind == "row":
+        constant = b.constant_row((1, 1, 1, c) if rng.random() < 0.5 else (c,))
+        return b.op("ADD", *[x, constant][:: int(rng.choice([1, -1]))], activation="RELU")
+    if kind == "residual":
+        # A branch of its own, as residual networks have where the size changes.
+        stride = int(rng.choice([1, 2]))
+        out_c = int(rng.integers(1, 9))
+        attrs = {"stride_h": stride, "stride_w": stride, "padding": "SAME", "activation": "RELU"}
+        skip = b.op(
+            "CONV_2D", x, b.weights((out_c, 1, 1, c), 0), b.bias(out_c), **attrs, **_DILATION
+        )
+        wide = b.op(
+            "CONV_2D", x, b.weights((out_c, 3, 3, c), 0), b.bias(out_c), **attrs, **_DILATION
+        )
+        return b.op("ADD", wide, skip, activation="RELU")
+    # No pass fuses it with the layer before.
+    return b.op("LEAKY_RELU", x, alpha=0.25)
+
+
+_DILATION = {"dilation_h": 1, "dilation_w": 1}
+
+
+def _average(b: _Builder, x: str) -> str:
+    """An average over the whole height."""
+    _, h, w, _ = b.tensors[x].shape
+    if b.rng.random() < 0.5:
+        axes = b.tensor((2,), "int32", None, np.array([1, 2], np.int32))
+        return b.op("MEAN", x, axes, keep_dims=bool(b.rng.random() < 0.5))
+    filter_w = int(b.rng.integers(1, w + 1))
+    return b.op(
+        "AVERAGE_POOL_2D", x, filter_h=h, filter_w=filter_w, stride_h=h,
+        stride_w=int(b.rng.integers(1, w + 1)), padding="VALID", activation="NONE",
+    )  # fmt: skip
