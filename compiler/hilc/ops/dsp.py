@@ -408,6 +408,8 @@ class _Affine:
 #: How far from the exact one a channel's mantissa may be, in its last place.
 _TRIED_MANTISSAS = 64
 _MAX_AFFINE_SHIFT = 22
+#: The shift of all layers whose mantissas keep bits enough with it.
+_USUAL_SHIFT = 12
 
 
 def _affine(channels: _Channels, channel_fields: Fields, signs: bool = False) -> _Affine | None:
@@ -434,7 +436,14 @@ def _affine(channels: _Channels, channel_fields: Fields, signs: bool = False) ->
     # A unit of the first rounding, in the addend's.
     unit = np.where(fixed, 0, 1 << np.maximum(least - channels.right, 0))
     none = np.zeros_like(unit)
-    tried = [(least, none), *([(least, unit)] if signs and not large.any() else []), (own, none)]
+    # The same for many layers, which then may share a body: it is a number in the code.
+    usual = np.minimum(least, _USUAL_SHIFT)
+    tried = [
+        (usual, none),
+        (least, none),
+        *([(least, unit)] if signs and not large.any() else []),
+        (own, none),
+    ]
     for shifts, lacking in tried:
         # 2**-31 * 2**-right is a mantissa's weight in the sum's multiplier, 2**-(24 + shift) here.
         excess = channels.right + 7 - shifts
