@@ -73,14 +73,17 @@ class AtTheBorder:
 
 
 @pytest.mark.parametrize("name", ["mps2-an385", "mps2-an386", "mps3-an547"])
-def test_outputs_over_inputs(name, monkeypatch):
+def test_outputs_over_inputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng([7, int(name[-3:])])
-    graph, values = merged(layers(rng, 16))
+    graph, values = merged(layers(rng, 12))
     board = load_board(name)
-    chosen = {}
+    chosen: dict[str, int] = {}
+    called: dict[str, str] = {}
     for node in graph.nodes:
         calls = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), board.cpu)
         chosen[node.name] = int(rng.integers(len(calls)))
+        told = f"{calls[chosen[node.name]]} {dict(node.attrs)}"
+        called.update(dict.fromkeys(node.outputs, told))
     place = AtTheBorder()
     monkeypatch.setattr(planner, "allocate_pools", place)
     monkeypatch.setattr(hazards, "ALIGNMENT", 1)
@@ -92,16 +95,15 @@ def test_outputs_over_inputs(name, monkeypatch):
         choice=Choice(chosen),
         fold_constant_channels=False,
     )
-    assert place.shifted > 20
-    assert place.in_place > 2
+    assert place.shifted > 15
+    assert place.in_place > 1
     expected = run_all(graph, values)
     with hil.open(board, library) as device:
         model = device["layers"]
         for tensor, value in values.items():
             model.set_input(tensor, value)
         model.run()
-        for node in graph.nodes:
-            for output in node.outputs:
-                call = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), board.cpu)
-                told = f"{call[chosen[node.name]].kernel.name} {dict(node.attrs)}"
-                np.testing.assert_array_equal(model.get_output(output), expected[output], told)
+        for tensor in graph.outputs:
+            np.testing.assert_array_equal(
+                model.get_output(tensor), expected[tensor], called[tensor]
+            )
