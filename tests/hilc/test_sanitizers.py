@@ -19,16 +19,20 @@ import models
 import numpy as np
 import pytest
 from random_graphs import random_graph
+from row_chains import random_chains
 
 import hilc
 from hilc import interpreter
+from hilc.choice import Choice, Group
 from hilc.codegen.cwriter import c_array
 from hilc.codegen.registry import system_lib_source
+from hilc.cpu import get_cpu
 from hilc.crt import crt_files, crt_sources
 from hilc.importer import load_model
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary, TensorInfo
 from hilc.plan import PoolSpec
+from hilc.stream import NotStreamable, Streams
 
 #: api and interface of each calling convention.
 CONVENTIONS = {
@@ -120,6 +124,46 @@ def test_random_graphs(convention: str, tmp_path: Path) -> None:
     assert len(variants) == (22 if convention == "c" else 14)
     assert any(len(variant.library.modules[0].workspace_pools) > 1 for variant in variants)
     _require_clean(variants, tmp_path)
+
+
+def test_groups_of_layers(tmp_path: Path) -> None:
+    """Layers that run together a few rows at a time, in forms that differ in what they pass."""
+    variants = []
+    for index, (convention, pools, constants) in enumerate(
+        zip(
+            CONVENTIONS,
+            ("calls", "internal", "external"),
+            ("internal", "external", "external"),
+            strict=True,
+        )
+    ):
+        chains = random_chains(20 + index, 5, largest=8)
+        streams = Streams(chains.graph, get_cpu("host"))
+        groups = tuple(group for group in chains.choice.groups if _streams(streams, group))
+        assert groups
+        api, interface = CONVENTIONS[convention]
+        variants.append(
+            _variant(
+                chains.graph.with_(name=f"rows{index}"),
+                f"groups, {convention}, pools={pools}, constants={constants}",
+                [chains.inputs] * _SAMPLES,
+                api=api,
+                interface=interface,
+                pools=pools,
+                constants=constants,
+                choice=Choice(groups=groups),
+                fold_constant_channels=False,
+            )
+        )
+    _require_clean(variants, tmp_path)
+
+
+def _streams(streams: Streams, group: Group) -> bool:
+    try:
+        streams.call(group)
+    except NotStreamable:
+        return False
+    return True
 
 
 def test_a_benchmark_model_in_every_convention(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import models
@@ -60,28 +59,6 @@ def test_groups_compute_what_their_layers_do(dtype):
     model.run()
     outputs = {name: model.get_output(name) for name in chains.graph.outputs}
     _assert_equal(chains, outputs, 0.0 if dtype == "int8" else 1e-5)
-
-
-FORMS = [
-    {"api": api, "interface": interface, "pools": pools, "constants": constants}
-    for (api, interface), pools, constants in itertools.product(
-        (("unpacked", "c"), ("unpacked", "packed"), ("packed", "packed")),
-        ("internal", "external", "calls"),
-        ("internal", "external"),
-    )
-]
-
-
-@pytest.mark.parametrize("form", FORMS[::7], ids=lambda form: "-".join(form.values()))
-def test_groups_work_in_every_form_of_library(form):
-    chains = _streamable(random_chains(2, 5, largest=7))
-    model = host.load(
-        hilc.compile(chains.graph, choice=chains.choice, fold_constant_channels=False, **form)
-    )
-    for name, value in chains.inputs.items():
-        model.set_input(name, value)
-    model.run()
-    _assert_equal(chains, {name: model.get_output(name) for name in chains.graph.outputs})
 
 
 # Their memory -----------------------------------------------------------------------------------
