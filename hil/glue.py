@@ -482,11 +482,13 @@ class _Glue:
 
 
 def own_name(name: str) -> str:
-    """The name of a layer in flash: a converter joins the names of all that it fused with ``;``.
+    """The name of a layer in flash, which is short of what nobody needs there.
 
-    The first is that of the result. Who has the library knows the others.
+    A converter joins the names of all that it fused with ``;``, each a path in the model's source:
+    the first is that of the result, and its last two parts tell it well enough. Who has the library
+    knows the whole.
     """
-    return name.partition(";")[0]
+    return "/".join(name.partition(";")[0].split("/")[-2:])
 
 
 def _fields(values: dict[str, str]) -> str:
