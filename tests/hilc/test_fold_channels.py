@@ -204,18 +204,27 @@ def test_tables_that_fall_and_rise() -> None:
 
 
 def test_sums_that_wrap_around_can_be_anything() -> None:
-    """A multiplier above one shifts to the left first, and 32 bits may not hold that."""
+    """A multiplier above one shifts to the left first, and 32 bits may not hold that.
+
+    Here every 2048 sums go around once: both ends of channel 0 come out at the upper clamp, and
+    what lies between does not. Channel 1 never goes so far.
+    """
     b = Net()
-    y = b.conv_of(b.input(1, 1, 1, 1), 2, activation="RELU")
-    node = b.nodes[-1]
-    weights = b.tensors[node.inputs[1]]
-    data = np.array([[[[127]]], [[[0]]]], np.int8)
-    quant = Quant((1024.0, 1024.0), (0, 0), 0)
+    x = b.input(1, 1, 1, 1)
+    y = b.conv_of(x, 2)
+    weights, bias = (b.tensors[name] for name in b.nodes[-1].inputs[1:])
+    data = np.array([127, 0], np.int8).reshape(2, 1, 1, 1)
+    quant = Quant((float(1 << 20),) * 2, (0, 0), 0)
     b.tensors[weights.name] = replace(weights, data=data, quant=quant)
-    bias = np.array([(1 << 21) - 100, -5], np.int32)
-    b.tensors[node.inputs[2]] = replace(b.tensors[node.inputs[2]], data=bias)
-    low, high = intervals(b.graph(y))[y]
-    assert (low[0, 0, 0].tolist(), high[0, 0, 0].tolist()) == ([ZERO, ZERO], [127, ZERO])
+    b.tensors[bias.name] = replace(bias, data=np.array([4056, -5], np.int32))
+    graph = b.graph(y)
+    low, high = intervals(graph)[y]
+    assert (low.tolist(), high.tolist()) == ([[[[ZERO, ZERO]]]], [[[[127, ZERO]]]])
+    results = [
+        run_all(graph, {x: np.full((1, 1, 1, 1), value, np.int8)})[y][0, 0, 0, 0].item()
+        for value in range(-128, 128)
+    ]
+    assert (results[0], min(results), results[-1]) == (127, ZERO, 127)
 
 
 # Networks with planted channels -----------------------------------------------------------------
