@@ -92,11 +92,13 @@ def conv2d(place: _Channels, columns: Array, channels: _Channels, macs: int) -> 
     """A convolution; ``place`` lays the window over the image and holds ``in_zero_point``."""
     if not _exact(channels):
         return []
-    made = (
-        make(place, columns, channels, macs)
-        for make in (_points, _strips, _three_by_three, _gathered)
-    )
-    return [call for call in made if call is not None]
+    made = [make(place, columns, channels, macs) for make in (_points, _three_by_three)]
+    calls = [call for call in made if call is not None]
+    gathered = _gathered(place, columns, channels, macs)
+    return [
+        *(calls or _strips(place, columns, channels, macs)),
+        *([] if gathered is None else [gathered]),
+    ]
 
 
 def _points(place: _Channels, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
@@ -123,7 +125,7 @@ def _points(place: _Channels, columns: Array, channels: _Channels, macs: int) ->
     return KernelCall(kernels()["hil_points_s8_mve"], fields, macs=macs)
 
 
-def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
+def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
     """Images of few channels, of which a strip of windows lies within the reach of a gather."""
     count, depth = columns.shape
     chunks = -(-depth // CHUNK)
@@ -131,7 +133,7 @@ def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) ->
         _int(place, name) for name in ("filter_h", "filter_w", "in_c", "out_w", "stride_w")
     )
     if chunks > _DEEPEST or _int(place, "dilation_h") * _int(place, "dilation_w") != 1:
-        return None
+        return []
 
     def strip_bytes(windows: int) -> int:
         return ((windows - 1) * stride_w + filter_w) * in_c
@@ -141,7 +143,7 @@ def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) ->
 
     longest = max(filter(reaches, range(1, min(out_w, _LONGEST_STRIP) + 1)), default=0)
     if longest < min(out_w, _SHORTEST_STRIP):
-        return None
+        return []
     # Strips of about the same length, all but the last even.
     strip_w = -(-out_w // -(-out_w // longest))
     if strip_w < out_w and strip_w % 2:
@@ -155,8 +157,12 @@ def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) ->
     )  # fmt: skip
     fields = {name: place[name] for name in names}
     fields |= {"strip_w": strip_w, "strip_bytes": strip_bytes(strip_w), "taps": taps}
-    fields |= _pixels(columns, channels)
-    return KernelCall(kernels()["hil_strips_s8_mve"], fields, macs=macs)
+    eight = count == 8 and chunks == 2 and filter_h * strip_bytes(strip_w) >= CHUNK
+    fields |= {"eight": int(eight), **_pixels(columns, channels, 2 if eight else 1)}
+    # Two rows of an odd number of windows make pairs.
+    lines = (2, 1) if strip_w == out_w and out_w % 2 else (1,)
+    kernel = kernels()["hil_strips_s8_mve"]
+    return [KernelCall(kernel, {**fields, "lines": n}, macs=macs) for n in lines]
 
 
 def _three_by_three(
@@ -182,6 +188,7 @@ def _three_by_three(
     ]
     clamp = _clamp(channels)
     full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
+    values.append(np.full((count // 2, 1), _int(channels, "out_zero_point")))
     names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
     fields = {name: place[name] for name in (*names, "in_zero_point")}
     fields |= {"stride": stride, "columns": count, "any": int(not full or out_w % 4 != 0), **clamp}
@@ -558,29 +565,30 @@ def _columns(
     }
 
 
-def _pixels(columns: Array, channels: _Channels) -> dict[str, FieldValue]:
-    """HIL_MVE_PIXELS_FIELDS."""
-    count = columns.shape[0]
+def _pixels(columns: Array, channels: _Channels, pixels: int = 1) -> dict[str, FieldValue]:
+    """HIL_MVE_PIXELS_FIELDS. ``pixels`` side by side share each sixteen columns: 2 of eight."""
+    count = columns.shape[0] * pixels
     groups = -(-count // CHUNK)
     filled = groups * CHUNK
     order = np.arange(filled).reshape(groups, 4, 4).transpose(0, 2, 1)[:, _NARROWED]
-    weights = _padded(columns, filled)[order]
+    # The columns of a second pixel are the first's, whose weights are there already.
+    weights = _padded(columns, filled)[order[..., : 4 // pixels]]
     chunks = weights.shape[3] // CHUNK
     clamp = _clamp(channels)
     full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
 
     def each(name: str) -> npt.NDArray[Any]:
-        values = np.broadcast_to(_array(channels, name), (count,))
+        values = np.tile(np.broadcast_to(_array(channels, name), columns.shape[:1]), pixels)
         return np.append(values, np.zeros(filled - count, values.dtype))[order]
 
     bias = each("bias")
-    fours = weights.reshape(groups, 4, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
+    fours = weights.reshape(groups, 4, 4 // pixels, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
     sums = [_bytes(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
     scales = _bytes(np.stack([each("multipliers"), each("shifts")], axis=2).reshape(groups, -1))
     stream = np.hstack([np.concatenate(sums, axis=2).reshape(groups, -1), scales])
     return {
         "chunks": chunks,
-        "columns": count,
+        "columns": columns.shape[0],
         "any": int(bool(clamp.pop("linear")) or not full),
         **clamp,
         "stream": stream.reshape(-1),

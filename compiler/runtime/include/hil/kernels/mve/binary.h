@@ -74,8 +74,8 @@ HIL_INLINE void hil_sum_s8_mve(const struct hil_sum_s8_mve *p, const int8_t *a, 
     }
 }
 
-/* The same as one scaled sum of both, where the compiler found factors that are right for every pair
- * of values. */
+/* The same as one scaled sum of both, where the compiler found factors that are right for every
+ * pair of values. */
 /*@kernel
 name = "hil_scaled_sum_s8_mve"
 requires = ["mve"]
@@ -95,7 +95,8 @@ struct hil_scaled_sum_s8_mve {
     int32_t high;
 };
 
-/* Eight sums a turn: four values and the four behind them, whose results alternate once narrowed. */
+/* Eight sums a turn: four values and the four behind them, whose results alternate once narrowed.
+ */
 #define HIL_MVE_SCALED_SUMS(clamp)                                                                 \
     "dls lr, %[eights]\n"                                                                          \
     "1:\n"                                                                                         \
@@ -127,22 +128,22 @@ HIL_INLINE void hil_scaled_sum_s8_mve(const struct hil_scaled_sum_s8_mve *p, con
         const uint16x8_t places = vaddq_u16(vshrq_n_u16(lane, 1), odd);
         const int32x4_t factor = vdupq_n_s32(p->a_factor);
         if (p->low == INT8_MIN && p->high == INT8_MAX) {
-            __asm__ volatile(HIL_MVE_SCALED_SUMS(HIL_MVE_SCALED_SUMS_SATURATE)
-                             : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
-                             : [factor] "w"(factor), [places] "w"(places),
-                               [constant] "r"(p->constant), [b_factor] "r"(p->b_factor),
-                               [left] "r"(-p->shift), [eights] "r"(eights)
-                             : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
+            __asm__ volatile(
+                HIL_MVE_SCALED_SUMS(HIL_MVE_SCALED_SUMS_SATURATE)
+                : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
+                : [factor] "w"(factor), [places] "w"(places), [constant] "r"(p->constant),
+                  [b_factor] "r"(p->b_factor), [left] "r"(-p->shift), [eights] "r"(eights)
+                : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
         } else {
             const int16x8_t low = vdupq_n_s16((int16_t)p->low);
             const int16x8_t high = vdupq_n_s16((int16_t)p->high);
-            __asm__ volatile(HIL_MVE_SCALED_SUMS(HIL_MVE_SCALED_SUMS_CLAMP)
-                             : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
-                             : [factor] "w"(factor), [places] "w"(places), [low] "w"(low),
-                               [high] "w"(high), [constant] "r"(p->constant),
-                               [b_factor] "r"(p->b_factor), [left] "r"(-p->shift),
-                               [eights] "r"(eights)
-                             : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
+            __asm__ volatile(
+                HIL_MVE_SCALED_SUMS(HIL_MVE_SCALED_SUMS_CLAMP)
+                : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
+                : [factor] "w"(factor), [places] "w"(places), [low] "w"(low), [high] "w"(high),
+                  [constant] "r"(p->constant), [b_factor] "r"(p->b_factor), [left] "r"(-p->shift),
+                  [eights] "r"(eights)
+                : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
         }
     }
     for (int32_t i = p->size % 8; i > 0; i--) {

@@ -81,6 +81,34 @@ HIL_INLINE void hil_mve_columns_s8(const struct hil_mve_columns *c, const int8_t
     }
 }
 
+/* Whole chunks of one value, and copies of them; both return the end of what they wrote. */
+HIL_INLINE int8_t *hil_mve_fill(int8_t *to, int8x16_t value, int32_t chunks) {
+    if (chunks > 0) {
+        __asm__ volatile("dls lr, %[chunks]\n"
+                         "1:\n"
+                         "vstrb.8 %q[value], [%[to]], #16\n"
+                         "le lr, 1b\n"
+                         : [to] "+r"(to)
+                         : [value] "w"(value), [chunks] "r"(chunks)
+                         : "lr", "memory");
+    }
+    return to;
+}
+
+HIL_INLINE int8_t *hil_mve_copy(int8_t *to, const int8_t *from, int32_t chunks) {
+    if (chunks > 0) {
+        __asm__ volatile("dls lr, %[chunks]\n"
+                         "1:\n"
+                         "vldrb.8 q0, [%[from]], #16\n"
+                         "vstrb.8 q0, [%[to]], #16\n"
+                         "le lr, 1b\n"
+                         : [to] "+r"(to), [from] "+r"(from)
+                         : [chunks] "r"(chunks)
+                         : "q0", "lr", "memory");
+    }
+    return to;
+}
+
 /* Copies `bytes`; nothing beyond them is read, but whole chunks are written, `step` bytes from one
  * to the next. */
 HIL_INLINE int8_t *hil_mve_copy_chunks(int8_t *to, const int8_t *from, int32_t bytes,

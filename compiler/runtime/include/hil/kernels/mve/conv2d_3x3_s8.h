@@ -1,8 +1,8 @@
 /* Convolution of int8 images with filters of 3x3 pixels whose depth is 16, 32 or 64: four windows
  * next to each other times two filters. The windows are read where they lie, row by row of the
- * filter and chunk by chunk of the depth: the weights under a row stay in registers while the pixels
- * pass by, each of which serves all windows that have it. Only windows that reach beyond the image
- * are copied first. */
+ * filter and chunk by chunk of the depth: the weights under a row stay in registers while the
+ * pixels pass by, each of which serves all windows that have it. Only windows that reach beyond the
+ * image are copied first. */
 #ifndef HIL_KERNELS_MVE_CONV2D_3X3_S8_H
 #define HIL_KERNELS_MVE_CONV2D_3X3_S8_H
 
@@ -12,25 +12,28 @@
 
 /* What the windows share. The assembly knows the offsets. */
 struct hil_mve_windows {
-    int32_t pairs;       /*  0: of filters */
-    int32_t row_step;    /*  4: from behind a row's pixels to the next row's */
-    int32_t zero_point;  /*  8: of the output */
-    uint32_t mask;       /* 12: of the outputs that are stored */
-    uint16_t offsets[8]; /* 16: of the outputs of a pair: window 0 filter 0, 0 1, 1 0, ... */
-    int16_t low[8];      /* 32 */
-    int16_t high[8];     /* 48 */
+    int32_t sums[8];     /*  0: of the first filter, of the second */
+    int32_t pairs;       /* 32: of filters */
+    int32_t row_step;    /* 36: from behind a row's pixels to the next row's */
+    uint32_t mask;       /* 40: of the outputs that are stored */
+    int32_t groups;      /* 44: of four windows, counted down */
+    int32_t x_step;      /* 48: from a group to the next */
+    int32_t out_step;    /* 52: the same in the outputs, from behind the last pair */
+    uint16_t offsets[8]; /* 56: of the outputs of a pair: window 0 filter 0, 0 1, 1 0, ... */
+    int16_t low[8];      /* 72 */
+    int16_t high[8];     /* 88 */
 };
 
 /* The arguments x, stream, out, windows are in r0 to r3. Then r1 is the place in x, r5 the step of
- * rows, r7 the pairs left, r9 the place in the stream, r11 the output; x is on the stack. */
+ * rows, r7 the pairs left, r9 the place in the stream, r11 the output; x and stream
+ * are on the stack. */
 #define HIL_MVE_WINDOWS_ENTER                                                                      \
-    "push {r0, r4-r11, lr}\n"                                                                      \
+    "push {r0, r1, r4-r11, lr}\n"                                                                  \
     "vpush {d8-d15}\n"                                                                             \
     "mov r9, r1\n"                                                                                 \
     "mov r11, r2\n"                                                                                \
     "mov r1, r0\n"                                                                                 \
-    "ldr r5, [r3, #4]\n"                                                                           \
-    "ldr r7, [r3]\n"                                                                               \
+    "ldrd r7, r5, [r3, #32]\n"                                                                     \
     ".p2align 2\n"                                                                                 \
     "1:\n"
 
@@ -57,89 +60,108 @@ struct hil_mve_windows {
 /* A row of the filter and a chunk of the depth `c`, of which `multiply` begins the sums. */
 #define HIL_MVE_WINDOWS_PASS_1(multiply, c)                                                        \
     HIL_MVE_WINDOWS_WEIGHTS                                                                        \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")               \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                         \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q1")                                             \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                         \
-    HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q0") HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")    \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q1")                        \
-    HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1") HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q1")     \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                        \
-    HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q0")                                                        \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q1")
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)               \
+        HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1") HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q1") \
+            HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                 \
+                HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q0")                                           \
+                    HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                             \
+                        HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q1")    \
+                            HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")                               \
+                                HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q1")                  \
+                                    HIL_MVE_WINDOWS_PIXEL("q0", c)                                 \
+                                        HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                   \
+                                            HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q0")                \
+                                                HIL_MVE_WINDOWS_PIXEL("q1", c)                     \
+                                                    HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q1")
 
 #define HIL_MVE_WINDOWS_PASS_2(multiply, c)                                                        \
     HIL_MVE_WINDOWS_WEIGHTS                                                                        \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")               \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                         \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                         \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q0")                                             \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q1")                        \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q0")                        \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                                             \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")                        \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                        \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q0")                                              \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q1")                         \
-    HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q0")
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0") HIL_MVE_WINDOWS_PIXEL(                       \
+        "q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)            \
+        HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0") HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q0") \
+            HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q1")                \
+                HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q0")            \
+                    HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                             \
+                        HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")    \
+                            HIL_MVE_WINDOWS_PIXEL("q0", c)                                         \
+                                HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                           \
+                                    HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q0")              \
+                                        HIL_MVE_WINDOWS_PIXEL("q1", c)                             \
+                                            HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q1")                \
+                                                HIL_MVE_WINDOWS_PIXEL("q0", c)                     \
+                                                    HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q0")
 
 /* The chunks of a depth; `back` leads from behind a row's pixels to its next chunk. */
 #define HIL_MVE_WINDOWS_CHUNKS_16(pass, multiply, back) pass(multiply, "16") "add r1, r5\n"
 #define HIL_MVE_WINDOWS_CHUNKS_32(pass, multiply, back)                                            \
     pass(multiply, "32") "sub r1, #" back "\n" pass("vmladava.s8", "32") "add r1, r5\n"
 #define HIL_MVE_WINDOWS_CHUNKS_64(pass, multiply, back)                                            \
-    pass(multiply, "64") "sub r1, #" back "\n" pass("vmladava.s8", "64") "sub r1, #" back          \
-                         "\n" pass("vmladava.s8", "64") "sub r1, #" back                           \
-                         "\n" pass("vmladava.s8", "64") "add r1, r5\n"
+    pass(multiply, "64") "sub r1, #" back                                                          \
+                         "\n" pass("vmladava.s8", "64") "sub r1, #" back "\n" pass(                \
+                             "vmladava.s8", "64") "sub r1, #" back                                 \
+                                                  "\n" pass("vmladava.s8", "64") "add r1, r5\n"
 
 #define HIL_MVE_WINDOWS_SUMS(chunks, pass, back)                                                   \
     chunks(pass, "vmladav.s8", back) chunks(pass, "vmladava.s8", back)                             \
         chunks(pass, "vmladava.s8", back)
 
 #define HIL_MVE_WINDOWS_SCALE(correct, clamp, store)                                               \
-    "vmov q0[2], q0[0], r0, r4\n"                                                                  \
-    "vmov q0[3], q0[1], r2, r6\n"                                                                  \
-    "vmov q1[2], q1[0], r8, r12\n"                                                                 \
-    "vmov q1[3], q1[1], r10, lr\n"                                                                 \
-    "ldmia r9!, {r0, r2, r4, r6, r8, r10}\n"                                                       \
+    "stmia r3, {r0, r2, r4, r6, r8, r10, r12, lr}\n"                                               \
+    "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12}\n"                                                  \
+    "vldrw.32 q0, [r3]\n"                                                                          \
+    "vldrw.32 q1, [r3, #16]\n"                                                                     \
     "vadd.i32 q0, q0, r0\n"                                                                        \
     "vadd.i32 q1, q1, r2\n"                                                                        \
     "vqrdmulh.s32 q0, q0, r4\n"                                                                    \
-    "vqrdmulh.s32 q1, q1, r6\n"                                                                    \
-    "ldr r4, [r3, #8]\n" correct "vrshl.s32 q0, r8\n"                                              \
+    "vqrdmulh.s32 q1, q1, r6\n" correct "vrshl.s32 q0, r8\n"                                       \
     "vrshl.s32 q1, r10\n"                                                                          \
-    "vldrh.u16 q2, [r3, #16]\n"                                                                    \
+    "vldrh.u16 q2, [r3, #56]\n"                                                                    \
     "vqmovnb.s32 q0, q0\n"                                                                         \
     "vqmovnt.s32 q0, q1\n"                                                                         \
-    "vqadd.s16 q0, q0, r4\n" clamp store "adds r11, #2\n"                                          \
+    "vqadd.s16 q0, q0, r12\n" clamp store "adds r11, #2\n"                                         \
     "ldr r1, [sp, #64]\n"                                                                          \
     "subs r7, #1\n"                                                                                \
     "bne.w 1b\n"                                                                                   \
+    "ldr r0, [r3, #44]\n"                                                                          \
+    "ldrd r4, r6, [r3, #48]\n"                                                                     \
+    "subs r0, #1\n"                                                                                \
+    "str r0, [r3, #44]\n"                                                                          \
+    "beq 2f\n"                                                                                     \
+    "add r1, r4\n"                                                                                 \
+    "add r11, r6\n"                                                                                \
+    "str r1, [sp, #64]\n"                                                                          \
+    "ldr r9, [sp, #68]\n"                                                                          \
+    "ldr r7, [r3, #32]\n"                                                                          \
+    "b.w 1b\n"                                                                                     \
+    "2:\n"                                                                                         \
     "vpop {d8-d15}\n"                                                                              \
-    "pop {r0, r4-r11, pc}\n"
+    "pop {r0, r1, r4-r11, pc}\n"
 
 #define HIL_MVE_WINDOWS_CORRECT                                                                    \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
 #define HIL_MVE_WINDOWS_SATURATE "vqmovnb.s16 q0, q0\n"
 #define HIL_MVE_WINDOWS_CLAMP                                                                      \
-    "vldrh.u16 q3, [r3, #32]\n"                                                                    \
-    "vldrh.u16 q4, [r3, #48]\n"                                                                    \
+    "vldrh.u16 q3, [r3, #72]\n"                                                                    \
+    "vldrh.u16 q4, [r3, #88]\n"                                                                    \
     "vmax.s16 q0, q0, q3\n"                                                                        \
     "vmin.s16 q0, q0, q4\n"
 #define HIL_MVE_WINDOWS_STORE_WHOLE "vstrb.16 q0, [r11, q2]\n"
 #define HIL_MVE_WINDOWS_STORE_MASKED                                                               \
-    "ldr r0, [r3, #12]\n"                                                                          \
+    "ldr r0, [r3, #40]\n"                                                                          \
     "vmsr p0, r0\n"                                                                                \
     "vpst\n"                                                                                       \
     "vstrbt.16 q0, [r11, q2]\n"
 
 /* stream: for each pair of filters, for each of their rows, for each chunk, the three taps of the
- * first and those of the second; then int32: two biases, two multipliers, two shifts. */
+ * first and those of the second; then int32: two biases, two multipliers, two shifts, the
+ * output's zero point. */
 #define HIL_MVE_WINDOWS_FUNCTION(name, sums, correct, clamp, store)                                \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int8_t *out __attribute__((unused)),                                                       \
-        const struct hil_mve_windows *windows __attribute__((unused))) {                           \
+        struct hil_mve_windows *windows __attribute__((unused))) {                                 \
         __asm__(HIL_MVE_WINDOWS_ENTER sums HIL_MVE_WINDOWS_SCALE(correct, clamp, store));          \
     }
 
@@ -153,27 +175,21 @@ struct hil_mve_windows {
     HIL_MVE_WINDOWS_FUNCTION(name##_any, sums, HIL_MVE_WINDOWS_CORRECT, HIL_MVE_WINDOWS_CLAMP,     \
                              HIL_MVE_WINDOWS_STORE_MASKED)
 
-HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_16,
-                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_16, HIL_MVE_WINDOWS_PASS_1,
-                                               "80"))
-HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_32,
-                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_32, HIL_MVE_WINDOWS_PASS_1,
-                                               "176"))
-HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_64,
-                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_64, HIL_MVE_WINDOWS_PASS_1,
-                                               "368"))
-HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_16,
-                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_16, HIL_MVE_WINDOWS_PASS_2,
-                                               "128"))
-HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_32,
-                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_32, HIL_MVE_WINDOWS_PASS_2,
-                                               "272"))
-HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_64,
-                          HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_64, HIL_MVE_WINDOWS_PASS_2,
-                                               "560"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_16, HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_16,
+                                                                     HIL_MVE_WINDOWS_PASS_1, "80"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_32, HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_32,
+                                                                     HIL_MVE_WINDOWS_PASS_1, "176"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_1_64, HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_64,
+                                                                     HIL_MVE_WINDOWS_PASS_1, "368"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_16, HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_16,
+                                                                     HIL_MVE_WINDOWS_PASS_2, "128"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_32, HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_32,
+                                                                     HIL_MVE_WINDOWS_PASS_2, "272"))
+HIL_MVE_WINDOWS_FUNCTIONS(hil_mve_windows_2_64, HIL_MVE_WINDOWS_SUMS(HIL_MVE_WINDOWS_CHUNKS_64,
+                                                                     HIL_MVE_WINDOWS_PASS_2, "560"))
 
 typedef void hil_mve_windows_function(const int8_t *x, const int8_t *stream, int8_t *out,
-                                      const struct hil_mve_windows *windows);
+                                      struct hil_mve_windows *windows);
 
 #define HIL_MVE_WINDOWS_OF(depth, any, linear)                                                     \
     ((any)      ? hil_mve_windows_##depth##_any                                                    \
@@ -201,7 +217,8 @@ scratch = "9 * (stride + 1) * in_c"
 order = ["rows 1", "pixels 4", "channels 2"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
-cost = "80 + batch * out_h * ((out_w + 3) // 4) * (90 + columns // 2 * (25 + 5 * linear + 3 * in_c // 16 * (34 + 3 * stride)))"
+cost = "80 + batch * out_h * ((out_w + 3) // 4) * (90 + columns // 2 * (25 + 5 * linear + 3 * in_c
+// 16 * (34 + 3 * stride)))"
 @*/
 struct hil_conv2d_3x3_s8_mve {
     int32_t batch;
@@ -223,14 +240,6 @@ struct hil_conv2d_3x3_s8_mve {
     const int8_t *stream; /* as hil_mve_windows_1_16 reads it */
 };
 
-HIL_INLINE int8_t *hil_mve_fill_chunks(int8_t *to, int8x16_t value, int32_t bytes) {
-    for (; bytes > 0; bytes -= HIL_MVE_CHUNK) {
-        vstrbq_s8(to, value);
-        to += HIL_MVE_CHUNK;
-    }
-    return to;
-}
-
 /* The pixels under four windows from row y and column x on. */
 HIL_INLINE void hil_conv2d_3x3_s8_mve_copy(const struct hil_conv2d_3x3_s8_mve *p,
                                            const int8_t *image, int32_t y, int32_t x, int8_t *to) {
@@ -239,20 +248,17 @@ HIL_INLINE void hil_conv2d_3x3_s8_mve_copy(const struct hil_conv2d_3x3_s8_mve *p
     const int32_t before = x < 0 ? (-x < width ? -x : width) : 0;
     const int32_t fitting = p->in_w - x - before;
     const int32_t inside = fitting < width - before ? (fitting > 0 ? fitting : 0) : width - before;
-    const int32_t bytes = inside * p->in_c;
+    const int32_t chunks = p->in_c / HIL_MVE_CHUNK;
+    const int8_t *from = image + (y * p->in_w + x + before) * p->in_c;
     for (int32_t row = y; row < y + 3; row++) {
         if (row < 0 || row >= p->in_h) {
-            to = hil_mve_fill_chunks(to, around, width * p->in_c);
-            continue;
+            to = hil_mve_fill(to, around, width * chunks);
+        } else {
+            to = hil_mve_fill(to, around, before * chunks);
+            to = hil_mve_copy(to, from, inside * chunks);
+            to = hil_mve_fill(to, around, (width - before - inside) * chunks);
         }
-        to = hil_mve_fill_chunks(to, around, before * p->in_c);
-        const int8_t *from = image + (row * p->in_w + x + before) * p->in_c;
-        for (int32_t left = bytes; left > 0; left -= HIL_MVE_CHUNK) {
-            vstrbq_s8(to, vldrbq_s8(from));
-            from += HIL_MVE_CHUNK;
-            to += HIL_MVE_CHUNK;
-        }
-        to = hil_mve_fill_chunks(to, around, (width - before - inside) * p->in_c);
+        from += p->in_w * p->in_c;
     }
 }
 
@@ -262,7 +268,11 @@ HIL_INLINE void hil_conv2d_3x3_s8_mve(const struct hil_conv2d_3x3_s8_mve *p, con
         hil_mve_windows_of(p->stride, p->in_c, p->any, p->linear);
     const int32_t width = 3 * (p->stride + 1);
     const int32_t last_chunk = p->in_c - HIL_MVE_CHUNK;
-    struct hil_mve_windows windows = {.pairs = p->columns / 2, .zero_point = p->out_zero_point};
+    struct hil_mve_windows windows = {
+        .pairs = p->columns / 2,
+        .x_step = 4 * p->stride * p->in_c,
+        .out_step = 3 * p->columns,
+    };
     for (int32_t i = 0; i < 8; i++) {
         windows.offsets[i] = (uint16_t)(i / 2 * p->columns + i % 2);
         windows.low[i] = (int16_t)p->out_min;
@@ -272,19 +282,28 @@ HIL_INLINE void hil_conv2d_3x3_s8_mve(const struct hil_conv2d_3x3_s8_mve *p, con
         for (int32_t out_y = 0; out_y < p->out_h; out_y++) {
             const int32_t y = out_y * p->stride - p->pad_top;
             int32_t x = -p->pad_left;
-            for (int32_t left = p->out_w; left > 0; left -= 4) {
+            const int32_t last_x = p->in_w - width;
+            for (int32_t left = p->out_w; left > 0;) {
                 const int8_t *from = in + (y * p->in_w + x) * p->in_c;
                 int32_t line = p->in_w;
-                if (x < 0 || y < 0 || x + width > p->in_w || y + 3 > p->in_h) {
+                int32_t groups = 1;
+                if (x < 0 || y < 0 || x > last_x || y + 3 > p->in_h) {
                     hil_conv2d_3x3_s8_mve_copy(p, in, y, x, scratch);
                     from = scratch;
                     line = width;
+                } else if (left >= 8) {
+                    /* All that lie within the image. */
+                    const int32_t more = (last_x - x) / (4 * p->stride);
+                    groups = more < left / 4 ? more + 1 : left / 4;
                 }
+                const int32_t count = left < 4 ? left : 4 * groups;
+                windows.groups = groups;
                 windows.row_step = (line - width) * p->in_c - last_chunk;
                 windows.mask = left < 4 ? (1U << (4 * left)) - 1 : 0xFFFF;
                 function(from, p->stream, out, &windows);
-                out += (left < 4 ? left : 4) * p->columns;
-                x += 4 * p->stride;
+                out += count * p->columns;
+                x += count * p->stride;
+                left -= count;
             }
         }
         in += p->in_h * p->in_w * p->in_c;

@@ -16,16 +16,16 @@
 
 /* What the tiles of some channels share. The assembly knows the offsets. */
 struct hil_mve_tiles {
-    int32_t channels;    /*   0: counted down */
-    int32_t plane_bytes; /*   4 */
-    int32_t turns;       /*   8: of the table */
-    const int8_t *table; /*  12 */
-    int32_t x_step;      /*  16: in a plane, from a part of the rows to the next part */
-    int32_t out_step;    /*  20: the same in the outputs */
-    int32_t zero_point;  /*  24: of the output */
-    int32_t parts;       /*  28: how many times the table is used */
-    int16_t low[8];      /*  32 */
-    int16_t high[8];     /*  48 */
+    int32_t channels;       /*   0: counted down */
+    int32_t plane_bytes;    /*   4 */
+    int32_t turns;          /*   8: of the table */
+    const int8_t *table;    /*  12 */
+    int32_t x_step;         /*  16: in a plane, from a part of the rows to the next part */
+    int32_t out_step;       /*  20: the same in the outputs */
+    int32_t zero_point;     /*  24: of the output */
+    int32_t parts;          /*  28: how many times the table is used */
+    int16_t low[8];         /*  32 */
+    int16_t high[8];        /*  48 */
     uint16_t patches[4][8]; /*  64: of the pairs of pixels of a patch; stride 2: for each output of
                                a tile */
 };
@@ -165,8 +165,9 @@ struct hil_mve_tiles {
 #define HIL_MVE_TILES_1(entry, correct, clamp, store)                                              \
     HIL_MVE_TILES_ENTER                                                                            \
     "vldrh.u16 q4, [r3, #64]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART     \
-        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(correct)              \
-            clamp store HIL_MVE_TILES_NEXT
+    HIL_MVE_TILES_TURN(entry)                                                                      \
+    HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(correct)                                            \
+    clamp store HIL_MVE_TILES_NEXT
 
 #define HIL_MVE_TILES_2(entry, correct, clamp, store)                                              \
     HIL_MVE_TILES_ENTER                                                                            \
@@ -174,8 +175,10 @@ struct hil_mve_tiles {
     "vldrh.u16 q1, [r3], #16\n"                                                                    \
     "vldrh.u16 q2, [r3], #16\n"                                                                    \
     "vldrh.u16 q3, [r3], #16\n"                                                                    \
-    "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART HIL_MVE_TILES_TURN(entry) \
-        HIL_MVE_TILES_STRIDE_2 HIL_MVE_TILES_SCALE(correct) clamp store HIL_MVE_TILES_NEXT
+    "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART                           \
+    HIL_MVE_TILES_TURN(entry)                                                                      \
+    HIL_MVE_TILES_STRIDE_2 HIL_MVE_TILES_SCALE(correct)                                            \
+    clamp store HIL_MVE_TILES_NEXT
 
 /* stream: for each channel its filter [4][4], then int32: bias, multiplier, shift. */
 #define HIL_MVE_TILES_FUNCTION(name, stride, entry, correct, clamp, store)                         \
@@ -207,9 +210,10 @@ requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "planes * plane_h * plane_w"
-order = ["rows band_h", "pixels band_h * tile_w", "channels planes"] # tiles of all columns or of one row
-reads = "channel window"
-cost = "200 + batch * in_c * (90 * ((out_h + band_h - 1) // band_h) + out_h // part_h * (8 + part_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any)) + rest_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any) + in_h * in_w * (0.2 + 4.8 / planes))"
+order = ["rows band_h", "pixels band_h * tile_w", "channels planes"] # tiles of all columns or of
+one row reads = "channel window" cost = "200 + batch * in_c * (90 * ((out_h + band_h - 1) // band_h)
++ out_h // part_h * (8 + part_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any)) + rest_turns *
+(30 + 2 * masked + 6 * (stride - 1) + 9 * any) + in_h * in_w * (0.2 + 4.8 / planes))"
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     int32_t batch;
@@ -223,10 +227,10 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t stride; /* 1 or 2 */
     int32_t pad_top;
     int32_t pad_left;
-    int32_t planes;     /* at most 8 */
-    int32_t band_h;     /* output rows of a band, whole parts unless there is but one band */
-    int32_t tile_w;     /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
-    int32_t part_h;     /* output rows of the table */
+    int32_t planes; /* at most 8 */
+    int32_t band_h; /* output rows of a band, whole parts unless there is but one band */
+    int32_t tile_w; /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
+    int32_t part_h; /* output rows of the table */
     int32_t part_turns; /* of the table, and those behind them for out_h % part_h rows */
     int32_t rest_turns;
     int32_t plane_h; /* input rows of a band, as far as patches reach */

@@ -20,28 +20,28 @@ struct hil_mve_pixels {
     int32_t pairs;      /*  0: of pixels, counted down */
     int32_t x_second;   /*  4: from the first pixel of a pair to the second */
     int32_t out_second; /*  8: the same in the outputs */
-    int32_t x_step;     /* 12: to the next pair */
-    int32_t out_step;   /* 16 */
-    int32_t columns;    /* 20 */
-    int32_t zero_point; /* 24: of the output */
+    int32_t zero_point; /* 12: of the output */
+    int32_t x_step;     /* 16: to the next pair */
+    int32_t out_step;   /* 20: the same in the outputs, from behind the last sixteen columns */
+    int32_t columns;    /* 24 */
     int32_t low;        /* 28 */
     int32_t high;       /* 32 */
 };
 
-/* On the stack: sums of 16 columns of two pixels at 0, arguments x at 192, stream at 196, outputs at
- * 200, pixels at 204. Then r1 and r3 are the places of the two pixels, r5 that of the sums, r7 the
- * columns left, r9 the place in the stream, r11 the outputs. */
+/* On the stack: sums of 16 columns of two pixels at 0, arguments stream at 196, pixels at 204. r1
+ * and r3 are the places of the two pixels, r5 that of the sums, r7 the columns left, r9 the place
+ * in the stream, r11 the outputs. */
 #define HIL_MVE_PIXELS_ENTER                                                                       \
     "push {r0-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
     "sub sp, #128\n"                                                                               \
-    ".p2align 2\n"                                                                                 \
-    "1:\n"                                                                                         \
-    "ldrd r1, r9, [sp, #192]\n"                                                                    \
-    "ldrd r11, r0, [sp, #200]\n"                                                                   \
-    "ldr r3, [r0, #4]\n"                                                                           \
-    "ldr r7, [r0, #20]\n"                                                                          \
+    "mov r9, r1\n"                                                                                 \
+    "mov r1, r0\n"                                                                                 \
+    "mov r11, r2\n"                                                                                \
+    "ldr r7, [r3, #24]\n"                                                                          \
+    "ldr r3, [r3, #4]\n"                                                                           \
     "add r3, r1\n"                                                                                 \
+    ".p2align 2\n"                                                                                 \
     "2:\n"                                                                                         \
     "mov r5, sp\n"
 
@@ -76,7 +76,7 @@ struct hil_mve_pixels {
 
 /* The same as a loop, for depths whose code would be long. */
 #define HIL_MVE_PIXELS_SIXTEEN_LOOP(chunks)                                                        \
-    "3:\n" HIL_MVE_PIXELS_FOUR(chunks) "mov r0, sp\n"                                               \
+    "3:\n" HIL_MVE_PIXELS_FOUR(chunks) "mov r0, sp\n"                                              \
                                        "adds r0, #128\n"                                           \
                                        "cmp r0, r5\n"                                              \
                                        "bne.w 3b\n"
@@ -97,8 +97,7 @@ struct hil_mve_pixels {
     HIL_MVE_PIXELS_SCALE("-64", "-48", correct, "vqmovnb", "q6", "q7")                             \
     HIL_MVE_PIXELS_SCALE("-32", "-16", correct, "vqmovnt", "q6", "q7")                             \
     "ldr r0, [sp, #204]\n"                                                                         \
-    "ldr r4, [r0, #24]\n"                                                                          \
-    "ldr r2, [r0, #8]\n"                                                                           \
+    "ldrd r2, r4, [r0, #8]\n"                                                                      \
     "vqadd.s16 q4, q4, r4\n"                                                                       \
     "vqadd.s16 q5, q5, r4\n"                                                                       \
     "vqadd.s16 q6, q6, r4\n"                                                                       \
@@ -114,23 +113,22 @@ struct hil_mve_pixels {
     "add r11, #16\n"                                                                               \
     "subs r7, #16\n"                                                                               \
     "bgt.w 2b\n"                                                                                   \
-    "ldr r1, [sp, #192]\n"                                                                         \
     "ldr r2, [r0]\n"                                                                               \
-    "ldr r3, [sp, #200]\n"                                                                         \
-    "ldrd r4, r6, [r0, #12]\n"                                                                     \
+    "ldrd r4, r6, [r0, #16]\n"                                                                     \
+    "ldr r9, [sp, #196]\n"                                                                         \
+    "ldr r7, [r0, #24]\n"                                                                          \
     "add r1, r4\n"                                                                                 \
-    "add r3, r6\n"                                                                                 \
-    "str r1, [sp, #192]\n"                                                                         \
-    "str r3, [sp, #200]\n"                                                                         \
+    "add r3, r4\n"                                                                                 \
+    "add r11, r6\n"                                                                                \
     "subs r2, #1\n"                                                                                \
     "str r2, [r0]\n"                                                                               \
-    "bne.w 1b\n"                                                                                   \
+    "bne.w 2b\n"                                                                                   \
     "add sp, #128\n"                                                                               \
     "vpop {d8-d15}\n"                                                                              \
     "pop {r0-r11, pc}\n"
 
-/* Signs and bounds: of outputs over the whole range of int8 whose values below the zero point clamp,
- * and of any others. */
+/* Signs and bounds: of outputs over the whole range of int8 whose values below the zero point
+ * clamp, and of any others. */
 #define HIL_MVE_PIXELS_CORRECT                                                                     \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
 #define HIL_MVE_PIXELS_CLAMP                                                                       \
@@ -183,15 +181,14 @@ struct hil_mve_pixels {
     "vldrb.8 q5, [r3, #32]\n" HIL_MVE_PIXELS_CHUNK("q4", "q5") HIL_MVE_PIXELS_PASSING("48")
 #define HIL_MVE_PIXELS_4 HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN(HIL_MVE_PIXELS_REST)
 #define HIL_MVE_PIXELS_5                                                                           \
-    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(HIL_MVE_PIXELS_REST                            \
-                                                    HIL_MVE_PIXELS_PASSING("64"))
+    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(                                               \
+        HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING("64"))
 #define HIL_MVE_PIXELS_6                                                                           \
     HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(                                               \
         HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING("64") HIL_MVE_PIXELS_PASSING("80"))
 #define HIL_MVE_PIXELS_7                                                                           \
-    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(                                               \
-        HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING("64") HIL_MVE_PIXELS_PASSING("80")              \
-            HIL_MVE_PIXELS_PASSING("96"))
+    HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING(    \
+        "64") HIL_MVE_PIXELS_PASSING("80") HIL_MVE_PIXELS_PASSING("96"))
 #define HIL_MVE_PIXELS_8                                                                           \
     HIL_MVE_PIXELS_KEPT HIL_MVE_PIXELS_SIXTEEN_LOOP(                                               \
         HIL_MVE_PIXELS_REST HIL_MVE_PIXELS_PASSING("64") HIL_MVE_PIXELS_PASSING("80")              \
@@ -206,6 +203,61 @@ HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_6, HIL_MVE_PIXELS_6)
 HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_7, HIL_MVE_PIXELS_7)
 HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_8, HIL_MVE_PIXELS_8)
 
+/* Eight columns of four pixels side by side, two to each of the places of HIL_MVE_PIXELS_FOUR: what
+ * is said of columns 8 to 15 is said of the second pixel and the fourth. */
+#define HIL_MVE_PIXELS_FOUR_OF_EIGHT                                                               \
+    HIL_MVE_PIXELS_FOUR("vldrb.8 q7, [r9], #16\n"                                                  \
+                        "vmladava.s8 r0, q0, q7\n"                                                 \
+                        "vmladava.s8 r4, q1, q7\n"                                                 \
+                        "vmladava.s8 r8, q2, q7\n"                                                 \
+                        "vmladava.s8 r12, q3, q7\n"                                                \
+                        "vldrb.8 q7, [r9], #16\n"                                                  \
+                        "vmladava.s8 r2, q0, q7\n"                                                 \
+                        "vmladava.s8 r6, q1, q7\n"                                                 \
+                        "vmladava.s8 r10, q2, q7\n"                                                \
+                        "vmladava.s8 lr, q3, q7\n"                                                 \
+                        "vldrb.8 q7, [r9], #16\n"                                                  \
+                        "vmladava.s8 r0, q4, q7\n"                                                 \
+                        "vmladava.s8 r4, q5, q7\n"                                                 \
+                        "vldrb.8 q6, [r3, #16]\n"                                                  \
+                        "vmladava.s8 r8, q6, q7\n"                                                 \
+                        "vldrb.8 q6, [r3, #48]\n"                                                  \
+                        "vmladava.s8 r12, q6, q7\n"                                                \
+                        "vldrb.8 q7, [r9], #16\n"                                                  \
+                        "vmladava.s8 r2, q4, q7\n"                                                 \
+                        "vmladava.s8 r6, q5, q7\n"                                                 \
+                        "vmladava.s8 lr, q6, q7\n"                                                 \
+                        "vldrb.8 q6, [r3, #16]\n"                                                  \
+                        "vmladava.s8 r10, q6, q7\n")
+#define HIL_MVE_PIXELS_2_EIGHT                                                                     \
+    "vldrb.8 q0, [r1]\n"                                                                           \
+    "vldrb.8 q1, [r1, #32]\n"                                                                      \
+    "vldrb.8 q2, [r3]\n"                                                                           \
+    "vldrb.8 q3, [r3, #32]\n"                                                                      \
+    "vldrb.8 q4, [r1, #16]\n"                                                                      \
+    "vldrb.8 q5, [r1, #48]\n" HIL_MVE_PIXELS_FOUR_OF_EIGHT HIL_MVE_PIXELS_FOUR_OF_EIGHT            \
+        HIL_MVE_PIXELS_FOUR_OF_EIGHT HIL_MVE_PIXELS_FOUR_OF_EIGHT
+HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_2_eight, HIL_MVE_PIXELS_2_EIGHT)
+
+/* `count` pixels of two chunks, side by side; one more may be read. */
+HIL_INLINE void hil_mve_pixels_eight(int32_t any, struct hil_mve_pixels *pixels, const int8_t *x,
+                                     const int8_t *stream, int8_t *out, int32_t count) {
+    while (count > 0) {
+        const int32_t pair = count < 4;
+        const int32_t taken = count >= 4 ? count / 4 * 4 : (count >= 2 ? 2 : 1);
+        pixels->pairs = pair ? 1 : count / 4;
+        pixels->x_second = pair ? 0 : 64;
+        pixels->out_second = pair ? 0 : 16;
+        pixels->x_step = 128;
+        pixels->out_step = 16;
+        pixels->columns = taken == 1 ? 8 : 16;
+        (any ? hil_mve_pixels_2_eight_any : hil_mve_pixels_2_eight)(x, stream, out, pixels);
+        x += 32 * taken;
+        out += 8 * taken;
+        count -= taken;
+    }
+}
+
 /* Fields of the kernels' structs that describe the columns. */
 #define HIL_MVE_PIXELS_FIELDS                                                                      \
     int32_t chunks;  /* of 16 weights, a column's depth rounded up; at most 8 */                   \
@@ -219,8 +271,8 @@ HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_8, HIL_MVE_PIXELS_8)
 #define HIL_MVE_PIXELS(p, step)                                                                    \
     {                                                                                              \
         .x_second = (step), .out_second = (p)->columns, .x_step = 2 * (step),                      \
-        .out_step = 2 * (p)->columns, .columns = (p)->columns, .zero_point = (p)->out_zero_point,  \
-        .low = (p)->out_min, .high = (p)->out_max,                                                 \
+        .out_step = 2 * (p)->columns - ((p)->columns + 15) / 16 * 16, .columns = (p)->columns,     \
+        .zero_point = (p)->out_zero_point, .low = (p)->out_min, .high = (p)->out_max,              \
     }
 
 typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8_t *out,
@@ -260,7 +312,8 @@ HIL_INLINE void hil_mve_pixels(hil_mve_pixels_function *function, struct hil_mve
         one.pairs = 1;
         one.x_second = 0;
         one.out_second = 0;
-        function(x + count / 2 * pixels->x_step, stream, out + count / 2 * pixels->out_step, &one);
+        const int32_t last = count - 1;
+        function(x + last * pixels->x_second, stream, out + last * pixels->out_second, &one);
     }
 }
 
@@ -287,7 +340,8 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * copied"
 order = ["pixels 2", "channels 16"]
 reads = "rows"
-cost = "80 + (rows + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))"
+cost = "80 + (rows + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 *
+(chunks > 3) + 10 * max(0, chunks - 4)))"
 @*/
 struct hil_pixels_s8_mve {
     int32_t rows;
@@ -318,7 +372,8 @@ scratch = "16 * chunks * copied"
 order = ["rows 1", "pixels 2", "channels 16"]
 reads = "window"
 window = {filter_h = "1", filter_w = "1"}
-cost = "80 + batch * out_h * (50 + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"
+cost = "80 + batch * out_h * (50 + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any +
+50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"
 @*/
 struct hil_points_s8_mve {
     int32_t batch;
@@ -362,10 +417,12 @@ name = "hil_strips_s8_mve"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "16 * chunks * strip_w + filter_h * strip_bytes + 16"
-order = ["rows 1", "pixels strip_w"]
+scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
+order = ["rows lines", "pixels strip_w"]
 reads = "window"
-cost = "80 + batch * out_h * ((out_w + strip_w - 1) // strip_w * (90 + filter_h * (30 + strip_bytes // 4)) + out_w * (4 + 4 * chunks) + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"
+cost = "80 + batch * out_h * ((out_w + strip_w - 1) // strip_w * (90 + filter_h * (30 + strip_bytes
+// 4)) + out_w * (4 + 4 * chunks) + (out_w + 1) // (2 + 2 * eight) * (26 + (columns + 15) // 16 *
+(66 + 18 * any + 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"
 @*/
 struct hil_strips_s8_mve {
     int32_t batch;
@@ -382,40 +439,71 @@ struct hil_strips_s8_mve {
     int32_t pad_left;
     int32_t in_zero_point;
     int32_t strip_w;     /* windows of a strip, even or all */
+    int32_t lines;       /* rows of windows at a time, where a strip has all of a row's */
     int32_t strip_bytes; /* of a row under a strip */
+    int32_t eight;       /* 1: there are eight columns of two chunks, and the stream is that of
+                          * hil_mve_pixels_2_eight */
     const uint8_t *taps; /* [chunks][16]: from a window's first byte to each of its bytes */
     HIL_MVE_PIXELS_FIELDS;
 };
 
-/* The pixels under windows from row y and column x on. */
+/* The pixels under windows from row y and column x on. What lies beside the image is there already
+ * where a strip has all windows of a row. */
 HIL_INLINE void hil_strips_s8_mve_copy(const struct hil_strips_s8_mve *p, const int8_t *image,
                                        int32_t y, int32_t x, int8_t *strip) {
+    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     const int32_t width = p->strip_bytes;
     const int32_t begin = x < 0 ? -x * p->in_c : 0;
     const int32_t fitting = (p->in_w - x) * p->in_c;
     const int32_t end = fitting < width ? fitting : width;
-    if (begin > 0 || end < width || y < 0 || y + p->filter_h > p->in_h) {
-        const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
-        int8_t *to = strip;
-        for (int32_t bytes = p->filter_h * width; bytes > 0; bytes -= HIL_MVE_CHUNK) {
-            vstrbq_s8(to, around);
-            to += HIL_MVE_CHUNK;
-        }
-    }
-    for (int32_t row = 0; row < p->filter_h; row++) {
-        if (y >= 0 && y < p->in_h) {
-            const int8_t *from = image + (y * p->in_w + x) * p->in_c + begin;
-            int8_t *to = strip + begin;
-            for (int32_t bytes = end - begin; bytes > 0; bytes -= HIL_MVE_CHUNK) {
-                const mve_pred16_t inside = vctp8q((uint32_t)bytes);
-                vstrbq_p_s8(to, vldrbq_z_s8(from, inside), inside);
+    const int32_t beside = p->strip_w < p->out_w && (begin > 0 || end < width);
+    const int8_t *from = image + (y * p->in_w + x) * p->in_c + begin;
+    for (int32_t row = y; row < y + p->filter_h; row++) {
+        const int32_t inside = row >= 0 && row < p->in_h;
+        if (!inside || beside) {
+            int8_t *to = strip;
+            for (int32_t bytes = width; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+                vstrbq_p_s8(to, around, vctp8q((uint32_t)bytes));
                 to += HIL_MVE_CHUNK;
-                from += HIL_MVE_CHUNK;
             }
         }
+        if (inside && end > begin) {
+            const int32_t whole = (end - begin) & -HIL_MVE_CHUNK;
+            int8_t *const rest = hil_mve_copy(strip + begin, from, whole / HIL_MVE_CHUNK);
+            const mve_pred16_t some = vctp8q((uint32_t)(end - begin - whole));
+            vstrbq_p_s8(rest, vldrbq_z_s8(from + whole, some), some);
+        }
         strip += width;
-        y++;
+        from += p->in_w * p->in_c;
     }
+}
+
+/* `count` windows, side by side. */
+HIL_INLINE int8_t *hil_strips_s8_mve_gather(const struct hil_strips_s8_mve *p, const int8_t *window,
+                                            int32_t count, int8_t *to) {
+    const int32_t step = p->stride_w * p->in_c;
+    const uint8x16_t first = vldrbq_u8(p->taps);
+    if (p->chunks == 2) {
+        const uint8x16_t second = vldrbq_u8(p->taps + HIL_MVE_CHUNK);
+        for (; count > 0; count--) {
+            vstrbq_s8(to, vldrbq_gather_offset_s8(window, first));
+            vstrbq_s8(to + HIL_MVE_CHUNK, vldrbq_gather_offset_s8(window, second));
+            to += 2 * HIL_MVE_CHUNK;
+            window += step;
+        }
+        return to;
+    }
+    for (; count > 0; count--) {
+        vstrbq_s8(to, vldrbq_gather_offset_s8(window, first));
+        to += HIL_MVE_CHUNK;
+        for (int32_t chunk = 1; chunk < p->chunks; chunk++) {
+            const uint8x16_t taps = vldrbq_u8(p->taps + HIL_MVE_CHUNK * chunk);
+            vstrbq_s8(to, vldrbq_gather_offset_s8(window, taps));
+            to += HIL_MVE_CHUNK;
+        }
+        window += step;
+    }
+    return to;
 }
 
 HIL_INLINE void hil_strips_s8_mve(const struct hil_strips_s8_mve *p, const int8_t *in, int8_t *out,
@@ -423,26 +511,30 @@ HIL_INLINE void hil_strips_s8_mve(const struct hil_strips_s8_mve *p, const int8_
     hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
     struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, HIL_MVE_CHUNK * p->chunks);
     int8_t *const windows = scratch;
-    int8_t *const strip = windows + HIL_MVE_CHUNK * p->chunks * p->strip_w;
+    int8_t *const strip = windows + HIL_MVE_CHUNK * p->chunks * p->strip_w * p->lines;
+    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
+    for (int32_t at = 0; at < p->filter_h * p->strip_bytes; at += HIL_MVE_CHUNK) {
+        vstrbq_s8(strip + at, around);
+    }
     for (int32_t images = p->batch; images > 0; images--) {
-        for (int32_t row = 0; row < p->out_h; row++) {
+        for (int32_t row = 0; row < p->out_h; row += p->lines) {
+            const int32_t below = p->out_h - row;
+            const int32_t lines = below < p->lines ? below : p->lines;
             for (int32_t first = 0; first < p->out_w; first += p->strip_w) {
                 const int32_t left = p->out_w - first;
                 const int32_t count = left < p->strip_w ? left : p->strip_w;
-                hil_strips_s8_mve_copy(p, in, row * p->stride_h - p->pad_top,
-                                       first * p->stride_w - p->pad_left, strip);
-                const int8_t *window = strip;
                 int8_t *to = windows;
-                for (int32_t i = count; i > 0; i--) {
-                    for (int32_t chunk = 0; chunk < p->chunks; chunk++) {
-                        const uint8x16_t taps = vldrbq_u8(p->taps + HIL_MVE_CHUNK * chunk);
-                        vstrbq_s8(to, vldrbq_gather_offset_s8(window, taps));
-                        to += HIL_MVE_CHUNK;
-                    }
-                    window += p->stride_w * p->in_c;
+                for (int32_t line = row; line < row + lines; line++) {
+                    hil_strips_s8_mve_copy(p, in, line * p->stride_h - p->pad_top,
+                                           first * p->stride_w - p->pad_left, strip);
+                    to = hil_strips_s8_mve_gather(p, strip, count, to);
                 }
-                hil_mve_pixels(function, &pixels, windows, p->stream, out, count);
-                out += count * p->columns;
+                if (p->eight) {
+                    hil_mve_pixels_eight(p->any, &pixels, windows, p->stream, out, count * lines);
+                } else {
+                    hil_mve_pixels(function, &pixels, windows, p->stream, out, count * lines);
+                }
+                out += count * lines * p->columns;
             }
         }
         in += p->in_h * p->in_w * p->in_c;
