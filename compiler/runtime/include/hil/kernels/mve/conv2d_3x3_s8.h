@@ -61,37 +61,34 @@ struct hil_mve_windows {
 #define HIL_MVE_WINDOWS_PASS_1(multiply, c)                                                        \
     HIL_MVE_WINDOWS_WEIGHTS                                                                        \
     HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)               \
-        HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1") HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q1") \
-            HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                 \
-                HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q0")                                           \
-                    HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                             \
-                        HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q1")    \
-                            HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")                               \
-                                HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q1")                  \
-                                    HIL_MVE_WINDOWS_PIXEL("q0", c)                                 \
-                                        HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                   \
-                                            HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q0")                \
-                                                HIL_MVE_WINDOWS_PIXEL("q1", c)                     \
-                                                    HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q1")
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")                                              \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1") HIL_MVE_WINDOWS_TAP_0(  \
+        multiply, "r2", "r10", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)                                \
+        HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0") HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q0")           \
+            HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)      \
+                HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q1") HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")  \
+                    HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q1")                              \
+                        HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")    \
+                            HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c) \
+                                HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q1")
 
 #define HIL_MVE_WINDOWS_PASS_2(multiply, c)                                                        \
     HIL_MVE_WINDOWS_WEIGHTS                                                                        \
     HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0") HIL_MVE_WINDOWS_PIXEL(                       \
-        "q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)            \
-        HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0") HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q0") \
-            HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q1")                \
-                HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q0")            \
-                    HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                             \
-                        HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")    \
-                            HIL_MVE_WINDOWS_PIXEL("q0", c)                                         \
-                                HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                           \
-                                    HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q0")              \
-                                        HIL_MVE_WINDOWS_PIXEL("q1", c)                             \
-                                            HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q1")                \
-                                                HIL_MVE_WINDOWS_PIXEL("q0", c)                     \
-                                                    HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q0")
+    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")                                              \
+    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                         \
+        HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                     \
+            HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)      \
+                HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)            \
+                    HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q0") HIL_MVE_WINDOWS_TAP_0(                \
+                        multiply, "r4", "r12", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)                \
+                        HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)    \
+                            HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                               \
+                                HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q0")                  \
+                                    HIL_MVE_WINDOWS_PIXEL("q1", c)                                 \
+                                        HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q1")                    \
+                                            HIL_MVE_WINDOWS_PIXEL("q0", c)                         \
+                                                HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q0")
 
 /* The chunks of a depth; `back` leads from behind a row's pixels to its next chunk. */
 #define HIL_MVE_WINDOWS_CHUNKS_16(pass, multiply, back) pass(multiply, "16") "add r1, r5\n"
@@ -217,8 +214,9 @@ scratch = "9 * (stride + 1) * in_c"
 order = ["rows 1", "pixels 4", "channels 2"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
-cost = "80 + batch * out_h * ((out_w + 3) // 4) * (90 + columns // 2 * (25 + 5 * linear + 3 * in_c
-// 16 * (34 + 3 * stride)))"
+cost = """(
+80 + batch * out_h * ((out_w + 3) // 4) * (90 + columns // 2 * (25 + 5 * linear + 3 * in_c
+// 16 * (34 + 3 * stride))))"""
 @*/
 struct hil_conv2d_3x3_s8_mve {
     int32_t batch;

@@ -14,8 +14,9 @@ outputs = ["int8_t"]
 scratch = "80 * chunks + 16"
 order = ["pixels 1 + 3 * (1 // batch)"] # four may be of two images
 reads = "window"
-cost = "80 + (batch * out_h * out_w + 3) // 4 * (60 + (pairs + odd) * (24 + 14 * chunks + 5 *
-linear) + 4 * (12 * filter_h + 4 * chunks))"
+cost = """(
+80 + (batch * out_h * out_w + 3) // 4 * (60 + (pairs + odd) * (24 + 14 * chunks + 5 *
+linear) + 4 * (12 * filter_h + 4 * chunks)))"""
 @*/
 struct hil_conv2d_s8_mve {
     int32_t batch;

@@ -13,7 +13,8 @@ outputs = ["int8_t"]
 scratch = "64 * chunks"
 order = ["pixels 4"]
 reads = "rows"
-cost = "80 + (rows + 3) // 4 * (50 + 8 * chunks + (pairs + odd) * (24 + 14 * chunks + 5 * linear))"
+cost = """(
+80 + (rows + 3) // 4 * (50 + 8 * chunks + (pairs + odd) * (24 + 14 * chunks + 5 * linear)))"""
 @*/
 struct hil_matmul_s8_mve {
     int32_t rows;

@@ -340,8 +340,9 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * copied"
 order = ["pixels 2", "channels 16"]
 reads = "rows"
-cost = "80 + (rows + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 *
-(chunks > 3) + 10 * max(0, chunks - 4)))"
+cost = """(
+80 + (rows + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 *
+(chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_pixels_s8_mve {
     int32_t rows;
@@ -372,8 +373,9 @@ scratch = "16 * chunks * copied"
 order = ["rows 1", "pixels 2", "channels 16"]
 reads = "window"
 window = {filter_h = "1", filter_w = "1"}
-cost = "80 + batch * out_h * (50 + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any +
-50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"
+cost = """(
+80 + batch * out_h * (50 + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any
++ 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))))"""
 @*/
 struct hil_points_s8_mve {
     int32_t batch;
@@ -420,9 +422,11 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
-cost = "80 + batch * out_h * ((out_w + strip_w - 1) // strip_w * (90 + filter_h * (30 + strip_bytes
-// 4)) + out_w * (4 + 4 * chunks) + (out_w + 1) // (2 + 2 * eight) * (26 + (columns + 15) // 16 *
-(66 + 18 * any + 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"
+cost = """(
+80 + batch * out_h * ((out_w + strip_w - 1) // strip_w * (90 + filter_h * (30 +
+strip_bytes // 4)) + out_w * (4 + 4 * chunks) + (out_w + 1) // (2 + 2 * eight) * (26 +
+(columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 * (chunks > 3) + 10 * max(0,
+chunks - 4)))))"""
 @*/
 struct hil_strips_s8_mve {
     int32_t batch;

@@ -14,8 +14,9 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-cost = "60 + batches * out_h * out_w * (20 + (channels + 15) // 16 * (70 + 5 * filter_h *
-filter_w))"
+cost = """(
+60 + batches * out_h * out_w * (20 + (channels + 15) // 16 * (70 + 5 * filter_h *
+filter_w)))"""
 @*/
 struct hil_average_pool_s8_mve {
     int32_t batches;
