@@ -13,7 +13,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-cost = "batches * out_h * out_w * ((channels + 3) // 4) * (filter_h * (6 + 3.6 * filter_w) + 50)"
+cost = "batches * out_h * out_w * ((channels + 3) // 4) * (filter_h * (5 + 3.3 * filter_w) + 45)"
 @*/
 struct hil_dsp_average_pool_s8 {
     int32_t batches;

@@ -13,6 +13,24 @@ outputs = ["int8_t"]
 scratch = "8 * units * group"
 order = ["pixels group"]
 reads = "window"
+cost = """
+60
++ 130 * batch * ((out_h * out_w + group - 1) // group) * (in_c % 4 == 0)
++ 14 * batch * ((out_h * out_w + group - 1) // group) * units * (in_c % 4 == 0)
++ 45 * batch * ((out_h * out_w + group - 1) // group) * group * (in_c % 4 != 0)
++ 8 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0)
++ 30 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0) * (units >
+16)
++ 9 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2)
++ 6 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * group
++ 2 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * group * (1 - wide)
++ 1 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * signs * (1 + 4 * group)
++ 1 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * units * (5 - wide)
++ 4 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * units * group
++ 0.5 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * units * (units > 10) *
+(units != 16)
++ 6 * batch * ((out_h * out_w + group - 1) // group) * (out_c % 2) * units * group"""
+code = 900
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
     int32_t batch;

@@ -13,6 +13,19 @@ outputs = ["int8_t"]
 scratch = "8 * units * group"
 order = ["pixels group"]
 reads = "rows"
+cost = """
+40
++ 38 * ((rows + group - 1) // group)
++ 11 * ((rows + group - 1) // group) * units
++ 9 * ((rows + group - 1) // group) * ((columns + 1) // 2)
++ 6 * ((rows + group - 1) // group) * ((columns + 1) // 2) * group
++ 2 * ((rows + group - 1) // group) * ((columns + 1) // 2) * group * (1 - wide)
++ 1 * ((rows + group - 1) // group) * ((columns + 1) // 2) * signs * (1 + 4 * group)
++ 1 * ((rows + group - 1) // group) * ((columns + 1) // 2) * units * (5 - wide)
++ 4 * ((rows + group - 1) // group) * ((columns + 1) // 2) * units * group
++ 0.5 * ((rows + group - 1) // group) * ((columns + 1) // 2) * units * (units > 10) * (units != 16)
++ 6 * ((rows + group - 1) // group) * (columns % 2) * units * group"""
+code = 900
 @*/
 struct hil_dsp_matmul_pairs_s8 {
     int32_t rows;
