@@ -8,8 +8,8 @@
 #include "hil/quant.h"
 
 HIL_INLINE int32_t hil_saturating_left(int32_t x, int bits) {
-    const int64_t raised = (int64_t)x * (INT64_C(1) << bits);
-    return raised > INT32_MAX ? INT32_MAX : (raised < INT32_MIN ? INT32_MIN : (int32_t)raised);
+    const int32_t most = INT32_MAX >> bits;
+    return x > most ? INT32_MAX : (x < -most - 1 ? INT32_MIN : (int32_t)((uint32_t)x << bits));
 }
 
 /* 1 / (1 + x) for 0 <= x < 1, both in Q0.31: three Newton steps on a number in Q2.29. */
