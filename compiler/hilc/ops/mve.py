@@ -482,16 +482,34 @@ def _scaled_sum(subtract: bool, scales: _Channels) -> tuple[int, int, int, int] 
             product: Array = np.outer(a, first[pairs]) + np.outer(b, second[pairs])
             return product
 
-        lowest = ((wanted[below] << bits) - products(below)).max(axis=1, initial=-(2**31))
-        highest = (((wanted[above] + 1) << bits) - 1 - products(above)).min(axis=1, initial=2**31)
-        constants = (lowest + highest) // 2
-        largest = 128 * (np.abs(a_factors) + np.abs(b_factors)) + np.abs(constants)
-        right = np.flatnonzero((lowest <= highest) & (largest < 2**31))
-        for i in right[:1]:
+        # One pair at the end of each level binds most choices; what else one fails on is then asked
+        # of all.
+        floor, ceiling = (
+            pairs[np.unique(wanted[pairs], return_index=True)[1]]
+            for pairs in (
+                below[sums[below] == least[wanted[below] + 128]],
+                above[sums[above] == most[wanted[above] + 128]],
+            )
+        )
+        while True:
+            lowest = ((wanted[floor] << bits) - products(floor)).max(axis=1, initial=-(2**31))
+            highest = ((wanted[ceiling] + 1) << bits) - 1 - products(ceiling)
+            highest = highest.min(axis=1, initial=2**31)
+            constants = (lowest + highest) // 2
+            largest = 128 * (np.abs(a_factors) + np.abs(b_factors)) + np.abs(constants)
+            right = np.flatnonzero((lowest <= highest) & (largest < 2**31))
+            if not right.size:
+                break
+            i = right[0]
             found = int(a_factors[i]), int(b_factors[i]), int(constants[i])
             result = (first * found[0] + second * found[1] + found[2]) >> bits
-            assert np.array_equal(np.clip(result, low, high), wanted)
-            return *found, bits
+            clipped = np.clip(result, low, high)
+            if np.array_equal(clipped, wanted):
+                return *found, bits
+            sums_of_it = first * found[0] + second * found[1]
+            floor = np.append(floor, below[np.argmax((wanted[below] << bits) - sums_of_it[below])])
+            highs = ((wanted[above] + 1) << bits) - sums_of_it[above]
+            ceiling = np.append(ceiling, above[np.argmin(highs)])
     return None
 
 
