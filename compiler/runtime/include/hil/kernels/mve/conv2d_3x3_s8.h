@@ -58,37 +58,52 @@ struct hil_mve_windows {
     "vldrb.8 q7, [r9], #16\n"
 
 /* A row of the filter and a chunk of the depth `c`, of which `multiply` begins the sums. */
+/* clang-format off */
 #define HIL_MVE_WINDOWS_PASS_1(multiply, c)                                                        \
     HIL_MVE_WINDOWS_WEIGHTS                                                                        \
     HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")                                              \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1") HIL_MVE_WINDOWS_TAP_0(  \
-        multiply, "r2", "r10", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)                                \
-        HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0") HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q0")           \
-            HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)      \
-                HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q1") HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")  \
-                    HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q1")                              \
-                        HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")    \
-                            HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c) \
-                                HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q1")
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")                                          \
+    HIL_MVE_WINDOWS_PIXEL("q1", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                                                    \
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q1")                                         \
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                                                    \
+        HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q0")                                                   \
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                                         \
+    HIL_MVE_WINDOWS_PIXEL("q1", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q1")                                                   \
+        HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")                                                   \
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q1")                                          \
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                                                   \
+        HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q0")                                                    \
+    HIL_MVE_WINDOWS_PIXEL("q1", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q1")
 
 #define HIL_MVE_WINDOWS_PASS_2(multiply, c)                                                        \
     HIL_MVE_WINDOWS_WEIGHTS                                                                        \
     HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
-    HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")                                              \
-    HIL_MVE_WINDOWS_PIXEL("q1", c) HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                         \
-        HIL_MVE_WINDOWS_PIXEL("q0", c) HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                     \
-            HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)      \
-                HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)            \
-                    HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q0") HIL_MVE_WINDOWS_TAP_0(                \
-                        multiply, "r4", "r12", "q0") HIL_MVE_WINDOWS_PIXEL("q1", c)                \
-                        HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1") HIL_MVE_WINDOWS_PIXEL("q0", c)    \
-                            HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                               \
-                                HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q0")                  \
-                                    HIL_MVE_WINDOWS_PIXEL("q1", c)                                 \
-                                        HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q1")                    \
-                                            HIL_MVE_WINDOWS_PIXEL("q0", c)                         \
-                                                HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q0")
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r0", "r8", "q0")                                          \
+    HIL_MVE_WINDOWS_PIXEL("q1", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_1("r0", "r8", "q1")                                                    \
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r0", "r8", "q0")                                                    \
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r2", "r10", "q0")                                         \
+    HIL_MVE_WINDOWS_PIXEL("q1", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_1("r2", "r10", "q1")                                                   \
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r2", "r10", "q0")                                                   \
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r4", "r12", "q0")                                         \
+    HIL_MVE_WINDOWS_PIXEL("q1", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_1("r4", "r12", "q1")                                                   \
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r4", "r12", "q0")                                                   \
+        HIL_MVE_WINDOWS_TAP_0(multiply, "r6", "lr", "q0")                                          \
+    HIL_MVE_WINDOWS_PIXEL("q1", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_1("r6", "lr", "q1")                                                    \
+    HIL_MVE_WINDOWS_PIXEL("q0", c)                                                                 \
+        HIL_MVE_WINDOWS_TAP_2("r6", "lr", "q0")
+/* clang-format on */
 
 /* The chunks of a depth; `back` leads from behind a row's pixels to its next chunk. */
 #define HIL_MVE_WINDOWS_CHUNKS_16(pass, multiply, back) pass(multiply, "16") "add r1, r5\n"
