@@ -87,6 +87,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * out_w * channels"
 order = "none"
+cost = "30 + out_w * (20 + channels * (12 + 6 * filter_w * rows + 20 * last))"
 @*/
 struct hil_average_rows_s8 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -145,6 +146,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * channels"
 order = "none"
+cost = "30 + channels * (20 + 6 * pixels + 20 * last)"
 @*/
 struct hil_mean_rows_s8 {
     HIL_MEAN_ROWS_FIELDS;

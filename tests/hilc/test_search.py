@@ -1,0 +1,196 @@
+"""The search for a program: exact where it can be compared, monotone, and true to its limits."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+import pytest
+from small_models import convolutions
+from tflite_builder import ModelBuilder
+
+import hilc
+from hilc import interpreter
+from hilc.choice import Choice
+from hilc.cpu import get_cpu
+from hilc.errors import InputError
+from hilc.host import load
+from hilc.plan import plan
+from hilc.search import Trade
+from hilc.source import Source, prepare
+
+CPU = get_cpu("cortex-m4")
+
+
+@cache
+def images() -> bytes:
+    """Depthwise and 1x1 convolutions in turn, as in networks for images."""
+    rng = np.random.default_rng(5)
+    b = ModelBuilder()
+    b.input("x", (1, 12, 10, 4), "int8", 0.05, -3)
+    before, channels = "x", 4
+    for index in range(3):
+        wide, name = 16, f"d{index}"
+        weights = rng.integers(-90, 90, (wide, 1, 1, channels), np.int8)
+        b.const(f"pw{index}", weights, [0.01] * wide)
+        b.const(f"pb{index}", rng.integers(-99, 99, (wide,), np.int32), [0.0005] * wide)
+        b.tensor(f"p{index}", (1, 12, 10, wide), "int8", 0.05, -128)
+        b.op(
+            "CONV_2D",
+            (before, f"pw{index}", f"pb{index}"),
+            (f"p{index}",),
+            padding="SAME",
+            activation="RELU",
+        )
+        b.const(
+            f"dw{index}", rng.integers(-90, 90, (1, 3, 3, wide), np.int8), [0.01] * wide, axis=3
+        )
+        b.const(f"db{index}", rng.integers(-99, 99, (wide,), np.int32), [0.0005] * wide)
+        b.tensor(name, (1, 12, 10, wide), "int8", 0.05, -128)
+        b.op(
+            "DEPTHWISE_CONV_2D",
+            (f"p{index}", f"dw{index}", f"db{index}"),
+            (name,),
+            padding="SAME",
+            activation="RELU",
+            depth_multiplier=1,
+        )
+        before, channels = name, wide
+    b.output("y", (1, 1, 1, 16), "int8", 0.05, -128)
+    b.op(
+        "AVERAGE_POOL_2D",
+        (before,),
+        ("y",),
+        filter_h=12,
+        filter_w=10,
+        stride_h=12,
+        stride_w=10,
+        padding="VALID",
+    )
+    return b.build()
+
+
+@cache
+def source() -> Source:
+    return prepare(images(), "images", CPU)
+
+
+@cache
+def trade() -> Trade:
+    graph = source().graph
+    return Trade(graph, CPU, lambda c: plan(graph, CPU, io_in_pool=True, choice=c), io_in_pool=True)
+
+
+def compiled(**options: object) -> hilc.ModelLibrary:
+    return hilc.compile(images(), cpu=CPU.name, name="images", io_in_pool=True, **options)  # type: ignore[arg-type]
+
+
+def test_kernels_are_the_cheapest_that_keep_a_limit():
+    layers = trade()._layers
+    singles = layers._singles
+    needs = sorted({segment.need for segments in singles for segment in segments})
+    for limit in needs[:: max(1, len(needs) // 6)]:
+        allowed = [[s for s in segments if s.need <= limit] for segments in singles]
+        if not all(allowed):
+            continue
+        best = min(sum(s.cost for s in chosen) for chosen in itertools.product(*allowed))
+        found = layers.cheapest(limit, 0.0)
+        assert found is not None
+        # Groups may only better it.
+        assert sum(segment.cost for segment in found) <= best
+        assert max(segment.need for segment in found) <= limit
+        assert [s.first for s in found] == [0, *(s.last + 1 for s in found[:-1])]
+
+
+def test_a_need_is_what_no_plan_can_do_without():
+    for program in trade().programs():
+        assert program.workspace_bytes >= program.program.workspace_bound_bytes - 15
+
+
+def test_groups_save_what_kernels_cannot():
+    programs = list(trade().programs())
+    assert not programs[0].choice.groups
+    assert programs[-1].choice.groups
+    assert programs[-1].workspace_bytes < programs[0].workspace_bytes / 2
+
+
+def test_a_tighter_limit_never_gives_a_faster_program():
+    programs = list(trade().programs())
+    most, least = programs[0].workspace_bytes, programs[-1].workspace_bytes
+    instructions = []
+    for limit in np.linspace(most, least, 10).round().astype(int).tolist():
+        found = trade().within(limit, None)
+        assert found.workspace_bytes <= limit
+        instructions.append(found.instructions)
+    assert instructions == sorted(instructions)
+    assert instructions[0] == trade().fastest.instructions < instructions[-1]
+
+
+def test_a_limit_is_kept_and_its_price_reported():
+    fastest = trade().fastest
+    limit = fastest.workspace_bytes // 2
+    library = compiled(ram=limit)
+    report = library.reports["images"]
+    assert library.modules[0].workspace_bytes == report.chosen.workspace_bytes <= limit
+    assert report.chosen == trade().within(limit, None).price
+    assert report.fastest == fastest.price
+    assert report.goal == "limits"
+
+
+def test_what_does_not_fit_is_refused_with_what_would():
+    with pytest.raises(InputError, match="fits a workspace of 100 B") as refusal:
+        compiled(ram=100)
+    smallest = int(str(refusal.value).split("the smallest is ")[1].split(" B")[0])
+    assert trade().within(smallest, None).workspace_bytes == smallest
+    with pytest.raises(InputError, match=f"the smallest is {smallest} B"):
+        trade().within(smallest - 1, None)
+
+
+def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
+    fastest, least = trade().fastest, trade().least_flash
+    assert least.flash_bytes < fastest.flash_bytes
+    assert trade().within(None, least.flash_bytes).flash_bytes <= least.flash_bytes
+    assert trade().within(None, fastest.flash_bytes) is fastest
+    with pytest.raises(InputError, match="10 B of flash"):
+        trade().within(None, 10)
+
+
+def test_goals_are_ordered():
+    fastest, balanced = trade().fastest, trade().balanced
+    smallest = trade().least_memory(1.12 * balanced.instructions)
+    assert fastest.instructions <= balanced.instructions
+    assert smallest.workspace_bytes <= balanced.workspace_bytes
+    assert smallest.instructions <= 1.12 * balanced.instructions
+
+
+def test_the_same_model_gives_the_same_program():
+    first, second = (compiled(optimize="ram") for _ in range(2))
+    assert first.files == second.files
+
+
+@pytest.mark.parametrize("goal", ["balanced", "speed", "size", "ram"])
+@pytest.mark.parametrize("model", [images, convolutions])
+def test_every_goal_computes_the_same(model, goal: str):
+    data = model()
+    library = hilc.compile(data, name="m", optimize=goal, io_in_pool=True)
+    graph = prepare(data, "m", get_cpu("host")).original
+    rng = np.random.default_rng(2)
+    values = {
+        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
+    }
+    expected = interpreter.run(graph, values)
+    with load(library) as host:
+        for name, value in values.items():
+            host.set_input(name, value)
+        host.run()
+        for name in graph.outputs:
+            np.testing.assert_array_equal(host.get_output(name), expected[name])
+
+
+def test_a_choice_that_is_given_is_taken():
+    library = compiled(choice=Choice())
+    assert not library.reports
+    with pytest.raises(InputError, match="kernel 99 is chosen"):
+        compiled(choice=Choice({"p0": 99}))
