@@ -33,12 +33,12 @@ def check(layers: list[Layer], **options: Any) -> list[str]:
 @pytest.mark.parametrize("op", OPERATORS)
 def test_random_layers(op):
     rng = np.random.default_rng([31, OPERATORS.index(op)])
-    names = check([random_layer(rng, op, "int8", explicit_padding=True) for _ in range(150)])
-    assert len(names) > (20 if op[0] == "D" else 60), names
+    names = check([random_layer(rng, op, "int8", explicit_padding=True) for _ in range(100)])
+    assert len(names) > (12 if op[0] == "D" else 40), names
 
 
 def test_cases_are_exact_and_served():
-    layers = case_layers(np.random.default_rng(32), 4)
+    layers = case_layers(np.random.default_rng(32), 2)
     for layer, kernel in layers:
         assert {call.kernel.name for call in candidates(layer)} == {kernel}
     names = check([layer for layer, _ in layers])
@@ -69,7 +69,7 @@ def test_depthwise_in_place(stride):
     """The output may take the input's place, as the kernel's order says."""
     layers = [
         layer
-        for layer, kernel in case_layers(np.random.default_rng(36), 3)
+        for layer, kernel in case_layers(np.random.default_rng(36), 1)
         if "depthwise" in kernel
         and layer.node.attrs["stride_h"] == stride
         and layer.out.nbytes <= layer.x.nbytes

@@ -117,10 +117,10 @@ def depthwise(
     return [KernelCall(kernel, {**fields, "band": band}, macs=macs) for band in bands]
 
 
-def _scales(channels: _Channels, raised: int = 0) -> Fields:
+def _scales(channels: _Channels) -> Fields:
     """The fields that say how sums become outputs: with one shift for all where that is exact."""
-    even = channels.even_scales(raised)
-    scales, shift = (channels.scales(raised), -1) if even is None else even
+    even = channels.even_scales()
+    scales, shift = (channels.scales(), -1) if even is None else even
     return {"even_shift": shift, "scales": _padded(scales).reshape(-1)}
 
 
@@ -157,18 +157,12 @@ def _calls(
     fields: Fields = {
         **place,
         **{k: channel_fields[k] for k in _KEPT_FIELDS},
+        **_scales(channels),
         "weights": _interleaved(weights),
     }
-    wide: Fields = {
-        "wide": 2,
-        "part": _part(weights, lowest=-128, highest=127, bits=21),
-        **_scales(channels),
-    }
-    narrow: Fields = {
-        "wide": 1,
-        "part": _part(weights, lowest=0, highest=255, bits=20),
-        **_scales(channels, _RAISED),
-    }
+    wide: Fields = {"wide": 2, "part": _part(weights, bits=21), "starts": np.zeros(4, np.int32)}
+    part = _part(weights, bits=20)
+    narrow: Fields = {"wide": 1, "part": part, "starts": _starts(weights, part)}
     return [KernelCall(kernels()[name], {**fields, **way}, macs=macs) for way in (wide, narrow)]
 
 
@@ -190,10 +184,9 @@ class _Channels:
         """Whether no output is below the zero point."""
         return self.low >= self.zero_point
 
-    def scales(self, raised: int) -> npt.NDArray[np.int32]:
-        """``[channels, 4]`` as ``hil/v7m.h`` describes them, for inputs that are ``raised``."""
-        bias = self.bias - raised * self.columns.astype(np.int64).sum(axis=1)
-        shifts = self.shifts
+    def scales(self) -> npt.NDArray[np.int32]:
+        """``[channels, 4]`` as ``hil_v7m_output`` takes them."""
+        bias, shifts = self.bias, self.shifts
         units = 2 * self.zero_point + 1
         if self.rectified:
             added = bias * self.mantissas + (1 << 30) + (units << (shifts + 30))
@@ -211,9 +204,9 @@ class _Channels:
         values = requantize(sums + bias, mantissas, -shifts) + self.zero_point
         return np.clip(values, self.low, self.high)
 
-    def even_scales(self, raised: int) -> tuple[npt.NDArray[np.int32], int] | None:
-        """``[channels, 4]`` for ``hil_v7m_even_output``, and the shift of all channels, for inputs
-        that are ``raised``; None where that is not exact for every sum of every channel.
+    def even_scales(self) -> tuple[npt.NDArray[np.int32], int] | None:
+        """``[channels, 4]`` as ``hil_v7m_even_output`` takes them, and the shift of all channels;
+        None where that is not exact for every sum of every channel.
 
         Both ways are monotone, so it is enough that they reach each output at the same sum.
         """
@@ -249,7 +242,6 @@ class _Channels:
             return None
         exact = self.bias * factors + (1 << 30) + (2 * self.zero_point + 1) * (unit >> 1)
         added = np.clip(exact, enough, limit - 1)
-        added -= raised * weights.sum(axis=1) * factors
         zeros = np.zeros_like(added)
         return np.stack([added, added >> 32, factors, zeros], axis=1).astype(np.int32), shift
 
@@ -302,30 +294,32 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     weights = np.where(settled[:, np.newaxis], 0, weights)
     factors = np.where(settled, 1 << 30, factors)
     right = np.where(settled, 1, right)
-    # With the bias for inputs from 0 to 255, too.
-    reach = np.abs(sums) + (_RAISED + 255) * np.abs(weights).sum(axis=1)
+    reach = np.abs(sums) + 128 * np.abs(weights).sum(axis=1)
     if reach.max() >= _SUM_LIMIT or right.min() < 1 or right.max() > _MAX_SHIFT:
         return None
     return _Channels(weights.astype(np.int8), sums, factors, right, zero_point, low, high)
 
 
-def _part(weights: Array, lowest: int, highest: int, bits: int) -> int:
-    """The depth of the longest equal parts of columns whose sums have so many bits, for all inputs
-    between these two; a multiple of what the kernel's loop takes at a time, or all.
+def _part(weights: Array, bits: int) -> int:
+    """The depth of the longest equal parts of columns whose sums have so many bits, for all inputs;
+    a multiple of what the kernel's loop takes at a time, or all.
     """
     depth = weights.shape[1]
-    above = np.maximum(weights.astype(np.int64), 0)
-    below = above - weights
-    ends = highest * above - lowest * below, highest * below - lowest * above
+    magnitudes = np.abs(weights.astype(np.int64))
     parts = 0
     while True:
         parts += 1
         part = -(-depth // (4 * parts)) * 4
-        starts = np.arange(0, depth, part)
-        # The second is how far below zero sums get.
-        most = max(int(np.add.reduceat(end, starts, axis=1).max()) for end in ends)
-        if most < 1 << (bits - 1):
+        sums = np.add.reduceat(magnitudes, np.arange(0, depth, part), axis=1)
+        if 128 * sums.max() < 1 << (bits - 1):
             return int(min(part, depth))
+
+
+def _starts(weights: Array, part: int) -> npt.NDArray[np.int32]:
+    """``[blocks][parts][4]``, flat: what takes from each sum what inputs are raised by."""
+    starts = np.arange(0, weights.shape[1], part)
+    sums = np.add.reduceat(weights.astype(np.int64), starts, axis=1)
+    return _interleaved(-_RAISED * sums).astype(np.int32)
 
 
 def _padded(values: Array, block: int = _BLOCK) -> Array:

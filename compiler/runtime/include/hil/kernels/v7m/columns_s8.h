@@ -12,7 +12,8 @@
  *
  * So widened rows are two words an element of depth. Where memory counts they are one word,
  * a + 2^12 * c + 2^20 * b of values made 0 to 255, from which a mask and a shift make
- * a + 2^20 * b and c + 2^8 * b: then sums have 20 bits, and parts are shorter.
+ * a + 2^20 * b and c + 2^8 * b: then sums have 20 bits, and parts are shorter. They begin with
+ * what takes the 128 off again.
  *
  * Weights lie in blocks of four columns, each as [depth][4], the last one filled up with zeros. */
 #ifndef HIL_KERNELS_V7M_COLUMNS_S8_H
@@ -30,6 +31,7 @@ struct hil_v7m_columns_s8 {
     int32_t out_max;
     int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
     const int8_t *weights;
+    const int32_t *starts; /* where wide is 1, -128 times the weights' sum: [blocks][parts][4] */
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */
 };
 
@@ -97,16 +99,17 @@ struct hil_v7m_words {
                      : "cc", "memory")
 #define HIL_V7M_FOUR(body) body body body body
 
-HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int8_t *weights,
-                                                 int32_t depth, int32_t wide) {
-    uint32_t s0 = 0;
-    uint32_t s1 = 0;
-    uint32_t s2 = 0;
-    uint32_t s3 = 0;
-    uint32_t s4 = 0;
-    uint32_t s5 = 0;
-    uint32_t s6 = 0;
-    uint32_t s7 = 0;
+HIL_INLINE struct hil_v7m_words hil_v7m_products(struct hil_v7m_words words, const uint32_t *rows,
+                                                 const int8_t *weights, int32_t depth,
+                                                 int32_t wide) {
+    uint32_t s0 = words.s[0];
+    uint32_t s1 = words.s[1];
+    uint32_t s2 = words.s[2];
+    uint32_t s3 = words.s[3];
+    uint32_t s4 = words.s[4];
+    uint32_t s5 = words.s[5];
+    uint32_t s6 = words.s[6];
+    uint32_t s7 = words.s[7];
     uint32_t w;
     uint32_t x;
     uint32_t y;
@@ -140,9 +143,9 @@ HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int
 
 #else
 
-HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int8_t *weights,
-                                                 int32_t depth, int32_t wide) {
-    struct hil_v7m_words words = {{0}};
+HIL_INLINE struct hil_v7m_words hil_v7m_products(struct hil_v7m_words words, const uint32_t *rows,
+                                                 const int8_t *weights, int32_t depth,
+                                                 int32_t wide) {
     for (int32_t left = depth; left > 0; left--) {
         const uint32_t x = wide == 2 ? rows[0] : rows[0] & ~0xff000U;
         const uint32_t y = wide == 2 ? rows[1] : rows[0] >> 12;
@@ -157,6 +160,20 @@ HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int
 }
 
 #endif
+
+/* What the words of four columns begin with. */
+HIL_INLINE struct hil_v7m_words hil_v7m_starts(const int32_t *starts, int32_t wide) {
+    struct hil_v7m_words words = {{0}};
+    if (wide == 1) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const uint32_t start = (uint32_t)starts[i];
+            words.s[2 * i] = start + (start << 20);
+            words.s[2 * i + 1] = start + (start << 8);
+        }
+    }
+    return words;
+}
 
 /* The lowest bits of a word, `bits` of them, as a signed number. */
 HIL_INLINE int32_t hil_v7m_low(uint32_t word, int32_t bits) {
@@ -194,10 +211,12 @@ HIL_INLINE int8_t hil_v7m_columns_s8_output(const struct hil_v7m_columns_s8 *p,
 HIL_INLINE void hil_v7m_columns_s8(const struct hil_v7m_columns_s8 *p, const uint32_t *rows,
                                    int8_t *out_a, int8_t *out_b, int8_t *out_c) {
     const int8_t *weights = p->weights;
+    const int32_t *starts = p->starts;
     const int32_t *scales = p->scales;
     for (int32_t column = 0; column < p->count; column += 4) {
         struct hil_v7m_words words =
-            hil_v7m_products(rows, weights, p->part < p->depth ? p->part : p->depth, p->wide);
+            hil_v7m_products(hil_v7m_starts(starts, p->wide), rows, weights,
+                             p->part < p->depth ? p->part : p->depth, p->wide);
         struct hil_v7m_sums sums[4];
 #pragma GCC unroll 4
         for (int32_t i = 0; i < 4; i++) {
@@ -205,8 +224,9 @@ HIL_INLINE void hil_v7m_columns_s8(const struct hil_v7m_columns_s8 *p, const uin
         }
         for (int32_t done = p->part; done < p->depth; done += p->part) {
             const int32_t left = p->depth - done;
-            words = hil_v7m_products(rows + p->wide * done, weights + 4 * done,
-                                     left < p->part ? left : p->part, p->wide);
+            starts += 4;
+            words = hil_v7m_products(hil_v7m_starts(starts, p->wide), rows + p->wide * done,
+                                     weights + 4 * done, left < p->part ? left : p->part, p->wide);
 #pragma GCC unroll 4
             for (int32_t i = 0; i < 4; i++) {
                 const struct hil_v7m_sums more =
@@ -216,6 +236,7 @@ HIL_INLINE void hil_v7m_columns_s8(const struct hil_v7m_columns_s8 *p, const uin
                 sums[i].c += more.c;
             }
         }
+        starts += 4;
         weights += 4 * p->depth;
         const int32_t left = p->count - column;
 #pragma GCC unroll 4

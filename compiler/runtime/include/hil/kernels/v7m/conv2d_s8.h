@@ -13,11 +13,14 @@ outputs = ["int8_t"]
 scratch = "4 * wide * filter_h * filter_w * in_c"
 order = ["pixels 3"]
 reads = "window"
-cost = """100 * batch * ((out_h * out_w + 2) // 3) + 20 * batch * ((out_h * out_w + 2) // 3) * filter_h * filter_w \
-  + 9 * batch * ((out_h * out_w + 2) // 3) * filter_h * filter_w * in_c + 135 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) \
-  + 60 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part) \
-  + 13.75 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2) \
-  + 15.75 * batch * ((out_h * out_w + 2) // 3) * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
+cost = """\
+33 * batch * out_h * out_w + \
+7 * batch * out_h * out_w * filter_h * filter_w + \
+3 * batch * out_h * out_w * filter_h * filter_w * in_c + \
+45 * batch * out_h * out_w * ((out_c + 3) // 4) + \
+20 * batch * out_h * out_w * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part) + \
+4.58 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2) + \
+5.25 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
 code = 1250
 @*/
 struct hil_v7m_conv2d_s8 {
@@ -44,6 +47,7 @@ struct hil_v7m_conv2d_s8 {
     int32_t out_max;
     int32_t even_shift;
     const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
+    const int32_t *starts;
     const int32_t *scales;
 };
 
@@ -118,6 +122,7 @@ HIL_INLINE void hil_v7m_conv2d_s8(const struct hil_v7m_conv2d_s8 *p, const int8_
         .out_max = p->out_max,
         .even_shift = p->even_shift,
         .weights = p->weights,
+        .starts = p->starts,
         .scales = p->scales,
     };
     for (int32_t images = p->batch; images > 0; images--) {
