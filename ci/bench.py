@@ -47,6 +47,7 @@ GOALS: Mapping[str, Sequence[str]] = {
     "balanced": BOARDS,
     "speed": BOARDS,
     "size": ("mps2-an386", "mps3-an547"),
+    "ram": ("mps2-an386", "mps3-an547"),
 }
 
 

@@ -30,6 +30,7 @@ from hil.glue import model_key
 from hil.linkmap import LinkMap, Piece, read_map
 from hil.placement import Workspace, check_placement
 from hil.project import modules_of, project_files, region_section, with_build_id
+from hil.stack import stack_bound
 from hilc.library import ModelLibrary, Module
 
 #: Written last: what the build found out. Its presence says that the build is complete.
@@ -37,7 +38,7 @@ _RESULT = "firmware.json"
 _LOG = "build.log"
 _ELF = "build/firmware.elf"
 #: Part of every key: raise it when this module builds the same project differently.
-_KEY_VERSION = b"2"
+_KEY_VERSION = b"3"
 #: What a build makes in its folder; anything else there is the user's. The project's own mark comes
 #: last, so that a removal that was interrupted can go on.
 _ENTRIES = (
@@ -127,6 +128,8 @@ class Sizes:
     #: All of it, stacks included: what is in flash adds up to ``flash_bytes``, what is in RAM to
     #: ``ram_bytes`` and the stacks. None of it for a process of this machine.
     sections: tuple[SectionUse, ...] = ()
+    #: What calls and interrupts take of the stack at most (:mod:`hil.stack`), where that is known.
+    stack_bound_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -456,7 +459,8 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
     if not board.is_host:
         ram_sections = (*_RAM_SECTIONS, *own_sections.values(), ".stack", ".handler_stack")
         sections = _measure_sections(link, modules, ram_sections)
-    return Sizes(flash, ram, stack, handler_stack, regions, models, sections)
+    bound = None if board.is_host else stack_bound(folder / _ELF)
+    return Sizes(flash, ram, stack, handler_stack, regions, models, sections, bound)
 
 
 def _measure_sections(

@@ -285,7 +285,10 @@ def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
     lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
     if by_section and sizes.sections:
         lines.append(_sections_table(sizes))
-    lines.append(f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts")
+    stack = f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts"
+    if sizes.stack_bound_bytes is not None:
+        stack += f"; calls take at most {sizes.stack_bound_bytes:,} of the first"
+    lines.append(stack)
     return "\n\n".join(lines)
 
 

@@ -108,6 +108,7 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
         "ram_bytes": sizes.ram_bytes,
         "stack_bytes": sizes.stack_bytes,
         "handler_stack_bytes": sizes.handler_stack_bytes,
+        "stack_bound_bytes": sizes.stack_bound_bytes,
         "regions": [asdict(use) for use in sizes.regions],
         "models": [{"model": name, **asdict(model)} for name, model in sizes.models.items()],
         "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],

@@ -1,0 +1,77 @@
+"""The bound of the stack, against what runs really take of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hil
+import hilc
+from hil.board import load_board
+from hil.samples import random_sample
+from hil.stack import Unbounded, _Code, _take
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
+
+
+@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505", "microbit"])
+def test_no_run_goes_deeper(name: str) -> None:
+    board = load_board(name)
+    options = {"pools": "external", "io_in_pool": True}
+    library = hilc.compile(DIGITS, cpu=board.cpu.name, name="digits", **options)
+    with hil.open(board, library) as device:
+        assert device.firmware is not None
+        bound = device.firmware.sizes.stack_bound_bytes
+        assert bound is not None
+        model = device["digits"]
+        for input_name, array in random_sample(model.inputs, 0, 0).items():
+            model.set_input(input_name, array)
+        model.run()
+        model.profile()
+        # A bound that is far from the truth would be of no use.
+        assert bound / 2 < device.memory().stack_peak_bytes <= bound <= board.stack_bytes
+
+
+@pytest.mark.parametrize(
+    ("instruction", "frame"),
+    [
+        ("push {r3, lr}", 8),
+        ("stmdb sp!, {r4-r9, lr}", 28),
+        ("vpush {d8-d9}", 16),
+        ("sub sp, #188", 188),
+        ("sub.w sp, sp, #1024", 1024),
+        ("str.w lr, [sp, #-8]!", 8),
+        ("strd r4, r5, [sp, #-16]!", 16),
+        ("add sp, #188", 0),
+        ("stmdb r1!, {r4-r9}", 0),
+    ],
+)
+def test_frames(instruction: str, frame: int) -> None:
+    code = _Code()
+    _take("f", code, *instruction.split(" ", 1))
+    assert code.frame == frame
+
+
+def test_calls() -> None:
+    code = _Code()
+    for mnemonic, operands in (
+        ("bl", "104 <memcpy>"),
+        ("b.w", "10a <tail>"),
+        ("bne.n", "15a <f+0x22>"),
+        ("b.n", "100 <f>"),
+        ("bx", "lr"),
+    ):
+        _take("f", code, mnemonic, operands)
+    assert code.calls == {"memcpy", "tail"}
+    assert not code.is_indirect
+    _take("f", code, "blx", "r3")
+    assert code.is_indirect
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands"), [("sub.w", "sp, sp, r3"), ("add", "sp, r5"), ("sub", "sp, r2")]
+)
+def test_a_frame_of_any_size(mnemonic: str, operands: str) -> None:
+    with pytest.raises(Unbounded):
+        _take("f", _Code(), mnemonic, operands)
