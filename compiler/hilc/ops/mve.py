@@ -292,10 +292,17 @@ def _depthwise(
             return None
         tile_w, band_h, part_h = widths[-1], 1, 1
     plane_w = plane_width(tile_w)
-    parts = [_tiles(part_h, tile_w), _tiles(h.out_size % part_h, tile_w)]
+    # An odd last column of all rows has turns of its own.
+    halves = tile_w % 2 and tile_w > 1 and h.out_size > 1
+    halves = bool(halves and band_h == h.out_size and stride == 1 and not any_clamp)
+    whole_w = tile_w - halves
+    parts = [_tiles(part_h, whole_w), _tiles(h.out_size % part_h, whole_w)]
     masked = any_clamp or any(tile.mask != _WHOLE_TILE for part in parts for tile in part)
     line = w.out_size * channel_count
     tables = [_turns(part, masked, stride, plane_w, line, channel_count) for part in parts]
+    half_turns = []
+    if halves:
+        half_turns = _half_turns(_tiles(h.out_size, 1), whole_w, plane_w, line, channel_count)
     count = filters.shape[0]
     weights = np.zeros((count, _PATCH, _PATCH), np.int8)
     weights[:, : filters.shape[1], : filters.shape[2]] = filters
@@ -323,11 +330,12 @@ def _depthwise(
         "rest_turns": len(tables[1]),
         "plane_h": plane_rows(band_h),
         "plane_w": plane_w,
+        "half_turns": len(half_turns),
         "masked": int(masked),
         "any": int(any_clamp),
         "in_zero_point": zero_point,
         **clamp,
-        "table": np.frombuffer(b"".join(tables[0] + tables[1]), np.int8),
+        "table": np.frombuffer(b"".join(tables[0] + tables[1] + half_turns), np.int8),
         "stream": np.hstack([weights.reshape(count, -1), _bytes(np.hstack(values))]).reshape(-1),
     }
     return KernelCall(kernels()["hil_depthwise_conv2d_s8_mve"], fields, macs=macs)
@@ -382,6 +390,18 @@ def _turns(
         first, second = ((tile.y * plane_w + tile.x) * stride for tile in pair)
         words = (first, mask, second) if masked else (first, second)
         turns.append(struct.pack(f"<{len(words)}i8H", *words, *places))
+    return turns
+
+
+def _half_turns(tiles: Sequence[_Tile], x: int, plane_w: int, line: int, step: int) -> list[bytes]:
+    """The table's turns of a last column ``x``, four tiles of 2x1 outputs each."""
+    turns = []
+    for i in range(0, len(tiles), 4):
+        four = [tiles[min(i + n, len(tiles) - 1)].y for n in range(4)]
+        # As the narrowed sums lie: of the first tile and the third alternate, upper and lower ones.
+        rows = [four[n + k] + down for n in (0, 1) for down in (0, 1) for k in (0, 2)]
+        places = [y * line + x * step for y in rows]
+        turns.append(struct.pack("<4i8H", *(y * plane_w + x for y in four), *places))
     return turns
 
 

@@ -26,7 +26,9 @@ struct hil_mve_tiles {
     int32_t parts;          /*  28: how many times the table is used */
     int16_t low[8];         /*  32 */
     int16_t high[8];        /*  48 */
-    uint16_t patches[4][8]; /*  64: of the pairs of pixels of a patch; stride 2: for each output of
+    int32_t half_turns;     /*  64: of the table of tiles of a last column, behind the parts */
+    const int8_t *halves;   /*  68 */
+    uint16_t patches[4][8]; /*  72: of the pairs of pixels of a patch; stride 2: for each output of
                                a tile */
 };
 
@@ -110,15 +112,16 @@ struct hil_mve_tiles {
 #define HIL_MVE_TILES_CORRECT                                                                      \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q6", "r0") HIL_MVE_AWAY_FROM_ZERO("q7", "r0")
 
-#define HIL_MVE_TILES_SCALE(correct)                                                               \
-    "vadd.i32 q6, q6, r5\n"                                                                        \
-    "vadd.i32 q7, q7, r5\n"                                                                        \
-    "vqrdmulh.s32 q6, q6, r7\n"                                                                    \
-    "vqrdmulh.s32 q7, q7, r7\n" correct "vrshl.s32 q6, r8\n"                                       \
-    "vrshl.s32 q7, r8\n"                                                                           \
-    "vqmovnb.s32 q6, q6\n"                                                                         \
-    "vqmovnt.s32 q6, q7\n"                                                                         \
-    "vqadd.s16 q6, q6, r9\n"
+#define HIL_MVE_TILES_SCALE_OF(a, b, correct)                                                      \
+    "vadd.i32 " a ", " a ", r5\n"                                                                  \
+    "vadd.i32 " b ", " b ", r5\n"                                                                  \
+    "vqrdmulh.s32 " a ", " a ", r7\n"                                                              \
+    "vqrdmulh.s32 " b ", " b ", r7\n" correct "vrshl.s32 " a ", r8\n"                              \
+    "vrshl.s32 " b ", r8\n"                                                                        \
+    "vqmovnb.s32 " a ", " a "\n"                                                                   \
+    "vqmovnt.s32 " a ", " b "\n"                                                                   \
+    "vqadd.s16 " a ", " a ", r9\n"
+#define HIL_MVE_TILES_SCALE(correct) HIL_MVE_TILES_SCALE_OF("q6", "q7", correct)
 
 /* The whole range of int8, and any other. */
 #define HIL_MVE_TILES_SATURATE "vqmovnb.s16 q6, q6\n"
@@ -139,7 +142,40 @@ struct hil_mve_tiles {
     "ldr r4, [r11, #-24]\n"                                                                        \
     "vmsr p0, r4\n" HIL_MVE_TILES_STORE_MASKED
 
-#define HIL_MVE_TILES_NEXT                                                                         \
+/* Four tiles of 2x1 outputs, of which the moved filters are not needed: their sums are in q1 and
+ * q3. */
+#define HIL_MVE_TILES_HALVES                                                                       \
+    "ldr r0, [sp, #76]\n"                                                                          \
+    "ldrd r2, r11, [r0, #64]\n"                                                                    \
+    "cmp r2, #0\n"                                                                                 \
+    "beq.w 6f\n"                                                                                   \
+    "ldrd r1, r4, [sp, #64]\n"                                                                     \
+    "ldr r3, [sp, #72]\n"                                                                          \
+    "dls lr, r2\n"                                                                                 \
+    "5:\n"                                                                                         \
+    "ldmia r11!, {r0, r2, r4, r12}\n"                                                              \
+    "vldrh.u16 q5, [r11], #16\n"                                                                   \
+    "add r0, r1\n"                                                                                 \
+    "add r2, r1\n"                                                                                 \
+    "add r4, r1\n"                                                                                 \
+    "add r12, r1\n"                                                                                \
+    "vldrh.u16 q6, [r0, q4]\n"                                                                     \
+    "vldrh.u16 q7, [r2, q4]\n" HIL_MVE_TILES_HALF_SUMS(                                            \
+        "q1") "vldrh.u16 q6, [r4, q4]\n"                                                           \
+              "vldrh.u16 q7, [r12, q4]\n" HIL_MVE_TILES_HALF_SUMS("q3")                            \
+                  HIL_MVE_TILES_SCALE_OF("q1", "q3", "") "vqmovnb.s16 q1, q1\n"                    \
+                                                         "vstrb.16 q1, [r3, q5]\n"                 \
+                                                         "le lr, 5b\n"                             \
+                                                         "6:\n"
+#define HIL_MVE_TILES_HALF_SUMS(q)                                                                 \
+    "vmladav.s8 r0, q6, q0\n"                                                                      \
+    "vmladav.s8 r6, q6, q2\n"                                                                      \
+    "vmladav.s8 r2, q7, q0\n"                                                                      \
+    "vmladav.s8 r10, q7, q2\n"                                                                     \
+    "vmov " q "[2], " q "[0], r0, r2\n"                                                            \
+    "vmov " q "[3], " q "[1], r6, r10\n"
+
+#define HIL_MVE_TILES_NEXT(halves)                                                                 \
     "le lr, 3b\n"                                                                                  \
     "ldr r0, [sp, #76]\n"                                                                          \
     "subs r10, #1\n"                                                                               \
@@ -148,7 +184,7 @@ struct hil_mve_tiles {
     "add r1, r2\n"                                                                                 \
     "add r3, r4\n"                                                                                 \
     "b 2b\n"                                                                                       \
-    "4:\n"                                                                                         \
+    "4:\n" halves "ldr r0, [sp, #76]\n"                                                            \
     "ldrd r2, r4, [r0]\n"                                                                          \
     "ldr r1, [sp, #64]\n"                                                                          \
     "ldr r3, [sp, #72]\n"                                                                          \
@@ -162,47 +198,49 @@ struct hil_mve_tiles {
     "vpop {d8-d15}\n"                                                                              \
     "pop {r0-r11, pc}\n"
 
-#define HIL_MVE_TILES_1(entry, correct, clamp, store)                                              \
+#define HIL_MVE_TILES_1(entry, correct, clamp, store, halves)                                      \
     HIL_MVE_TILES_ENTER                                                                            \
-    "vldrh.u16 q4, [r3, #64]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART     \
+    "vldrh.u16 q4, [r3, #72]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART     \
     HIL_MVE_TILES_TURN(entry)                                                                      \
     HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(correct)                                            \
-    clamp store HIL_MVE_TILES_NEXT
+    clamp store HIL_MVE_TILES_NEXT(halves)
 
-#define HIL_MVE_TILES_2(entry, correct, clamp, store)                                              \
+#define HIL_MVE_TILES_2(entry, correct, clamp, store, halves)                                      \
     HIL_MVE_TILES_ENTER                                                                            \
-    "adds r3, #64\n"                                                                               \
+    "adds r3, #72\n"                                                                               \
     "vldrh.u16 q1, [r3], #16\n"                                                                    \
     "vldrh.u16 q2, [r3], #16\n"                                                                    \
     "vldrh.u16 q3, [r3], #16\n"                                                                    \
     "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART                           \
     HIL_MVE_TILES_TURN(entry)                                                                      \
     HIL_MVE_TILES_STRIDE_2 HIL_MVE_TILES_SCALE(correct)                                            \
-    clamp store HIL_MVE_TILES_NEXT
+    clamp store HIL_MVE_TILES_NEXT(halves)
 
 /* stream: for each channel its filter [4][4], then int32: bias, multiplier, shift. */
-#define HIL_MVE_TILES_FUNCTION(name, stride, entry, correct, clamp, store)                         \
+#define HIL_MVE_TILES_FUNCTION(name, stride, entry, correct, clamp, store, halves)                 \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *planes __attribute__((unused)),                                              \
         const int8_t *stream __attribute__((unused)), int8_t *out __attribute__((unused)),         \
         struct hil_mve_tiles *tiles __attribute__((unused))) {                                     \
-        __asm__(stride(entry, correct, clamp, store));                                             \
+        __asm__(stride(entry, correct, clamp, store, halves));                                     \
     }
 
 /* For each stride: whole tiles and masked ones; outputs over the whole range of int8 whose values
  * below the zero point clamp, and any others. */
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1, HIL_MVE_TILES_1, HIL_MVE_TILES_WHOLE, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE)
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_masked, HIL_MVE_TILES_1, HIL_MVE_TILES_MASKED, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED)
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED, "")
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_any, HIL_MVE_TILES_1, HIL_MVE_TILES_MASKED,
-                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY)
+                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY, "")
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2, HIL_MVE_TILES_2, HIL_MVE_TILES_WHOLE, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE)
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_masked, HIL_MVE_TILES_2, HIL_MVE_TILES_MASKED, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED)
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_MASKED, "")
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any, HIL_MVE_TILES_2, HIL_MVE_TILES_MASKED,
-                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY)
+                       HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY, "")
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd, HIL_MVE_TILES_1, HIL_MVE_TILES_WHOLE, "",
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, HIL_MVE_TILES_HALVES)
 
 /*@kernel
 name = "hil_depthwise_conv2d_s8_mve"
@@ -235,16 +273,19 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t part_h; /* output rows of the table */
     int32_t part_turns; /* of the table, and those behind them for out_h % part_h rows */
     int32_t rest_turns;
-    int32_t plane_h; /* input rows of a band, as far as patches reach */
-    int32_t plane_w; /* input columns of a tile, even, as far as patches reach */
-    int32_t masked;  /* 1: the table's turns have masks */
-    int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps */
+    int32_t half_turns; /* behind those, of four tiles of 2x1 outputs of an odd last column; 0:
+                         * there are none */
+    int32_t plane_h;    /* input rows of a band, as far as patches reach */
+    int32_t plane_w;    /* input columns of a tile, even, as far as patches reach */
+    int32_t masked;     /* 1: the table's turns have masks */
+    int32_t any;        /* 0: outputs have the whole range of int8, and what is below zero clamps */
     int32_t in_zero_point;
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
     const int8_t *table;  /* turns of int32 places of two tiles in a plane, where masked a mask
-                           * between them, and uint16 places of their outputs */
+                           * between them, and uint16 places of their outputs; of a last column
+                           * int32 places of four tiles, and uint16 places */
     const int8_t *stream; /* as hil_mve_tiles_1 reads it */
 };
 
@@ -330,6 +371,8 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
             hil_mve_tiles_1_any(planes, stream, out, tiles);
         } else if (p->masked) {
             hil_mve_tiles_1_masked(planes, stream, out, tiles);
+        } else if (p->half_turns > 0) {
+            hil_mve_tiles_1_odd(planes, stream, out, tiles);
         } else {
             hil_mve_tiles_1(planes, stream, out, tiles);
         }
@@ -354,8 +397,10 @@ HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve 
         const int32_t count = more < p->planes ? more : p->planes;
         hil_mve_depthwise_planes(p, in + first, y, x, (rows - 1) * p->stride + p->filter_h, count,
                                  planes);
+        tiles->half_turns = p->half_turns;
         hil_mve_depthwise_tiles(p, tiles, count, p->part_turns, parts, p->table, planes, stream,
                                 out + first);
+        tiles->half_turns = 0;
         hil_mve_depthwise_tiles(p, tiles, count, p->rest_turns, rows % p->part_h != 0, rest,
                                 planes + parts * tiles->x_step, stream,
                                 out + first + parts * tiles->out_step);
@@ -372,6 +417,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
         .x_step = p->part_h * p->stride * p->plane_w,
         .out_step = p->part_h * line,
         .zero_point = p->out_zero_point,
+        .halves = p->table + (p->part_turns + p->rest_turns) * (p->masked ? 28 : 24),
     };
     vstrhq_s16(tiles.low, vdupq_n_s16((int16_t)p->out_min));
     vstrhq_s16(tiles.high, vdupq_n_s16((int16_t)p->out_max));
