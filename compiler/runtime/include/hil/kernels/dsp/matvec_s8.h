@@ -10,7 +10,7 @@ requires = ["dsp"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "8 * units * widened"
-order = ["pixels 1"]
+order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 @*/
 struct hil_dsp_matvec_s8 {
