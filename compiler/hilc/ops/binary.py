@@ -16,7 +16,7 @@ import numpy as np
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import dsp, families, mve
+from hilc.ops import dsp, families, mve, v7m
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -143,9 +143,10 @@ def _emit(
 ) -> list[KernelCall]:
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
     fast: list[KernelCall] = []
-    if node.op != "MUL" and dsp.serves(cpu) and a.dtype == "int8" and a.shape == b.shape:
+    int8_alike = node.op != "MUL" and a.dtype == "int8" and a.shape == b.shape
+    if int8_alike and (dsp.serves(cpu) or v7m.serves(cpu)):
         fast += families.listed(_emit_dsp_sum(node, a, b, out))
-        if node.op == "ADD":
+        if node.op == "ADD" and dsp.serves(cpu):
             fast += families.listed(_emit_dsp_add(node, a, b, out))
     *outer, inner = nest(
         out.shape, broadcast_strides(a.shape, out.shape), broadcast_strides(b.shape, out.shape)

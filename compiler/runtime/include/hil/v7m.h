@@ -52,7 +52,7 @@ HIL_INLINE int8_t hil_v7m_output(const struct hil_v7m_scale *scale, int32_t sum,
         factor = sum;
     } else {
         factor = scale->first + 2 * sum;
-        addend = (uint64_t)(uint32_t)(scale->second + (factor >> 31)) << 32 | 0x80000000U;
+        addend = (uint64_t)(uint32_t)(scale->second - (factor < 0 ? 1 : 0)) << 32 | 0x80000000U;
     }
     const int64_t scaled = (int64_t)addend + (int64_t)factor * scale->mantissa;
     return hil_clamp_s8((int32_t)(scaled >> 32) >> scale->shift, low, high);

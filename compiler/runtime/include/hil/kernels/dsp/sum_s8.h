@@ -1,12 +1,13 @@
-/* Sum or difference of two int8 tensors of one shape on cores with DSP, as one sum of products. */
+/* Sum or difference of two int8 tensors of one shape, as one sum of products; nothing but Thumb-2
+ * is needed. */
 #ifndef HIL_KERNELS_DSP_SUM_S8_H
 #define HIL_KERNELS_DSP_SUM_S8_H
 
-#include "hil/dsp.h"
+#include "hil/quant.h"
 
 /*@kernel
 name = "hil_dsp_sum_s8"
-requires = ["dsp"]
+requires = ["thumb2"]
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"

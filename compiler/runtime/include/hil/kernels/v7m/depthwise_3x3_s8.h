@@ -143,7 +143,7 @@ struct hil_v7m_depthwise_sums {
 HIL_INLINE struct hil_v7m_depthwise_sums
 hil_v7m_depthwise_sums(const struct hil_v7m_depthwise_3x3_s8 *p, const int8_t *weights,
                        int32_t block, const int8_t *lines) {
-    struct hil_v7m_depthwise_sums sums;
+    struct hil_v7m_depthwise_sums sums = {{0}};
 #if HIL_V7M_ASSEMBLY
     const int8_t *w = weights;
     const int8_t *x = lines;
@@ -159,7 +159,6 @@ hil_v7m_depthwise_sums(const struct hil_v7m_depthwise_3x3_s8 *p, const int8_t *w
 #endif
     for (int32_t i = 0; i < block; i++) {
         const int8_t *tap = lines + i * p->stride;
-        sums.s[i] = 0;
         for (int32_t y = 0; y < 3; y++) {
             sums.s[i] +=
                 tap[0] * weights[3 * y] + tap[1] * weights[3 * y + 1] + tap[2] * weights[3 * y + 2];
