@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from dsp_layers import extreme_layers
 from linear_layers import Layer, random_layer
-from v7m_layers import FAMILY, candidates, case_layers, limit_layers
+from single_op import random_op
+from v7m_layers import CPU, FAMILY, candidates, case_layers, limit_layers
+
+from hilc.ops import OPS
 
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
@@ -75,3 +78,18 @@ def test_depthwise_in_place(stride):
         and layer.out.nbytes <= layer.x.nbytes
     ]
     assert check(layers, in_place=0)
+
+
+def test_sums_of_tensors():
+    rng = np.random.default_rng(37)
+    singles = [random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(60)]
+    cases = []
+    for single in singles:
+        call = kernel_runner.kernel_call(single.node, single.ins, single.outs, CPU)
+        outs = [(out.shape, out.dtype) for out in single.outs]
+        cases.append(kernel_runner.Case(call, single.values, outs))
+    for single, (result,) in zip(singles, kernel_runner.run(cases), strict=True):
+        reference = OPS[single.node.op].reference
+        (expected,) = reference(single.node, single.ins, single.outs, single.values)
+        np.testing.assert_array_equal(result, expected, err_msg=str(single))
+    assert "hil_dsp_sum_s8" in {case.call.kernel.name for case in cases}
