@@ -44,9 +44,11 @@ _CHEAP = 1.03
 #: Kernels of a group that are exchanged for ones of less scratch.
 _KERNEL_CHANGES = 6
 #: Programs of a trade, and by how much each needs less than the one before.
-_MOST_PROGRAMS, _STEP = 80, 0.995
+_MOST_PROGRAMS, _STEP = 60, 0.985
 #: Instructions that a byte of flash is worth, from program to program of a trade in flash.
 _FLASH_WORTH = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e6)
+#: And to a balanced program: weights that lie there at twice their size are not for a few per cent.
+_BALANCED_FLASH_WORTH = 10.0
 
 Planner = Callable[[Choice], Program]
 
@@ -147,7 +149,8 @@ class Trade:
             return float(cost * max(nbytes, 1) ** _MEMORY_WORTH)
 
         best: tuple[float, Estimate] | None = None
-        affordable = self._affordable(_BALANCED * self.fastest.instructions)
+        ceiling = _BALANCED * self.fastest.instructions
+        affordable = self._affordable(ceiling, _BALANCED_FLASH_WORTH)
         for cut in sorted(affordable, key=lambda cut: price(cut.cost, cut.need)):
             if best is not None and price(cut.cost, cut.need) >= best[0]:
                 break
@@ -162,7 +165,7 @@ class Trade:
     def least_memory(self, ceiling: float) -> Estimate:
         """The program of least memory of those that take at most ``ceiling`` instructions."""
         best: Estimate | None = None
-        for cut in sorted(self._affordable(ceiling), key=_cut_need):
+        for cut in sorted(self._affordable(ceiling, _BALANCED_FLASH_WORTH), key=_cut_need):
             if best is not None and cut.need >= best.workspace_bytes:
                 break
             found = self._estimate(cut)
@@ -170,13 +173,13 @@ class Trade:
                 best is None or found.workspace_bytes < best.workspace_bytes
             ):
                 best = found
-        return best or self.fastest
+        return best or self.balanced
 
-    def _affordable(self, ceiling: float) -> list[_Cut]:
+    def _affordable(self, ceiling: float, worth: float = 0.0) -> list[_Cut]:
         """Those before two in a row that take more than ``ceiling`` instructions."""
         found: list[_Cut] = []
         over = 0
-        for cut in self._cuts_of(0.0):
+        for cut in self._cuts_of(worth):
             over = over + 1 if cut.cost > ceiling else 0
             if over > 1:
                 break
