@@ -100,6 +100,21 @@ def test_sections_are_all_of_the_image() -> None:
     assert by_name["code"].parts["C library"] > 0
 
 
+@pytest.mark.parametrize(("optimize", "most"), [("balanced", 12 * 1024), ("size", 6 * 1024)])
+def test_flash_besides_weights_and_biases(optimize: str, most: int) -> None:
+    board = load_board(BOARD)
+    library = hilc.compile(
+        models.model_path("kws"),
+        cpu=board.cpu.name,
+        name="kws",
+        optimize=optimize,
+        pools="external",
+        io_in_pool=True,
+    )
+    weights = 22_016 + 4 * (9 * 64 + 12)
+    assert build([library], board).sizes.models["kws"].flash_bytes - weights <= most
+
+
 @pytest.mark.parametrize("name", ARM_BOARDS)
 def test_base_figures_are_lower_bounds(name: str) -> None:
     """And near enough to be of use: what the firmware takes alone, against the template's data."""
