@@ -1,0 +1,116 @@
+"""``hil tune``: what kernels cost on an emulated board, as a log that the compiler believes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_models import convolutions
+
+import hilc
+from hil.cli import main
+from hilc.choice import Choice
+from hilc.tuning import load_tuning
+
+BOARD, CPU = "mps2-an386", "cortex-m4"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model's file and its log."""
+    folder = tmp_path_factory.mktemp("tune")
+    model, log = folder / "net.tflite", folder / "net.json"
+    model.write_bytes(convolutions())
+    assert main(["tune", str(model), "--board", BOARD, "-o", str(log), "--json"]) == 0
+    return model, log
+
+
+def changed(log: Path, target: Path, **fields: object) -> Path:
+    target.write_text(json.dumps(json.loads(log.read_text()) | fields))
+    return target
+
+
+def test_every_kernel_of_every_layer_is_counted(measured: tuple[Path, Path]):
+    tuning = load_tuning(measured[1])
+    assert (tuning.board, tuning.cpu, tuning.counter) == (BOARD, CPU, "instructions")
+    layers = {layer.op: layer.kernels for layer in tuning.layers}
+    names = [kernel.kernel for kernel in layers["CONV_2D"]]
+    assert len(names) > 1
+    assert "hil_conv2d_s8" in names
+    for kernels in layers.values():
+        assert all(kernel.count > 0 for kernel in kernels)
+    # The portable kernel is the slowest of a core that has better ones.
+    counts = {kernel.kernel: kernel.count for kernel in layers["CONV_2D"]}
+    assert counts["hil_conv2d_s8"] > min(counts.values())
+
+
+def test_the_compiler_takes_what_was_measured_as_the_fastest(
+    measured: tuple[Path, Path], tmp_path: Path
+):
+    model, log = measured
+    plain = json.loads(log.read_text())
+    for layer in plain["layers"]:
+        for position, kernel in enumerate(reversed(layer["kernels"])):
+            kernel["count"] = 10 + position
+    last_wins = tmp_path / "last.json"
+    last_wins.write_text(json.dumps(plain))
+    common = {"cpu": CPU, "io_in_pool": True, "optimize": "speed"}
+    tuned = hilc.compile(model, tuning=last_wins, **common)  # type: ignore[arg-type]
+    assert tuned.reports["net"].tuned
+    last = {
+        layer["name"]: len(layer["kernels"]) - 1 for layer in plain["layers"] if layer["kernels"]
+    }
+    expected = hilc.compile(model, choice=Choice(last), **common)  # type: ignore[arg-type]
+    source = "codegen/host/src/net_lib1.c"
+    assert tuned.files[source] == expected.files[source]
+    untuned = hilc.compile(model, **common)  # type: ignore[arg-type]
+    assert tuned.files[source] != untuned.files[source]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"compiler": "0.0.0"}, "another version of the compiler: 0.0.0"),
+        ({"cpu": "cortex-m55"}, "another core: cortex-m55, not cortex-m4"),
+        ({"digest": "00" * 32}, "another model"),
+        ({"format": 99}, "its format is 99"),
+        ({"layers": 7}, "expected is list"),
+    ],
+)
+def test_a_log_for_something_else_is_refused(
+    measured: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fields: dict[str, object],
+    reason: str,
+):
+    model, log = measured
+    other = changed(log, tmp_path / "other.json", **fields)
+    out = str(tmp_path / "out.tar")
+    words = ["compile", str(model), "--cpu", CPU, "-o", out, "--tuning", str(other)]
+    assert main(words) == 2
+    assert reason in capsys.readouterr().err
+    assert not Path(out).exists()
+
+
+def test_compile_reports_its_choice(
+    measured: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model, log = measured
+    capsys.readouterr()
+    words = ["compile", str(model), "--cpu", CPU, "-o", str(tmp_path / "out.tar")]
+    assert main([*words, "--tuning", str(log), "--json"]) == 0
+    choice = json.loads(capsys.readouterr().out)["choice"]
+    assert choice["tuned"] is True
+    assert choice["chosen"]["workspace_bytes"] > 0 < choice["chosen"]["instructions"]
+    assert main([*words, "--ram", "16"]) == 2
+    assert "fits a workspace of 16 B (the smallest is" in capsys.readouterr().err
+    assert main([*words, "--ram", "64K"]) == 0
+    assert "instructions by estimate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("size", ["K", "-1", "1.5K", "12 K", "8G"])
+def test_sizes_that_are_none(size: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["compile", "m.tflite", "-o", "x.tar", f"--ram={size}"]) == 2
+    assert "is no number of bytes" in capsys.readouterr().err
