@@ -37,7 +37,7 @@ def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
     return "\n\n".join(
         (
             "**Equality with the reference**, at the outputs and at every layer:",
-            _table(
+            table(
                 ["model", "boards", "inputs on each", "layers", "largest difference"],
                 _equality(proofs),
             ),
@@ -63,20 +63,20 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
     ]
     tables = [
         "**Instructions of one inference** (int8; QEMU counts instructions, not cycles):",
-        _table(["core", "", *models], _instructions(reports, models, others)),
+        table(["core", "", *models], _instructions(reports, models, others)),
     ]
     if memory:
         tables += [
             f"**Bytes** on `{MEMORY_BOARD}`; flash is code, constants and glue, the workspace "
             "holds the inputs and outputs too:",
-            _table(
+            table(
                 ["model", "flash", "workspace", "inputs and outputs", "peak of the stack"], memory
             ),
             "**Workspace in bytes**, by goal; others need memory for inputs and outputs beside it:",
-            _table(["core", "", *models], _bytes(reports, models, others, "workspace")),
+            table(["core", "", *models], _bytes(reports, models, others, "workspace")),
             "**Flash in bytes besides the weights and biases**, by goal; of others what is not "
             "the model's file:",
-            _table(["core", "", *models], _bytes(reports, models, others, "flash")),
+            table(["core", "", *models], _bytes(reports, models, others, "flash")),
         ]
     sources = [f"{who['who']}: {who['source']}" for who in others["instructions"]]
     sources += [f"bytes of {who['who']}: {who['source']}" for who in others["bytes"]]
@@ -188,7 +188,7 @@ def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
