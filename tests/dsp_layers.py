@@ -99,6 +99,15 @@ CASES: dict[str, tuple[Any, ...]] = {
         "DEPTHWISE_CONV_2D", (1, 20, 20, 2), (1, 3, 3, 2), depthwise(2), "depthwise_plane",
     ),
     "two rows": ("FULLY_CONNECTED", (2, 37), (11, 37), {"activation": "NONE"}, "matvec"),
+    "a row of eight units": (
+        "FULLY_CONNECTED", (1, 32), (14, 32), {"activation": "RELU"}, "matvec_pairs",
+    ),
+    "a row of two units": (
+        "FULLY_CONNECTED", (1, 8), (8, 8), {"activation": "RELU"}, "matvec_pairs",
+    ),
+    "a row of units in fours and rest": (
+        "FULLY_CONNECTED", (1, 27), (12, 27), {"activation": "RELU"}, "matvec_pairs",
+    ),
     "four rows": ("FULLY_CONNECTED", (4, 37), (11, 37), {"activation": "RELU"}, "matmul"),
 }  # fmt: skip
 

@@ -55,18 +55,16 @@ def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list
     """``rows`` rows times ``columns [channels, depth]``."""
     fields: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
     few = rows < _FEW_ROWS
-    kernel = kernels()["hil_dsp_matmul_pairs_s8"]
-    calls: list[KernelCall] = []
-    if not few:
-        streams = _streams(columns, channel_fields)
-        calls += [KernelCall(kernel, {**fields, **stream}, macs=macs) for stream in streams]
+    name = "hil_dsp_matvec_pairs_s8" if few else "hil_dsp_matmul_pairs_s8"
+    streams = _vector_streams(columns, channel_fields) if few else _streams(columns, channel_fields)
+    calls = [KernelCall(kernels()[name], {**fields, **stream}, macs=macs) for stream in streams]
     packed = _packed(columns, channel_fields, _VECTOR_BLOCK if few else _PAIR)
     if packed is None:
         return calls
     if few:
         vector = kernels()["hil_dsp_matvec_s8"]
         # Without scratch it costs two instructions in sixteen.
-        return [
+        return calls + [
             KernelCall(vector, {**fields, "widened": widened, **packed}, macs=macs)
             for widened in (1, 0)
         ]
@@ -124,15 +122,36 @@ def _streams(columns: Array, channel_fields: Fields) -> list[Fields]:
     return found
 
 
-def _stream(affine: _Affine, weights: npt.NDArray[np.int32], wide: bool) -> Array:
-    """What ``kernels/dsp/pairs_s8.h`` reads of each pair of columns, one after the other."""
-    first, second = _padded(affine.bias, _PAIR).reshape(-1, _PAIR).T
+def _vector_streams(columns: Array, channel_fields: Fields) -> list[Fields]:
+    """The fields of ``hil_dsp_matvec_pairs_s8`` that describe the columns, where it serves."""
+    channels = _channels(columns, channel_fields)
+    affine = None if channels is None else _affine(channels, channel_fields, signs=True)
+    weights = None if channels is None else _pairs(channels.columns, _VECTOR_BLOCK)
+    if affine is None or weights is None or not affine.shared:
+        return []
+    fields: Fields = {
+        "units": -(-columns.shape[1] // _UNIT),
+        "signs": int(affine.lacking is not None),
+        "shift": affine.shift,
+        "stream": _stream(affine, weights.view(np.int32), wide=False, block=_VECTOR_BLOCK),
+    }
+    # Without scratch it costs two instructions in sixteen.
+    kinds = (1, 0) if columns.shape[1] % _UNIT == 0 else (1,)
+    return [{**fields, "widened": widened} for widened in kinds]
+
+
+def _stream(
+    affine: _Affine, weights: npt.NDArray[np.int32], wide: bool, block: int = _PAIR
+) -> Array:
+    """What kernels read of each block of columns, one after the other: ``dsp/pairs_s8.h``."""
+    first, second = _padded(affine.bias, block).reshape(-1, 2).T
     bias = [256 * first, 256 * second] if wide else [first, first + 256 * second]
-    scales = np.stack(affine.scales, axis=1)
+    scales = _padded(np.stack(affine.scales, axis=1), block)
+    blocks = len(scales) // block
     parts = [
-        np.stack(bias, axis=1),
-        weights.reshape(len(first), -1),
-        _padded(scales, _PAIR).reshape(len(first), -1),
+        np.stack(bias, axis=1).reshape(blocks, -1),
+        weights.reshape(blocks, -1),
+        scales.reshape(blocks, -1),
     ]
     return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
 

@@ -1,0 +1,227 @@
+/* A row or few of int8 values times int8 weights: fully connected layers.
+ *
+ * As in hil/kernels/dsp/pairs_s8.h, but for one row and four columns at a time. Of these the stream
+ * has what both pairs of sums start from, of each unit the packed weights of both pairs in turn,
+ * and the scales of the four columns. */
+#ifndef HIL_KERNELS_DSP_MATVEC_PAIRS_S8_H
+#define HIL_KERNELS_DSP_MATVEC_PAIRS_S8_H
+
+#include "hil/kernels/dsp/pairs_s8.h"
+
+/*@kernel
+name = "hil_dsp_matvec_pairs_s8"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "8 * units * widened"
+order = ["pixels 1", "channels 4 + columns * widened"]
+reads = "rows"
+cost = """
+30 + 10 * rows + 8.5 * rows * units * widened + 27 * rows * ((columns + 3) // 4)
++ 10 * rows * ((columns + 3) // 4) * signs
++ 14.4 * rows * ((columns + 3) // 4) * units
++ 2 * rows * ((columns + 3) // 4) * units * (1 - widened)"""
+code = 700
+@*/
+struct hil_dsp_matvec_pairs_s8 {
+    int32_t rows;
+    int32_t depth;
+    int32_t units; /* of four elements of depth */
+    int32_t columns;
+    int32_t widened; /* 1: each row is widened to scratch first; 0: four columns at a time, anew,
+                        for a depth of whole units */
+    int32_t signs;   /* whether negative sums lack something */
+    int32_t shift;
+    const int32_t *stream;
+};
+
+#define HIL_DSP_COLUMNS 4
+
+/* Words of the stream for four columns. */
+HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_pairs_s8 *p) {
+    return HIL_DSP_COLUMNS * (1 + p->units + (p->signs ? 3 : 2));
+}
+
+#if HIL_DSP_ASSEMBLY
+
+/* clang-format off */
+
+/* A unit: 14 instructions for 16 products of a widened row, 16 for those of one of bytes. */
+#define HIL_DSP_FOURS_LOAD_WIDENED "ldrd %[x], %[w], [%[rows]], #8\n\t"
+#define HIL_DSP_FOURS_LOAD_BYTES                                                                   \
+    "ldr %[x], [%[rows]], #4\n\t"                                                                  \
+    "sxtb16 %[w], %[x], ror #8\n\t"                                                                \
+    "sxtb16 %[x], %[x]\n\t"
+
+#define HIL_DSP_FOURS_UNIT_OF(LOAD)                                                                \
+    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
+    LOAD                                                                                           \
+    "smlad %[s1], %[x], r4, %[s1]\n\t"                                                             \
+    "sxtb16 r4, r4\n\t"                                                                            \
+    "smlad %[s3], %[x], r6, %[s3]\n\t"                                                             \
+    "sxtb16 r6, r6\n\t"                                                                            \
+    "smlad %[s0], %[x], r4, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[x], r6, %[s2]\n\t"                                                             \
+    "smlad %[s1], %[w], r5, %[s1]\n\t"                                                             \
+    "sxtb16 r5, r5\n\t"                                                                            \
+    "smlad %[s3], %[w], r8, %[s3]\n\t"                                                             \
+    "sxtb16 r8, r8\n\t"                                                                            \
+    "smlad %[s0], %[w], r5, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[w], r8, %[s2]\n\t"
+
+#define HIL_DSP_FOURS_WIDENED HIL_DSP_FOURS_UNIT_OF(HIL_DSP_FOURS_LOAD_WIDENED)
+#define HIL_DSP_FOURS_BYTES HIL_DSP_FOURS_UNIT_OF(HIL_DSP_FOURS_LOAD_BYTES)
+
+#define HIL_DSP_FOURS_PLAIN                                                                        \
+    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
+    HIL_DSP_SCALED("s0", "r4", "r5") HIL_DSP_SCALED("s1", "r6", "r8")                              \
+    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
+    HIL_DSP_SCALED("s2", "r4", "r5") HIL_DSP_SCALED("s3", "r6", "r8")
+
+#define HIL_DSP_FOURS_SIGNED                                                                       \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s0")                               \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s1")                               \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s2")                               \
+    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s3")
+
+/* To the right by a constant or, in %[w], by what lies in memory, as in pairs_s8.h. */
+#define HIL_DSP_FOURS(MODE, TIMES, UNIT, SCALES, SHIFT)                                            \
+    __asm__ volatile(                                                                              \
+        "1:\n\t"                                                                                   \
+        "ldrd %[s0], %[s1], [%[stream]], #8\n\t"                                                   \
+        "ldrd %[s2], %[s3], [%[stream]], #8\n\t"                                                   \
+        "ldr %[rows], %[start]\n\t"                                                                \
+        MODE(TIMES, HIL_DSP_FOURS_##UNIT, HIL_DSP_FOURS_##UNIT, )                                  \
+        "sub %[s1], %[s1], %[s0]\n\t"                                                              \
+        "sub %[s3], %[s3], %[s2]\n\t"                                                              \
+        "lsl %[s0], %[s0], #8\n\t"                                                                 \
+        "lsl %[s2], %[s2], #8\n\t"                                                                 \
+        HIL_DSP_FOURS_##SCALES                                                                     \
+        HIL_DSP_SHIFT_##SHIFT                                                                      \
+        HIL_DSP_NARROWED_##SHIFT("s0") HIL_DSP_NARROWED_##SHIFT("s1")                              \
+        HIL_DSP_NARROWED_##SHIFT("s2") HIL_DSP_NARROWED_##SHIFT("s3")                              \
+        "strb %[s0], [%[out]], #1\n\t"                                                             \
+        "strb %[s1], [%[out]], #1\n\t"                                                             \
+        "strb %[s2], [%[out]], #1\n\t"                                                             \
+        "strb %[s3], [%[out]], #1\n\t"                                                             \
+        "ldr r4, %[last]\n\t"                                                                      \
+        "cmp %[stream], r4\n\t"                                                                    \
+        "bne 1b\n\t"                                                                               \
+        : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [x] "=&r"(x),            \
+          [w] "=&r"(y), [rows] "=&r"(at), [stream] "+r"(stream), [out] "+r"(out)                   \
+        : [start] "m"(row), [middle] "m"(middle), [end] "m"(end), [last] "m"(last),                \
+          [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)                              \
+        : "r4", "r5", "r6", "r8", "cc", "memory")
+
+#define HIL_DSP_FOURS_DEPTHS(UNIT, SCALES)                                                         \
+    if (!constant) {                                                                               \
+        HIL_DSP_FOURS(HIL_DSP_LOOP, HIL_DSP_X1, UNIT, SCALES, VARIABLE);                           \
+    } else if (units % 8 == 0) {                                                                   \
+        HIL_DSP_FOURS(HIL_DSP_LOOP, HIL_DSP_X8, UNIT, SCALES, CONSTANT);                           \
+    } else if (units == 1) {                                                                       \
+        HIL_DSP_FOURS(HIL_DSP_STRAIGHT, HIL_DSP_X0, UNIT, SCALES, CONSTANT);                       \
+    } else if (units == 2) {                                                                       \
+        HIL_DSP_FOURS(HIL_DSP_STRAIGHT, HIL_DSP_X1, UNIT, SCALES, CONSTANT);                       \
+    } else if (units == 3) {                                                                       \
+        HIL_DSP_FOURS(HIL_DSP_STRAIGHT, HIL_DSP_X2, UNIT, SCALES, CONSTANT);                       \
+    } else if (units % 4 == 0) {                                                                   \
+        HIL_DSP_FOURS(HIL_DSP_LOOP, HIL_DSP_X4, UNIT, SCALES, CONSTANT);                           \
+    } else if (units % 4 == 1) {                                                                   \
+        HIL_DSP_FOURS(HIL_DSP_LOOP_REST, HIL_DSP_X1, UNIT, SCALES, CONSTANT);                      \
+    } else if (units % 4 == 2) {                                                                   \
+        HIL_DSP_FOURS(HIL_DSP_LOOP_REST, HIL_DSP_X2, UNIT, SCALES, CONSTANT);                      \
+    } else {                                                                                       \
+        HIL_DSP_FOURS(HIL_DSP_LOOP_REST, HIL_DSP_X3, UNIT, SCALES, CONSTANT);                      \
+    }
+
+/* clang-format on */
+
+/* The outputs of `blocks` times four columns, one or more, for a row, widened or of bytes. */
+HIL_INLINE void hil_dsp_matvec_blocks(const struct hil_dsp_matvec_pairs_s8 *p, const void *row,
+                                      int32_t blocks, int8_t *out) {
+    const int constant = __builtin_constant_p(p->shift);
+    const int32_t units = p->units;
+    const int32_t unit_bytes = p->widened ? 8 : 4;
+    const uint8_t *const end = (const uint8_t *)row + unit_bytes * units;
+    const uint8_t *const middle = (const uint8_t *)row + unit_bytes * (units - units % 4);
+    const int32_t *stream = p->stream;
+    const int32_t *const last = stream + hil_dsp_matvec_words(p) * blocks;
+    const int32_t shift = p->shift;
+    const uint8_t *at;
+    uint32_t s0;
+    uint32_t s1;
+    uint32_t s2;
+    uint32_t s3;
+    uint32_t x;
+    uint32_t y;
+    if (p->widened && p->signs) {
+        HIL_DSP_FOURS_DEPTHS(WIDENED, SIGNED)
+    } else if (p->widened) {
+        HIL_DSP_FOURS_DEPTHS(WIDENED, PLAIN)
+    } else if (p->signs) {
+        HIL_DSP_FOURS_DEPTHS(BYTES, SIGNED)
+    } else {
+        HIL_DSP_FOURS_DEPTHS(BYTES, PLAIN)
+    }
+}
+
+#endif
+
+/* The outputs of up to four columns for a row, widened or of bytes. */
+HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_pairs_s8 *p, const void *row,
+                                     const int32_t *stream, int32_t columns, int8_t *out) {
+    uint32_t sums[HIL_DSP_COLUMNS];
+    for (int i = 0; i < HIL_DSP_COLUMNS; i++) {
+        sums[i] = (uint32_t)*stream++;
+    }
+    for (int32_t unit = 0; unit < p->units; unit++) {
+        const uint32_t *const words = (const uint32_t *)row + 2 * unit;
+        const uint32_t bytes = p->widened ? 0 : hil_dsp_load((const int8_t *)row + 4 * unit);
+        const uint32_t halves[] = {
+            p->widened ? words[0] : hil_dsp_even(bytes),
+            p->widened ? words[1] : hil_dsp_odd(bytes),
+        };
+        for (int i = 0; i < HIL_DSP_COLUMNS; i++) {
+            const uint32_t both = (uint32_t)*stream++;
+            uint32_t *const pair = sums + i / 2 * 2;
+            pair[0] = hil_dsp_dual(halves[i % 2], hil_dsp_even(both), pair[0]);
+            pair[1] = hil_dsp_dual(halves[i % 2], both, pair[1]);
+        }
+    }
+    for (int32_t i = 0; i < columns; i++) {
+        const int32_t sum = (int32_t)(i % 2 == 0 ? sums[i] << 8 : sums[i] - sums[i - 1]);
+        const struct hil_dsp_affine line = {
+            .mantissa = stream[0],
+            .addend = p->signs && sum < 0 ? stream[1] - stream[2] : stream[1],
+        };
+        out[i] = hil_dsp_scaled(sum, line, p->shift);
+        stream += p->signs ? 3 : 2;
+    }
+}
+
+HIL_INLINE void hil_dsp_matvec_pairs_s8(const struct hil_dsp_matvec_pairs_s8 *p, const int8_t *in,
+                                        int8_t *out, void *scratch) {
+    for (int32_t rows = p->rows; rows > 0; rows--) {
+        int32_t column = 0;
+        const void *const row = p->widened ? scratch : (const void *)in;
+        if (p->widened) {
+            hil_dsp_widen_row(in, p->depth, scratch);
+        }
+#if HIL_DSP_ASSEMBLY
+        if (p->columns >= HIL_DSP_COLUMNS) {
+            hil_dsp_matvec_blocks(p, row, p->columns / HIL_DSP_COLUMNS, out);
+            column = p->columns / HIL_DSP_COLUMNS * HIL_DSP_COLUMNS;
+        }
+#endif
+        for (; column < p->columns; column += HIL_DSP_COLUMNS) {
+            const int32_t left = p->columns - column;
+            hil_dsp_matvec_block(p, row,
+                                 p->stream + hil_dsp_matvec_words(p) * (column / HIL_DSP_COLUMNS),
+                                 left < HIL_DSP_COLUMNS ? left : HIL_DSP_COLUMNS, out + column);
+        }
+        in += p->depth;
+        out += p->columns;
+    }
+}
+
+#endif
