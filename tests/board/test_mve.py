@@ -19,7 +19,7 @@ import hilc
 from hil.board import load_board
 from hilc.interpreter import run_all
 from hilc.ir import Array, Graph, Node, Tensor
-from hilc.ops import mve
+from hilc.ops import families, mve
 
 BOARD = "mps3-an547"
 
@@ -157,6 +157,10 @@ def test_other_ways(monkeypatch):
     """The kernels that are taken where the quickest do not fit, or need too much memory."""
     rng = np.random.default_rng(25)
     layers = [make_layer(rng, op, "int8", x, w, attrs) for op, x, w, attrs in PIXELS[:40:2]]
+    with monkeypatch.context() as staged:
+        second = ((mve.serves, lambda *layer: mve.matmul(*layer)[1:2]),)
+        staged.setattr(families, "_MATMUL", second)
+        check(*side_by_side(layers), ("hil_pixels_s8_mve",))
     monkeypatch.setattr(mve, "_DEEPEST", 0)
     sides = side_by_side(layers)
     check(*sides, ("hil_matmul_s8_mve", "hil_conv2d_s8_mve"))

@@ -79,8 +79,10 @@ def matmul(rows: int, columns: Array, channels: _Channels, macs: int) -> list[Ke
         copied = min(rows, -(-(chunks * CHUNK - depth) // depth))
         if copied > 0 and (rows - copied) % 2:
             copied += 1
-        fields = {"rows": rows, "depth": depth, "copied": copied, **_pixels(columns, channels)}
-        calls.append(KernelCall(kernels()["hil_pixels_s8_mve"], fields, macs=macs))
+        fields = {"rows": rows, "depth": depth, **_pixels(columns, channels)}
+        kernel = kernels()["hil_pixels_s8_mve"]
+        for ways in ({"copied": copied, "staged": 0}, {"copied": 0, "staged": 1}):
+            calls.append(KernelCall(kernel, {**fields, **ways}, macs=macs))
     four = _columns(columns, channels, step=2, distances=(count, 1))
     if four is not None:
         fields = {"rows": rows, "depth": depth, **four}

@@ -337,17 +337,18 @@ name = "hil_pixels_s8_mve"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "16 * chunks * copied"
-order = ["pixels 2", "channels 16"]
+scratch = "16 * chunks * (copied + 2 * staged)"
+order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
 cost = """(
-80 + (rows + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 *
+80 + (rows + 1) // 2 * (26 + 80 * staged + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 *
 (chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_pixels_s8_mve {
     int32_t rows;
     int32_t depth;
     int32_t copied; /* last rows that are copied */
+    int32_t staged; /* 1: each two rows are copied first, so that outputs may take their place */
     HIL_MVE_PIXELS_FIELDS;
 };
 
@@ -356,6 +357,17 @@ HIL_INLINE void hil_pixels_s8_mve(const struct hil_pixels_s8_mve *p, const int8_
     hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
     struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, p->depth);
     const int32_t direct = p->rows - p->copied;
+    if (p->staged) {
+        for (int32_t left = p->rows; left > 0; left -= 2) {
+            struct hil_mve_pixels pair = pixels;
+            const int32_t count = left < 2 ? left : 2;
+            hil_mve_last_pixels(function, &pair, in, p->stream, out, count, p->depth, p->chunks,
+                                scratch);
+            in += 2 * p->depth;
+            out += 2 * p->columns;
+        }
+        return;
+    }
     hil_mve_pixels(function, &pixels, in, p->stream, out, direct);
     if (p->copied > 0) {
         hil_mve_last_pixels(function, &pixels, in + direct * p->depth, p->stream,
