@@ -209,6 +209,11 @@ def build_parser() -> argparse.ArgumentParser:
     _add_cpu(target, "compile for this core (default: host)")
     _add_compile_options(compile_)
 
+    explain = command("explain", "explaining", "Say what a model's memory plan does, and draw it.")
+    _add_models(explain)
+    _add_board(explain)
+    explain.add_argument("-o", "--output", metavar="F.svg", help="draw the plan")
+
     build = command("build", "compiling", "Build a firmware project and its ELF; report the sizes.")
     _add_models(build)
     _add_board(build)

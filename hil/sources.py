@@ -14,6 +14,7 @@ from hil.board import Board
 from hil.fit import region_rooms, workspace_regions
 from hil.placement import aligned, buffer_bytes
 from hilc.errors import InputError
+from hilc.explain import Explanation
 from hilc.external import load_generator
 from hilc.library import ModelLibrary
 from hilc.plan import PoolSpec
@@ -111,6 +112,23 @@ def load_libraries(
 ) -> list[ModelLibrary]:
     """The libraries of several words, in their order."""
     return load_sources(parse_sources(words, name), options)
+
+
+def explain_models(
+    words: Sequence[str], options: CompileOptions, name: str | None = None
+) -> list[Explanation]:
+    """What the plans of several models do, each as a firmware of it alone would have it."""
+    sources = parse_sources(words, name)
+    for source in sources:
+        if source.is_archive:
+            raise InputError(
+                f"{source.path} is compiled already, and an archive does not hold its plan",
+                "give the model file that it was compiled from",
+            )
+    return [
+        hilc.explain(source.path, cpu=options.cpu, name=source.name, **options.compiled)
+        for source in sources
+    ]
 
 
 def load_sources(

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hilc.choice import Choice
+from hilc.choice import Choice, ChoiceReport
 from hilc.codegen import Options
 from hilc.codegen.generate import generate
 from hilc.codegen.names import name_pools
-from hilc.cpu import get_cpu
+from hilc.cpu import Cpu, get_cpu
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
+from hilc.explain import Explanation, Saving
+from hilc.explain import explain as explain_program
 from hilc.external import ExternalCodegen
 from hilc.ir import Graph
 from hilc.library import ModelLibrary, merge
 from hilc.plan import PoolSpec
 from hilc.plan import plan as make_program
-from hilc.search import search
-from hilc.source import prepare
+from hilc.program import Program
+from hilc.search import Trade, search
+from hilc.source import Source, prepare
 from hilc.tuning import Tuning, load_tuning
 
 __version__ = "0.1.0"
@@ -33,6 +37,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "compile",
+    "explain",
     "merge",
 ]
 
@@ -90,39 +95,128 @@ def compile(
         constants=constants,
         system_lib=system_lib,
     )
-    core = get_cpu(cpu)
+    planned = _planned(
+        model,
+        get_cpu(cpu),
+        name,
+        options,
+        memory=memory,
+        externals=externals,
+        choice=choice,
+        ram=ram,
+        flash=flash,
+        tuning=tuning,
+        fold_constant_channels=fold_constant_channels,
+    )
+    source = planned.source
+    library = generate(planned.program, options, source.file, source.original, source.folded)
+    if planned.report is None:
+        return library
+    return replace(library, reports={library.modules[0].name: planned.report})
+
+
+def explain(
+    model: str | Path | bytes | Graph,
+    *,
+    cpu: str = "host",
+    name: str | None = None,
+    memory: Sequence[PoolSpec] = (),
+    externals: Sequence[ExternalCodegen] = (),
+    choice: Choice | None = None,
+    ram: int | None = None,
+    flash: int | None = None,
+    tuning: Tuning | str | Path | None = None,
+    fold_constant_channels: bool = True,
+    **options: Any,
+) -> Explanation:
+    """What the memory of the program does that :func:`compile` makes of the same arguments.
+
+    It also says what the next smaller program would cost, unless ``choice`` leaves nothing to
+    search. Raises as :func:`compile` does.
+    """
+    planned = _planned(
+        model,
+        get_cpu(cpu),
+        name,
+        Options(**options),
+        memory=memory,
+        externals=externals,
+        choice=choice,
+        ram=ram,
+        flash=flash,
+        tuning=tuning,
+        fold_constant_channels=fold_constant_channels,
+    )
+    return explain_program(planned.program, planned.next_saving())
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A program, and how it was chosen; no report where the caller gave the choice."""
+
+    source: Source
+    program: Program
+    report: ChoiceReport | None
+    trade: Trade | None
+
+    def next_saving(self) -> Saving | None:
+        """The fastest program that takes less memory, where there is one."""
+        if self.trade is None or self.report is None:
+            return None
+        try:
+            smaller = self.trade.within(self.program.workspace_bytes - 1, None)
+        except InputError:
+            return None
+        here = self.report.chosen
+        return Saving(
+            here.workspace_bytes - smaller.workspace_bytes,
+            smaller.instructions - here.instructions,
+            here.instructions,
+        )
+
+
+def _planned(
+    model: str | Path | bytes | Graph,
+    cpu: Cpu,
+    name: str | None,
+    options: Options,
+    *,
+    memory: Sequence[PoolSpec],
+    externals: Sequence[ExternalCodegen],
+    choice: Choice | None,
+    ram: int | None,
+    flash: int | None,
+    tuning: Tuning | str | Path | None,
+    fold_constant_channels: bool,
+) -> _Planned:
     source = prepare(
         model,
         name,
-        core,
+        cpu,
         externals=externals,
-        api=api,
+        api=options.api,
         fold_constant_channels=fold_constant_channels,
     )
     planner = partial(
         make_program,
         source.graph,
-        core,
-        io_in_pool=io_in_pool,
+        cpu,
+        io_in_pool=options.io_in_pool,
         memory=name_pools(memory) or (PoolSpec(),),
-        scratch_in_pool=pools != "calls",
+        scratch_in_pool=options.pools != "calls",
     )
-    parts = source.file, source.original, source.folded
     if choice is not None:
-        return generate(planner(choice=choice), options, *parts)
+        return _Planned(source, planner(choice=choice), None, None)
     if isinstance(tuning, str | Path):
         tuning = load_tuning(tuning)
     if tuning is not None:
-        tuning.check(source, core, __version__)
-    program, report = search(
+        tuning.check(source, cpu, __version__)
+    trade = Trade(
         source.graph,
-        core,
+        cpu,
         lambda found: planner(choice=found),
-        io_in_pool=io_in_pool,
-        optimize=optimize,
-        ram=ram,
-        flash=flash,
+        io_in_pool=options.io_in_pool,
         tuning=tuning,
     )
-    library = generate(program, options, *parts)
-    return replace(library, reports={library.modules[0].name: report})
+    program, report = search(trade, optimize=options.optimize, ram=ram, flash=flash)
+    return _Planned(source, program, report, trade)

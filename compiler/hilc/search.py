@@ -33,9 +33,11 @@ from hilc.tuning import Tuning
 
 #: What a balanced program may take of the fastest one's instructions; and what one that is to save
 #: memory may take of the balanced one's, which has to hold when measured, so there is a margin.
-_BALANCED, _RAM = 1.25, 1.12
+_BALANCED, _RAM = 1.3, 1.12
 #: To a balanced program a per cent of memory is worth so many per cent of instructions.
-_MEMORY_WORTH = 1.3
+_MEMORY_WORTH = 2.0
+#: What it may take of the flash of the fastest that does not waste any.
+_BALANCED_FLASH = 1.1
 #: Rows that groups compute at a time.
 _ROWS = (1, 2, 4, 8)
 _LONGEST_GROUP = 20
@@ -72,23 +74,13 @@ class Estimate:
 
 
 def search(
-    graph: Graph,
-    cpu: Cpu,
-    planner: Planner,
-    *,
-    io_in_pool: bool = False,
-    optimize: str = "balanced",
-    ram: int | None = None,
-    flash: int | None = None,
-    tuning: Tuning | None = None,
+    trade: Trade, *, optimize: str = "balanced", ram: int | None = None, flash: int | None = None
 ) -> tuple[Program, ChoiceReport]:
-    """The program of ``graph`` for a goal, and what it takes.
+    """The program for a goal, of those that a model can be, and what it takes.
 
-    ``planner`` plans a choice. With limits (bytes of workspace, and of flash) the goal is the
-    fastest program that keeps them; :class:`~hilc.errors.InputError` says the smallest where there
-    is none. ``tuning`` has measured counts to use in place of estimates.
+    With limits (bytes of workspace, and of flash) the goal is the fastest program that keeps them;
+    :class:`~hilc.errors.InputError` says the smallest where there is none.
     """
-    trade = Trade(graph, cpu, planner, io_in_pool=io_in_pool, tuning=tuning)
     if ram is not None or flash is not None:
         chosen = trade.within(ram, flash)
     elif optimize == "size":
@@ -101,12 +93,15 @@ def search(
             chosen = trade.least_memory(_RAM * chosen.instructions)
     goal = "limits" if ram is not None or flash is not None else optimize
     groups = chosen.choice.groups
-    tuned = tuning is not None
-    return chosen.program, ChoiceReport(goal, chosen.price, trade.fastest.price, groups, tuned)
+    prices = chosen.price, trade.fastest.price
+    return chosen.program, ChoiceReport(goal, *prices, groups, trade.tuned)
 
 
 class Trade:
-    """The programs of a model from the fastest to the smallest."""
+    """The programs of a model from the fastest to the smallest.
+
+    ``planner`` plans a choice; ``tuning`` has measured counts to use in place of estimates.
+    """
 
     def __init__(
         self,
@@ -119,6 +114,8 @@ class Trade:
     ) -> None:
         self._layers = _Layers(graph, cpu, io_in_pool, tuning)
         self._planner = planner
+        #: Whether costs are measured ones where they can be.
+        self.tuned = tuning is not None
         self._cuts: dict[float, list[_Cut]] = {}
         self._estimates: dict[int, Estimate | InputError] = {}
 
@@ -151,7 +148,8 @@ class Trade:
         best: tuple[float, Estimate] | None = None
         ceiling = _BALANCED * self.fastest.instructions
         affordable = self._affordable(ceiling, _BALANCED_FLASH_WORTH)
-        for cut in sorted(affordable, key=lambda cut: price(cut.cost, cut.need)):
+        lean = [cut for cut in affordable if cut.flash <= _BALANCED_FLASH * affordable[0].flash]
+        for cut in sorted(lean, key=lambda cut: price(cut.cost, cut.need)):
             if best is not None and price(cut.cost, cut.need) >= best[0]:
                 break
             found = self._estimate(cut)
@@ -390,8 +388,9 @@ class _Layers:
 
     def _group_segments(self, first: int, last: int, limit: int) -> Iterator[Segment]:
         names = tuple(node.name for node in self._nodes[first : last + 1])
-        shape = self.graph.tensors[names[-1]].shape
-        height = shape[1] if len(shape) == 4 else 1
+        # That of the last may be one, of an average over all.
+        shapes = [self.graph.tensors[name].shape for name in names]
+        height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
         for rows in _ROWS:
             groups = [Group(names, rows)]
             if len(names) == 1:

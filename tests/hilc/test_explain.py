@@ -1,0 +1,92 @@
+"""What is told of a plan: it must be what the program does."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_models import SMALL_MODELS
+
+import hilc
+from hil.picture import plan_json, plan_svg, plan_text
+from hilc.choice import Choice, Group
+from hilc.cpu import get_cpu
+from hilc.explain import BEFORE, Explanation, explain
+from hilc.importer import load_model
+from hilc.passes import run_passes
+from hilc.plan import plan
+from hilc.program import Program
+
+MODELS = sorted(SMALL_MODELS)
+
+
+def program_of(name: str, choice: Choice | None = None) -> Program:
+    graph = run_passes(load_model(SMALL_MODELS[name]()))
+    return plan(graph, get_cpu("cortex-m4"), io_in_pool=True, choice=choice or Choice())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_told_is_what_the_program_does(name: str) -> None:
+    program = program_of(name)
+    told = explain(program)
+    assert told.workspace_bytes == program.workspace_bytes
+    assert len(told.steps) == len(program.steps)
+    by_name = {tenant.name: tenant for tenant in told.tenants if tenant.what != "scratch"}
+    for index, step in enumerate(program.steps):
+        for tensor in (*step.inputs, *step.outputs):
+            place = program.places[tensor]
+            if place.kind != "pool":
+                continue
+            here = [t for t in told.at(index) if (t.pool, t.offset) == (place.pool, place.value)]
+            assert any(t.nbytes == program.graph.tensors[tensor].nbytes for t in here), tensor
+    for tensor in program.graph.inputs:
+        assert by_name[tensor].first == BEFORE
+    assert max(t.end for t in told.tenants) <= program.workspace_bytes
+    # Nothing that lives reaches further than at the peak, whose bytes are counted one by one.
+    peak = told.steps[told.peak]
+    assert peak.ends == tuple(max(s.ends[p] for s in told.steps) for p in range(len(told.pools)))
+    taken = np.zeros(program.workspace_bytes, bool)
+    for tenant in told.at(told.peak):
+        taken[tenant.offset : tenant.end] = True
+    assert peak.used_bytes == int(taken.sum())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_text_json_and_picture(name: str) -> None:
+    told = explain(program_of(name))
+    text, data, root = plan_text(told), plan_json(told), ElementTree.fromstring(plan_svg(told))
+    assert f"{told.workspace_bytes:,} bytes of workspace" in text
+    titles = {element.text for element in root.iter() if element.tag.endswith("title")}
+    for tenant in told.tenants:
+        assert any((title or "").startswith(f"{tenant.name}: ") for title in titles)
+    assert len(data["tenants"]) == len(told.tenants)
+    assert data["next_saving"] is None
+    assert "no program that takes less memory" in text
+
+
+def test_rows_that_a_group_keeps() -> None:
+    program = program_of("convolutions")
+    nodes = tuple(step.node.name for step in program.steps[:2])
+    told = explain(program_of("convolutions", Choice(groups=(Group(nodes),))))
+    first = told.steps[0]
+    assert [node.name for node in first.nodes] == list(nodes)
+    (kept,) = first.kept
+    assert kept[0] == nodes[0]
+    (scratch,) = (t for t in told.at(0) if t.what == "scratch")
+    assert 0 <= kept[1] < kept[2] <= scratch.nbytes
+    named = replace(told, peak=0)
+    assert "rows kept in the scratch" in plan_text(named)
+
+
+def test_the_next_saving_is_a_program_that_can_be_had() -> None:
+    graph = load_model(SMALL_MODELS["convolutions"]())
+    told = hilc.explain(graph, cpu="cortex-m4", optimize="speed", pools="external", io_in_pool=True)
+    assert isinstance(told, Explanation)
+    assert told.saving is not None
+    assert told.saving.instructions >= 0
+    smaller = told.workspace_bytes - told.saving.nbytes
+    library = hilc.compile(graph, cpu="cortex-m4", ram=smaller, pools="external", io_in_pool=True)
+    assert library.modules[0].workspace_bytes == smaller
+    assert f"--ram {smaller}" in plan_text(told)
