@@ -75,12 +75,12 @@ def depthwise(stride: int = 1, activation: str = "RELU") -> dict[str, Any]:
 CORNERS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     *(
         ("CONV_2D", (1, 3, rows, depth), (count, 1, 1, depth), conv("VALID"))
-        for depth in (1, 7, 8, 9, 16, 17, 128, 144, 145, 272, 300)
+        for depth in (1, 8, 17, 128, 145, 300)
         for rows, count in ((1, 1), (2, 3), (5, 4))
     ),
     *(
         ("FULLY_CONNECTED", (rows, depth), (count, depth), {"activation": "RELU"})
-        for depth in (1, 15, 16, 128, 129, 144, 400)
+        for depth in (1, 16, 129, 144, 400)
         for rows, count in ((1, 1), (1, 8), (2, 9), (1, 23), (3, 5))
     ),
     *(
