@@ -1,11 +1,15 @@
 """Linear layers on cores that multiply pairs of half-words (``kernels/dsp``): when, and how packed.
 
-Each function here gives the kernel call of a layer, or None where the family does not serve it and
-the portable kernel must. What the kernels ask for, and what is checked here for each layer:
+Each function here gives the kernel calls of a layer, the fastest first as a rule, or none where the
+family does not serve it and the portable kernel must. Kernels of products are of two kinds:
 
-* two columns of weights share half-words, ``256 * w1 + w0``, which must fit 16 bits;
-* sums stay below 2**23, so that 256 times a sum comes out of 32 bits;
-* every shift is to the right.
+* Those of ``pairs_s8.h``, ``matvec_pairs_s8.h`` and ``depthwise_plane_s8.h`` requantise by a line:
+  a multiplication, an addition and a shift, which :func:`_affine` proves to give what the double
+  rounding gives, for each channel and every sum that its weights allow. Outputs take the whole
+  range of int8.
+* The others round twice, for any range. Two columns of weights share half-words,
+  ``256 * w1 + w0``, which must fit 16 bits; sums stay below 2**23, so that 256 times a sum comes
+  out of 32 bits; every shift is to the right.
 """
 
 from __future__ import annotations
