@@ -29,7 +29,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -233,13 +233,29 @@ class Streams:
         self._nodes = {node.name: i for i, node in enumerate(graph.nodes)}
         self._readers = graph.consumers()
         self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
+        self._cuts: dict[tuple[str, bool, tuple[int, ...]], _Cut] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, _Overlap]] = {}
 
     def call(self, group: Group) -> StreamCall:
         """As :func:`stream`."""
         plans = _Geometry(self, group)
-        calls = [_Layout(self, plans, variant).call() for variant in plans.variants()]
-        return min((call for call in calls if call is not None), key=_rank)
+        layouts = [_Layout(self, plans, variant) for variant in plans.variants()]
+        best: tuple[tuple[int, int, int], StreamCall] | None = None
+        for layout in sorted(layouts, key=_Layout.least_memory):
+            if best is not None and layout.least_memory() > best[0][0]:
+                break
+            call = layout.call()
+            if call is not None and (best is None or _rank(call) < best[0]):
+                best = _rank(call), call
+        assert best is not None, "without an alias there is always a way"
+        return best[1]
+
+    def cut(self, node: _Node, band: _Band) -> _Cut:
+        """``node`` and its tensors, cut to ``band``."""
+        key = (node.node.name, node.accumulates, band.key)
+        if key not in self._cuts:
+            self._cuts[key] = node.cut(band)
+        return self._cuts[key]
 
     def candidates(self, node: Node, band: _Band, cut: _Cut) -> list[KernelCall]:
         """The kernels that compute a band of ``node``, the fastest first."""
@@ -590,14 +606,21 @@ class _Layout:
         self._alias = None if variant.alias is None else last.inputs[variant.alias]
         self._bands = self._schedule()
 
+    def least_memory(self) -> int:
+        """No less than this is what :func:`_rank` counts first, whatever the layout."""
+        graph = self._streams.graph
+        sizes = [graph.tensors[name].nbytes for name in self._plan.inputs]
+        output = self._nodes[-1].out.nbytes
+        return self._bounds[0] + max(sizes[0], output) + sum(sizes[1:])
+
     def call(self) -> StreamCall | None:
         """The group's call; None where the kernel does not allow what the variant wants."""
         plan = self._plan
         calls = [self._kernels(index) for index in range(len(self._nodes))]
-        cuts = [
-            {band.key: node.cut(band) for stage, band in self._bands if stage == index}
-            for index, node in enumerate(self._nodes)
-        ]
+        cuts: list[_Cuts] = [{} for _ in self._nodes]
+        for index, band in self._bands:
+            if band.key not in cuts[index]:
+                cuts[index][band.key] = self._streams.cut(self._nodes[index], band)
         if self._alias is not None and not self._alias_allowed(calls[-1], cuts[-1]):
             return None
         rows = self._lay_out(calls, cuts)
@@ -716,7 +739,7 @@ class _Layout:
         if node.accumulates:
             return self._accumulating(node)
         candidates = {
-            key: self._streams.candidates(node.node, band, node.cut(band))
+            key: self._streams.candidates(node.node, band, self._streams.cut(node, band))
             for key, band in bands.items()
         }
         count = min(map(len, candidates.values()))
@@ -755,9 +778,23 @@ class _Layout:
         """The first row of a tensor of the group that is needed still."""
         return min(self._nodes[r].first_needed(done[r]) for r in self._plan.readers[name])
 
+    @cached_property
+    def _needs(self) -> list[dict[str, int]]:
+        """Before each entry, and after the last, the first row of each buffer that is needed."""
+        done = [0] * len(self._nodes)
+        now = {name: self._needed(done, name) for name in self._buffers()}
+        needs = [now]
+        for index, band in self._bands:
+            node = self._nodes[index]
+            done[index] = band.first + band.count
+            read = {node.node.inputs[position] for position in node.operands} & now.keys()
+            now = now | {name: self._needed(done, name) for name in read}
+            needs.append(now)
+        return needs
+
     def _lay_out(self, calls: Sequence[_Calls], cuts: Sequence[_Cuts]) -> _Arena:
         """The smallest arena that was found to do."""
-        least, most = self._bounds()
+        least, most = self._bounds
         step = max(_ALIGNMENT, _aligned(-(-(most - least) // _ARENAS)))
         for nbytes in (*range(least, most, step), most):
             try:
@@ -768,15 +805,13 @@ class _Layout:
 
     def _simulate(self, calls: Sequence[_Calls], cuts: Sequence[_Cuts], nbytes: int) -> _Arena:
         """Goes through the schedule: where rows are in an arena of ``nbytes``, what has to move."""
-        buffers, done = self._buffers(), [0] * len(self._nodes)
+        buffers = self._buffers()
         arena = _Arena(_Item(nbytes, {}), [], {})
         staying = self._staying()
         for e, (index, band) in enumerate(self._bands):
             node, at = self._nodes[index], dict[str, int]()
             for name, buffer in buffers.items():
-                buffer.drop(self._needed(done, name))
-            after = list(done)
-            after[index] = band.first + band.count
+                buffer.drop(self._needs[e][name])
             if (written := buffers.get(node.out.name)) is not None:
                 written.skip(band.first)
                 call, cut = calls[index][band.key], cuts[index][band.key]
@@ -784,7 +819,7 @@ class _Layout:
                     _Operand(
                         read,
                         band.in_first - read.first,
-                        max(0, min(self._needed(after, read.name), read.end) - read.first),
+                        max(0, min(self._needs[e + 1][read.name], read.end) - read.first),
                         self._streams.overlap(call, cut, position),
                     )
                     for position in call.inputs
@@ -803,7 +838,6 @@ class _Layout:
             ranges = tuple((b.start, b.stop) for b in buffers.values() if b.end > b.first)
             if ranges:
                 arena.item.live[e] = ranges
-            done = after
             arena.places.append(at)
         # Some of it may have turned out not to be needed.
         arena.item.nbytes = max((end for r in arena.item.live.values() for _, end in r), default=0)
@@ -817,36 +851,35 @@ class _Layout:
     def _staying(self) -> list[str]:
         """The tensors some of whose rows are still needed when the next ones are computed, what is
         computed last first."""
-        buffers, done = self._buffers(), [0] * len(self._nodes)
+        buffers = self._buffers()
         staying = set()
-        for index, band in self._bands:
+        for e, (index, band) in enumerate(self._bands):
             if (buffer := buffers.get(self._nodes[index].out.name)) is not None:
-                buffer.drop(self._needed(done, buffer.name))
+                buffer.drop(self._needs[e][buffer.name])
                 if buffer.end > buffer.first:
                     staying.add(buffer.name)
                 buffer.skip(band.first)
                 buffer.end += band.count
-            done[index] = band.first + band.count
         return [name for name in reversed(buffers) if name in staying]
 
+    @cached_property
     def _bounds(self) -> tuple[int, int]:
         """Bytes that no arena can do without, and with which one is sure to do."""
-        buffers, done = self._buffers(), [0] * len(self._nodes)
+        buffers = self._buffers()
         least = most = 0
 
         def taken() -> int:
             return sum(b.nbytes for b in buffers.values())
 
-        for index, band in self._bands:
+        for e, (index, band) in enumerate(self._bands):
             least = max(least, taken())
             if (written := buffers.get(self._nodes[index].out.name)) is not None:
                 written.skip(band.first)
                 written.end += band.count
                 least = max(least, written.nbytes)
             most = max(most, taken())
-            done[index] = band.first + band.count
             for name, buffer in buffers.items():
-                buffer.drop(self._needed(done, name))
+                buffer.drop(self._needs[e + 1][name])
         return least, most
 
 
@@ -903,6 +936,10 @@ class _Operand:
     @property
     def kept(self) -> int:
         return self.buffer.start + self.dying * self.buffer.row_bytes
+
+
+#: A buffer, with the range of its bytes that is still needed after a call.
+_Needed = tuple[_Buffer, int, int]
 
 
 @dataclass
@@ -980,19 +1017,20 @@ class _Room:
 
     def _placed(self, in_order: bool) -> bool:
         """Whether the new rows have room as things lie; a buffer that has no rows starts there."""
+        needed = list(self._needed())
         if self.grown.end > self.grown.first:
-            return self._fits(self.grown.stop)
-        for place in self._places(in_order):
-            if self._fits(place):
+            return self._fits(self.grown.stop, needed)
+        for place in self._places(in_order, needed):
+            if self._fits(place, needed):
                 self.grown.start = place
                 return True
         return False
 
-    def _places(self, in_order: bool) -> Iterator[int]:
+    def _places(self, in_order: bool, needed: Sequence[_Needed]) -> Iterator[int]:
         """Where rows may go of a buffer that has none, the better places first."""
         rank = {name: index for index, name in enumerate(self.staying)}
         own = rank.get(self.grown.name, -1)
-        behind = [begin for b, begin, _ in self._needed() if 0 <= own < rank.get(b.name, -1)]
+        behind = [begin for b, begin, _ in needed if 0 <= own < rank.get(b.name, -1)]
         end = min(behind, default=self.limit)
         # Over what is read, if they may.
         over = [
@@ -1011,34 +1049,33 @@ class _Room:
             if in_order:
                 return
         yield from over
-        taken = sorted((begin, end) for _, begin, end in self._needed())
+        taken = sorted((begin, end) for _, begin, end in needed)
         starts, ends = [0, *(end for _, end in taken)], [*(begin for begin, _ in taken), self.limit]
         # Where they fit most closely.
         gaps = sorted((end - begin, begin) for begin, end in zip(starts, ends, strict=True))
         yield from (begin for _, begin in gaps)
 
-    def _needed(self) -> Iterator[tuple[_Buffer, int, int]]:
-        """Each buffer with the range of what is still needed afterwards."""
+    def _needed(self) -> Iterator[_Needed]:
+        """What is still needed afterwards of each buffer."""
         kept = {operand.buffer: operand.kept for operand in self.operands}
         for buffer in self.full:
             begin = kept.get(buffer, buffer.start)
             if begin < buffer.stop:
                 yield buffer, begin, buffer.stop
 
-    def _fits(self, place: int) -> bool:
+    def _fits(self, place: int, needed: Sequence[_Needed]) -> bool:
         end = place + self.nbytes
-        return (
-            place >= 0
-            and end <= self.limit
-            and not any(place < stop and start < end for _, start, stop in self._needed())
-            and all(operand.overlap.allows(place - operand.start) for operand in self.operands)
-        )
+        if place < 0 or end > self.limit:
+            return False
+        for _, start, stop in needed:
+            if place < stop and start < end:
+                return False
+        return all(operand.overlap.allows(place - operand.start) for operand in self.operands)
 
 
 def _packed(order: Sequence[_Buffer]) -> list[int]:
     """Where buffers start that lie as far towards the start as they can."""
-    ends = np.cumsum([0, *(b.nbytes for b in order)])
-    return [int(end) for end in ends[:-1]]
+    return [0, *accumulate(b.nbytes for b in order)][: len(order)]
 
 
 def _packed_behind(order: Sequence[_Buffer], limit: int) -> list[int]:

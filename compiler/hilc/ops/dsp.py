@@ -444,7 +444,23 @@ def _affine(channels: _Channels, channel_fields: Fields, signs: bool = False) ->
     """
     if (channel_fields["out_min"], channel_fields["out_max"]) != (-128, 127):
         return None
-    first = _thresholds(channels, _LEVELS - _int(channel_fields["out_zero_point"]))
+    zero_point = _int(channel_fields["out_zero_point"])
+    numbers = (channels.bias, channels.mantissas, channels.right, channels.lowest, channels.highest)
+    key = (*(array.tobytes() for array in numbers), zero_point, signs)
+    if key not in _AFFINES:
+        if len(_AFFINES) >= _AFFINES_KEPT:
+            _AFFINES.clear()
+        _AFFINES[key] = _proven(channels, zero_point, signs)
+    return _AFFINES[key]
+
+
+#: What was proven for a layer's channels holds for all bands of its image.
+_AFFINES: dict[tuple[bytes | int, ...], _Affine | None] = {}
+_AFFINES_KEPT = 200
+
+
+def _proven(channels: _Channels, zero_point: int, signs: bool) -> _Affine | None:
+    first = _thresholds(channels, _LEVELS - zero_point)
     if first is None:
         return None
     large = np.maximum(channels.highest, -channels.lowest) >= _SUM_LIMIT
