@@ -31,6 +31,9 @@ _FARTHEST = (1 << 16) - 1
 #: Columns of a group in the order of the sums in ``hil_mve_vector_s8``.
 _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
+#: Of products in 16 bits, that is shifts by which the largest of them gives 255 or more.
+_NEAR_SHIFT = 8
+
 #: What ``pixels_s8.h`` takes: chunks of depth; fours of columns as they are narrowed.
 _DEEPEST = 8
 _NARROWED = (0, 2, 1, 3)
@@ -568,9 +571,27 @@ def _padded(columns: Array, count: int) -> npt.NDArray[np.int8]:
     return padded
 
 
-def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-    """int32 values, rows of them, as the bytes of a little-endian core."""
-    return np.ascontiguousarray(values.astype("<i4")).view(np.int8)
+def _bytes(values: npt.NDArray[Any], dtype: str = "<i4") -> npt.NDArray[np.int8]:
+    """Values, rows of them, as the bytes of a little-endian core; int32 by default."""
+    return np.ascontiguousarray(values.astype(dtype)).view(np.int8)
+
+
+def _narrow_first(columns: Array, channels: _Channels) -> bool:
+    """Whether products may be saturated to uint16 before they are shifted.
+
+    Negative ones clamp then to the zero point, which is the least output. The others either never
+    saturate, whatever the input, or still give the largest output: they do with shifts that are
+    not too far.
+    """
+    clamp = _clamp(channels)
+    bounds = clamp["out_zero_point"], clamp["out_min"], clamp["out_max"]
+    if bounds != (-128, -128, 127):
+        return False
+    weights = columns.reshape(columns.shape[0], -1).astype(np.int64)
+    largest = _array(channels, "bias") + np.maximum(127 * weights, -128 * weights).sum(axis=1)
+    products = (largest * _array(channels, "multipliers").astype(np.int64) + (1 << 30)) >> 31
+    near = _array(channels, "shifts") >= -_NEAR_SHIFT
+    return bool(np.all(near | (products < 1 << 16)))
 
 
 def _columns(
@@ -626,12 +647,20 @@ def _pixels(columns: Array, channels: _Channels, pixels: int = 1) -> dict[str, F
     bias = each("bias")
     fours = weights.reshape(groups, 4, 4 // pixels, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
     sums = [_bytes(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
-    scales = _bytes(np.stack([each("multipliers"), each("shifts")], axis=2).reshape(groups, -1))
+    first = _narrow_first(columns, channels)
+    if first:
+        # Narrowed products of two fours alternate.
+        shifts = each("shifts").reshape(groups, 2, 2, 4).transpose(0, 1, 3, 2).reshape(-1, 2, 8)
+        parts = [_bytes(each("multipliers").reshape(groups, 2, 8)), _bytes(shifts, "<i2")]
+        scales = np.concatenate(parts, axis=2).reshape(groups, -1)
+    else:
+        scales = _bytes(np.stack([each("multipliers"), each("shifts")], axis=2).reshape(groups, -1))
     stream = np.hstack([np.concatenate(sums, axis=2).reshape(groups, -1), scales])
     return {
         "chunks": chunks,
         "columns": columns.shape[0],
         "any": int(bool(clamp.pop("linear")) or not full),
+        "first": int(first),
         **clamp,
         "stream": stream.reshape(-1),
     }

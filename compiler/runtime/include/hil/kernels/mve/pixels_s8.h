@@ -28,6 +28,9 @@ struct hil_mve_pixels {
     int32_t high;       /* 32 */
 };
 
+typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8_t *out,
+                                     struct hil_mve_pixels *pixels);
+
 /* On the stack: sums of 16 columns of two pixels at 0, arguments stream at 196, pixels at 204. r1
  * and r3 are the places of the two pixels, r5 that of the sums, r7 the columns left, r9 the place
  * in the stream, r11 the outputs. */
@@ -91,21 +94,46 @@ struct hil_mve_pixels {
     "vqrdmulh.s32 q1, q1, q2\n" correct "vrshl.s32 q0, q0, q3\n"                                   \
     "vrshl.s32 q1, q1, q3\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
 
-#define HIL_MVE_PIXELS_STORE(correct, clamp)                                                       \
+/* All sixteen columns of both pixels, in q4 and q5. */
+#define HIL_MVE_PIXELS_NARROW(correct, bytes)                                                      \
     HIL_MVE_PIXELS_SCALE("-128", "-112", correct, "vqmovnb", "q4", "q5")                           \
     HIL_MVE_PIXELS_SCALE("-96", "-80", correct, "vqmovnt", "q4", "q5")                             \
     HIL_MVE_PIXELS_SCALE("-64", "-48", correct, "vqmovnb", "q6", "q7")                             \
     HIL_MVE_PIXELS_SCALE("-32", "-16", correct, "vqmovnt", "q6", "q7")                             \
     "ldr r0, [sp, #204]\n"                                                                         \
-    "ldrd r2, r4, [r0, #8]\n"                                                                      \
-    "vqadd.s16 q4, q4, r4\n"                                                                       \
-    "vqadd.s16 q5, q5, r4\n"                                                                       \
-    "vqadd.s16 q6, q6, r4\n"                                                                       \
-    "vqadd.s16 q7, q7, r4\n"                                                                       \
-    "vqmovnb.s16 q4, q4\n"                                                                         \
-    "vqmovnb.s16 q5, q5\n"                                                                         \
-    "vqmovnt.s16 q4, q6\n"                                                                         \
-    "vqmovnt.s16 q5, q7\n" clamp "vctp.8 r7\n"                                                     \
+    "ldrd r2, r4, [r0, #8]\n" bytes
+
+/* Outputs over the whole range of int8, of which the zero point is the least. */
+#define HIL_MVE_PIXELS_BYTES(narrow, type)                                                         \
+    narrow "b." type " q4, q4\n" narrow "b." type " q5, q5\n" narrow "t." type " q4, q6\n" narrow  \
+           "t." type " q5, q7\n"                                                                   \
+           "vadd.i8 q4, q4, r4\n"                                                                  \
+           "vadd.i8 q5, q5, r4\n"
+
+/* The same for outputs over the whole range of int8 whose values below the zero point clamp, where
+ * no product has more than 16 bits before it is shifted: these are shifted eight at a time. */
+#define HIL_MVE_PIXELS_PRODUCTS(at, next, narrow, x, y)                                            \
+    "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
+    "vldrw.32 q1, [r5, #" next "]\n"                                                               \
+    "vldrw.32 q2, [r9], #16\n"                                                                     \
+    "vqrdmulh.s32 q0, q0, q2\n"                                                                    \
+    "vqrdmulh.s32 q1, q1, q2\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
+#define HIL_MVE_PIXELS_SHIFT(x, y)                                                                 \
+    "vldrh.u16 q2, [r9], #16\n"                                                                    \
+    "vrshl.u16 " x ", " x ", q2\n"                                                                 \
+    "vrshl.u16 " y ", " y ", q2\n"
+#define HIL_MVE_PIXELS_NARROW_FIRST                                                                \
+    HIL_MVE_PIXELS_PRODUCTS("-128", "-112", "vqmovunb", "q4", "q5")                                \
+    HIL_MVE_PIXELS_PRODUCTS("-96", "-80", "vqmovunt", "q4", "q5")                                  \
+    HIL_MVE_PIXELS_SHIFT("q4", "q5")                                                               \
+    HIL_MVE_PIXELS_PRODUCTS("-64", "-48", "vqmovunb", "q6", "q7")                                  \
+    HIL_MVE_PIXELS_PRODUCTS("-32", "-16", "vqmovunt", "q6", "q7")                                  \
+    HIL_MVE_PIXELS_SHIFT("q6", "q7")                                                               \
+    "ldr r0, [sp, #204]\n"                                                                         \
+    "ldrd r2, r4, [r0, #8]\n" HIL_MVE_PIXELS_BYTES("vqmovn", "u16")
+
+#define HIL_MVE_PIXELS_STORE                                                                       \
+    "vctp.8 r7\n"                                                                                  \
     "add r2, r11\n"                                                                                \
     "vpstt\n"                                                                                      \
     "vstrbt.8 q4, [r11]\n"                                                                         \
@@ -132,6 +160,14 @@ struct hil_mve_pixels {
 #define HIL_MVE_PIXELS_CORRECT                                                                     \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
 #define HIL_MVE_PIXELS_CLAMP                                                                       \
+    "vqadd.s16 q4, q4, r4\n"                                                                       \
+    "vqadd.s16 q5, q5, r4\n"                                                                       \
+    "vqadd.s16 q6, q6, r4\n"                                                                       \
+    "vqadd.s16 q7, q7, r4\n"                                                                       \
+    "vqmovnb.s16 q4, q4\n"                                                                         \
+    "vqmovnb.s16 q5, q5\n"                                                                         \
+    "vqmovnt.s16 q4, q6\n"                                                                         \
+    "vqmovnt.s16 q5, q7\n"                                                                         \
     "ldrd r4, r6, [r0, #28]\n"                                                                     \
     "vdup.8 q0, r4\n"                                                                              \
     "vdup.8 q1, r6\n"                                                                              \
@@ -142,20 +178,29 @@ struct hil_mve_pixels {
 
 /* stream: for each sixteen columns, four at a time: int32 biases of the four twice, weights
  * [chunks][4][16]; then for each four multipliers and shifts. The fours are columns 0, 4, 8, 12;
- * 2, 6, 10, 14; 1, 5, 9, 13; 3, 7, 11, 15, so that outputs end in order when they are narrowed. */
+ * 2, 6, 10, 14; 1, 5, 9, 13; 3, 7, 11, 15, so that outputs end in order when they are narrowed.
+ * `_first` reads multipliers of two fours, then int16 shifts of the even columns; and so of the odd
+ * ones. */
 #define HIL_MVE_PIXELS_FUNCTION(name, sixteen)                                                     \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int8_t *out __attribute__((unused)),                                                       \
         struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
-        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_STORE("", ""));                        \
+        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_NARROW(                                \
+            "", HIL_MVE_PIXELS_BYTES("vqmovun", "s16")) HIL_MVE_PIXELS_STORE);                     \
     }                                                                                              \
     __attribute__((naked, noipa, unused)) static void name##_any(                                  \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int8_t *out __attribute__((unused)),                                                       \
         struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
-        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_STORE(HIL_MVE_PIXELS_CORRECT,          \
-                                                                  HIL_MVE_PIXELS_CLAMP));          \
+        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_NARROW(                                \
+            HIL_MVE_PIXELS_CORRECT, HIL_MVE_PIXELS_CLAMP) HIL_MVE_PIXELS_STORE);                   \
+    }                                                                                              \
+    __attribute__((naked, noipa, unused)) static void name##_first(                                \
+        const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
+        int8_t *out __attribute__((unused)),                                                       \
+        struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
+        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_NARROW_FIRST HIL_MVE_PIXELS_STORE);    \
     }
 
 #define HIL_MVE_PIXELS_1                                                                           \
@@ -240,7 +285,8 @@ HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_8, HIL_MVE_PIXELS_8)
 HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_2_eight, HIL_MVE_PIXELS_2_EIGHT)
 
 /* `count` pixels of two chunks, side by side; one more may be read. */
-HIL_INLINE void hil_mve_pixels_eight(int32_t any, struct hil_mve_pixels *pixels, const int8_t *x,
+HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
+                                     struct hil_mve_pixels *pixels, const int8_t *x,
                                      const int8_t *stream, int8_t *out, int32_t count) {
     while (count > 0) {
         const int32_t pair = count < 4;
@@ -251,7 +297,7 @@ HIL_INLINE void hil_mve_pixels_eight(int32_t any, struct hil_mve_pixels *pixels,
         pixels->x_step = 128;
         pixels->out_step = 16;
         pixels->columns = taken == 1 ? 8 : 16;
-        (any ? hil_mve_pixels_2_eight_any : hil_mve_pixels_2_eight)(x, stream, out, pixels);
+        function(x, stream, out, pixels);
         x += 32 * taken;
         out += 8 * taken;
         count -= taken;
@@ -263,6 +309,7 @@ HIL_INLINE void hil_mve_pixels_eight(int32_t any, struct hil_mve_pixels *pixels,
     int32_t chunks;  /* of 16 weights, a column's depth rounded up; at most 8 */                   \
     int32_t columns; /* outputs of a pixel */                                                      \
     int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps */  \
+    int32_t first; /* 1: where any is 0, products fit 16 bits and are narrowed before the shift */ \
     int32_t out_zero_point;                                                                        \
     int32_t out_min;                                                                               \
     int32_t out_max;                                                                               \
@@ -275,27 +322,26 @@ HIL_INLINE void hil_mve_pixels_eight(int32_t any, struct hil_mve_pixels *pixels,
         .zero_point = (p)->out_zero_point, .low = (p)->out_min, .high = (p)->out_max,              \
     }
 
-typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8_t *out,
-                                     struct hil_mve_pixels *pixels);
+#define HIL_MVE_PIXELS_OF(name, any, first) ((any) ? name##_any : (first) ? name##_first : name)
 
-HIL_INLINE hil_mve_pixels_function *hil_mve_pixels_of(int32_t chunks, int32_t any) {
+HIL_INLINE hil_mve_pixels_function *hil_mve_pixels_of(int32_t chunks, int32_t any, int32_t first) {
     switch (chunks) {
     case 1:
-        return any ? hil_mve_pixels_1_any : hil_mve_pixels_1;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_1, any, first);
     case 2:
-        return any ? hil_mve_pixels_2_any : hil_mve_pixels_2;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_2, any, first);
     case 3:
-        return any ? hil_mve_pixels_3_any : hil_mve_pixels_3;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_3, any, first);
     case 4:
-        return any ? hil_mve_pixels_4_any : hil_mve_pixels_4;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_4, any, first);
     case 5:
-        return any ? hil_mve_pixels_5_any : hil_mve_pixels_5;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_5, any, first);
     case 6:
-        return any ? hil_mve_pixels_6_any : hil_mve_pixels_6;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_6, any, first);
     case 7:
-        return any ? hil_mve_pixels_7_any : hil_mve_pixels_7;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_7, any, first);
     default:
-        return any ? hil_mve_pixels_8_any : hil_mve_pixels_8;
+        return HIL_MVE_PIXELS_OF(hil_mve_pixels_8, any, first);
     }
 }
 
@@ -341,8 +387,8 @@ scratch = "16 * chunks * (copied + 2 * staged)"
 order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
 cost = """(
-80 + (rows + 1) // 2 * (26 + 80 * staged + (columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 *
-(chunks > 3) + 10 * max(0, chunks - 4))))"""
+80 + (rows + 1) // 2 * (26 + 80 * staged + (columns + 15) // 16 * (66 + 18 * any - 8 * first + 50 *
+chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_pixels_s8_mve {
     int32_t rows;
@@ -354,7 +400,7 @@ struct hil_pixels_s8_mve {
 
 HIL_INLINE void hil_pixels_s8_mve(const struct hil_pixels_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
+    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any, p->first);
     struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, p->depth);
     const int32_t direct = p->rows - p->copied;
     if (p->staged) {
@@ -386,7 +432,8 @@ order = ["rows 1", "pixels 2", "channels 16"]
 reads = "window"
 window = {filter_h = "1", filter_w = "1"}
 cost = """(
-80 + batch * out_h * (50 + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any
+80 + batch * out_h * (50 + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any - 8 *
+first
 + 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))))"""
 @*/
 struct hil_points_s8_mve {
@@ -404,7 +451,7 @@ struct hil_points_s8_mve {
 
 HIL_INLINE void hil_points_s8_mve(const struct hil_points_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
+    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any, p->first);
     const int32_t step = p->stride_w * p->in_c;
     const int32_t direct = p->out_w - p->copied;
     for (int32_t images = p->batch; images > 0; images--) {
@@ -435,10 +482,10 @@ scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
 cost = """(
-80 + batch * out_h * ((out_w + strip_w - 1) // strip_w * (90 + filter_h * (30 +
-strip_bytes // 4)) + out_w * (4 + 4 * chunks) + (out_w + 1) // (2 + 2 * eight) * (26 +
-(columns + 15) // 16 * (66 + 18 * any + 50 * chunks + 9 * (chunks > 3) + 10 * max(0,
-chunks - 4)))))"""
+80 + batch * ((out_h + lines - 1) // lines) * ((out_w + strip_w - 1) // strip_w * (30 + lines *
+(60 + filter_h * (30 + strip_bytes // 4))) + lines * out_w * (4 + 4 * chunks) + (lines * out_w + 1 +
+2 * eight) // (2 + 2 * eight) * (26 + (columns + 15) // 16 * (66 + 18 * any - 8 * first + 50 *
+chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))))"""
 @*/
 struct hil_strips_s8_mve {
     int32_t batch;
@@ -524,7 +571,7 @@ HIL_INLINE int8_t *hil_strips_s8_mve_gather(const struct hil_strips_s8_mve *p, c
 
 HIL_INLINE void hil_strips_s8_mve(const struct hil_strips_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any);
+    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any, p->first);
     struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, HIL_MVE_CHUNK * p->chunks);
     int8_t *const windows = scratch;
     int8_t *const strip = windows + HIL_MVE_CHUNK * p->chunks * p->strip_w * p->lines;
@@ -546,7 +593,9 @@ HIL_INLINE void hil_strips_s8_mve(const struct hil_strips_s8_mve *p, const int8_
                     to = hil_strips_s8_mve_gather(p, strip, count, to);
                 }
                 if (p->eight) {
-                    hil_mve_pixels_eight(p->any, &pixels, windows, p->stream, out, count * lines);
+                    hil_mve_pixels_eight(
+                        HIL_MVE_PIXELS_OF(hil_mve_pixels_2_eight, p->any, p->first), &pixels,
+                        windows, p->stream, out, count * lines);
                 } else {
                     hil_mve_pixels(function, &pixels, windows, p->stream, out, count * lines);
                 }
