@@ -4,8 +4,10 @@ Two blocks whose intervals meet must not share a byte, unless the caller knows b
 kernel writes one while it reads the other, they may overlap at some differences of their offsets
 (:class:`~hilc.access.Differences`); blocks that must be apart are merely the simplest case of that.
 Finding the smallest pool is hard in general; first fit in a good order is optimal for nearly every
-network, so several orders are tried, the best is improved by a bounded search that repeats exactly,
-and :func:`lower_bound` says when to stop.
+network, so several orders are tried, the best is improved by bounded searches that repeat exactly,
+and :func:`lower_bound` says when to stop. Where outputs lie over inputs, every offset follows from
+the one before it and the pool's end counts as much as its start, which first fit does not see: so
+the blocks are also placed step by step for pools of given sizes (:class:`_Steps`).
 
 Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with most
 accesses to a byte first.
@@ -14,7 +16,7 @@ accesses to a byte first.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -24,6 +26,8 @@ from hilc.access import Differences, apart
 ALIGNMENT = 16
 
 _SEARCH_TRIES = 1200
+# Placements of the blocks that live at a step, of which the next step's are made.
+_PLACEMENTS = 256
 # Orders from which the search starts.
 _STARTS = 3
 # Orders in which blocks are dealt to several pools before that is called impossible, those in
@@ -284,6 +288,18 @@ class _Search:
         chance = random.Random(0)
         starts = self._good_orders(bound)
         best = starts[0]
+        if best.peak > bound and tries >= _SEARCH_TRIES:
+            steps = _Steps(self.blocks, self.neighbours)
+            for nbytes in _sizes(bound, best.peak):
+                if (offsets := steps.place(nbytes)) is not None:
+                    if nbytes == bound:
+                        return offsets
+                    # First fit in the order of these offsets may close gaps that they leave.
+                    order = sorted(range(len(offsets)), key=lambda i: (offsets[i], i))
+                    found = _Try(pool_bytes(self.blocks, offsets), order, offsets)
+                    best = min(self._try(order), found, key=_peak)
+                    starts = [best, *starts[:-1]]
+                    break
         for start in starts:
             if best.peak > bound:
                 found = self._improve(start, bound, tries // len(starts), chance)
@@ -360,3 +376,90 @@ class _Search:
                     offset = align(high)
             offsets[index] = offset
         return offsets
+
+
+def _sizes(bound: int, peak: int) -> Iterator[int]:
+    """Sizes of pools to try, from the least to less than ``peak``, in steps that grow."""
+    yield bound
+    step = ALIGNMENT
+    while (nbytes := align(bound) + step - ALIGNMENT) < peak:
+        if nbytes > bound:
+            yield nbytes
+        step *= 2
+
+
+class _Steps:
+    """Places blocks in the order of their first steps, in a pool of a given size.
+
+    A block goes to an end of the pool, as close as it may to one that is placed already, or to
+    where one that is written over it later would lie at an end. Of the placements of the blocks
+    that live at a step only the offsets matter to the next; so many of them are kept.
+    """
+
+    def __init__(
+        self, blocks: Sequence[Block], neighbours: Sequence[Sequence[tuple[int, int, int]]]
+    ) -> None:
+        self._blocks = blocks
+        #: By block, those placed before it and between which differences to them it must not lie.
+        self._forbidden: list[list[tuple[int, int, int]]] = [[] for _ in blocks]
+        #: By block, the differences at which it may touch one that is placed after it.
+        self._later: list[list[tuple[int, int, int]]] = [[] for _ in blocks]
+        self._order = sorted(
+            range(len(blocks)),
+            # What lives for one step only goes where there is room.
+            key=lambda i: (blocks[i].first, blocks[i].first == blocks[i].last, -blocks[i].nbytes),
+        )
+        turn = {index: position for position, index in enumerate(self._order)}
+        for index, found in enumerate(neighbours):
+            for other, low, high in found:
+                to = self._forbidden if turn[other] < turn[index] else self._later
+                to[index].append((other, low, high))
+
+    def place(self, nbytes: int) -> tuple[int, ...] | None:
+        """Offsets within ``nbytes``; None where none were found."""
+        # A placement: the offsets of the blocks that live, and the chain of all so far.
+        states: dict[tuple[tuple[int, int], ...], _Chain | None] = {(): None}
+        for index in self._order:
+            block = self._blocks[index]
+            found: dict[tuple[tuple[int, int], ...], _Chain | None] = {}
+            for state, chain in states.items():
+                live = tuple((i, o) for i, o in state if self._blocks[i].last >= block.first)
+                for offset in self._offsets(index, dict(live), nbytes):
+                    found.setdefault((*live, (index, offset)), (index, offset, chain))
+                    if block.first == block.last:
+                        break
+            if not found:
+                return None
+            states = dict(list(found.items())[:_PLACEMENTS])
+        offsets = [0] * len(self._blocks)
+        link = next(iter(states.values()))
+        while link is not None:
+            index, offsets[index], link = link[0], link[1], link[2]
+        return tuple(offsets)
+
+    def _offsets(self, index: int, placed: Mapping[int, int], nbytes: int) -> list[int]:
+        """Where a block may go, each offset once."""
+        size = self._blocks[index].nbytes
+        top = (nbytes - size) // ALIGNMENT * ALIGNMENT
+        forbidden = [
+            (placed[other] + low, placed[other] + high)
+            for other, low, high in self._forbidden[index]
+            if other in placed
+        ]
+        tried = [0, top]
+        for low, high in forbidden:
+            tried += [low // ALIGNMENT * ALIGNMENT, align(high)]
+        for other, low, high in self._later[index]:
+            # The other one at the start or at the end of the pool: this one beside it.
+            end = (nbytes - self._blocks[other].nbytes) // ALIGNMENT * ALIGNMENT
+            for at in (0, end):
+                tried += [(at + low) // ALIGNMENT * ALIGNMENT, align(at + high)]
+        return [
+            offset
+            for offset in dict.fromkeys(tried)
+            if 0 <= offset <= top and not any(low < offset < high for low, high in forbidden)
+        ]
+
+
+#: A block, its offset, and those placed before it.
+_Chain = tuple[int, int, "_Chain | None"]

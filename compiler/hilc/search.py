@@ -47,6 +47,8 @@ _CHEAP = 1.03
 _KERNEL_CHANGES = 6
 #: Programs of a trade, and by how much each needs less than the one before.
 _MOST_PROGRAMS, _STEP = 60, 0.985
+#: Where no program needs so much less: steps of so many bytes.
+_SMALL_STEP = 16
 #: Instructions that a byte of flash is worth, from program to program of a trade in flash.
 _FLASH_WORTH = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e6)
 #: And to a balanced program: weights that lie there at twice their size are not for a few per cent.
@@ -227,19 +229,34 @@ class Trade:
     def _cut(self, worth: float, index: int) -> _Cut | None:
         known = self._cuts.setdefault(worth, [])
         while len(known) <= index:
-            limit = int(_STEP * known[-1].need) - 1 if known else None
-            segments = self._layers.cheapest(limit, worth)
+            segments = self._next(known[-1].need if known else None, worth)
             if segments is None:
                 return None
-            known.append(
-                _Cut(
-                    tuple(segments),
-                    sum(segment.cost for segment in segments),
-                    max((segment.need for segment in segments), default=0),
-                    self._layers.flash_bytes(segments),
-                )
-            )
+            known.append(cut := self._cut_of(segments))
+            # Where outputs that cannot lie just where an input was leave no room for scratch, there
+            # may be kernels whose outputs can.
+            steady = self._layers.cheapest(cut.need, worth, steady=True)
+            if steady is not None and steady != segments:
+                known.append(self._cut_of(steady))
         return known[index]
+
+    def _next(self, need: int | None, worth: float) -> list[Segment] | None:
+        """What costs least of all that needs clearly less than ``need``, or at least a little."""
+        if need is None:
+            return self._layers.cheapest(None, worth)
+        for limit in (int(_STEP * need) - 1, need - _SMALL_STEP):
+            segments = self._layers.cheapest(limit, worth)
+            if segments is not None:
+                return segments
+        return None
+
+    def _cut_of(self, segments: Sequence[Segment]) -> _Cut:
+        return _Cut(
+            tuple(segments),
+            sum(segment.cost for segment in segments),
+            max((segment.need for segment in segments), default=0),
+            self._layers.flash_bytes(segments),
+        )
 
     def _first(self, cuts: Iterator[_Cut]) -> Estimate:
         """The first that can be planned; the planner's refusal of the last where none can."""
@@ -298,6 +315,8 @@ class Segment:
     group: Group | None
     calls: tuple[KernelCall, ...]
     names: tuple[str, ...]
+    #: Whether what it writes may lie just where the first of what it reads was, if that dies.
+    steady: bool
 
 
 def _choice_of(segments: Sequence[Segment]) -> Choice:
@@ -337,12 +356,20 @@ class _Layers:
 
     # -- the cheapest segments ------------------------------------------------------------------
 
-    def cheapest(self, limit: int | None, worth: float) -> list[Segment] | None:
-        """The segments that cost least and need at most ``limit``; None where there are none."""
+    def cheapest(
+        self, limit: int | None, worth: float, *, steady: bool = False
+    ) -> list[Segment] | None:
+        """The segments that cost least and need at most ``limit``; None where there are none.
+
+        With ``steady`` a layer has none of the kernels whose outputs cannot lie where an input was
+        if it has another one.
+        """
         groups = self._groups_within(limit)
         best: list[tuple[float, int, list[Segment]] | None] = [(0.0, 0, [])]
         for last in range(len(self._nodes)):
             options = [s for s in self._singles[last] if limit is None or s.need <= limit]
+            if steady and any(s.steady for s in options):
+                options = [s for s in options if s.steady]
             options += [group for group in groups if group.last == last]
             found: tuple[float, int, list[Segment]] | None = None
             for segment in options:
@@ -469,20 +496,25 @@ class _Layers:
         segments: list[Segment] = []
         for position, call in enumerate(calls):
             used = (call,) if isinstance(call, KernelCall) else ()
+            need, steady = self._need(step, step, call, reads, node.outputs, call.scratch_bytes)
             segment = Segment(
                 step,
                 step,
                 costs[position],
-                self._need(step, step, call, reads, node.outputs, call.scratch_bytes),
+                need,
                 self._flash(used),
                 position,
                 None,
                 used,
                 (node.name,),
+                steady,
             )
             # One that is neither cheaper, nor needs less, nor is smaller is of no use.
             if not any(
-                s.cost <= segment.cost and s.need <= segment.need and s.flash <= segment.flash
+                s.cost <= segment.cost
+                and s.need <= segment.need
+                and s.flash <= segment.flash
+                and s.steady >= segment.steady
                 for s in segments
             ):
                 segments.append(segment)
@@ -490,16 +522,18 @@ class _Layers:
 
     def _streamed(self, group: Group, call: StreamCall, first: int, last: int) -> Segment:
         stages = tuple(stage.call for stage in call.stages)
+        need, steady = self._need(first, last, call, call.inputs, call.outputs, call.scratch_bytes)
         return Segment(
             first,
             last,
             self._costs.of_group(call),
-            self._need(first, last, call, call.inputs, call.outputs, call.scratch_bytes),
+            need,
             self._flash(stages) + 8 * len(call.entries) + 64 * len(call.stages),
             0,
             group,
             stages,
             group.nodes,
+            steady,
         )
 
     def _least_need(self, first: int, last: int) -> int:
@@ -518,7 +552,8 @@ class _Layers:
         reads: Sequence[str],
         writes: Sequence[str],
         scratch: int,
-    ) -> int:
+    ) -> tuple[int, bool]:
+        """The bytes that a segment needs, and whether it is :attr:`Segment.steady`."""
         tensors = self.graph.tensors
         around = [v for v in self._pooled if v.first < first and v.last > last]
         ending = [v for v in self._pooled if v.first < first and first <= v.last <= last]
@@ -547,7 +582,8 @@ class _Layers:
                     differences = safe_differences(access, position, index)
                     known = overlaps.get((at, to))
                     overlaps[at, to] = differences if known is None else known.union(differences)
-        return lower_bound(blocks, overlaps)
+        steady = not ending or any(forbidden.allow(0) for forbidden in overlaps.values())
+        return lower_bound(blocks, overlaps), steady
 
     # -- flash ----------------------------------------------------------------------------------
 
