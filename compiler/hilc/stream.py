@@ -58,8 +58,10 @@ _TABLE_BYTES = 512
 _PLACINGS = 60
 # Sizes of arenas between the least and the most that are tried.
 _ARENAS = 16
-# Instructions that moving rows takes: a byte, a call.
-_MOVE_COST = (0.75, 24.0)
+#: Bytes that move together, if rows consist of them.
+_WORD = 4
+# Instructions that moving rows takes: a byte, by words and single, and a call.
+_MOVE_COST, _SINGLE_MOVE_COST, _MOVE_CALL_COST = 0.75, 4.0, 24.0
 # And those of the loop around a stage's call.
 _CALL_COST = 40.0
 
@@ -157,6 +159,13 @@ class StreamCall:
         """Bytes of rows that move, in all."""
         return sum(move.nbytes for entry in self.entries for move in entry.moves)
 
+    @property
+    def moves_words(self) -> bool:
+        """Whether all that moves are whole words, from and to multiples of four bytes."""
+        moves = [move for entry in self.entries for move in entry.moves]
+        numbers = {n for move in moves for n in (move.target, move.source, move.nbytes)}
+        return all(number % _WORD == 0 for number in numbers)
+
     def cost(self, cpu: Cpu) -> int:
         """The instructions that the group is expected to take on ``cpu``."""
         calls: dict[int, int] = {}
@@ -165,8 +174,8 @@ class StreamCall:
             if id(entry.call) not in calls:
                 calls[id(entry.call)] = instructions(entry.call, cpu)
             total += calls[id(entry.call)] + _CALL_COST
-            for move in entry.moves:
-                total += _MOVE_COST[0] * move.nbytes + _MOVE_COST[1]
+            total += len(entry.moves) * _MOVE_CALL_COST
+        total += self.move_bytes * (_MOVE_COST if self.moves_words else _SINGLE_MOVE_COST)
         return round(total)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
@@ -997,7 +1006,7 @@ class _Room:
             own = order.index(self.grown)
             for operand in self.operands:
                 # Just before what is read, to be able to grow over it.
-                difference = min(0, operand.overlap.differences.low)
+                difference = min(0, self._whole(operand.overlap.differences.low))
                 for touch in {0, difference}:
                     targets = [b.start for b in order]
                     targets[own] = operand.start + touch - self.grown.nbytes
@@ -1014,6 +1023,12 @@ class _Room:
                 up.append(max(buffer.start, end))
                 end = up[-1] + buffer.nbytes
             yield [*down, *up]
+
+    def _whole(self, difference: int) -> int:
+        """``difference``, or less: if all rows are whole words, they all lie at words, which move
+        together."""
+        words = all(b.row_bytes % _WORD == 0 for b in (*self.full, self.grown))
+        return difference // _WORD * _WORD if words else difference
 
     def _placed(self, in_order: bool) -> bool:
         """Whether the new rows have room as things lie; a buffer that has no rows starts there."""
@@ -1038,8 +1053,8 @@ class _Room:
             for o in self.operands
             for place in (
                 o.start,
-                o.start + o.overlap.differences.low,
-                o.start + o.overlap.differences.high,
+                o.start + self._whole(o.overlap.differences.low),
+                o.start - self._whole(-o.overlap.differences.high),
             )
         ]
         yield from (place for place in over if place + self.nbytes <= end)

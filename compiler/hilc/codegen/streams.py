@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import gcd
 
 import numpy as np
 
@@ -240,8 +239,7 @@ class _Group:
 
     def _move(self) -> str:
         """The statement that moves rows: to, from, how many bytes."""
-        numbers = {n for move in self._moves for n in (move.target, move.source, move.nbytes)}
-        alignment = "4" if gcd(*numbers) % 4 == 0 else "1"
+        alignment = "4" if self._call.moves_words else "1"
         return f"hil_move_rows(&rows[call[1]], &rows[call[2]], call[3], {alignment});\n"
 
     def _place(
