@@ -60,8 +60,8 @@ _PLACINGS = 60
 _ARENAS = 16
 #: Bytes that move together, if rows consist of them.
 _WORD = 4
-# Instructions that moving rows takes: a byte, by words and single, and a call.
-_MOVE_COST, _SINGLE_MOVE_COST, _MOVE_CALL_COST = 0.75, 4.0, 24.0
+# Instructions that moving rows takes: a byte, by vectors, by words and single, and a call.
+_VECTOR_MOVE_COST, _WORD_MOVE_COST, _SINGLE_MOVE_COST, _MOVE_CALL_COST = 0.4, 0.75, 4.0, 24.0
 # And those of the loop around a stage's call.
 _CALL_COST = 40.0
 
@@ -175,7 +175,8 @@ class StreamCall:
                 calls[id(entry.call)] = instructions(entry.call, cpu)
             total += calls[id(entry.call)] + _CALL_COST
             total += len(entry.moves) * _MOVE_CALL_COST
-        total += self.move_bytes * (_MOVE_COST if self.moves_words else _SINGLE_MOVE_COST)
+        together = _VECTOR_MOVE_COST if "mve" in cpu.features else _WORD_MOVE_COST
+        total += self.move_bytes * (together if self.moves_words else _SINGLE_MOVE_COST)
         return round(total)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
@@ -484,7 +485,10 @@ class _Geometry:
 
 def _node(graph: Graph, node: Node, *, accumulates: bool) -> _Node:
     """``node`` along the height; :class:`NotStreamable` unless it works row by row."""
-    ins, (out,) = graph.ins(node), graph.outs(node)
+    ins, outs = graph.ins(node), graph.outs(node)
+    if len(outs) != 1:
+        raise NotStreamable(f"{node.op} {node.name!r} has {len(outs)} outputs")
+    (out,) = outs
     if node.op in _BINARY and _is_image(out):
         return _Node(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
     x = ins[0]
