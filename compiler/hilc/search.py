@@ -33,7 +33,7 @@ from hilc.tuning import Tuning
 
 #: What a balanced program may take of the fastest one's instructions; and what one that is to save
 #: memory may take of the balanced one's, which has to hold when measured, so there is a margin.
-_BALANCED, _RAM = 1.3, 1.12
+_BALANCED, _RAM = 1.3, 1.14
 #: To a balanced program a per cent of memory is worth so many per cent of instructions.
 _MEMORY_WORTH = 2.0
 #: What it may take of the flash of the fastest that does not waste any.
@@ -118,13 +118,13 @@ class Trade:
         self._planner = planner
         #: Whether costs are measured ones where they can be.
         self.tuned = tuning is not None
-        self._cuts: dict[float, list[_Cut]] = {}
+        self._cuts: dict[tuple[float, bool], list[_Cut]] = {}
         self._estimates: dict[int, Estimate | InputError] = {}
 
     @cached_property
     def fastest(self) -> Estimate:
         """The fastest program that can be planned."""
-        return self._first(self._cuts_of(0.0))
+        return self._first(self._cuts_of(0.0, lavish=True))
 
     @cached_property
     def least_flash(self) -> Estimate:
@@ -134,7 +134,7 @@ class Trade:
     def programs(self) -> Iterator[Estimate]:
         """From the fastest on, each that can be planned and takes less memory than those before."""
         least: int | None = None
-        for cut in self._cuts_of(0.0):
+        for cut in self._cuts_of(0.0, lavish=True):
             found = self._estimate(cut)
             if isinstance(found, Estimate) and (least is None or found.workspace_bytes < least):
                 least = found.workspace_bytes
@@ -148,7 +148,8 @@ class Trade:
             return float(cost * max(nbytes, 1) ** _MEMORY_WORTH)
 
         best: tuple[float, Estimate] | None = None
-        ceiling = _BALANCED * self.fastest.instructions
+        fastest = self._first(self._cuts_of(0.0))
+        ceiling = _BALANCED * fastest.instructions
         affordable = self._affordable(ceiling, _BALANCED_FLASH_WORTH)
         lean = [cut for cut in affordable if cut.flash <= _BALANCED_FLASH * affordable[0].flash]
         for cut in sorted(lean, key=lambda cut: price(cut.cost, cut.need)):
@@ -160,7 +161,7 @@ class Trade:
                 if best is None or own < best[0]:
                     best = own, found
         # Where the memory's own limits are too tight for these, the fastest that keeps them.
-        return best[1] if best else self.fastest
+        return best[1] if best else fastest
 
     def least_memory(self, ceiling: float) -> Estimate:
         """The program of least memory of those that take at most ``ceiling`` instructions."""
@@ -190,7 +191,7 @@ class Trade:
     def within(self, ram: int | None, flash: int | None) -> Estimate:
         """The fastest program that keeps the limits."""
         worths = _FLASH_WORTH if flash is not None else _FLASH_WORTH[:1]
-        cuts = sorted((c for worth in worths for c in self._cuts_of(worth)), key=_cut_cost)
+        cuts = sorted((c for worth in worths for c in self._cuts_of(worth, lavish=True)), key=_cut_cost)
         for cut in cuts:
             if (flash is not None and cut.flash > flash) or (ram is not None and cut.need > ram):
                 continue
@@ -219,33 +220,36 @@ class Trade:
             "raise the limit" if len(parts) == 1 else "raise the limits, or drop one of them",
         )
 
-    def _cuts_of(self, worth: float) -> Iterator[_Cut]:
-        """From the fastest on, ever less need; a byte of flash counts as ``worth`` instructions."""
+    def _cuts_of(self, worth: float, *, lavish: bool = False) -> Iterator[_Cut]:
+        """From the fastest on, ever less need; a byte of flash counts as ``worth`` instructions.
+
+        Kernels that are lavish with flash take part only if ``lavish`` says so.
+        """
         for index in range(_MOST_PROGRAMS):
-            if (cut := self._cut(worth, index)) is None:
+            if (cut := self._cut(worth, lavish and self._layers.lavish, index)) is None:
                 return
             yield cut
 
-    def _cut(self, worth: float, index: int) -> _Cut | None:
-        known = self._cuts.setdefault(worth, [])
+    def _cut(self, worth: float, lavish: bool, index: int) -> _Cut | None:
+        known = self._cuts.setdefault((worth, lavish), [])
         while len(known) <= index:
-            segments = self._next(known[-1].need if known else None, worth)
+            segments = self._next(known[-1].need if known else None, worth, lavish)
             if segments is None:
                 return None
             known.append(cut := self._cut_of(segments))
             # Where outputs that cannot lie just where an input was leave no room for scratch, there
             # may be kernels whose outputs can.
-            steady = self._layers.cheapest(cut.need, worth, steady=True)
+            steady = self._layers.cheapest(cut.need, worth, steady=True, lavish=lavish)
             if steady is not None and steady != segments:
                 known.append(self._cut_of(steady))
         return known[index]
 
-    def _next(self, need: int | None, worth: float) -> list[Segment] | None:
+    def _next(self, need: int | None, worth: float, lavish: bool) -> list[Segment] | None:
         """What costs least of all that needs clearly less than ``need``, or at least a little."""
         if need is None:
-            return self._layers.cheapest(None, worth)
+            return self._layers.cheapest(None, worth, lavish=lavish)
         for limit in (int(_STEP * need) - 1, need - _SMALL_STEP):
-            segments = self._layers.cheapest(limit, worth)
+            segments = self._layers.cheapest(limit, worth, lavish=lavish)
             if segments is not None:
                 return segments
         return None
@@ -318,6 +322,11 @@ class Segment:
     #: Whether what it writes may lie just where the first of what it reads was, if that dies.
     steady: bool
 
+    @property
+    def lavish(self) -> bool:
+        """Whether one of its kernels is lavish with flash."""
+        return any(call.kernel.lavish for call in self.calls)
+
 
 def _choice_of(segments: Sequence[Segment]) -> Choice:
     kernels = {
@@ -350,6 +359,8 @@ class _Layers:
         self._pooled = [value for value in values.distinct if value.place is None]
         self._streams = Streams(self.graph, cpu)
         self._singles = [self._single_segments(step) for step in range(len(self._nodes))]
+        #: Whether there is a choice of kernels that are lavish with flash.
+        self.lavish = any(segment.lavish for segments in self._singles for segment in segments)
         self._groups: dict[Group, Segment | None] = {}
         self._positions = {node.name: i for i, node in enumerate(self.graph.nodes)}
         self._ends = self._streamable_until()
@@ -357,17 +368,20 @@ class _Layers:
     # -- the cheapest segments ------------------------------------------------------------------
 
     def cheapest(
-        self, limit: int | None, worth: float, *, steady: bool = False
+        self, limit: int | None, worth: float, *, steady: bool = False, lavish: bool = False
     ) -> list[Segment] | None:
         """The segments that cost least and need at most ``limit``; None where there are none.
+
+        Kernels that are lavish with flash take part only if ``lavish`` says so.
 
         With ``steady`` a layer has none of the kernels whose outputs cannot lie where an input was
         if it has another one.
         """
-        groups = self._groups_within(limit)
+        singles = [[s for s in found if lavish or not s.lavish] for found in self._singles]
+        groups = self._groups_within(limit, singles)
         best: list[tuple[float, int, list[Segment]] | None] = [(0.0, 0, [])]
         for last in range(len(self._nodes)):
-            options = [s for s in self._singles[last] if limit is None or s.need <= limit]
+            options = [s for s in singles[last] if limit is None or s.need <= limit]
             if steady and any(s.steady for s in options):
                 options = [s for s in options if s.steady]
             options += [group for group in groups if group.last == last]
@@ -383,8 +397,12 @@ class _Layers:
             best.append(found)
         return None if best[-1] is None else best[-1][2]
 
-    def _groups_within(self, limit: int | None) -> list[Segment]:
+    def _groups_within(
+        self, limit: int | None, singles: Sequence[Sequence[Segment]]
+    ) -> list[Segment]:
         """Groups that need at most ``limit``, for layers whose best kernel needs more.
+
+        ``singles`` are the layers by themselves, with each kernel that may be taken.
 
         The shortest that will do: layers that shorter segments bring through at about the cost of
         the best kernels are not tried as one.
@@ -392,7 +410,7 @@ class _Layers:
         if limit is None:
             return []
         count = len(self._nodes)
-        best = [min(s, key=_segment_cost) for s in self._singles]
+        best = [min(s, key=_segment_cost) for s in singles]
         blocked = [segment.need > limit for segment in best]
         fastest = [segment.cost for segment in best]
         found: list[Segment] = []
@@ -423,7 +441,7 @@ class _Layers:
             if len(names) == 1:
                 groups.append(Group(names, rows, "backward"))
             within = [s for s in map(self._group_segment, groups) if s and s.need <= limit]
-            if rows == _ROWS[0] and not within:
+            if not within:
                 within = list(self._smaller(groups[0], limit))
             yield from within
             if rows >= height or not within:
@@ -445,7 +463,7 @@ class _Layers:
             before = segment.calls[widest]
             kernels[widest] += 1
             segment = self._group_segment(replace(group, kernels=tuple(kernels)))
-            if segment is None or segment.calls[widest] is before:
+            if segment is None or segment.calls[widest] is before or segment.lavish:
                 return
             if segment.need <= limit:
                 yield segment

@@ -88,6 +88,7 @@ outputs = ["int8_t"]
 scratch = "4 * out_w * channels"
 order = "none"
 cost = "30 + out_w * (20 + channels * (12 + 6 * filter_w * rows + 20 * last))"
+cost_factors = {"armv8.1-m.main" = 0.62}
 @*/
 struct hil_average_rows_s8 {
     HIL_AVERAGE_ROWS_FIELDS;

@@ -251,9 +251,10 @@ scratch = "planes * plane_h * plane_w"
 order = ["rows band_h", "pixels band_h * tile_w", "channels planes"]
 reads = "channel window"
 cost = """(
-200 + batch * in_c * (out_w // tile_w * (90 * ((out_h + band_h - 1) // band_h) + out_h // part_h *
-(8 + part_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any)) + rest_turns * (30 + 2 *
-masked + 6 * (stride - 1) + 9 * any)) + in_h * in_w * (0.2 + 4.8 / planes)))"""
+200 + batch * in_c * (out_w // tile_w * ((36 + 60 / planes + 30 * half_turns) * ((out_h + band_h
+- 1) // band_h) + out_h // part_h * (8 + part_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 *
+any)) + rest_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any)) + in_h * in_w * (0.2 + 4.8 /
+planes)))"""
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     int32_t batch;
