@@ -16,6 +16,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # it requires, or for Armv7-M where it requires nothing
     cost_factors = {armv6-m = 2.0}   # by which other architectures differ from that
     code = 420                 # bytes of code, specialised for one layer
+    lavish = true              # that its constants take several times the flash of what others
+                               # need: only for programs that are to be fast (false if not stated)
     @*/
 
 The function is ``static inline`` and always inlined, with the signature::
@@ -108,6 +110,8 @@ class Kernel:
     cost_factors: Mapping[str, float] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int | None = None
+    #: Whether it is only for programs to which speed is worth several times the flash.
+    lavish: bool = False
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -199,6 +203,7 @@ def kernels() -> Mapping[str, Kernel]:
                 cost=entry.get("cost"),
                 cost_factors=entry.get("cost_factors", {}),
                 code=entry.get("code"),
+                lavish=entry.get("lavish", False),
             )
             if kernel.name in found:
                 raise ValueError(f"kernel {kernel.name} is described twice")

@@ -120,6 +120,8 @@ class Trade:
         self.tuned = tuning is not None
         self._cuts: dict[tuple[float, bool], list[_Cut]] = {}
         self._estimates: dict[int, Estimate | InputError] = {}
+        #: Kept, as their identity is what estimates are known by.
+        self._finer: list[_Cut] = []
 
     @cached_property
     def fastest(self) -> Estimate:
@@ -166,7 +168,9 @@ class Trade:
     def least_memory(self, ceiling: float) -> Estimate:
         """The program of least memory of those that take at most ``ceiling`` instructions."""
         best: Estimate | None = None
-        for cut in sorted(self._affordable(ceiling, _BALANCED_FLASH_WORTH), key=_cut_need):
+        cuts = self._affordable(ceiling, _BALANCED_FLASH_WORTH)
+        cuts += self._between(ceiling, _BALANCED_FLASH_WORTH, min(map(_cut_need, cuts), default=0))
+        for cut in sorted(cuts, key=_cut_need):
             if best is not None and cut.need >= best.workspace_bytes:
                 break
             found = self._estimate(cut)
@@ -175,6 +179,22 @@ class Trade:
             ):
                 best = found
         return best or self.balanced
+
+    def _between(self, ceiling: float, worth: float, need: int) -> list[_Cut]:
+        """Those that take at most ``ceiling`` instructions and need less than ``need``, down to the
+        first of the trade that does not: the trade's steps are larger than a limit's."""
+        found: list[_Cut] = []
+        low = max((c.need for c in self._cuts_of(worth) if c.need < need), default=need)
+        while need - low > _SMALL_STEP:
+            limit = (low + need) // 2
+            segments = self._layers.cheapest(limit, worth)
+            if segments is None or (cut := self._cut_of(segments)).cost > ceiling:
+                low = limit
+            else:
+                need = cut.need
+                found.append(cut)
+        self._finer += found
+        return found
 
     def _affordable(self, ceiling: float, worth: float = 0.0) -> list[_Cut]:
         """Those before two in a row that take more than ``ceiling`` instructions."""
@@ -191,7 +211,9 @@ class Trade:
     def within(self, ram: int | None, flash: int | None) -> Estimate:
         """The fastest program that keeps the limits."""
         worths = _FLASH_WORTH if flash is not None else _FLASH_WORTH[:1]
-        cuts = sorted((c for worth in worths for c in self._cuts_of(worth, lavish=True)), key=_cut_cost)
+        cuts = sorted(
+            (c for worth in worths for c in self._cuts_of(worth, lavish=True)), key=_cut_cost
+        )
         for cut in cuts:
             if (flash is not None and cut.flash > flash) or (ram is not None and cut.need > ram):
                 continue
