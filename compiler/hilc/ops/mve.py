@@ -236,9 +236,27 @@ def depthwise_conv2d(
     calls: list[KernelCall] = []
     for planes, planes_bytes in _PLANES:
         call = _depthwise(shape, window, filters, zero_point, channels, macs, planes, planes_bytes)
-        if call is not None and all(call.scratch_bytes < c.scratch_bytes for c in calls):
+        if call is None:
+            continue
+        if not calls and _pays_addresses(call):
+            # A copy of the table in the scratch is faster, and takes more memory.
+            fields = {**call.fields, "addressed": _array(call.fields, "table").size}
+            calls.append(KernelCall(call.kernel, fields, macs=macs))
+        if all(call.scratch_bytes < c.scratch_bytes for c in calls):
             calls.append(call)
     return calls
+
+
+def _pays_addresses(call: KernelCall) -> bool:
+    """Whether the table may have addresses, and copying it costs less than they save."""
+    if call.fields["masked"] or call.fields["any"] or call.fields["stride"] != 1:
+        return False
+    turns, rest, halves, channels = (
+        _int(call.fields, name) for name in ("part_turns", "rest_turns", "half_turns", "in_c")
+    )
+    parts = _int(call.fields, "out_h") // _int(call.fields, "part_h")
+    saved = 2 * (parts * (turns - 1) + rest + 2 * halves) * channels
+    return saved > 9 * (turns + rest + halves) + 60
 
 
 def _depthwise(
@@ -338,6 +356,7 @@ def _depthwise(
         "half_turns": len(half_turns),
         "masked": int(masked),
         "any": int(any_clamp),
+        "addressed": 0,
         "in_zero_point": zero_point,
         **clamp,
         "table": np.frombuffer(b"".join(tables[0] + tables[1] + half_turns), np.int8),

@@ -30,6 +30,8 @@ struct hil_mve_tiles {
     const int8_t *halves;   /*  68 */
     uint16_t patches[4][8]; /*  72: of the pairs of pixels of a patch; stride 2: for each output of
                                a tile */
+    const int8_t *planes;   /* the first */
+    const int8_t *first;    /* the table, of all turns */
 };
 
 /* The arguments are on the stack: planes at 64, stream at 68, outputs at 72, tiles at 76. Then r1
@@ -64,15 +66,23 @@ struct hil_mve_tiles {
     "vmov q3, q1\n"                                                                                \
     "vshlc q3, r0, #32\n"
 
-#define HIL_MVE_TILES_PART                                                                         \
+#define HIL_MVE_TILES_PART(moved)                                                                  \
     "2:\n"                                                                                         \
-    "ldr r0, [sp, #76]\n"                                                                          \
-    "ldrd r2, r11, [r0, #8]\n"                                                                     \
+    "ldr r0, [sp, #76]\n" moved "ldrd r2, r11, [r0, #8]\n"                                         \
     "dls lr, r2\n"                                                                                 \
     ".p2align 2\n"                                                                                 \
     "3:\n"
 
+/* Where the table has addresses, the patches move instead: then r1 is the distance from the first
+ * plane. */
+#define HIL_MVE_TILES_MOVED                                                                        \
+    "vldrh.u16 q4, [r0, #72]\n"                                                                    \
+    "vadd.i16 q4, q4, r1\n"
+
 /* A turn of the table: places of two tiles in r0 and r12, of their outputs in q5. */
+#define HIL_MVE_TILES_ADDRESSES                                                                    \
+    "ldrd r0, r12, [r11], #8\n"                                                                    \
+    "vldrh.u16 q5, [r11], #16\n"
 #define HIL_MVE_TILES_WHOLE "ldrd r0, r12, [r11], #8\n"
 #define HIL_MVE_TILES_MASKED                                                                       \
     "ldmia r11!, {r0, r4, r12}\n"                                                                  \
@@ -144,22 +154,16 @@ struct hil_mve_tiles {
 
 /* Four tiles of 2x1 outputs, of which the moved filters are not needed: their sums are in q1 and
  * q3. */
-#define HIL_MVE_TILES_HALVES                                                                       \
+#define HIL_MVE_TILES_HALVES(moved, based)                                                         \
     "ldr r0, [sp, #76]\n"                                                                          \
     "ldrd r2, r11, [r0, #64]\n"                                                                    \
     "cmp r2, #0\n"                                                                                 \
     "beq.w 6f\n"                                                                                   \
     "ldrd r1, r4, [sp, #64]\n"                                                                     \
-    "ldr r3, [sp, #72]\n"                                                                          \
-    "dls lr, r2\n"                                                                                 \
+    "ldr r3, [sp, #72]\n" moved "dls lr, r2\n"                                                     \
     "5:\n"                                                                                         \
     "ldmia r11!, {r0, r2, r4, r12}\n"                                                              \
-    "vldrh.u16 q5, [r11], #16\n"                                                                   \
-    "add r0, r1\n"                                                                                 \
-    "add r2, r1\n"                                                                                 \
-    "add r4, r1\n"                                                                                 \
-    "add r12, r1\n"                                                                                \
-    "vldrh.u16 q6, [r0, q4]\n"                                                                     \
+    "vldrh.u16 q5, [r11], #16\n" based "vldrh.u16 q6, [r0, q4]\n"                                  \
     "vldrh.u16 q7, [r2, q4]\n" HIL_MVE_TILES_HALF_SUMS(                                            \
         "q1") "vldrh.u16 q6, [r4, q4]\n"                                                           \
               "vldrh.u16 q7, [r12, q4]\n" HIL_MVE_TILES_HALF_SUMS("q3")                            \
@@ -167,6 +171,11 @@ struct hil_mve_tiles {
                                                          "vstrb.16 q1, [r3, q5]\n"                 \
                                                          "le lr, 5b\n"                             \
                                                          "6:\n"
+#define HIL_MVE_TILES_HALVES_BASED                                                                 \
+    "add r0, r1\n"                                                                                 \
+    "add r2, r1\n"                                                                                 \
+    "add r4, r1\n"                                                                                 \
+    "add r12, r1\n"
 #define HIL_MVE_TILES_HALF_SUMS(q)                                                                 \
     "vmladav.s8 r0, q6, q0\n"                                                                      \
     "vmladav.s8 r6, q6, q2\n"                                                                      \
@@ -200,9 +209,15 @@ struct hil_mve_tiles {
 
 #define HIL_MVE_TILES_1(entry, correct, clamp, store, halves)                                      \
     HIL_MVE_TILES_ENTER                                                                            \
-    "vldrh.u16 q4, [r3, #72]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART     \
-    HIL_MVE_TILES_TURN(entry)                                                                      \
-    HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(correct)                                            \
+    "vldrh.u16 q4, [r3, #72]\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART("") \
+        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_1                                           \
+        HIL_MVE_TILES_SCALE(correct)                                                               \
+    clamp store HIL_MVE_TILES_NEXT(halves)
+
+#define HIL_MVE_TILES_1_ADDRESSED(entry, correct, clamp, store, halves)                            \
+    HIL_MVE_TILES_ENTER HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_SHIFTED HIL_MVE_TILES_PART(            \
+        HIL_MVE_TILES_MOVED)                                                                       \
+    HIL_MVE_TILES_ADDRESSES HIL_MVE_TILES_STRIDE_1 HIL_MVE_TILES_SCALE(correct)                    \
     clamp store HIL_MVE_TILES_NEXT(halves)
 
 #define HIL_MVE_TILES_2(entry, correct, clamp, store, halves)                                      \
@@ -211,9 +226,9 @@ struct hil_mve_tiles {
     "vldrh.u16 q1, [r3], #16\n"                                                                    \
     "vldrh.u16 q2, [r3], #16\n"                                                                    \
     "vldrh.u16 q3, [r3], #16\n"                                                                    \
-    "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART                           \
-    HIL_MVE_TILES_TURN(entry)                                                                      \
-    HIL_MVE_TILES_STRIDE_2 HIL_MVE_TILES_SCALE(correct)                                            \
+    "vldrh.u16 q4, [r3], #16\n" HIL_MVE_TILES_CHANNEL HIL_MVE_TILES_PART("")                       \
+        HIL_MVE_TILES_TURN(entry) HIL_MVE_TILES_STRIDE_2                                           \
+        HIL_MVE_TILES_SCALE(correct)                                                               \
     clamp store HIL_MVE_TILES_NEXT(halves)
 
 /* stream: for each channel its filter [4][4], then int32: bias, multiplier, shift. */
@@ -240,21 +255,27 @@ HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_masked, HIL_MVE_TILES_2, HIL_MVE_TILES_MA
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_2_any, HIL_MVE_TILES_2, HIL_MVE_TILES_MASKED,
                        HIL_MVE_TILES_CORRECT, HIL_MVE_TILES_CLAMP, HIL_MVE_TILES_STORE_ANY, "")
 HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd, HIL_MVE_TILES_1, HIL_MVE_TILES_WHOLE, "",
-                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, HIL_MVE_TILES_HALVES)
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE,
+                       HIL_MVE_TILES_HALVES("", HIL_MVE_TILES_HALVES_BASED))
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_addressed, HIL_MVE_TILES_1_ADDRESSED, "", "",
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE, "")
+HIL_MVE_TILES_FUNCTION(hil_mve_tiles_1_odd_addressed, HIL_MVE_TILES_1_ADDRESSED, "", "",
+                       HIL_MVE_TILES_SATURATE, HIL_MVE_TILES_STORE_WHOLE,
+                       HIL_MVE_TILES_HALVES(HIL_MVE_TILES_MOVED, ""))
 
 /*@kernel
 name = "hil_depthwise_conv2d_s8_mve"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "planes * plane_h * plane_w"
+scratch = "planes * plane_h * plane_w + addressed"
 order = ["rows band_h", "pixels band_h * tile_w", "channels planes"]
 reads = "channel window"
 cost = """(
-200 + batch * in_c * (out_w // tile_w * ((36 + 60 / planes + 30 * half_turns) * ((out_h + band_h
-- 1) // band_h) + out_h // part_h * (8 + part_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 *
-any)) + rest_turns * (30 + 2 * masked + 6 * (stride - 1) + 9 * any)) + in_h * in_w * (0.2 + 4.8 /
-planes)))"""
+200 + 0.4 * addressed + batch * in_c * (out_w // tile_w * ((36 + 60 / planes + 30 * half_turns) *
+((out_h + band_h - 1) // band_h) + out_h // part_h * (8 + part_turns * (30 - 2 * (addressed > 0)
++ 2 * masked + 6 * (stride - 1) + 9 * any)) + rest_turns * (30 - 2 * (addressed > 0) + 2 * masked
++ 6 * (stride - 1) + 9 * any)) + in_h * in_w * (0.2 + 4.8 / planes)))"""
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     int32_t batch;
@@ -280,6 +301,8 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t plane_w;    /* input columns of a tile, even, as far as patches reach */
     int32_t masked;     /* 1: the table's turns have masks */
     int32_t any;        /* 0: outputs have the whole range of int8, and what is below zero clamps */
+    int32_t addressed;  /* bytes of a copy of the table with addresses of tiles, which is faster;
+                         * with  stride 1 and neither masks nor bounds. 0: there is none */
     int32_t in_zero_point;
     int32_t out_zero_point;
     int32_t out_min;
@@ -372,6 +395,11 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
             hil_mve_tiles_1_any(planes, stream, out, tiles);
         } else if (p->masked) {
             hil_mve_tiles_1_masked(planes, stream, out, tiles);
+        } else if (p->addressed) {
+            /* The planes' distance takes the place of their address. */
+            const int8_t *const distance = (const int8_t *)(intptr_t)(planes - tiles->planes);
+            (p->half_turns > 0 ? hil_mve_tiles_1_odd_addressed
+                               : hil_mve_tiles_1_addressed)(distance, stream, out, tiles);
         } else if (p->half_turns > 0) {
             hil_mve_tiles_1_odd(planes, stream, out, tiles);
         } else {
@@ -390,7 +418,7 @@ HIL_INLINE void hil_mve_depthwise_tiles(const struct hil_depthwise_conv2d_s8_mve
 HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve *p,
                                        struct hil_mve_tiles *tiles, const int8_t *in, int32_t y,
                                        int32_t x, int32_t rows, int8_t *planes, int8_t *out) {
-    const int8_t *const rest = p->table + p->part_turns * (p->masked ? 28 : 24);
+    const int8_t *const rest = tiles->first + p->part_turns * (p->masked ? 28 : 24);
     const int32_t parts = rows / p->part_h;
     const int8_t *stream = p->stream;
     for (int32_t first = 0; first < p->in_c; first += p->planes) {
@@ -399,13 +427,33 @@ HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve 
         hil_mve_depthwise_planes(p, in + first, y, x, (rows - 1) * p->stride + p->filter_h, count,
                                  planes);
         tiles->half_turns = p->half_turns;
-        hil_mve_depthwise_tiles(p, tiles, count, p->part_turns, parts, p->table, planes, stream,
+        hil_mve_depthwise_tiles(p, tiles, count, p->part_turns, parts, tiles->first, planes, stream,
                                 out + first);
         tiles->half_turns = 0;
         hil_mve_depthwise_tiles(p, tiles, count, p->rest_turns, rows % p->part_h != 0, rest,
                                 planes + parts * tiles->x_step, stream,
                                 out + first + parts * tiles->out_step);
         stream += 28 * count;
+    }
+}
+
+/* The table with addresses in place of places in a plane. */
+HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_depthwise_conv2d_s8_mve *p,
+                                            const int8_t *planes, int32_t *to) {
+    const int32_t *from = (const int32_t *)(const void *)p->table;
+    const int32_t base = (int32_t)(intptr_t)planes;
+    for (int32_t turns = p->part_turns + p->rest_turns; turns > 0; turns--) {
+        to[0] = from[0] + base;
+        to[1] = from[1] + base;
+        vstrwq_s32(to + 2, vldrwq_s32(from + 2));
+        from += 6;
+        to += 6;
+    }
+    for (int32_t turns = p->half_turns; turns > 0; turns--) {
+        vstrwq_s32(to, vaddq_n_s32(vldrwq_s32(from), base));
+        vstrwq_s32(to + 4, vldrwq_s32(from + 4));
+        from += 8;
+        to += 8;
     }
 }
 
@@ -430,7 +478,15 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
             tiles.patches[output][i] = (uint16_t)(at + i / 2 * p->plane_w + i % 2 * 2);
         }
     }
-    int8_t *const planes = scratch;
+    int8_t *planes = scratch;
+    tiles.first = p->table;
+    if (p->addressed) {
+        planes += p->addressed;
+        hil_mve_depthwise_addresses(p, planes, scratch);
+        tiles.first = scratch;
+        tiles.halves = tiles.first + 24 * (p->part_turns + p->rest_turns);
+    }
+    tiles.planes = planes;
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
