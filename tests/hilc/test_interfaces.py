@@ -423,7 +423,7 @@ def _check_failing_allocations(caller: Caller) -> None:
     count.value = 0
     assert caller.run() == 0
     needed = count.value
-    assert needed >= 3  # the activations, and the scratch of both convolutions
+    assert needed >= 1  # the activations, and the scratch of layers whose kernels have some
     for index in range(needed):
         count.value, fail_at.value = 0, index
         assert caller.run() == -1
