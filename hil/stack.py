@@ -43,6 +43,10 @@ class _Code:
     is_indirect: bool = False
 
 
+#: Chains of calls are followed through this many functions.
+_MOST_VISITS = 100_000
+
+
 class Unbounded(Exception):
     """A function moves the stack by what a register holds."""
 
@@ -50,7 +54,8 @@ class Unbounded(Exception):
 def stack_bound(elf: Path) -> int | None:
     """Bytes of the main stack that ``elf`` takes at most; None where the code does not tell.
 
-    That is so for frames of more than half a KB on Armv6-M, and for arrays of variable length.
+    That is so for frames of more than half a KB on Armv6-M, for arrays of variable length, and
+    where functions that call through pointers make too many chains to follow.
     """
     try:
         functions = _functions(elf)
@@ -58,11 +63,16 @@ def stack_bound(elf: Path) -> int | None:
         return None
     taken = sorted(_taken_addresses(elf) & set(functions))
     depths: dict[str, int] = {}
+    visits = 0
 
     def depth(name: str, path: frozenset[str]) -> tuple[int, bool]:
         """The deepest chain from ``name``; whether it depends on what is on ``path``."""
+        nonlocal visits
         if name in depths:
             return depths[name], False
+        visits += 1
+        if visits > _MOST_VISITS:
+            raise Unbounded
         code, deepest, depends = functions[name], 0, False
         path |= {name}
         for called in (*code.calls, *(taken if code.is_indirect else ())):
@@ -75,7 +85,10 @@ def stack_bound(elf: Path) -> int | None:
             depths[name] = code.frame + deepest
         return code.frame + deepest, depends
 
-    return depth(_ROOT, frozenset())[0] + _EXCEPTION_BYTES
+    try:
+        return depth(_ROOT, frozenset())[0] + _EXCEPTION_BYTES
+    except Unbounded:
+        return None
 
 
 def _functions(elf: Path) -> dict[str, _Code]:
