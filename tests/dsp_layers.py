@@ -57,6 +57,24 @@ CASES: dict[str, tuple[Any, ...]] = {
     "words, linear": (
         "CONV_2D", (1, 5, 6, 12), (40, 3, 3, 12), conv("SAME", 2, activation="NONE"), "conv2d",
     ),
+    "two rows at a time, odd everything": (
+        "CONV_2D", (2, 7, 9, 4), (5, 3, 3, 4), conv("SAME"), "conv2d_pairs",
+    ),
+    "two rows at a time, no padding": (
+        "CONV_2D", (1, 6, 8, 16), (6, 3, 3, 16), conv("VALID"), "conv2d_pairs",
+    ),
+    "two rows at a time, linear": (
+        "CONV_2D", (1, 5, 7, 32), (7, 3, 3, 32), conv("SAME", activation="NONE"), "conv2d",
+    ),
+    "two rows at a time, deep": (
+        "CONV_2D", (1, 4, 5, 64), (4, 3, 3, 64), conv("SAME"), "conv2d_pairs",
+    ),
+    "two rows at a time, wholly in the padding": (
+        "CONV_2D", (1, 2, 3, 8), (3, 3, 3, 8), conv((5, 5, 6, 6)), "conv2d_pairs",
+    ),
+    "two rows at a time, a single one": (
+        "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), "conv2d_pairs",
+    ),
     "sixteen units": ("CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), "matmul_pairs"),
     "eight units, linear": (
         "CONV_2D", (1, 4, 4, 32), (38, 1, 1, 32), conv("SAME", activation="NONE"), "matmul",

@@ -28,16 +28,22 @@ def layers(rng: np.random.Generator) -> list[SingleOp]:
 
 @pytest.mark.parametrize(
     ("name", "optimize", "kernel"),
-    [("mps2-an386", "balanced", 0), ("mps2-an505", "size", 0), ("mps2-an386", "balanced", 1)],
+    [
+        ("mps2-an386", "balanced", 0),
+        ("mps2-an505", "size", 0),
+        ("mps2-an386", "balanced", 1),
+        ("mps2-an386", "speed", -1),
+    ],
 )
 def test_layers_on_a_board(name, optimize, kernel):
-    """Each with its first kernel, or with one of the others where it has a choice."""
+    """Each with its first kernel, with one of the others where it has a choice, or the last one."""
     graph, values = merged(layers(np.random.default_rng([21, len(optimize)])))
     board = load_board(name)
     kernels = {}
     for turn, node in enumerate(graph.nodes):
         count = len(OPS[node.op].emit(node, graph.ins(node), graph.outs(node), board.cpu))
-        kernels[node.name] = 1 + turn % (count - 1) if kernel and count > 1 else 0
+        others = {0: 0, 1: 1 + turn % max(count - 1, 1), -1: count - 1}
+        kernels[node.name] = others[kernel] if count > 1 else 0
     library = hilc.compile(
         graph,
         cpu=board.cpu.name,

@@ -85,14 +85,58 @@ def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) ->
         KernelCall(kernel, {**fields, **stream, "border": border}, macs=macs)
         for stream in _streams(columns, channel_fields)
     ]
+    lavish = _winograd(window, columns, channel_fields, macs)
     packed = _packed(columns, channel_fields, _PAIR)
     if packed is None:
-        return direct
+        return [*direct, *lavish]
     gathered = KernelCall(kernels()["hil_dsp_conv2d_s8"], {**fields, **packed}, macs=macs)
     # What is neither whole words nor few is slow to widen where it lies.
     if in_c % _UNIT != 0 and columns.shape[1] > _UNIT * _WINDOW_UNITS:
-        return [gathered, *direct]
-    return [*direct, gathered]
+        return [gathered, *direct, *lavish]
+    return [*direct, gathered, *lavish]
+
+
+#: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.
+_WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+
+
+def _winograd(
+    window: Fields, columns: Array, channel_fields: Fields, macs: int
+) -> list[KernelCall]:
+    """The convolution by fewer products, of weights that take 3.6 times the flash; where it can.
+
+    That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
+    """
+    in_c = _int(window["in_c"])
+    names = [f"{name}_{axis}" for name in ("filter", "stride", "dilation") for axis in "hw"]
+    if [window[name] for name in names] != [3, 3, 1, 1, 1, 1] or in_c % _UNIT != 0:
+        return []
+    channels = _channels(columns, channel_fields)
+    affine = None if channels is None else _affine(channels, channel_fields, signs=True)
+    if channels is None or affine is None or not affine.shared:
+        return []
+    filters = _padded(channels.columns.astype(np.int64), _PAIR).reshape(-1, 3, 3, in_c)
+    places = np.einsum("iy,jx,oyxc->oijc", _WINOGRAD, _WINOGRAD, filters)
+    units = places.reshape(-1, _PAIR, 16, in_c // _UNIT, _UNIT)[..., _UNIT_ORDER]
+    # Words of both filters of a pair in turn.
+    words = units.reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5).astype(np.int16)
+    scales = _padded(np.stack(affine.scales, axis=1), _PAIR)
+    parts = [
+        4 * _padded(affine.bias, _PAIR).reshape(-1, _PAIR),
+        scales.reshape(len(words), -1),
+        np.ascontiguousarray(words).reshape(len(words), -1).view(np.int32),
+    ]
+    kept = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
+    fields: Fields = {
+        **{name: window[name] for name in kept},
+        "out_c": columns.shape[0],
+        "units": in_c // _UNIT,
+        "signs": int(affine.lacking is not None),
+        "shift": affine.shift,
+        "stream": np.concatenate(parts, axis=1).reshape(-1).astype(np.int32),
+        "border": np.full(in_c, window["in_zero_point"], np.int8),
+    }
+    return [KernelCall(kernels()["hil_dsp_winograd_3x3_s8"], fields, macs=macs)]
 
 
 def _streams(columns: Array, channel_fields: Fields) -> list[Fields]:

@@ -138,6 +138,17 @@ HIL_INLINE uint32_t hil_dsp_add_pairs(uint32_t a, uint32_t b) {
 #endif
 }
 
+/* The half-words of a pair less those of another, modulo 2^16. */
+HIL_INLINE uint32_t hil_dsp_sub_pairs(uint32_t a, uint32_t b) {
+#if HIL_DSP_CORE
+    uint32_t rest;
+    __asm__("ssub16 %0, %1, %2" : "=r"(rest) : "r"(a), "r"(b));
+    return rest;
+#else
+    return ((a - b) & 0xffffU) | ((a >> 16) - (b >> 16)) << 16;
+#endif
+}
+
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32. */
 HIL_INLINE uint32_t hil_dsp_dual(uint32_t a, uint32_t b, uint32_t sum) {
 #if HIL_DSP_CORE

@@ -1,0 +1,376 @@
+/* Convolution of int8 images with 3x3 filters, one pixel after the other, on cores that multiply
+ * pairs of half-words: two rows at a time by Winograd's F(2x2, 3x3), which takes 16 products where
+ * the sum over taps takes 36.
+ *
+ * A tile of 2x2 outputs follows from the 4x4 pixels d under its windows as A' (U . V) A, where
+ * V = B' d B, and U = 2G g (2G)' is made of the filter g when the layer is compiled:
+ *
+ *        1  0 -1  0         2  0  0
+ *   B' = 0  1  1  0    2G = 1  1  1    A' = 1  1  1  0
+ *        0 -1  1  0         1 -1  1         0  1 -1 -1
+ *        0  1  0 -1         0  0  2
+ *
+ * With 2G in place of G all numbers are whole, and the result is exactly four times the sum: |V| is
+ * at most 512, |U| at most 1152, so both are half-words. Zero points are in the biases, and pixels
+ * outside the image hold that of the input.
+ *
+ * V of a row of tiles lies in scratch: of two tiles next to each other, for each of the 16 places,
+ * a unit of four channels after the other, channels 0 and 2 of the one tile, of the other, channels
+ * 1 and 3 of both. The stream of words has, for each pair of filters, four times both biases, for
+ * each filter the mantissa, the addend and, with signs, what negative sums lack, and then U in the
+ * order of V, filters in place of tiles. */
+#ifndef HIL_KERNELS_DSP_WINOGRAD_3X3_S8_H
+#define HIL_KERNELS_DSP_WINOGRAD_3X3_S8_H
+
+#include "hil/dsp.h"
+
+/*@kernel
+name = "hil_dsp_winograd_3x3_s8"
+requires = ["dsp"]
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "256 + 256 * ((out_w + 3) // 4) * units"
+order = ["rows 2"]
+reads = "window"
+window = {filter_h = "3", filter_w = "3", stride_h = "1", stride_w = "1"}
+cost = """
+60
++ 360 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * units
++ 395 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2)
++ 65 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2) * signs
++ 177 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2) * units
++ 200 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2) * units * (units != 4)
+* (units != 8) * (units != 16)"""
+code = 2400
+lavish = true
+@*/
+struct hil_dsp_winograd_3x3_s8 {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t pad_top;
+    int32_t pad_left;
+    int32_t units; /* of four input channels */
+    int32_t signs; /* whether negative sums lack something */
+    int32_t shift;
+    const int32_t *stream;
+    const int8_t *border; /* a pixel outside the image */
+};
+
+#define HIL_DSP_WINOGRAD_PLACES 16
+
+/* Words of V of two tiles, and of U of two filters. */
+HIL_INLINE int32_t hil_dsp_winograd_words(const struct hil_dsp_winograd_3x3_s8 *p) {
+    return HIL_DSP_WINOGRAD_PLACES * 4 * p->units;
+}
+
+/* A unit of two rows of the image, one of which is added to or taken from the other. */
+struct hil_dsp_winograd_rows {
+    const int8_t *first;
+    const int8_t *second;
+    int32_t first_step; /* from pixel to pixel, 0 for a row outside the image */
+    int32_t second_step;
+    const int8_t *border;
+    int32_t width;
+};
+
+/* Channels 0 and 2 of a unit, channels 1 and 3. */
+struct hil_dsp_winograd_unit {
+    uint32_t even;
+    uint32_t odd;
+};
+
+HIL_INLINE struct hil_dsp_winograd_unit hil_dsp_winograd_added(struct hil_dsp_winograd_unit a,
+                                                               struct hil_dsp_winograd_unit b) {
+    return (struct hil_dsp_winograd_unit){
+        .even = hil_dsp_add_pairs(a.even, b.even),
+        .odd = hil_dsp_add_pairs(a.odd, b.odd),
+    };
+}
+
+HIL_INLINE struct hil_dsp_winograd_unit hil_dsp_winograd_taken(struct hil_dsp_winograd_unit a,
+                                                               struct hil_dsp_winograd_unit b) {
+    return (struct hil_dsp_winograd_unit){
+        .even = hil_dsp_sub_pairs(a.even, b.even),
+        .odd = hil_dsp_sub_pairs(a.odd, b.odd),
+    };
+}
+
+/* A column of the image, in one of the four rows of B' d. */
+HIL_INLINE struct hil_dsp_winograd_unit hil_dsp_winograd_column(const int8_t *first,
+                                                                const int8_t *second, int added) {
+    const uint32_t a = hil_dsp_load(first);
+    const uint32_t b = hil_dsp_load(second);
+    const struct hil_dsp_winograd_unit one = {.even = hil_dsp_even(a), .odd = hil_dsp_odd(a)};
+    if (added) {
+        return (struct hil_dsp_winograd_unit){
+            .even = hil_dsp_add_even(one.even, b),
+            .odd = hil_dsp_add_odd(one.odd, b),
+        };
+    }
+    const struct hil_dsp_winograd_unit other = {.even = hil_dsp_even(b), .odd = hil_dsp_odd(b)};
+    return hil_dsp_winograd_taken(one, other);
+}
+
+/* The same for a column that may lie outside the image. */
+HIL_INLINE struct hil_dsp_winograd_unit
+hil_dsp_winograd_any_column(const struct hil_dsp_winograd_rows *rows, int32_t x, int added) {
+    if (x < 0 || x >= rows->width) {
+        return hil_dsp_winograd_column(rows->border, rows->border, added);
+    }
+    return hil_dsp_winograd_column(rows->first + x * rows->first_step,
+                                   rows->second + x * rows->second_step, added);
+}
+
+HIL_INLINE void hil_dsp_winograd_store(struct hil_dsp_winograd_unit unit, uint32_t *to) {
+    to[0] = unit.even;
+    to[2] = unit.odd;
+}
+
+/* A unit of one of the four rows of V, for all tiles of a row from column x of the image on. */
+HIL_INLINE void hil_dsp_winograd_line(const struct hil_dsp_winograd_3x3_s8 *p,
+                                      const struct hil_dsp_winograd_rows *rows, int added,
+                                      uint32_t *to) {
+    int32_t x = -p->pad_left;
+    struct hil_dsp_winograd_unit c0 = hil_dsp_winograd_any_column(rows, x, added);
+    struct hil_dsp_winograd_unit c1 = hil_dsp_winograd_any_column(rows, x + 1, added);
+    for (int32_t left = (p->out_w + 3) / 4; left > 0; left--) {
+#pragma GCC unroll 2
+        for (int32_t tile = 0; tile < 2; tile++) {
+            struct hil_dsp_winograd_unit c2;
+            struct hil_dsp_winograd_unit c3;
+            x += 2;
+            if (x >= 0 && x + 1 < rows->width) {
+                const int8_t *const first = rows->first + x * rows->first_step;
+                const int8_t *const second = rows->second + x * rows->second_step;
+                c2 = hil_dsp_winograd_column(first, second, added);
+                c3 = hil_dsp_winograd_column(first + rows->first_step, second + rows->second_step,
+                                             added);
+            } else {
+                c2 = hil_dsp_winograd_any_column(rows, x, added);
+                c3 = hil_dsp_winograd_any_column(rows, x + 1, added);
+            }
+            hil_dsp_winograd_store(hil_dsp_winograd_taken(c0, c2), to + tile);
+            hil_dsp_winograd_store(hil_dsp_winograd_added(c1, c2), to + tile + 4 * p->units);
+            hil_dsp_winograd_store(hil_dsp_winograd_taken(c2, c1), to + tile + 8 * p->units);
+            hil_dsp_winograd_store(hil_dsp_winograd_taken(c1, c3), to + tile + 12 * p->units);
+            c0 = c2;
+            c1 = c3;
+        }
+        to += hil_dsp_winograd_words(p);
+    }
+}
+
+/* V of a row of tiles whose first pixels lie in row y of the image. */
+HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, const int8_t *in,
+                                       int32_t y, uint32_t *to) {
+    const int8_t *pixels[4];
+    int32_t steps[4];
+    for (int32_t i = 0; i < 4; i++) {
+        const int inside = y + i >= 0 && y + i < p->in_h;
+        pixels[i] = inside ? in + (y + i) * p->in_w * p->in_c : p->border;
+        steps[i] = inside ? p->in_c : 0;
+    }
+    static const uint8_t firsts[4] = {0, 1, 2, 1};
+    static const uint8_t seconds[4] = {2, 2, 1, 3};
+#pragma GCC unroll 4
+    for (int32_t row = 0; row < 4; row++) {
+        const int32_t first = firsts[row];
+        const int32_t second = seconds[row];
+        for (int32_t unit = 0; unit < p->units; unit++) {
+            const struct hil_dsp_winograd_rows rows = {
+                .first = pixels[first] + 4 * unit,
+                .second = pixels[second] + 4 * unit,
+                .first_step = steps[first],
+                .second_step = steps[second],
+                .border = p->border + 4 * unit,
+                .width = p->in_w,
+            };
+            hil_dsp_winograd_line(p, &rows, row == 1, to + 4 * (4 * row * p->units + unit));
+        }
+    }
+}
+
+#if HIL_DSP_ASSEMBLY
+
+/* clang-format off */
+
+/* A unit of two tiles by two filters: eleven instructions for sixteen products. */
+#define HIL_DSP_WINOGRAD_HALF(multiply, v0, v1)                                                    \
+    "ldrd r0, r1, [%[u]], #8\n\t"                                                                  \
+    multiply("r8", v0, "r0")                                                                       \
+    multiply("r9", v1, "r0")                                                                       \
+    multiply("r10", v0, "r1")                                                                      \
+    multiply("r11", v1, "r1")
+
+#define HIL_DSP_WINOGRAD_NEW(sum, a, b) "smuad " sum ", " a ", " b "\n\t"
+#define HIL_DSP_WINOGRAD_MORE(sum, a, b) "smlad " sum ", " a ", " b ", " sum "\n\t"
+
+#define HIL_DSP_WINOGRAD_ANY_UNIT(multiply)                                                        \
+    "ldmia %[v]!, {r2, r3, r4, r5}\n\t"                                                            \
+    HIL_DSP_WINOGRAD_HALF(multiply, "r2", "r3")                                                    \
+    HIL_DSP_WINOGRAD_HALF(HIL_DSP_WINOGRAD_MORE, "r4", "r5")
+
+#define HIL_DSP_WINOGRAD_FIRST_UNIT HIL_DSP_WINOGRAD_ANY_UNIT(HIL_DSP_WINOGRAD_NEW)
+#define HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_ANY_UNIT(HIL_DSP_WINOGRAD_MORE)
+
+#define HIL_DSP_WINOGRAD_UNITS_4                                                                   \
+    HIL_DSP_WINOGRAD_FIRST_UNIT HIL_DSP_WINOGRAD_UNIT                                              \
+    HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT
+
+#define HIL_DSP_WINOGRAD_MORE_4                                                                    \
+    HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT HIL_DSP_WINOGRAD_UNIT
+
+#define HIL_DSP_WINOGRAD_UNITS_8 HIL_DSP_WINOGRAD_UNITS_4 HIL_DSP_WINOGRAD_MORE_4
+
+#define HIL_DSP_WINOGRAD_UNITS_16                                                                  \
+    HIL_DSP_WINOGRAD_UNITS_8 HIL_DSP_WINOGRAD_MORE_4 HIL_DSP_WINOGRAD_MORE_4
+
+/* All 16 places. Where sums end is in memory: there are no more registers. */
+#define HIL_DSP_WINOGRAD_SUMS(units)                                                               \
+    __asm__ volatile("1:\n\t"                                                                      \
+                     units                                                                         \
+                     "ldr r2, %[end]\n\t"                                                          \
+                     "stmia %[to]!, {r8, r9, r10, r11}\n\t"                                        \
+                     "cmp %[to], r2\n\t"                                                           \
+                     "bne 1b\n\t"                                                                  \
+                     : [v] "+r"(v), [u] "+r"(u), [to] "+r"(to)                                     \
+                     : [end] "m"(end)                                                              \
+                     : "r0", "r1", "r2", "r3", "r4", "r5", "r8", "r9", "r10", "r11", "cc",         \
+                       "memory")
+
+/* clang-format on */
+
+#endif
+
+/* U . V of two tiles and two filters, for each place: both tiles with the first filter, then with
+ * the second. */
+HIL_INLINE void hil_dsp_winograd_sums(int32_t units, const uint32_t *v, const int32_t *u,
+                                      uint32_t *to) {
+#if HIL_DSP_ASSEMBLY
+    if (__builtin_constant_p(units) && (units == 4 || units == 8 || units == 16)) {
+        uint32_t *const end = to + 4 * HIL_DSP_WINOGRAD_PLACES;
+        if (units == 4) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_4);
+        } else if (units == 8) {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_8);
+        } else {
+            HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_16);
+        }
+        return;
+    }
+#endif
+    for (int32_t place = 0; place < HIL_DSP_WINOGRAD_PLACES; place++) {
+        uint32_t sums[4] = {0};
+        for (int32_t pairs = 2 * units; pairs > 0; pairs--) {
+            for (int32_t i = 0; i < 4; i++) {
+                sums[i] = hil_dsp_dual(v[i % 2], (uint32_t)u[i / 2], sums[i]);
+            }
+            v += 2;
+            u += 2;
+        }
+        memcpy(to, sums, sizeof sums);
+        to += 4;
+    }
+}
+
+/* What a filter's outputs have in common. */
+struct hil_dsp_winograd_filter {
+    uint32_t bias; /* four times it */
+    struct hil_dsp_affine scale;
+    int32_t lacking; /* with signs */
+};
+
+HIL_INLINE int8_t hil_dsp_winograd_output(const struct hil_dsp_winograd_3x3_s8 *p,
+                                          const struct hil_dsp_winograd_filter *filter,
+                                          uint32_t sum) {
+    /* The scale is for 256 times the sum, of which there are four. */
+    const int32_t scaled = (int32_t)(sum << 6);
+    const struct hil_dsp_affine line = {
+        .mantissa = filter->scale.mantissa,
+        .addend =
+            p->signs && scaled < 0 ? filter->scale.addend - filter->lacking : filter->scale.addend,
+    };
+    return hil_dsp_scaled(scaled, line, p->shift);
+}
+
+/* A tile: A' M A of every fourth of `sums`. Outputs that are not wanted go where a wanted one goes
+ * that comes after: steps are 0 to a row and a column beyond the image's last. */
+HIL_INLINE void hil_dsp_winograd_tile(const struct hil_dsp_winograd_3x3_s8 *p,
+                                      const struct hil_dsp_winograd_filter *filter,
+                                      const uint32_t *sums, int8_t *out, int32_t row,
+                                      int32_t column) {
+    uint32_t upper[4];
+    uint32_t lower[4];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        const uint32_t second = sums[4 * (4 + i)] + (i == 1 ? filter->bias : 0);
+        const uint32_t third = sums[4 * (8 + i)];
+        upper[i] = sums[4 * i] + second + third;
+        lower[i] = second - third - sums[4 * (12 + i)];
+    }
+    out[row + column] = hil_dsp_winograd_output(p, filter, lower[1] - lower[2] - lower[3]);
+    out[row] = hil_dsp_winograd_output(p, filter, lower[0] + lower[1] + lower[2]);
+    out[column] = hil_dsp_winograd_output(p, filter, upper[1] - upper[2] - upper[3]);
+    out[0] = hil_dsp_winograd_output(p, filter, upper[0] + upper[1] + upper[2]);
+}
+
+/* A row of tiles by all filters, of which `rows` rows of outputs are wanted. */
+HIL_INLINE void hil_dsp_winograd_filters(const struct hil_dsp_winograd_3x3_s8 *p, const uint32_t *v,
+                                         int32_t rows, int8_t *out, uint32_t *sums) {
+    const int32_t words = hil_dsp_winograd_words(p);
+    const int32_t own = p->signs ? 3 : 2;
+    const int32_t row = rows > 1 ? p->out_w * p->out_c : 0;
+    const int32_t *stream = p->stream;
+    for (int32_t channel = 0; channel < p->out_c; channel += 2) {
+        const int32_t *const u = stream + 2 + 2 * own;
+        struct hil_dsp_winograd_filter filters[2];
+        for (int32_t i = 0; i < 2; i++) {
+            const int32_t *const scale = stream + 2 + i * own;
+            filters[i] = (struct hil_dsp_winograd_filter){
+                .bias = (uint32_t)stream[i],
+                .scale = {.mantissa = scale[0], .addend = scale[1]},
+                .lacking = p->signs ? scale[2] : 0,
+            };
+        }
+        const int32_t second = channel + 1 < p->out_c ? 1 : 0;
+        const uint32_t *tiles = v;
+        int8_t *to = out + channel;
+        for (int32_t x = 0; x < p->out_w; x += 4) {
+            hil_dsp_winograd_sums(p->units, tiles, u, sums);
+            const int32_t left = p->out_w - x;
+            /* Likewise a filter and a tile that are not there. */
+            int8_t *const next = left > 2 ? to + 2 * p->out_c : to;
+            const int32_t step = left > 1 ? p->out_c : 0;
+            const int32_t next_step = left > 3 ? p->out_c : 0;
+            hil_dsp_winograd_tile(p, &filters[1], sums + 3, next + second, row, next_step);
+            hil_dsp_winograd_tile(p, &filters[1], sums + 2, to + second, row, step);
+            hil_dsp_winograd_tile(p, &filters[0], sums + 1, next, row, next_step);
+            hil_dsp_winograd_tile(p, &filters[0], sums, to, row, step);
+            tiles += words;
+            to += 4 * p->out_c;
+        }
+        stream = u + words;
+    }
+}
+
+HIL_INLINE void hil_dsp_winograd_3x3_s8(const struct hil_dsp_winograd_3x3_s8 *p, const int8_t *in,
+                                        int8_t *out, void *scratch) {
+    uint32_t *const sums = scratch;
+    uint32_t *const v = sums + 4 * HIL_DSP_WINOGRAD_PLACES;
+    for (int32_t images = p->batch; images > 0; images--) {
+        for (int32_t y = 0; y < p->out_h; y += 2) {
+            const int32_t rows = p->out_h - y < 2 ? 1 : 2;
+            hil_dsp_winograd_tiles(p, in, y - p->pad_top, v);
+            hil_dsp_winograd_filters(p, v, rows, out, sums);
+            out += rows * p->out_w * p->out_c;
+        }
+        in += p->in_h * p->in_w * p->in_c;
+    }
+}
+
+#endif
