@@ -51,7 +51,7 @@ name = "hil_vector_s8_mve"
 requires = ["mve"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
-scratch = "16 * chunks * copied + 16"
+scratch = "16 * chunks * copied + 16 * ((columns + 7) // 8 - columns // 8)"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
 cost = "60 + rows * (40 + (columns + 7) // 8 * (36 + 17 * chunks))"
@@ -83,8 +83,9 @@ HIL_INLINE void hil_mve_vector_groups(const struct hil_vector_s8_mve *p, const i
 
 HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    int8_t *const last = scratch; /* the last group, where it is not whole */
-    int8_t *const copy = last + HIL_MVE_CHUNK;
+    int8_t *const copy = scratch;
+    /* The last group, where it is not whole. */
+    int8_t *const last = p->copied ? copy + HIL_MVE_CHUNK * p->chunks : copy;
     const int32_t whole = p->columns / 8;
     const int32_t rest = p->columns % 8;
     const int32_t group_bytes = 8 * HIL_MVE_CHUNK * p->chunks + (p->uniform ? 40 : 96);
