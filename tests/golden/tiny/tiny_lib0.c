@@ -7,7 +7,7 @@ int32_t tvmgen_tiny___tvm_main__(void *input0, void *input1, void *output0, void
                                  uint8_t *global_workspace_0_var);
 
 __attribute__((section(".bss.noinit.tvm"), aligned(16)))
-uint8_t tvmgen_tiny_global_workspace[96];
+uint8_t tvmgen_tiny_global_workspace[48];
 
 int32_t tvmgen_tiny_run(struct tvmgen_tiny_inputs *inputs, struct tvmgen_tiny_outputs *outputs) {
     if (inputs == NULL || outputs == NULL || inputs->t0 == NULL || inputs->t1 == NULL ||

@@ -2,24 +2,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hil/kernels/compact/conv2d_s8.h"
 #include "hil/kernels/generic/binary.h"
-#include "hil/kernels/generic/conv2d_s8.h"
 #include "hil/kernels/generic/move.h"
 
 /* Every constant array of the model; equal ones are there once. */
 struct tvmgen_tiny_constants {
     _Alignas(16) int8_t constant_0[18];
-    _Alignas(16) int32_t layer_0_bias[2];
-    _Alignas(16) int32_t layer_0_multipliers[2];
-    _Alignas(16) int8_t layer_0_shifts[2];
     _Alignas(16) int8_t layer_0_weights[36];
-    _Alignas(16) int32_t layer_1_bias[2];
-    _Alignas(16) int32_t layer_1_multipliers[2];
+    _Alignas(16) int32_t layer_0_scales[4];
     _Alignas(16) int8_t layer_1_weights[36];
+    _Alignas(16) int32_t layer_1_scales[4];
     _Alignas(16) int32_t layer_4_blocks[2];
 };
 
-_Static_assert(sizeof(struct tvmgen_tiny_constants) == 224, "size of the constants");
+_Static_assert(sizeof(struct tvmgen_tiny_constants) == 176, "size of the constants");
 
 __attribute__((section(".rodata.tvm"), aligned(16)))
 static const struct tvmgen_tiny_constants global_const_workspace = {
@@ -27,30 +24,21 @@ static const struct tvmgen_tiny_constants global_const_workspace = {
         -23, 65, 68, 31, -100, 36, -55, 64, 82, -15, 91, 51, -35, 75, -24,
         -80, 18, 69,
     },
-    .layer_0_bias = {
-        1071, -120,
-    },
-    .layer_0_multipliers = {
-        1955495715, 1803664776,
-    },
-    .layer_0_shifts = {
-        -6, -7,
-    },
     .layer_0_weights = {
         79, -106, -82, -67, -81, 77, 94, 21, -117, -103, -43, -17, 31, -5, -60,
         -87, 49, 60, -119, -99, -12, -28, 99, 4, -20, -18, 42, 22, -83, 61,
         65, 116, 73, -55, -46, 38,
     },
-    .layer_1_bias = {
-        723, -57,
-    },
-    .layer_1_multipliers = {
-        2023256887, 1417158631,
+    .layer_0_scales = {
+        26, 1955495715, 25, 1803664776,
     },
     .layer_1_weights = {
         112, -127, -108, 121, 113, -51, -92, -47, -117, 100, 41, 22, -65, -7, -79,
         70, -7, -120, -63, 53, 5, -32, -63, -104, 28, 41, 5, 110, 109, -75,
         28, 33, -64, -51, -3, 62,
+    },
+    .layer_1_scales = {
+        26, 2023256887, 25, 1417158631,
     },
     .layer_4_blocks = {
         9, 9,
@@ -59,15 +47,13 @@ static const struct tvmgen_tiny_constants global_const_workspace = {
 
 /* One body for the layers 0 and 1: what each has for itself. */
 struct shared_0 {
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
     const int8_t *weights;
+    const int32_t *scales;
 };
 
 __attribute__((noinline))
-static void shared_0(const struct shared_0 *own, const int8_t *in0, int8_t *out0, void *scratch) {
-    const struct hil_conv2d_s8 p = {
+static void shared_0(const struct shared_0 *own, const int8_t *in0, int8_t *out0) {
+    const struct hil_compact_conv2d_s8 p = {
         .batch = 1,
         .in_h = 3,
         .in_w = 3,
@@ -87,14 +73,11 @@ static void shared_0(const struct shared_0 *own, const int8_t *in0, int8_t *out0
         .out_zero_point = 3,
         .out_min = -128,
         .out_max = 127,
-        .per_channel = 1,
         .narrow = 1,
-        .bias = own->bias,
-        .multipliers = own->multipliers,
-        .shifts = own->shifts,
         .weights = own->weights,
+        .scales = own->scales,
     };
-    hil_conv2d_s8(&p, in0, out0, scratch);
+    hil_compact_conv2d_s8(&p, in0, out0);
 }
 
 /* One body for the layers 2 and 5. */
@@ -126,28 +109,24 @@ static void shared_2(const int8_t *in0, const int8_t *in1, int8_t *out0) {
 /* CONV_2D t3
  * operator 0: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
 static const struct shared_0 layer_0 = {
-    .bias = global_const_workspace.layer_0_bias,
-    .multipliers = global_const_workspace.layer_0_multipliers,
-    .shifts = global_const_workspace.layer_0_shifts,
     .weights = global_const_workspace.layer_0_weights,
+    .scales = global_const_workspace.layer_0_scales,
 };
 
-int32_t tvmgen_tiny_fused_conv_2d_0(void *input0, void *output0, void *scratch) {
-    shared_0(&layer_0, input0, output0, scratch);
+int32_t tvmgen_tiny_fused_conv_2d_0(void *input0, void *output0) {
+    shared_0(&layer_0, input0, output0);
     return 0;
 }
 
 /* CONV_2D t5
  * operator 1: int8[1,3,3,2] x int8[2,3,3,2] -> int8[1,3,3,2], 324 multiply-accumulates */
 static const struct shared_0 layer_1 = {
-    .bias = global_const_workspace.layer_1_bias,
-    .multipliers = global_const_workspace.layer_1_multipliers,
-    .shifts = global_const_workspace.layer_0_shifts,
     .weights = global_const_workspace.layer_1_weights,
+    .scales = global_const_workspace.layer_1_scales,
 };
 
-int32_t tvmgen_tiny_fused_conv_2d_1(void *input0, void *output0, void *scratch) {
-    shared_0(&layer_1, input0, output0, scratch);
+int32_t tvmgen_tiny_fused_conv_2d_1(void *input0, void *output0) {
+    shared_0(&layer_1, input0, output0);
     return 0;
 }
 
@@ -196,15 +175,14 @@ int32_t tvmgen_tiny_fused_add_5(void *input0, void *input1, void *output0) {
 /* Runs the layers in order; -1 as soon as one fails. */
 int32_t tvmgen_tiny___tvm_main__(void *input0, void *input1, void *output0, void *output1,
                                  uint8_t *global_workspace_0_var) {
-    if (tvmgen_tiny_fused_conv_2d_0(input0, &global_workspace_0_var[64],
+    if (tvmgen_tiny_fused_conv_2d_0(input0, &global_workspace_0_var[16]) != 0) {
+        return -1;
+    }
+    if (tvmgen_tiny_fused_conv_2d_1(&global_workspace_0_var[16],
                                     &global_workspace_0_var[0]) != 0) {
         return -1;
     }
-    if (tvmgen_tiny_fused_conv_2d_1(&global_workspace_0_var[64], &global_workspace_0_var[48],
-                                    &global_workspace_0_var[0]) != 0) {
-        return -1;
-    }
-    if (tvmgen_tiny_fused_add_2(&global_workspace_0_var[48], &global_workspace_0_var[0]) != 0) {
+    if (tvmgen_tiny_fused_add_2(&global_workspace_0_var[0], &global_workspace_0_var[0]) != 0) {
         return -1;
     }
     if (tvmgen_tiny_fused_split_3(&global_workspace_0_var[0], output1,

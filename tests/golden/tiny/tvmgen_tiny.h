@@ -42,7 +42,7 @@ struct tvmgen_tiny_outputs {
 int32_t tvmgen_tiny_run(struct tvmgen_tiny_inputs *inputs, struct tvmgen_tiny_outputs *outputs);
 
 /*! \brief Workspace size (in bytes), aligned to 16 */
-#define TVMGEN_TINY_WORKSPACE_SIZE 96
+#define TVMGEN_TINY_WORKSPACE_SIZE 48
 
 #ifdef __cplusplus
 }
