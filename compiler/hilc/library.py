@@ -54,7 +54,7 @@ class ModelLibrary:
     modules: tuple[Module, ...]
     files: Mapping[str, bytes]
     #: By a module's name what the compiler chose for it; not part of an archive.
-    reports: Mapping[str, ChoiceReport] = field(default_factory=dict)
+    reports: Mapping[str, ChoiceReport] = field(default_factory=dict, compare=False)
 
     def save(self, path: str | Path) -> Path:
         """Write the library as an archive when ``path`` ends in ``.tar``, else as a folder.

@@ -461,7 +461,7 @@ def test_a_model_without_a_name_is_called_default() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "available"),
     [
-        ("optimize", "ram", "balanced or speed or size"),
+        ("optimize", "small", "balanced or speed or size or ram"),
         ("pools", "both", "internal or external or calls"),
         ("constants", "flash", "internal or external"),
         ("codegen", "rust", "c or llvm"),
