@@ -49,6 +49,7 @@ GOALS: Mapping[str, Sequence[str]] = {
     "speed": BOARDS,
     "size": ("mps2-an386", "mps3-an547"),
     "ram": ("mps2-an386", "mps3-an547"),
+    "ram": ("mps2-an386", "mps3-an547"),
 }
 
 
