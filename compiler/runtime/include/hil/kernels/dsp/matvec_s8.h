@@ -94,16 +94,8 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
         HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_UNIT(load));                                            \
     }
 
-/* For a Cortex-M7 (FPv5, no security extension) gcc moves so much of what surrounds the loop before
- * it that no registers are left: there it is a function of its own. */
-#if defined(__ARM_FEATURE_NUMERIC_MAXMIN) && !defined(__ARM_FEATURE_CMSE)
-#define HIL_DSP_MATVEC_FUNCTION __attribute__((noinline, unused)) static
-#else
-#define HIL_DSP_MATVEC_FUNCTION HIL_INLINE
-#endif
-
 /* Adds the products of whole units of a row, which is widened or bytes, with four columns. */
-HIL_DSP_MATVEC_FUNCTION void hil_dsp_matvec_s8_units(const void *row, int32_t widened,
+HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened,
                                                      const int16_t *weights, int32_t units,
                                                      struct hil_dsp_matvec_sums *sums) {
     uint32_t s0 = sums->s[0];
@@ -122,7 +114,6 @@ HIL_DSP_MATVEC_FUNCTION void hil_dsp_matvec_s8_units(const void *row, int32_t wi
     *sums = (struct hil_dsp_matvec_sums){{s0, s1, s2, s3}};
 }
 
-#undef HIL_DSP_MATVEC_FUNCTION
 #undef HIL_DSP_MATVEC_UNITS
 #undef HIL_DSP_MATVEC_LOOP
 #undef HIL_DSP_MATVEC_UNIT
