@@ -121,7 +121,7 @@ def test_several_models(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_bench_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     report = hil_json(capsys, "bench", str(DIGITS), "--board", "mps2-an386", "--per-layer")
-    assert list(report) == [
+    assert set(report) >= {
         "model",
         "board",
         "counter",
@@ -133,7 +133,7 @@ def test_bench_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
         "ram_bytes",
         "stack_peak_bytes",
         "layers",
-    ]
+    }
     assert all(list(layer) == ["name", "op", "macs", "count"] for layer in report["layers"])
     assert main(["bench", str(DIGITS), "--board", "mps2-an386", "--per-layer"]) == 0
     out = capsys.readouterr().out
