@@ -30,8 +30,7 @@ def layers(rng: np.random.Generator) -> list[SingleOp]:
     ("name", "optimize", "kernel"),
     [
         ("mps2-an386", "balanced", 0),
-        ("mps2-an505", "size", 0),
-        ("mps2-an386", "balanced", 1),
+        ("mps2-an505", "balanced", 1),
         ("mps2-an386", "speed", -1),
     ],
 )
