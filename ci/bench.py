@@ -49,7 +49,6 @@ GOALS: Mapping[str, Sequence[str]] = {
     "speed": BOARDS,
     "size": ("mps2-an386", "mps3-an547"),
     "ram": ("mps2-an386", "mps3-an547"),
-    "ram": ("mps2-an386", "mps3-an547"),
 }
 
 
