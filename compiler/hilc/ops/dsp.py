@@ -499,7 +499,7 @@ def _affine(channels: _Channels, channel_fields: Fields, signs: bool = False) ->
 
 
 #: What was proven for a layer's channels holds for all bands of its image.
-_AFFINES: dict[tuple[bytes | int, ...], _Affine | None] = {}
+_AFFINES: dict[tuple[object, ...], _Affine | None] = {}
 _AFFINES_KEPT = 200
 
 
