@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -107,7 +108,9 @@ def random_chains(
         _chain(builder, largest, channels)
         names = tuple(node.name for node in builder.nodes[first:])
         single = len(names) == 1
-        direction = "backward" if single and rng.random() < 0.7 else "forward"
+        direction: Literal["forward", "backward"] = (
+            "backward" if single and rng.random() < 0.7 else "forward"
+        )
         groups.append(Group(names, int(rng.choice([1, 1, 2, 3, 5])), direction))
         outputs.append(names[-1])
     graph = Graph(
@@ -142,7 +145,7 @@ def _layer(b: _Builder, x: str, live: list[str]) -> str:
     rng, shape = b.rng, b.tensors[x].shape
     _, h, w, c = shape
     kind = rng.choice(["conv", "conv", "depthwise", "pool", "unary", "add", "row", "residual"])
-    filter_h, filter_w = (int(min(rng.integers(1, 5), n)) for n in (h, w))
+    filter_h, filter_w = (min(int(rng.integers(1, 5)), n) for n in (h, w))
     window = b.window()
     if kind == "conv":
         weights = b.weights((int(rng.integers(1, 9)), filter_h, filter_w, c), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.t
 @pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505", "microbit"])
 def test_no_run_goes_deeper(name: str) -> None:
     board = load_board(name)
-    options = {"pools": "external", "io_in_pool": True}
+    options: dict[str, Any] = {"pools": "external", "io_in_pool": True}
     library = hilc.compile(DIGITS, cpu=board.cpu.name, name="digits", **options)
     with hil.open(board, library) as device:
         assert device.firmware is not None

@@ -81,7 +81,7 @@ def test_builds_without_warning_or_allocator(name: str) -> None:
 def test_sections_are_all_of_the_image() -> None:
     """The whole firmware of keyword spotting, RPC included, by what it is and whose."""
     board = load_board(BOARD)
-    options = {"pools": "external", "io_in_pool": True}
+    options: dict[str, Any] = {"pools": "external", "io_in_pool": True}
     library = hilc.compile(models.model_path("kws"), cpu=board.cpu.name, name="kws", **options)
     sizes = build([library], board).sizes
     flash = [use for use in sizes.sections if use.in_flash]

@@ -47,7 +47,7 @@ class GivenModel:
 
     def set_input(self, name: str | int, array: npt.ArrayLike, /) -> None:
         assert name == "x"
-        self.x = array
+        self.x = np.asarray(array)
 
     def _consume_inputs(self) -> None:
         assert self.x is not None, "the inputs were not set again"

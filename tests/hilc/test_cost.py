@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from linear_layers import random_layer
@@ -11,7 +13,7 @@ from hilc.cpu import get_cpu
 from hilc.kernels import Kernel, KernelCall, kernels
 from hilc.ops import OPS
 
-FIELDS = {"rows": 5, "depth": 12, "wide": 0, "weights": np.zeros(4, np.int8)}
+FIELDS: dict[str, Any] = {"rows": 5, "depth": 12, "wide": 0, "weights": np.zeros(4, np.int8)}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import models
 import numpy as np
@@ -40,7 +41,7 @@ def _streamable(chains: Chains, cpu: str = "host") -> Chains:
     return replace(chains, choice=Choice(groups=tuple(groups)))
 
 
-def _assert_equal(chains, outputs, tolerance=0.0):
+def _assert_equal(chains: Any, outputs: Any, tolerance: float = 0.0) -> None:
     for name, expected in run(chains.graph, chains.inputs).items():
         np.testing.assert_allclose(outputs[name], expected, tolerance, tolerance, err_msg=name)
 
@@ -135,7 +136,7 @@ def test_sums_that_something_is_written_over_are_noticed():
         check_group(replace(call, entries=tuple(entries)))
 
 
-def _over(stage):
+def _over(stage: Any) -> Any:
     """A move of other bytes over the first of a stage's scratch."""
     source = 0 if stage.scratch else stage.scratch_bytes
     return (Move(stage.scratch, source, 4),)
