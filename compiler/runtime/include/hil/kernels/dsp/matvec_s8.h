@@ -95,9 +95,8 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
     }
 
 /* Adds the products of whole units of a row, which is widened or bytes, with four columns. */
-HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened,
-                                                     const int16_t *weights, int32_t units,
-                                                     struct hil_dsp_matvec_sums *sums) {
+HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const int16_t *weights,
+                                        int32_t units, struct hil_dsp_matvec_sums *sums) {
     uint32_t s0 = sums->s[0];
     uint32_t s1 = sums->s[1];
     uint32_t s2 = sums->s[2];
