@@ -14,6 +14,11 @@ from hil.sources import explain_models
 
 def explain_command(args: argparse.Namespace, console: Console) -> int:
     """The plans of the models for the board's core, as firmware for it would have them."""
+    if args.output and Path(args.output).suffix.lower() != ".svg":
+        raise InputError(
+            f"the picture is drawn as SVG, and --output is {args.output!r}",
+            "give a name that ends in .svg",
+        )
     options = compile_options(args, board_of(args), for_firmware=True)
     plans = explain_models(args.models, options, args.name)
     if args.output:

@@ -137,6 +137,12 @@ BAD = [
     ),
     Bad("compile tiny.tflite -o tiny.tflite/x.tar", 2, "cannot write tiny.tflite/x.tar"),
     Bad("compile tiny.tflite -o .", 2, "files that are not a library's"),
+    Bad("compile tiny.tflite -o x.tar --ram abc", 2, "'abc' is no number of bytes"),
+    Bad("build tiny.tflite --board mps2-an386 --ram 0", 2, "the smallest is"),
+    Bad("compile tiny.tflite -o x.tar --flash 1", 2, "the least is about"),
+    Bad("compile tiny.tflite -o x.tar --tuning missing.json", 2, "missing.json cannot be read"),
+    Bad("explain tiny.tflite --board mps2-an386 -o plan.pdf", 2, "ends in .svg"),
+    Bad("explain tiny.tflite huge.tflite --board mps2-an386 -o a.svg", 2, "there are 2 models"),
     # Boards.
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
     Bad("verify tiny.tflite --board mps2-an368", 2, "did you mean 'mps2-an386'?"),
@@ -195,6 +201,18 @@ def test_bad_usage_in_json(bad: Bad, capsys: pytest.CaptureFixture[str]) -> None
     assert error["exit_code"] == bad.code
     assert bad.message in f"{error['message']} {error['hint']}"
     assert error["message"] in err
+
+
+def test_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "plan.svg"
+    line = ["explain", "tiny.tflite", "--board", "mps2-an386", "-o", str(picture)]
+    assert main([*line, "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["model"] == "tiny"
+    assert [layer["ops"] for layer in plan["layers"]] == [["FULLY_CONNECTED"]]
+    assert picture.read_text(encoding="utf-8").startswith("<svg ")
+    assert main(line) == 0
+    assert f"{plan['workspace_bytes']:,} bytes of workspace" in capsys.readouterr().out
 
 
 def test_compile_to_tar_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
