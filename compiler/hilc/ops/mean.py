@@ -120,14 +120,18 @@ def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu:
     }
     if x.dtype == "float32":
         return KernelCall(kernels()["hil_mean_f32"], {**fields, "count": float(count)})
+    return KernelCall(kernels()["hil_mean_s8"], {**fields, **_requantisation(node, x, out, count)})
+
+
+def _requantisation(node: Node, x: Tensor, out: Tensor, count: int) -> dict[str, FieldValue]:
+    """What makes an output of the sum of ``count`` inputs."""
     mantissa, shift = _scale(node, x, out, count)
-    fields |= {
+    return {
         "offset": -quantization(node, x)[1] * count,
         "mantissa": mantissa,
         "shift": shift,
         "out_zero_point": quantization(node, out)[1],
     }
-    return KernelCall(kernels()["hil_mean_s8"], fields)
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
@@ -160,13 +164,7 @@ def add_rows(
     }
     if x.dtype == "float32":
         return KernelCall(kernels()["hil_mean_rows_f32"], {**fields, "count": float(count)})
-    mantissa, shift = _scale(node, x, out, count)
-    fields |= {
-        "offset": -quantization(node, x)[1] * count,
-        "mantissa": mantissa,
-        "shift": shift,
-        "out_zero_point": quantization(node, out)[1],
-    }
+    fields |= _requantisation(node, x, out, count)
     return KernelCall(kernels()["hil_mean_rows_s8"], fields)
 
 
