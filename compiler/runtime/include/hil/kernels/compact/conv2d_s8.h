@@ -4,6 +4,7 @@
 #define HIL_KERNELS_COMPACT_CONV2D_S8_H
 
 #include "hil/kernels/compact/channel_s8.h"
+#include "hil/kernels/generic/patch.h"
 
 /*@kernel
 name = "hil_compact_conv2d_s8"
@@ -18,21 +19,9 @@ cost_factors = {armv7e-m = 0.55, "armv8-m.main" = 0.55, "armv8.1-m.main" = 0.55,
 code = 320
 @*/
 struct hil_compact_conv2d_s8 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t out_c;
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t pad_top;
-    int32_t pad_left;
+    HIL_WINDOW_FIELDS;
     int32_t in_zero_point;
     int32_t out_zero_point;
     int32_t out_min;

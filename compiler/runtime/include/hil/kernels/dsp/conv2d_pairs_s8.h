@@ -4,6 +4,7 @@
 #define HIL_KERNELS_DSP_CONV2D_PAIRS_S8_H
 
 #include "hil/kernels/dsp/pairs_s8.h"
+#include "hil/kernels/generic/patch.h"
 
 /*@kernel
 name = "hil_dsp_conv2d_pairs_s8"
@@ -33,21 +34,9 @@ cost = """
 code = 900
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t out_c;
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t pad_top;
-    int32_t pad_left;
+    HIL_WINDOW_FIELDS;
     int32_t in_zero_point;
     int32_t units; /* of four elements under a window; this and the rest as in hil_dsp_pairs_s8 */
     int32_t group;

@@ -9,6 +9,7 @@
 #define HIL_KERNELS_DSP_DEPTHWISE_PLANE_S8_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/generic/patch.h"
 
 /*@kernel
 name = "hil_dsp_depthwise_plane_s8"
@@ -33,12 +34,7 @@ cost = """
 code = 768
 @*/
 struct hil_dsp_depthwise_plane_s8 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t stride; /* 1 or 2, along both axes */
     int32_t pad_top;
     int32_t pad_left;

@@ -23,6 +23,7 @@
 #define HIL_KERNELS_DSP_WINOGRAD_3X3_S8_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/generic/patch.h"
 
 /*@kernel
 name = "hil_dsp_winograd_3x3_s8"
@@ -45,12 +46,7 @@ code = 2400
 lavish = true
 @*/
 struct hil_dsp_winograd_3x3_s8 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t out_c;
     int32_t pad_top;
     int32_t pad_left;

@@ -16,21 +16,9 @@ order = ["pixels 1 + 1 // batch"] # a pair may have a pixel of two images
 reads = "window"
 @*/
 struct hil_conv2d_f32 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t out_c;
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t pad_top;
-    int32_t pad_left;
+    HIL_WINDOW_FIELDS;
     float out_min;
     float out_max;
     const float *weights; /* a column is an output channel: see struct hil_columns_f32 */

@@ -17,21 +17,9 @@ order = ["pixels 1", "channels 1"]
 reads = "channel window"
 @*/
 struct hil_depthwise_conv2d_f32 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t pad_top;
-    int32_t pad_left;
+    HIL_WINDOW_FIELDS;
     float out_min;
     float out_max;
     const float *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */

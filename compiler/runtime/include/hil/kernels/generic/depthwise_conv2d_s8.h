@@ -26,21 +26,9 @@ cost_factors = {"armv8.1-m.main" = 1.02}
 code = 856
 @*/
 struct hil_depthwise_conv2d_s8 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t pad_top;
-    int32_t pad_left;
+    HIL_WINDOW_FIELDS;
     int32_t block;  /* channels of a band; divides in_c */
     int32_t tile_w; /* output pixels of a band */
     int32_t band_w; /* input pixels of a band, all that tile_w windows span */

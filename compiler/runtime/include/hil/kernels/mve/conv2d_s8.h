@@ -19,20 +19,8 @@ cost = """(
 linear) + 4 * (12 * filter_h + 4 * chunks)))"""
 @*/
 struct hil_conv2d_s8_mve {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t pad_top;
-    int32_t pad_left;
+    HIL_IMAGES_FIELDS;
+    HIL_WINDOW_FIELDS;
     int32_t in_zero_point;
     int32_t run_step; /* of a gathered row, from the pixels under a row of the filter to those under
                        * the next: as many as there are, or, without dilation, whole chunks */

@@ -3,6 +3,7 @@
 #ifndef HIL_KERNELS_V7M_CONV2D_S8_H
 #define HIL_KERNELS_V7M_CONV2D_S8_H
 
+#include "hil/kernels/generic/patch.h"
 #include "hil/kernels/v7m/columns_s8.h"
 
 /*@kernel
@@ -24,21 +25,9 @@ cost = """\
 code = 1250
 @*/
 struct hil_v7m_conv2d_s8 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t out_c;
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t pad_top;
-    int32_t pad_left;
+    HIL_WINDOW_FIELDS;
     int32_t part;
     int32_t wide;
     int32_t in_zero_point;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "hil/kernels/generic/patch.h"
 #include "hil/v7m.h"
 
 /* Outputs of a row that are computed at a time, at most. */
@@ -35,12 +36,7 @@ cost = """\
 code = 760
 @*/
 struct hil_v7m_depthwise_3x3_s8 {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t stride; /* 1 or 2, either way */
     int32_t pad_top;
     int32_t pad_left;
