@@ -1,41 +1,64 @@
-"""Runs C kernels on the host, many cases in one program, under the address and UB sanitizers.
+"""Runs C kernels, many cases in one program: on the host under the address and UB sanitizers, or on
+an emulated board.
 
 A :class:`Case` is a kernel call as an operator's ``emit`` returns it, with arrays to call it on::
 
     (out,), (other,) = run([Case(call, [x], [((1, 4, 4, 8), "int8")]), Case(...)])
 
-Every tensor lies in a heap block of exactly its size, so that the sanitizer sees an access one byte
-outside, and int8 tensors start at odd addresses, so that it sees a word access that a core without
-unaligned loads would fault on. Scratch is aligned to :data:`SCRATCH_ALIGNMENT` bytes, holds garbage
-and is just as large as the kernel asks for.
+The cases are data that the program reads (``tests/c/kernels``), so there is one body a kernel,
+unless a case asks for one of its own. Each case runs several times, its arrays elsewhere and
+other bytes around them and in its scratch: the results must be the same. On the host every block
+of memory is one of the heap's, of exactly its size; int8 tensors start at odd addresses, so that
+the sanitizer sees a word access that a core without unaligned loads would fault on. On a board,
+which runs the assembly too, the memory protection unit closes what is around a block, and what it
+cannot close is looked at afterwards.
 """
 
 from __future__ import annotations
 
 import functools
 import shutil
+import struct
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from hil.board import Board
 from hilc.codegen.cwriter import c_parameters
 from hilc.cpu import get_cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall
+from hilc.kernels import FieldValue, Kernel, KernelCall
 from hilc.ops import OPS
 from hilc.resources import data_dir
 
-SCRATCH_ALIGNMENT = 4
+SOURCES = Path(__file__).parent / "c" / "kernels"
+PATIENCE_S = 280
 
 WARNINGS = (
     "-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes",
     "-Wdouble-promotion", "-Werror",
 )  # fmt: skip
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
+#: As the firmware compiles models.
+BOARD_FLAGS = ("-O2", "-g1", "-fno-common", "-ffunction-sections", "-Wl,--gc-sections")
+
+#: Scratch and constant arrays start at a multiple of this, as :mod:`hilc.kernels` promises.
+_ALIGNMENT = 4
+#: Between constant arrays in one block.
+_GAP = 16
+_HOST_BLOCKS = 64
+#: What the memory protection unit has regions for beside code and data of the program itself.
+_BOARD_BLOCKS = {"armv7-m": 6, "armv7e-m": 6, "armv8-m.main": 14, "armv8.1-m.main": 14}
+
+_NO_ARRAY = 0xFFFFFFFF
+# Roles of pieces, kinds of fields and of reports as in cases.h and cases.c.
+_GIVEN, _GIVEN_AND_CHANGED, _RESULT, _SCRATCH = range(4)
+_FINE, _WROTE_OUTSIDE, _CHANGED_ITS_INPUT, _NOT_REPEATABLE, _FAULTED, _MALFORMED = range(6)
+_REPORT = struct.Struct("<3Ii2I")
 
 
 def kernel_call(
@@ -47,42 +70,6 @@ def kernel_call(
     return call
 
 
-_PROLOGUE = """\
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-%(includes)s
-
-/* A block whose last byte is the last that may be touched, `offset` bytes from a 16 byte border. */
-static void *block(size_t offset, size_t bytes) {
-    unsigned char *start = malloc(offset + bytes);
-    if (start == NULL) {
-        exit(3);
-    }
-    memset(start, 0xa5, offset + bytes);
-    return start + offset;
-}
-
-__attribute__((unused)) static void fill(FILE *file, void *data, size_t bytes) {
-    if (fread(data, 1, bytes, file) != bytes) {
-        exit(4);
-    }
-}
-
-__attribute__((unused)) static void *load(FILE *file, size_t offset, size_t bytes) {
-    void *data = block(offset, bytes);
-    fill(file, data, bytes);
-    return data;
-}
-
-static void store(FILE *file, const void *data, size_t bytes) {
-    if (fwrite(data, 1, bytes, file) != bytes) {
-        exit(5);
-    }
-}
-"""
-
-
 @dataclass(frozen=True)
 class Case:
     """One call: the arrays of the kernel's tensor arguments, shape and dtype of each output."""
@@ -90,27 +77,66 @@ class Case:
     call: KernelCall
     inputs: Sequence[Array]
     outputs: Sequence[tuple[tuple[int, ...], str]]
+    _: KW_ONLY
     #: Position of the kernel argument whose memory the first output takes; None for its own.
     in_place: int | None = None
     #: Bytes from the start of that argument to the start of the output, in a block of both.
     difference: int = 0
     #: Compile the kernel for this case alone, as a layer of its own is, not one body for all.
     specialise: bool = False
+    #: What is told of it beside its kernel when it fails.
+    told: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.call.kernel.name}: {self.told}"
 
 
-def run(cases: Sequence[Case], *, flags: Sequence[str] = ("-O1", *SANITIZERS)) -> list[list[Array]]:
-    """The outputs of each case. A sanitizer's report or a compiler warning fails the test."""
+def run(
+    cases: Sequence[Case],
+    *,
+    board: Board | None = None,
+    flags: Sequence[str] | None = None,
+    include: Path | None = None,
+) -> list[list[Array]]:
+    """The outputs of each case. A sanitizer's report, a fault, a compiler warning, a byte written
+    outside and a result that depends on one fail the test.
+
+    ``include`` is a folder whose headers are found before the run time's.
+    """
+    if flags is None:
+        flags = ("-O1", *SANITIZERS) if board is None else BOARD_FLAGS
     with tempfile.TemporaryDirectory(prefix="hil-kernels-") as name:
         folder = Path(name)
-        (folder / "cases.c").write_text(_program(cases), encoding="utf-8")
-        (folder / "inputs").write_bytes(b"".join(x.tobytes() for c in cases for x in c.inputs))
-        include = data_dir("runtime") / "include"
-        command = [
-            compiler(), *WARNINGS, *flags, f"-I{include}", "cases.c", "-lm", "-o", "cases",
+        blocks = _HOST_BLOCKS if board is None else _BOARD_BLOCKS[board.cpu.arch]
+        table = _Table(cases)
+        records = [_Record(i, case, table, blocks) for i, case in enumerate(cases)]
+        packed = [record.packed() for record in records]
+        (folder / "inputs").write_bytes(b"".join(packed))
+        (folder / "table.c").write_text(table.text(), encoding="utf-8")
+        limits = {
+            "RECORD_BYTES": max(map(len, packed)),
+            "RESULT_BYTES": max(sum(map(_size, case.outputs)) for case in cases),
+            "PARAMETER_BYTES": 1024,
+            "BLOCKS_MAX": blocks,
+        }
+        folders = [*([include] if include else []), data_dir("runtime") / "include", SOURCES]
+        command: list[str | Path] = [
+            *WARNINGS, *flags, *(f"-I{path}" for path in folders),
+            *(f"-D{name}={value}" for name, value in limits.items()),
+            "table.c", SOURCES / "cases.c",
         ]  # fmt: skip
-        _checked(command, folder)
-        _checked(["./cases", "inputs", "outputs"], folder)
-        return _split((folder / "outputs").read_bytes(), cases)
+        if board is None:
+            _checked([compiler(), *command, SOURCES / "host.c", "-lm", "-o", "cases"], folder)
+            done = _run(["./cases"], folder)
+        else:
+            _checked(_linked(board, command), folder)
+            done = _run(_emulated(board), folder)
+        outputs = folder / "outputs"
+        found = outputs.read_bytes() if outputs.exists() else b""
+        ended = f"{done.args} returned {done.returncode}\n{done.stderr[:8000]}"
+        results = _split(found, cases, records, folder, ended)
+        assert done.returncode == 0, ended
+        return results
 
 
 @functools.cache
@@ -122,15 +148,273 @@ def compiler() -> str:
     raise RuntimeError("no host C compiler found; install gcc or clang")
 
 
-def _checked(command: Sequence[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+def _run(command: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def _checked(command: Sequence[str | Path], folder: Path) -> None:
+    done = _run(command, folder)
     assert done.returncode == 0, f"{command[0]} returned {done.returncode}\n{done.stderr[:8000]}"
 
 
-def _split(data: bytes, cases: Sequence[Case]) -> list[list[Array]]:
+# On a board --------------------------------------------------------------------------------------
+
+
+def _linked(board: Board, command: Sequence[str | Path]) -> list[str | Path]:
+    """What compiles the program: blocks in the largest of its memories, or in a half of the only
+    one."""
+    code = next(region for region in board.memory if region.kind == "flash")
+    data, *others = (region for region in board.memory if region.kind == "ram")
+    data_bytes = data.size if others else data.size // 2
+    places = {
+        "CODE_ORIGIN": code.origin,
+        "CODE_BYTES": code.size,
+        "DATA_ORIGIN": data.origin,
+        "DATA_BYTES": data_bytes,
+        "BLOCKS_ORIGIN": others[0].origin if others else data.origin + data_bytes,
+        "BLOCKS_BYTES": others[0].size if others else data_bytes,
+    }
+    return [
+        "arm-none-eabi-gcc", *board.cpu.cflags, *command, SOURCES / "board.c",
+        *(f"-D{name}={value:#x}U" for name, value in places.items()),
+        *(f"-Wl,--defsym={name}={value:#x}" for name, value in places.items()),
+        "-nostartfiles", "-Wl,--fatal-warnings", "-T", SOURCES / "board.ld", "-lm", "-o", "cases",
+    ]  # fmt: skip
+
+
+def _emulated(board: Board) -> list[str | Path]:
+    assert board.qemu is not None
+    return [
+        "qemu-system-arm", "-machine", board.qemu.machine, *board.qemu.args, "-kernel", "cases",
+        "-display", "none", "-serial", "none", "-monitor", "none",
+        "-semihosting-config", "enable=on,target=native",
+    ]  # fmt: skip
+
+
+# What the program reads --------------------------------------------------------------------------
+
+
+def _fields_of(call: KernelCall) -> dict[str, str]:
+    """How the parameter struct's table describes each field: its macro."""
+    macros = {}
+    for name, value in call.fields.items():
+        if isinstance(value, np.ndarray):
+            macros[name] = "POINTER"
+        else:
+            macros[name] = "NUMBERS" if isinstance(value, tuple) else "NUMBER"
+    return macros
+
+
+class _Table:
+    """The kernels of some cases, as the program calls them."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._bodies: list[str] = []
+        self._entries: list[str] = []
+        self._headers: set[str] = set()
+        #: Fields of each entry, in the order in which a case states them.
+        self.fields: list[dict[str, str]] = []
+        self._shared: dict[str, int] = {}
+        shared: dict[str, dict[str, str]] = {}
+        for case in cases:
+            if not case.specialise:
+                own = shared.setdefault(case.call.kernel.name, {})
+                for name, macro in _fields_of(case.call).items():
+                    # A pointer that is null is a number here.
+                    own[name] = "POINTER" if own.get(name) == "POINTER" else macro
+        for case in cases:
+            kernel = case.call.kernel
+            if not case.specialise and kernel.name not in self._shared:
+                self._shared[kernel.name] = self._add(kernel, shared[kernel.name])
+        self._own = {
+            i: self._add(case.call.kernel, {}, case.call)
+            for i, case in enumerate(cases)
+            if case.specialise
+        }
+
+    def index(self, position: int, case: Case) -> int:
+        """The entry that the case at ``position`` calls."""
+        return self._own[position] if case.specialise else self._shared[case.call.kernel.name]
+
+    def text(self) -> str:
+        includes = "".join(f'#include "{header}"\n' for header in sorted(self._headers))
+        entries = "".join(f"    {entry},\n" for entry in self._entries)
+        return (
+            f'#include "cases.h"\n\n{includes}\n{"".join(self._bodies)}'
+            f"const struct kernel kernels[] = {{\n{entries}}};\n"
+        )
+
+    def _add(self, kernel: Kernel, fields: dict[str, str], own: KernelCall | None = None) -> int:
+        index = len(self._entries)
+        self._headers.add(kernel.header)
+        parameters = f"const struct {kernel.name} *const parameters = p;"
+        if own is not None:
+            self._bodies.append(c_parameters(kernel.name, f"own_{index}", own.fields))
+            parameters = f"const struct {kernel.name} *const parameters = &own_{index};"
+        arguments = ["parameters"]
+        for types, name in ((kernel.inputs, "in"), (kernel.outputs, "out")):
+            several = types[0].endswith("[]")
+            arguments += [name] if several else [f"{name}[{i}]" for i in range(len(types))]
+        arguments += [] if kernel.scratch == "0" else ["scratch"]
+        self._bodies.append(
+            f"static void call_{index}(const void *p, const void *const *in, void *const *out, "
+            "void *scratch) {\n"
+            f"    {parameters}\n"
+            f"    {kernel.name}({', '.join(arguments)});\n"
+            "    (void)p, (void)in, (void)out, (void)scratch;\n}\n\n"
+        )
+        table = "NULL"
+        if fields:
+            table = f"fields_{index}"
+            rows = "".join(
+                f"    {macro}(struct {kernel.name}, {name}),\n" for name, macro in fields.items()
+            )
+            self._bodies.append(f"static const struct field {table}[] = {{\n{rows}}};\n\n")
+        self._entries.append(f"{{call_{index}, {table}, {len(fields)}}}")
+        self.fields.append(fields)
+        return index
+
+
+class _Record:
+    """A case as the program reads it: blocks of memory, and pieces of them."""
+
+    def __init__(self, position: int, case: Case, table: _Table, blocks_max: int) -> None:
+        self._case = case
+        self._entry = table.index(position, case)
+        self._fields = table.fields[self._entry]
+        self._blocks: list[tuple[int, int]] = []
+        self._pieces: list[tuple[int, int, int, int]] = []
+        #: What each piece is.
+        self.pieces: list[str] = []
+        self._data: list[bytes] = []
+        self._arrays: dict[str, int] = {}
+        self._add_tensors()
+        if case.call.kernel.scratch != "0":
+            self._add_alone("scratch", case.call.scratch_bytes, _ALIGNMENT, _SCRATCH)
+        self._add_constants(position, blocks_max)
+        assert len(self._blocks) <= blocks_max, f"{case}: no memory protection for so many arrays"
+
+    def block(self, index: int) -> str:
+        """What is in a block."""
+        names = [
+            n for n, (block, *_) in zip(self.pieces, self._pieces, strict=True) if block == index
+        ]
+        return f"{' and '.join(names)} ({self._blocks[index][0]} bytes)"
+
+    def packed(self) -> bytes:
+        words = [self._entry, len(self._blocks), len(self._pieces)]
+        words += [len(self._case.inputs), len(self._case.outputs)]
+        words += [word for entry in (*self._blocks, *self._pieces) for word in entry]
+        parts = [np.array(words, "<u4").tobytes(), *self._field_values(), *self._data]
+        data = b"".join(parts)
+        return struct.pack("<I", len(data)) + data
+
+    def _add_tensors(self) -> None:
+        case = self._case
+        results = [(_size(out), np.dtype(out[1]).itemsize) for out in case.outputs]
+        below = max(0, -case.difference)
+        shared = -1
+        for i, x in enumerate(case.inputs):
+            name = f"input {i}"
+            self._data.append(x.tobytes())
+            if i == case.in_place:
+                shared = len(self._blocks)
+                both = below + max(x.nbytes, case.difference + results[0][0])
+                self._blocks.append((both, x.itemsize))
+                self._add_piece(name, shared, below, x.nbytes, _GIVEN_AND_CHANGED)
+            else:
+                self._add_alone(name, x.nbytes, x.itemsize, _GIVEN)
+        for i, (size, itemsize) in enumerate(results):
+            if i == 0 and shared >= 0:
+                self._add_piece(f"output {i}", shared, below + case.difference, size, _RESULT)
+            else:
+                self._add_alone(f"output {i}", size, itemsize, _RESULT)
+
+    def _add_alone(self, name: str, size: int, alignment: int, role: int) -> None:
+        self._add_piece(name, len(self._blocks), 0, size, role)
+        self._blocks.append((size, alignment))
+
+    def _add_piece(self, name: str, block: int, offset: int, size: int, role: int) -> None:
+        self.pieces.append(name)
+        self._pieces.append((block, offset, size, role))
+
+    def _add_constants(self, turn: int, blocks_max: int) -> None:
+        """Each array of the parameters in a block, as far as there are enough, the others in one;
+        which, changes from case to case."""
+        constants = [
+            (name, value)
+            for name, value in self._case.call.fields.items()
+            if isinstance(value, np.ndarray) and name in self._fields
+        ]
+        turn %= max(len(constants), 1)
+        end = 0
+        for name, value in constants[turn:] + constants[:turn]:
+            self._arrays[name] = len(self._pieces)
+            self._data.append(value.tobytes())
+            if (
+                len(self._blocks) + 1 < blocks_max
+                or len(constants) == len(self._arrays)
+                and not end
+            ):
+                self._add_alone(name, value.nbytes, _ALIGNMENT, _GIVEN)
+                continue
+            if not end:
+                self._blocks.append((0, _ALIGNMENT))
+            start = -(-end // _ALIGNMENT) * _ALIGNMENT + (_GAP if end else 0)
+            end = start + value.nbytes
+            self._add_piece(name, len(self._blocks) - 1, start, value.nbytes, _GIVEN)
+            self._blocks[-1] = (end, _ALIGNMENT)
+
+    def _field_values(self) -> Iterator[bytes]:
+        fields = self._case.call.fields
+        for name, macro in self._fields.items():
+            if name not in fields:
+                raise ValueError(f"{self._case}: no field {name}, which others of its kernel have")
+            value = fields[name]
+            if isinstance(value, np.ndarray):
+                yield struct.pack("<II", self._arrays[name], value.itemsize)
+            elif macro == "POINTER":
+                assert value == 0, f"{self._case}: {name}={value}"
+                yield struct.pack("<II", _NO_ARRAY, 0)
+            else:
+                numbers = value if isinstance(value, tuple) else (value,)
+                yield b"".join(map(_packed_number, numbers))
+
+
+def _packed_number(value: FieldValue) -> bytes:
+    assert not isinstance(value, (np.ndarray, tuple))
+    if isinstance(value, (float, np.floating)):
+        return struct.pack("<d", value)
+    return struct.pack("<q", int(value))
+
+
+# What the program found --------------------------------------------------------------------------
+
+
+def _size(output: tuple[tuple[int, ...], str]) -> int:
+    shape, dtype = output
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+
+
+def _split(
+    data: bytes, cases: Sequence[Case], records: Sequence[_Record], folder: Path, ended: str
+) -> list[list[Array]]:
     results: list[list[Array]] = []
     position = 0
-    for case in cases:
+    for case, record in zip(cases, records, strict=True):
+        report = data[position : position + _REPORT.size]
+        assert len(report) == _REPORT.size, f"{case}\n{ended}"
+        kind, *rest = _REPORT.unpack(report)
+        assert kind == _FINE, f"{case}\n{_told(record, kind, *rest, folder=folder)}"
+        position += _REPORT.size
         arrays = []
         for shape, dtype in case.outputs:
             count = int(np.prod(shape, dtype=np.int64))
@@ -141,100 +425,29 @@ def _split(data: bytes, cases: Sequence[Case]) -> list[list[Array]]:
     return results
 
 
-def _program(cases: Sequence[Case]) -> str:
-    used = {case.call.kernel.name: case.call.kernel for case in cases}
-    includes = sorted({kernel.header for kernel in used.values()})
-    parts = [_PROLOGUE % {"includes": "\n".join(f'#include "{h}"' for h in includes)}]
-    parts += [_shared_body(case) for case in {c.call.kernel.name: c for c in cases}.values()]
-    parts += [_case(index, case) for index, case in enumerate(cases)]
-    calls = "\n".join(f"    case_{index}(in, out);" for index in range(len(cases)))
-    parts.append(
-        "int main(int argc, char **argv) {\n"
-        '    FILE *in = argc == 3 ? fopen(argv[1], "rb") : NULL;\n'
-        '    FILE *out = argc == 3 ? fopen(argv[2], "wb") : NULL;\n'
-        "    if (in == NULL || out == NULL) {\n        return 2;\n    }\n"
-        f"{calls}\n"
-        "    return fclose(in) != 0 || fclose(out) != 0;\n}\n"
-    )
-    return "\n".join(parts)
-
-
-def _parameters(case: Case) -> list[tuple[str, str]]:
-    """Type and name of each argument of the case's kernel after its parameter struct."""
-    kernel = case.call.kernel
-    found = [
-        ("const " + t[:-2] + " *const *" if t.endswith("[]") else f"const {t} *", f"in{i}")
-        for i, t in enumerate(kernel.inputs)
-    ]
-    found += [
-        (t[:-2] + " *const *" if t.endswith("[]") else f"{t} *", f"out{i}")
-        for i, t in enumerate(kernel.outputs)
-    ]
-    if kernel.scratch != "0":
-        found.append(("void *", "scratch"))
-    return found
-
-
-def _shared_body(case: Case) -> str:
-    name = case.call.kernel.name
-    parameters = _parameters(case)
-    declared = "".join(f", {c_type}{arg}" for c_type, arg in parameters)
-    passed = "".join(f", {arg}" for _, arg in parameters)
-    return (
-        f"__attribute__((noinline, unused)) static void shared_{name}"
-        f"(const struct {name} *p{declared}) {{\n    {name}(p{passed});\n}}\n"
-    )
-
-
-def _case(index: int, case: Case) -> str:
-    kernel = case.call.kernel
-    prefix = f"case_{index}"
-    lines = [c_parameters(kernel.name, f"{prefix}_params", case.call.fields)]
-    lines.append(f"static void {prefix}(FILE *in, FILE *out) {{")
-    offsets = [1 if x.itemsize == 1 else 0 for x in case.inputs]
-    sizes = [
-        int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        for shape, dtype in case.outputs
-    ]
-    below = max(0, -case.difference)
-    for i, (x, offset) in enumerate(zip(case.inputs, offsets, strict=True)):
-        if i != case.in_place:
-            lines.append(f"    void *x{i} = load(in, {offset}, {x.nbytes});")
-            continue
-        both = below + max(x.nbytes, case.difference + sizes[0])
-        lines.append(f"    unsigned char *both = block({offset}, {both});")
-        lines.append(f"    void *x{i} = both + {below};")
-        lines.append(f"    fill(in, x{i}, {x.nbytes});")
-    for i, (_, dtype) in enumerate(case.outputs):
-        if i == 0 and case.in_place is not None:
-            lines.append(f"    void *y{i} = both + {below + case.difference};")
-        else:
-            lines.append(f"    void *y{i} = block({int(dtype == 'int8')}, {sizes[i]});")
-    arguments = [f"x{i}" for i in range(len(case.inputs))]
-    if kernel.inputs and kernel.inputs[0].endswith("[]"):
-        lines.append(f"    const {kernel.inputs[0][:-2]} *const xs[] = {{{', '.join(arguments)}}};")
-        arguments = ["xs"]
-    results = [f"y{i}" for i in range(len(case.outputs))]
-    if kernel.outputs[0].endswith("[]"):
-        lines.append(f"    {kernel.outputs[0][:-2]} *const ys[] = {{{', '.join(results)}}};")
-        results = ["ys"]
-    arguments += results
-    if kernel.scratch != "0":
-        lines.append(f"    void *scratch = block(0, {case.call.scratch_bytes});")
-        arguments.append("scratch")
-    function = kernel.name if case.specialise else f"shared_{kernel.name}"
-    lines.append(f"    {function}(&{prefix}_params, {', '.join(arguments)});")
-    lines += [f"    store(out, y{i}, {size});" for i, size in enumerate(sizes)]
-    freed = [
-        (f"y{i}", int(dtype == "int8"))
-        for i, (_, dtype) in enumerate(case.outputs)
-        if i > 0 or case.in_place is None
-    ]
-    freed += [
-        ("both" if i == case.in_place else f"x{i}", offset) for i, offset in enumerate(offsets)
-    ]
-    if kernel.scratch != "0":
-        freed.append(("scratch", 0))
-    lines += [f"    free((unsigned char *){pointer} - {offset});" for pointer, offset in freed]
-    lines.append("}\n")
-    return "\n".join(lines)
+def _told(
+    record: _Record,
+    kind: int,
+    turn: int,
+    where: int,
+    offset: int,
+    status: int,
+    instruction: int,
+    *,
+    folder: Path,
+) -> str:
+    """A report in words."""
+    if kind == _WROTE_OUTSIDE:
+        return f"wrote outside: byte {offset} of {record.block(where)}, run {turn}"
+    if kind == _CHANGED_ITS_INPUT:
+        return f"changed byte {offset} of {record.pieces[where]}, run {turn}"
+    if kind == _NOT_REPEATABLE:
+        return (
+            f"byte {offset} of {record.pieces[where]} depends on where arrays lie, on what is "
+            f"around them or in the scratch: run {turn} gave another one"
+        )
+    if kind == _FAULTED:
+        where_to = "no block" if where == _NO_ARRAY else f"byte {offset} of {record.block(where)}"
+        place = _run(["arm-none-eabi-addr2line", "-pfie", "cases", hex(instruction)], folder).stdout
+        return f"fault at {where_to}, run {turn}, status {status:#x}, in {place}"
+    return "is not as the program expects it"

@@ -30,7 +30,7 @@ def as_case(single: SingleOp, in_place: int | None = None, specialise: bool = Fa
     call = emit(single)
     arguments = [single.values[i] for i in call.inputs]
     shapes = [(t.shape, t.dtype) for t in single.outs]
-    return Case(call, arguments, shapes, in_place, specialise)
+    return Case(call, arguments, shapes, in_place=in_place, specialise=specialise)
 
 
 def check(singles: Sequence[SingleOp], cases: Sequence[Case]) -> None:

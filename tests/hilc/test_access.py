@@ -353,7 +353,9 @@ def test_kernels_compute_right_where_buffers_overlap_as_far_as_they_may(cpu: str
         for position, tensor in enumerate(single.tensors):
             found = differences_of(single.access, position, 0)
             for d in _borders(found, tensor.nbytes, single.outs[0].nbytes, item):
-                cases.append(Case(single.call, single.arrays, shapes, position, d))
+                cases.append(
+                    Case(single.call, single.arrays, shapes, in_place=position, difference=d)
+                )
                 expected.append(single.expected)
     # Nothing of a portable kernel is left out that promises anything.
     promising = {name for name, k in kernels().items() if k.order != "none" and not k.requires}
