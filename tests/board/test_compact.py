@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dsp_layers import case_layers, extreme_layers
+from kernel_layers import DSP, case_layers, extreme_layers
 from linear_layers import as_single, random_layer
 from single_op import merged
 
@@ -20,7 +20,7 @@ from hilc.ops import OPS
 @pytest.mark.parametrize("name", ["mps2-an386", "mps2-an385"])
 def test_layers_on_a_board(name: str) -> None:
     rng = np.random.default_rng(41)
-    layers = [layer for layer, _ in case_layers(rng, 1)] + extreme_layers(rng, 3)
+    layers = [layer for layer, _ in case_layers(rng, DSP, 1)] + extreme_layers(rng, 3)
     for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
         layers += [random_layer(rng, op, "int8", explicit_padding=True) for _ in range(12)]
     graph, values = merged([as_single(layer) for layer in layers])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dsp_layers import case_layers, extreme_layers
+from kernel_layers import DSP, case_layers, extreme_layers
 from linear_layers import as_single, random_layer
 from single_op import SingleOp, merged, random_op
 
@@ -20,7 +20,7 @@ from hilc.ops import OPS
 
 
 def layers(rng: np.random.Generator) -> list[SingleOp]:
-    found = [layer for layer, _ in case_layers(rng, 1)] + extreme_layers(rng, 3)
+    found = [layer for layer, _ in case_layers(rng, DSP, 1)] + extreme_layers(rng, 3)
     for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
         found += [random_layer(rng, op, "int8", explicit_padding=True) for _ in range(6)]
     return [as_single(layer) for layer in found] + [random_op(rng, "ADD", "int8") for _ in range(6)]

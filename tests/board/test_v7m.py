@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_layers import V7M, candidates, case_layers, limit_layers
 from linear_layers import Layer, random_layer
 from single_op import SingleOp, merged
-from v7m_layers import candidates, case_layers, limit_layers
 
 import hil
 import hilc
@@ -28,10 +28,10 @@ def as_single(layer: Layer) -> SingleOp:
 
 
 def layers(rng: np.random.Generator) -> list[Layer]:
-    found = [layer for layer, _ in case_layers(rng, 1)] + limit_layers(rng)[::4]
+    found = [layer for layer, _ in case_layers(rng, V7M, 1)] + limit_layers(rng)[::4]
     for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
         found += [random_layer(rng, op, "int8", explicit_padding=True) for _ in range(6)]
-    return [layer for layer in found if candidates(layer)]
+    return [layer for layer in found if candidates(layer, V7M)]
 
 
 @pytest.mark.parametrize(("position", "optimize"), [(0, "speed"), (1, "size")])
@@ -40,7 +40,7 @@ def test_layers_on_a_board(position, optimize):
     found = layers(np.random.default_rng([41, position]))
     graph, values = merged([as_single(layer) for layer in found])
     chosen = {
-        node.name: min(position, len(candidates(layer)) - 1)
+        node.name: min(position, len(candidates(layer, V7M)) - 1)
         for node, layer in zip(graph.nodes, found, strict=True)
     }
     board = load_board("mps2-an385")
@@ -55,7 +55,7 @@ def test_layers_on_a_board(position, optimize):
     )
     source = library.files["codegen/host/src/operators_lib1.c"].decode()
     for layer, choice in zip(found, chosen.values(), strict=True):
-        assert candidates(layer)[choice].kernel.name in source
+        assert candidates(layer, V7M)[choice].kernel.name in source
     expected = run_all(graph, values)
     with hil.open(board, library) as device:
         model = device["operators"]

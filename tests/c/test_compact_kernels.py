@@ -7,7 +7,7 @@ from dataclasses import replace
 import kernel_runner
 import numpy as np
 import pytest
-from dsp_layers import case_layers, extreme_layers
+from kernel_layers import DSP, case_layers, extreme_layers
 from linear_layers import Layer, random_layer
 
 from hilc.cpu import get_cpu
@@ -52,7 +52,7 @@ def test_random_layers(op: str) -> None:
 
 
 def test_cases_at_the_edges() -> None:
-    layers = [layer for layer, _ in case_layers(np.random.default_rng(32), 6)]
+    layers = [layer for layer, _ in case_layers(np.random.default_rng(32), DSP, 6)]
     assert check(layers) == len(layers)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import kernel_runner
 import numpy as np
 import pytest
-from dsp_layers import case_layers, conv, extreme_layers, tamed
+from kernel_layers import DSP, case_layers, conv, extreme_layers, tamed
 from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
 
@@ -51,7 +51,7 @@ def test_random_layers(op):
 
 
 def test_cases_are_exact_and_served():
-    layers = case_layers(np.random.default_rng(14), 4)
+    layers = case_layers(np.random.default_rng(14), DSP, 4)
     names = check([layer for layer, _ in layers])
     wrong = [(n, k) for n, (_, k) in zip(names, layers, strict=True) if not n.startswith(k)]
     assert not wrong

@@ -7,10 +7,9 @@ from typing import Any
 import kernel_runner
 import numpy as np
 import pytest
-from dsp_layers import extreme_layers
+from kernel_layers import V7M, candidates, case_layers, extreme_layers, limit_layers
 from linear_layers import Layer, random_layer
 from single_op import random_op
-from v7m_layers import CPU, FAMILY, candidates, case_layers, limit_layers
 
 from hilc.ops import OPS
 
@@ -19,7 +18,7 @@ OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 def check(layers: list[Layer], **options: Any) -> list[str]:
     """Compare every kernel of every layer with the reference; the names of the kernels."""
-    pairs = [(layer, call) for layer in layers for call in candidates(layer)]
+    pairs = [(layer, call) for layer in layers for call in candidates(layer, V7M)]
     cases = [
         kernel_runner.Case(call, [layer.x], [(layer.out.shape, layer.out.dtype)], **options)
         for layer, call in pairs
@@ -41,22 +40,22 @@ def test_random_layers(op):
 
 
 def test_cases_are_exact_and_served():
-    layers = case_layers(np.random.default_rng(32), 2)
+    layers = case_layers(np.random.default_rng(32), V7M, 2)
     for layer, kernel in layers:
-        assert {call.kernel.name for call in candidates(layer)} == {kernel}
+        assert {call.kernel.name for call in candidates(layer, V7M)} == {f"{kernel}_s8"}
     names = check([layer for layer, _ in layers])
-    assert set(names) == {kernel for _, kernel in layers}
+    assert set(names) == {f"{kernel}_s8" for _, kernel in layers}
 
 
 def test_layers_compiled_on_their_own():
-    layers = case_layers(np.random.default_rng(33), 1)
+    layers = case_layers(np.random.default_rng(33), V7M, 1)
     first = {kernel: layer for layer, kernel in reversed(layers)}
     check(list(first.values()), specialise=True)
 
 
 def test_channels_that_no_input_changes():
     names = check(extreme_layers(np.random.default_rng(34), 20))
-    assert set(names) == {f"{FAMILY}matmul_s8"}
+    assert set(names) == {f"{V7M.prefix}matmul_s8"}
 
 
 def test_sums_at_their_limits():
@@ -64,7 +63,9 @@ def test_sums_at_their_limits():
     names = check(layers)
     assert len(set(names)) == 4
     parts = [
-        int(str(call.fields.get("part", 500))) for layer in layers for call in candidates(layer)
+        int(str(call.fields.get("part", 500)))
+        for layer in layers
+        for call in candidates(layer, V7M)
     ]
     assert min(parts) < 200
 
@@ -74,7 +75,7 @@ def test_depthwise_in_place(stride):
     """The output may take the input's place, as the kernel's order says."""
     layers = [
         layer
-        for layer, kernel in case_layers(np.random.default_rng(36), 1)
+        for layer, kernel in case_layers(np.random.default_rng(36), V7M, 1)
         if "depthwise" in kernel
         and layer.node.attrs["stride_h"] == stride
         and layer.out.nbytes <= layer.x.nbytes
@@ -87,7 +88,7 @@ def test_sums_of_tensors():
     singles = [random_op(rng, op, "int8") for op in ("ADD", "SUB") for _ in range(60)]
     cases = []
     for single in singles:
-        call = kernel_runner.kernel_call(single.node, single.ins, single.outs, CPU)
+        call = kernel_runner.kernel_call(single.node, single.ins, single.outs, V7M.cpu)
         outs = [(out.shape, out.dtype) for out in single.outs]
         cases.append(kernel_runner.Case(call, single.values, outs))
     for single, (result,) in zip(singles, kernel_runner.run(cases), strict=True):

@@ -1,0 +1,307 @@
+"""Layers that kernels for few cores serve: shapes at their edges, channels at extremes, sums at
+their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from linear_layers import Layer, make_layer
+
+from hilc.cpu import get_cpu
+from hilc.kernels import KernelCall
+from hilc.ops import OPS
+
+
+def conv(padding: Any, stride: int = 1, activation: str = "RELU", **attrs: Any) -> dict[str, Any]:
+    return {
+        "stride_h": stride,
+        "stride_w": stride,
+        "dilation_h": 1,
+        "dilation_w": 1,
+        "padding": padding,
+        "activation": activation,
+        **attrs,
+    }
+
+
+def depthwise(stride: int, **attrs: Any) -> dict[str, Any]:
+    return conv("SAME", stride, depth_multiplier=1, **attrs)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Kernels of which the names begin alike, and a core that has them."""
+
+    prefix: str
+    cpu: str
+    #: Which of the kernels of a case are its.
+    column: int
+
+
+DSP = Family("hil_dsp_", "cortex-m4", 4)
+V7M = Family("hil_v7m_", "cortex-m3", 5)
+
+#: Operator, shapes of input and weights, attributes, how the name of its first kernel for DSP cores
+#: must begin, and of its kernels for Armv7-M, where there are any.
+CASES: dict[str, tuple[Any, ...]] = {
+    "one pixel over threes": (
+        "CONV_2D", (1, 5, 5, 16), (8, 1, 1, 16), conv("SAME"), "matmul", "matmul",
+    ),
+    "pixels, two more": ("CONV_2D", (1, 4, 5, 7), (6, 1, 1, 7), conv("SAME"), "matmul", "matmul"),
+    "an odd number of channels": (
+        "CONV_2D", (1, 3, 3, 9), (7, 1, 1, 9), conv("SAME"), "matmul", "matmul",
+    ),
+    "one channel to one": ("CONV_2D", (1, 3, 3, 1), (1, 1, 1, 1), conv("SAME"), "matmul", "matmul"),
+    "a single pixel": ("CONV_2D", (1, 1, 1, 33), (10, 1, 1, 33), conv("SAME"), "matvec", ""),
+    "three images": ("CONV_2D", (3, 5, 4, 3), (5, 3, 3, 3), conv("SAME", 2), "conv2d", "conv2d"),
+    "deep": (
+        "CONV_2D", (1, 4, 4, 40), (4, 3, 3, 40),
+        conv("SAME", activation="NONE"), "conv2d", "conv2d",
+    ),
+    "padding beyond the image": (
+        "CONV_2D", (1, 1, 1, 5), (6, 3, 3, 5), conv("SAME"), "conv2d", "conv2d",
+    ),
+    "rows of one word": (
+        "CONV_2D", (1, 9, 7, 1), (6, 5, 4, 1), conv("SAME", 2), "conv2d_pairs", "conv2d",
+    ),
+    "rows of one word, two channels": (
+        "CONV_2D", (2, 4, 6, 2), (5, 3, 2, 2), conv((2, 1, 3, 4)), "conv2d_pairs", "conv2d",
+    ),
+    "an image narrower than a row": (
+        "CONV_2D", (1, 6, 2, 1), (4, 3, 4, 1), conv((1, 1, 2, 3)), "conv2d", "conv2d",
+    ),
+    "few channels, rectified": (
+        "CONV_2D", (1, 7, 7, 3), (9, 3, 3, 3), conv("SAME"), "conv2d_pairs", "conv2d",
+    ),
+    "many odd channels": (
+        "CONV_2D", (1, 4, 5, 19), (3, 3, 2, 19), conv("SAME"), "conv2d", "conv2d",
+    ),
+    "words, dilated": (
+        "CONV_2D", (1, 7, 8, 4), (6, 2, 3, 4),
+        conv("SAME", dilation_h=2, dilation_w=2), "conv2d_pairs", "conv2d",
+    ),
+    "words, linear": (
+        "CONV_2D", (1, 5, 6, 12), (40, 3, 3, 12),
+        conv("SAME", 2, activation="NONE"), "conv2d", "conv2d",
+    ),
+    "two rows at a time, odd everything": (
+        "CONV_2D", (2, 7, 9, 4), (5, 3, 3, 4), conv("SAME"), "conv2d_pairs", "conv2d",
+    ),
+    "two rows at a time, no padding": (
+        "CONV_2D", (1, 6, 8, 16), (6, 3, 3, 16), conv("VALID"), "conv2d_pairs", "conv2d",
+    ),
+    "two rows at a time, linear": (
+        "CONV_2D", (1, 5, 7, 32), (7, 3, 3, 32),
+        conv("SAME", activation="NONE"), "conv2d", "conv2d",
+    ),
+    "two rows at a time, deep": (
+        "CONV_2D", (1, 4, 5, 64), (4, 3, 3, 64), conv("SAME"), "conv2d_pairs", "conv2d",
+    ),
+    "two rows at a time, wholly in the padding": (
+        "CONV_2D", (1, 2, 3, 8), (3, 3, 3, 8), conv((5, 5, 6, 6)), "conv2d_pairs", "conv2d",
+    ),
+    "two rows at a time, a single one": (
+        "CONV_2D", (1, 3, 5, 16), (1, 3, 3, 16), conv("VALID"), "conv2d_pairs", "conv2d",
+    ),
+    "sixteen units": (
+        "CONV_2D", (1, 4, 4, 64), (20, 1, 1, 64), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "eight units, linear": (
+        "CONV_2D", (1, 4, 4, 32), (38, 1, 1, 32),
+        conv("SAME", activation="NONE"), "matmul", "matmul",
+    ),
+    "units in fours and rest": (
+        "CONV_2D", (1, 3, 4, 58), (24, 1, 1, 58), conv("SAME"), "matmul_pairs", "matmul",
+    ),
+    "two pixels": ("CONV_2D", (1, 1, 2, 5), (5, 1, 1, 5), conv("SAME"), "matvec", "matmul"),
+    "linear": (
+        "CONV_2D", (1, 3, 3, 12), (4, 1, 1, 12),
+        conv("SAME", activation="NONE"), "matmul", "matmul",
+    ),
+    "several parts": ("CONV_2D", (1, 2, 2, 300), (3, 1, 1, 300), conv("SAME"), "matmul", "matmul"),
+    "a single pixel, columns left": (
+        "CONV_2D", (1, 1, 1, 33), (7, 1, 1, 33), conv("SAME"), "matvec", "matvec",
+    ),
+    "one channel, two more": (
+        "CONV_2D", (1, 9, 5, 1), (6, 4, 3, 1), conv("SAME"), "conv2d", "conv2d",
+    ),
+    "dilated": (
+        "CONV_2D", (1, 7, 7, 3), (4, 3, 2, 3),
+        conv("SAME", dilation_h=2, dilation_w=3), "conv2d", "conv2d",
+    ),
+    "depthwise, odd everything": (
+        "DEPTHWISE_CONV_2D", (2, 7, 5, 6), (1, 3, 3, 6),
+        depthwise(1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, a single pixel": (
+        "DEPTHWISE_CONV_2D", (1, 1, 1, 4), (1, 3, 3, 4),
+        depthwise(1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, stride 2": (
+        "DEPTHWISE_CONV_2D", (1, 9, 8, 5), (1, 3, 3, 5),
+        depthwise(2), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, linear": (
+        "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4),
+        depthwise(1, activation="NONE"), "depthwise", "depthwise_3x3",
+    ),
+    "depthwise, no padding": (
+        "DEPTHWISE_CONV_2D", (1, 6, 9, 4), (1, 3, 3, 4),
+        conv("VALID", depth_multiplier=1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, wholly in the padding": (
+        "DEPTHWISE_CONV_2D", (1, 2, 2, 3), (1, 3, 3, 3),
+        conv((5, 5, 6, 6), depth_multiplier=1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, one row": (
+        "DEPTHWISE_CONV_2D", (1, 3, 7, 3), (1, 3, 3, 3),
+        conv("VALID", depth_multiplier=1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, three rows, one column": (
+        "DEPTHWISE_CONV_2D", (1, 3, 1, 3), (1, 3, 3, 3),
+        depthwise(1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, wide": (
+        "DEPTHWISE_CONV_2D", (1, 12, 12, 2), (1, 3, 3, 2),
+        depthwise(1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, wide, stride 2": (
+        "DEPTHWISE_CONV_2D", (1, 20, 20, 2), (1, 3, 3, 2),
+        depthwise(2), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, two columns": (
+        "DEPTHWISE_CONV_2D", (1, 5, 2, 3), (1, 3, 3, 3),
+        depthwise(1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, many rows": (
+        "DEPTHWISE_CONV_2D", (1, 40, 21, 2), (1, 3, 3, 2),
+        depthwise(1), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, stride 2, many rows": (
+        "DEPTHWISE_CONV_2D", (1, 33, 28, 2), (1, 3, 3, 2),
+        depthwise(2), "depthwise_plane", "depthwise_3x3",
+    ),
+    "depthwise, stride 2, five columns": (
+        "DEPTHWISE_CONV_2D", (1, 6, 10, 2), (1, 3, 3, 2),
+        depthwise(2), "depthwise_plane", "depthwise_3x3",
+    ),
+    "two rows": ("FULLY_CONNECTED", (2, 37), (11, 37), {"activation": "NONE"}, "matvec", "matmul"),
+    "a row of eight units": (
+        "FULLY_CONNECTED", (1, 32), (14, 32), {"activation": "RELU"}, "matvec_pairs", "matvec",
+    ),
+    "a row of two units": (
+        "FULLY_CONNECTED", (1, 8), (8, 8), {"activation": "RELU"}, "matvec_pairs", "matvec",
+    ),
+    "a row of units in fours and rest": (
+        "FULLY_CONNECTED", (1, 27), (12, 27), {"activation": "RELU"}, "matvec_pairs", "",
+    ),
+    "four rows": ("FULLY_CONNECTED", (4, 37), (11, 37), {"activation": "RELU"}, "matmul", "matmul"),
+    "a row of few": (
+        "FULLY_CONNECTED", (1, 37), (16, 37), {"activation": "NONE"}, "matvec", "matvec",
+    ),
+    "a row, columns left": (
+        "FULLY_CONNECTED", (1, 50), (22, 50), {"activation": "RELU"}, "matvec", "matvec",
+    ),
+    "a short row": ("FULLY_CONNECTED", (1, 3), (8, 3), {"activation": "RELU"}, "matvec", "matvec"),
+}  # fmt: skip
+
+
+def tamed(layer: Layer) -> Layer:
+    """The layer with scales of usual size, so that every shift is to the right."""
+    x, weights, *rest = layer.ins
+    assert x is not None
+    assert weights is not None
+    assert weights.data is not None
+    assert weights.quant is not None
+    assert layer.out.quant is not None
+    scale = tuple(0.002 + 0.001 * (i % 7) for i in range(len(weights.quant.scale)))
+    data = np.maximum(weights.data, -127)
+    quant = replace(weights.quant, scale=scale)
+    inputs = (x, replace(weights, data=data, quant=quant), *rest)
+    x = replace(x, quant=replace(x.quant, scale=(0.05,))) if x.quant else x
+    biases = [
+        replace(b, data=np.clip(b.data, -(2**21), 2**21))
+        if b is not None and b.data is not None
+        else b
+        for b in inputs[2:]
+    ]
+    out = replace(layer.out, quant=replace(layer.out.quant, scale=(0.04,)))
+    return replace(layer, ins=(x, inputs[1], *biases), out=out)
+
+
+def rectified(layer: Layer) -> Layer:
+    """The layer, the range of its outputs starting from zero where they are rectified."""
+    if layer.node.attrs["activation"] != "RELU":
+        return layer
+    assert layer.out.quant is not None
+    quant = replace(layer.out.quant, zero_point=(-128,))
+    return replace(layer, out=replace(layer.out, quant=quant))
+
+
+def case_layers(rng: np.random.Generator, family: Family, copies: int) -> list[tuple[Layer, str]]:
+    """Layers of all cases, with how the name of the kernel must begin that serves each."""
+    return [
+        (rectified(tamed(make_layer(rng, case[0], "int8", *case[1:4]))), kernel)
+        for case in CASES.values()
+        if case[family.column]
+        for kernel in [f"{family.prefix}{case[family.column]}"]
+        for _ in range(copies)
+    ]
+
+
+def candidates(layer: Layer, family: Family) -> list[KernelCall]:
+    """The family's kernels for a layer."""
+    calls = OPS[layer.node.op].emit(layer.node, layer.ins, (layer.out,), get_cpu(family.cpu))
+    kernels = [call for call in calls if isinstance(call, KernelCall)]
+    return [call for call in kernels if call.kernel.name.startswith(family.prefix)]
+
+
+def extreme_layers(rng: np.random.Generator, count: int) -> list[Layer]:
+    """1x1 convolutions by :func:`channel_extremes`."""
+    layers: list[Layer] = []
+    while len(layers) < count:
+        layer = tamed(make_layer(rng, "CONV_2D", "int8", (1, 3, 3, 8), (6, 1, 1, 8), conv("SAME")))
+        weights = layer.ins[1]
+        if weights is not None and weights.quant is not None and not weights.quant.per_tensor:
+            layers.append(channel_extremes(layer))
+    return layers
+
+
+def channel_extremes(layer: Layer) -> Layer:
+    """Channels that are dead, saturate, or have the largest bias that there is."""
+    x, weights, bias = layer.ins
+    assert weights is not None
+    assert weights.quant is not None
+    assert bias is not None
+    assert bias.data is not None
+    data = bias.data.copy()
+    data[:4] = (2**30 - 1, -(2**30) + 1, 2**21, -(2**21))
+    scale = (1e-9, 1e-9, 1e-5, 0.3, *weights.quant.scale[4:])
+    quant = replace(weights.quant, scale=scale)
+    return replace(layer, ins=(x, replace(weights, quant=quant), replace(bias, data=data)))
+
+
+def limit_layers(rng: np.random.Generator) -> list[Layer]:
+    """Layers whose sums are as large as they get: weights and inputs at the ends of their ranges,
+    of one sign all over, by column, or where a part of the depth ends.
+    """
+    shapes: list[tuple[Any, ...]] = [
+        ("CONV_2D", (1, 1, 3, 200), (8, 1, 1, 200), conv("SAME", activation="NONE")),
+        ("CONV_2D", (1, 2, 3, 30), (4, 2, 2, 30), conv("VALID", activation="NONE")),
+        ("DEPTHWISE_CONV_2D", (1, 4, 6, 4), (1, 3, 3, 4), depthwise(1, activation="NONE")),
+        ("FULLY_CONNECTED", (1, 500), (8, 500), {"activation": "NONE"}),
+    ]
+    layers = []
+    for op, x_shape, w_shape, attrs in shapes:
+        for inputs in ((-128,), (127,), (-128, 127)):
+            for weights in ((-127,), (127,), (-127, 127)):
+                layer = tamed(make_layer(rng, op, "int8", x_shape, w_shape, attrs))
+                _, w, *rest = layer.ins
+                assert w is not None
+                data = rng.choice(np.array(weights, np.int8), w.shape)
+                x = rng.choice(np.array(inputs, np.int8), x_shape)
+                ins = (layer.ins[0], replace(w, data=data), *rest)
+                layers.append(replace(layer, ins=ins, x=x))
+    return layers
