@@ -243,20 +243,27 @@ class Streams:
         self._nodes = {node.name: i for i, node in enumerate(graph.nodes)}
         self._readers = graph.consumers()
         self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
+        self._kernels: dict[tuple[object, ...], _StageCalls | None] = {}
         self._cuts: dict[tuple[str, bool, tuple[int, ...]], _Cut] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, _Overlap]] = {}
+        self._rooms: dict[_Room, _Room] = {}
 
     def call(self, group: Group) -> StreamCall:
         """As :func:`stream`."""
         plans = _Geometry(self, group)
-        layouts = [_Layout(self, plans, variant) for variant in plans.variants()]
+        layouts: dict[object, _Layout] = {}
+        for variant in plans.variants():
+            layout = _Layout(self, plans, variant)
+            # Variants may come to the same.
+            layouts.setdefault(layout.key, layout)
         best: tuple[tuple[int, int, int], StreamCall] | None = None
-        for layout in sorted(layouts, key=_Layout.least_memory):
-            if best is not None and layout.least_memory() > best[0][0]:
-                break
-            call = layout.call()
-            if call is not None and (best is None or _rank(call) < best[0]):
-                best = _rank(call), call
+        for layout in sorted(layouts.values(), key=_Layout.least_memory):
+            call = layout.call(None if best is None else best[0][0])
+            if call is None:
+                continue
+            rank = _rank(call)
+            if best is None or rank < best[0]:
+                best = rank, call
         assert best is not None, "without an alias there is always a way"
         return best[1]
 
@@ -275,6 +282,43 @@ class Streams:
             self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
         return self._candidates[key]
 
+    def kernels(
+        self, node: _Node, bands: Mapping[tuple[int, ...], _Band], wanted: int | None
+    ) -> _StageCalls:
+        """What computes ``bands`` of ``node``: calls of one kernel, the ``wanted`` one or the first
+        that can, which differ in numbers only."""
+        key = (node.node.name, node.accumulates, wanted, *bands)
+        if key not in self._kernels:
+            self._kernels[key] = self._find_kernels(node, bands, wanted)
+        if (found := self._kernels[key]) is None:
+            which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
+            raise NotStreamable(f"{node.node.name!r} has {which} all of its bands")
+        return found
+
+    def _find_kernels(
+        self, node: _Node, bands: Mapping[tuple[int, ...], _Band], wanted: int | None
+    ) -> _StageCalls | None:
+        cuts = {key: self.cut(node, band) for key, band in bands.items()}
+        if node.accumulates:
+            make = pooling.add_rows if node.node.op == "AVERAGE_POOL_2D" else mean.add_rows
+            return _StageCalls.of(
+                {
+                    key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
+                    for key, b in bands.items()
+                },
+                cuts,
+            )
+        candidates = {
+            key: self.candidates(node.node, band, cuts[key]) for key, band in bands.items()
+        }
+        count = min(map(len, candidates.values()))
+        for position in range(count) if wanted is None else [wanted]:
+            if position < count:
+                calls = {key: found[position] for key, found in candidates.items()}
+                if _one_kernel(list(calls.values())):
+                    return _StageCalls.of(calls, cuts)
+        return None
+
     def overlap(self, call: KernelCall, cut: _Cut, position: int) -> _Overlap:
         """How the output of a call may lie to what it reads as its node's input ``position``."""
         key = id(call), position
@@ -286,6 +330,10 @@ class Streams:
             # With the call, whose identity is the key.
             self._overlaps[key] = call, overlap
         return self._overlaps[key][1]
+
+    def room(self, room: _Room) -> _Room:
+        """The same, with what was found for it before."""
+        return self._rooms.setdefault(room, room)
 
     def nodes(self, group: Group) -> tuple[Node, ...]:
         """The nodes that ``group`` names."""
@@ -548,34 +596,60 @@ def _whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
 
 @dataclass(eq=False)
 class _Buffer:
-    """Rows of a tensor, from ``first`` to ``end``, of which the first lies at byte ``start``."""
+    """Rows of a tensor, from ``first`` to ``end``."""
 
-    name: str
     row_bytes: int
     first: int = 0
     end: int = 0
-    start: int = 0
 
     @property
     def nbytes(self) -> int:
         return (self.end - self.first) * self.row_bytes
 
-    @property
-    def stop(self) -> int:
-        """The byte behind the last row."""
-        return self.start + self.nbytes
-
-    def skip(self, first: int) -> None:
-        """Go on with row ``first``; rows before it that are not there are never needed."""
-        if self.end < first:
-            assert self.first == self.end
-            self.first = self.end = first
-
-    def drop(self, needed: int) -> None:
-        """Forget the rows before ``needed``."""
+    def drop(self, needed: int) -> int:
+        """Forget the rows before ``needed``; their bytes."""
         needed = min(max(needed, self.first), self.end)
-        self.start += (needed - self.first) * self.row_bytes
+        dropped = (needed - self.first) * self.row_bytes
         self.first = needed
+        return dropped
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """What an entry of the schedule does to the buffers, wherever they lie; sizes are bytes.
+
+    Buffers are numbered in the order in which their tensors are computed.
+    """
+
+    #: Buffers whose first rows are no longer needed, and the bytes of these.
+    dropped: Sequence[tuple[int, int]]
+    #: The buffers that have rows then, and their bytes.
+    full: Sequence[int]
+    sizes: tuple[int, ...]
+    #: The buffer that is written, if one is; what it has, and what is added.
+    grown: int | None
+    held: int
+    added: int
+    #: By buffer that is read, where that begins, and from where on it is still needed afterwards.
+    reads: Mapping[int, tuple[int, int]]
+
+    @cached_property
+    def taken(self) -> int:
+        """The bytes of all rows before the entry."""
+        return sum(self.sizes)
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """The byte of each of :attr:`full` from which on it is needed until rows are written."""
+        if self.grown is None:
+            return (0,) * len(self.full)
+        return tuple(self.reads[b][1] if b in self.reads else 0 for b in self.full)
+
+    @cached_property
+    def least(self) -> int:
+        """Bytes without which no arena does: what is needed afterwards never shares any."""
+        after = self.taken - sum(self.kept) + self.added
+        return max(self.taken, self.held + self.added, after)
 
 
 #: Ranges of bytes, each from the first to the one behind the last.
@@ -599,11 +673,41 @@ class _Arena:
     #: By entry and tensor, the byte at which the entry reads or writes.
     places: list[dict[str, int]]
     #: By entry, what moves before it.
-    moves: dict[int, list[Move]]
+    moves: dict[int, Sequence[Move]]
 
 
-_Calls = dict[tuple[int, ...], KernelCall]
-_Cuts = dict[tuple[int, ...], _Cut]
+@dataclass(frozen=True)
+class _StageCalls:
+    """What computes a node's bands, by the bands' shapes: calls that differ in numbers only."""
+
+    calls: Mapping[tuple[int, ...], KernelCall]
+    cuts: Mapping[tuple[int, ...], _Cut]
+    #: As :class:`Stage` has them.
+    varying: tuple[str, ...]
+    tables: Mapping[str, tuple[Array, ...]]
+    scratch_bytes: int
+
+    @property
+    def first(self) -> KernelCall:
+        """The call for the first band."""
+        return next(iter(self.calls.values()))
+
+    @staticmethod
+    def of(
+        calls: Mapping[tuple[int, ...], KernelCall], cuts: Mapping[tuple[int, ...], _Cut]
+    ) -> _StageCalls:
+        listed = list(calls.values())
+        values = [numbers(call.fields) for call in listed]
+        varying = [n for n, value in values[0].items() if any(v[n] != value for v in values[1:])]
+        tables: dict[str, tuple[Array, ...]] = {}
+        for name, field_value in listed[0].fields.items():
+            if isinstance(field_value, np.ndarray):
+                found = (call.fields[name] for call in listed)
+                arrays = {a.tobytes(): a for a in found if isinstance(a, np.ndarray)}
+                if len(arrays) > 1:
+                    tables[name] = tuple(arrays.values())
+        scratch = max(call.scratch_bytes for call in listed)
+        return _StageCalls(calls, cuts, tuple(varying), tables, scratch)
 
 
 class _Layout:
@@ -621,38 +725,67 @@ class _Layout:
 
     def least_memory(self) -> int:
         """No less than this is what :func:`_rank` counts first, whatever the layout."""
+        return self._memory(self._bounds[0])
+
+    def _memory(self, scratch_bytes: int) -> int:
+        """The same for a call of so much scratch."""
         graph = self._streams.graph
         sizes = [graph.tensors[name].nbytes for name in self._plan.inputs]
         output = self._nodes[-1].out.nbytes
-        return self._bounds[0] + max(sizes[0], output) + sum(sizes[1:])
+        return scratch_bytes + max(sizes[0], output) + sum(sizes[1:])
 
-    def call(self) -> StreamCall | None:
-        """The group's call; None where the kernel does not allow what the variant wants."""
+    def _scratch_spans(self, stages: Sequence[_StageCalls]) -> list[Sequence[int]]:
+        """For each stage, the entries during which its scratch holds something."""
+        own: list[list[int]] = [[] for _ in stages]
+        for e, (index, _) in enumerate(self._bands):
+            own[index].append(e)
+        return [
+            range(entries[0], entries[-1] + 1) if node.accumulates else entries
+            for node, entries in zip(self._nodes, own, strict=True)
+        ]
+
+    def _least_scratch(self, stages: Sequence[_StageCalls], spans: Sequence[Sequence[int]]) -> int:
+        """No scratch does with less: what rows take while a stage has its own."""
+        used = [turn.least for turn in self._turns]
+        for stage, span in zip(stages, spans, strict=True):
+            for e in span:
+                used[e] += stage.scratch_bytes
+        return max(used)
+
+    @property
+    def key(self) -> object:
+        """Equal for layouts that come to the same."""
+        return self._alias, tuple(self._bands)
+
+    def call(self, most: int | None) -> StreamCall | None:
+        """The group's call; None where the kernel does not allow what the variant wants, or where
+        it takes more memory than ``most``."""
         plan = self._plan
-        calls = [self._kernels(index) for index in range(len(self._nodes))]
-        cuts: list[_Cuts] = [{} for _ in self._nodes]
-        for index, band in self._bands:
-            if band.key not in cuts[index]:
-                cuts[index][band.key] = self._streams.cut(self._nodes[index], band)
-        if self._alias is not None and not self._alias_allowed(calls[-1], cuts[-1]):
+        if most is not None and self.least_memory() > most:
             return None
-        rows = self._lay_out(calls, cuts)
+        stages = [self._calls(index) for index in range(len(self._nodes))]
+        if self._alias is not None and not self._alias_allowed(stages[-1]):
+            return None
+        spans = self._scratch_spans(stages)
+        least = self._least_scratch(stages, spans)
+        if most is not None and self._memory(least) > most:
+            return None
+        rows = self._lay_out(stages)
         items = [rows.item] if rows.item.nbytes else []
         scratch: list[_Item | None] = []
-        for index, by_band in enumerate(calls):
-            nbytes = max(call.scratch_bytes for call in by_band.values())
+        for stage, span in zip(stages, spans, strict=True):
             item = None
-            if nbytes:
-                own = [e for e, (stage, _) in enumerate(self._bands) if stage == index]
-                live = range(own[0], own[-1] + 1) if self._nodes[index].accumulates else own
-                item = _Item(nbytes, dict.fromkeys(live, ((0, nbytes),)))
+            if nbytes := stage.scratch_bytes:
+                item = _Item(nbytes, dict.fromkeys(span, ((0, nbytes),)))
                 items.append(item)
             scratch.append(item)
         total = _place(items)
+        if most is not None and self._memory(total) > most:
+            return None
         entries = []
         for e, (index, band) in enumerate(self._bands):
-            node, call = self._nodes[index], calls[index][band.key]
-            cut = cuts[index][band.key]
+            node, call = self._nodes[index], stages[index].calls[band.key]
+            cut = stages[index].cuts[band.key]
             arguments, wheres = [], []
             for position in call.inputs:
                 tensor = cut.ins[position]
@@ -694,9 +827,17 @@ class _Layout:
                     tuple(moves),
                 )  # fmt: skip
             )
-        stages = tuple(
-            _stage(node, list(by_band.values()), item)
-            for node, by_band, item in zip(self._nodes, calls, scratch, strict=True)
+        made = tuple(
+            Stage(
+                node.node,
+                stage.first,
+                stage.varying,
+                stage.tables,
+                stage.scratch_bytes,
+                item.offset if item else 0,
+                node.accumulates,
+            )
+            for node, stage, item in zip(self._nodes, stages, scratch, strict=True)
         )
         graph = self._streams.graph
         outputs = (self._nodes[-1].out.name,)
@@ -705,7 +846,7 @@ class _Layout:
             tuple(n.node for n in self._nodes),
             plan.inputs,
             outputs,
-            stages,
+            made,
             tuple(entries),
             total,
             sum(entry.call.macs for entry in entries),
@@ -745,155 +886,178 @@ class _Layout:
             entries.reverse()
         return entries
 
-    def _kernels(self, index: int) -> _Calls:
-        """A stage's call for each of its bands: of one kernel, differing in numbers only."""
-        node = self._nodes[index]
+    def _calls(self, index: int) -> _StageCalls:
+        """A stage's call for each of its bands."""
         bands = {band.key: band for stage, band in self._bands if stage == index}
-        if node.accumulates:
-            return self._accumulating(node)
-        candidates = {
-            key: self._streams.candidates(node.node, band, self._streams.cut(node, band))
-            for key, band in bands.items()
-        }
-        count = min(map(len, candidates.values()))
         kernels = self._plan.group.kernels
-        wanted = (kernels[index],) if kernels else range(count)
-        for position in wanted:
-            if position >= count:
-                raise NotStreamable(f"{node.node.name!r} has no kernel {position} for its bands")
-            calls = {key: found[position] for key, found in candidates.items()}
-            if _one_kernel(list(calls.values())):
-                return calls
-        raise NotStreamable(f"{node.node.name!r} has no kernel that computes all of its bands")
+        return self._streams.kernels(self._nodes[index], bands, kernels[index] if kernels else None)
 
-    def _accumulating(self, node: _Node) -> _Calls:
-        make = pooling.add_rows if node.node.op == "AVERAGE_POOL_2D" else mean.add_rows
-        return {
-            band.key: make(
-                node.node, node.ins, (node.out,), band.count, band.above == 1, band.below == 1
-            )
-            for stage, band in self._bands
-            if self._nodes[stage] is node
-        }
-
-    def _alias_allowed(self, calls: _Calls, cuts: _Cuts) -> bool:
+    def _alias_allowed(self, last: _StageCalls) -> bool:
         """Whether the last node's kernel may write over the operand, element by element."""
-        for key, call in calls.items():
-            inputs = [t for t in (cuts[key].ins[p] for p in call.inputs) if t is not None]
-            access = access_of(call, inputs, cuts[key].outs)
-            assert self._variant.alias is not None
-            position = call.inputs.index(self._variant.alias)
-            if access is None or not safe_differences(access, position, 0).allow(0):
-                return False
-        return True
+        assert self._variant.alias is not None
+        return all(
+            self._streams.overlap(call, last.cuts[key], self._variant.alias).differences.allow(0)
+            for key, call in last.calls.items()
+        )
 
     def _needed(self, done: Sequence[int], name: str) -> int:
         """The first row of a tensor of the group that is needed still."""
         return min(self._nodes[r].first_needed(done[r]) for r in self._plan.readers[name])
 
     @cached_property
-    def _needs(self) -> list[dict[str, int]]:
-        """Before each entry, and after the last, the first row of each buffer that is needed."""
+    def _turns(self) -> tuple[_Turn, ...]:
+        """What each entry does to the buffers."""
+        buffers = {name: _Buffer(nbytes) for name, nbytes in self._buffers.items()}
+        number = {name: index for index, name in enumerate(buffers)}
         done = [0] * len(self._nodes)
-        now = {name: self._needed(done, name) for name in self._buffers()}
-        needs = [now]
+        #: The first row of each buffer that is needed.
+        needs = {name: self._needed(done, name) for name in buffers}
+        touched: set[str] = set()
+        turns = []
         for index, band in self._bands:
             node = self._nodes[index]
+            dropped = {number[name]: buffers[name].drop(needs[name]) for name in touched}
+            out = node.out.name
+            written = buffers.get(out)
+            if written is not None and written.end < band.first:
+                # Rows that are not there are never needed, nor are any before them.
+                rest = written.drop(written.end)
+                dropped[number[out]] = dropped.get(number[out], 0) + rest
+                written.first = written.end = band.first
             done[index] = band.first + band.count
-            read = {node.node.inputs[position] for position in node.operands} & now.keys()
-            now = now | {name: self._needed(done, name) for name in read}
-            needs.append(now)
-        return needs
+            read = [name for p in node.operands if (name := node.node.inputs[p]) in buffers]
+            reads = {}
+            for name in read:
+                needs[name] = self._needed(done, name)
+                buffer = buffers[name]
+                kept = max(0, min(needs[name], buffer.end) - buffer.first)
+                reads[number[name]] = (
+                    (band.in_first - buffer.first) * buffer.row_bytes,
+                    kept * buffer.row_bytes,
+                )
+            full = {number[name]: b.nbytes for name, b in buffers.items() if b.end > b.first}
+            turns.append(
+                _Turn(
+                    [(b, nbytes) for b, nbytes in dropped.items() if nbytes],
+                    list(full),
+                    tuple(full.values()),
+                    None if written is None else number[out],
+                    0 if written is None else written.nbytes,
+                    0 if written is None else band.count * written.row_bytes,
+                    reads,
+                )
+            )
+            touched = set(read)
+            if written is not None:
+                written.end += band.count
+                touched.add(out)
+        return tuple(turns)
 
-    def _lay_out(self, calls: Sequence[_Calls], cuts: Sequence[_Cuts]) -> _Arena:
+    def _lay_out(self, stages: Sequence[_StageCalls]) -> _Arena:
         """The smallest arena that was found to do."""
         least, most = self._bounds
         step = max(_ALIGNMENT, _aligned(-(-(most - least) // _ARENAS)))
+        rooms = self._rooms(stages)
+        surely = max((turn.least for turn in self._turns), default=0)
         for nbytes in (*range(least, most, step), most):
-            try:
-                return self._simulate(calls, cuts, nbytes)
-            except _NoRoomError:
-                pass
+            if nbytes >= surely and (arena := self._simulate(rooms, nbytes)) is not None:
+                return arena
         raise AssertionError("a schedule needs more than all its rows take")
 
-    def _simulate(self, calls: Sequence[_Calls], cuts: Sequence[_Cuts], nbytes: int) -> _Arena:
-        """Goes through the schedule: where rows are in an arena of ``nbytes``, what has to move."""
-        buffers = self._buffers()
-        arena = _Arena(_Item(nbytes, {}), [], {})
-        staying = self._staying()
-        for e, (index, band) in enumerate(self._bands):
-            node, at = self._nodes[index], dict[str, int]()
-            for name, buffer in buffers.items():
-                buffer.drop(self._needs[e][name])
-            if (written := buffers.get(node.out.name)) is not None:
-                written.skip(band.first)
-                call, cut = calls[index][band.key], cuts[index][band.key]
-                operands = [
-                    _Operand(
-                        read,
-                        band.in_first - read.first,
-                        max(0, min(self._needs[e + 1][read.name], read.end) - read.first),
-                        self._streams.overlap(call, cut, position),
-                    )
-                    for position in call.inputs
-                    if position in node.operands
-                    and (read := buffers.get(node.node.inputs[position])) is not None
-                ]
-                full = [b for b in buffers.values() if b.end > b.first]
-                size = band.count * written.row_bytes
-                if moves := _Room(full, operands, written, size, nbytes, staying).make():
-                    arena.moves[e] = moves
-                at[node.out.name] = written.stop
-                written.end += band.count
-            for position in node.operands:
-                if (read := buffers.get(node.node.inputs[position])) is not None:
-                    at[read.name] = read.start + (band.in_first - read.first) * read.row_bytes
-            ranges = tuple((b.start, b.stop) for b in buffers.values() if b.end > b.first)
-            if ranges:
-                arena.item.live[e] = ranges
+    def _rooms(self, stages: Sequence[_StageCalls]) -> list[_Room | None]:
+        """What each entry asks of the place of the rows that it writes to a buffer."""
+        number = {name: index for index, name in enumerate(self._buffers)}
+        words = [nbytes % _WORD == 0 for nbytes in self._buffers.values()]
+        staying = {turn.grown for turn in self._turns if turn.held}
+        rooms: list[_Room | None] = []
+        for (index, band), turn in zip(self._bands, self._turns, strict=True):
+            if turn.grown is None:
+                rooms.append(None)
+                continue
+            node, stage = self._nodes[index], stages[index]
+            call, cut = stage.calls[band.key], stage.cuts[band.key]
+            place = {buffer: position for position, buffer in enumerate(turn.full)}
+            whole = words[turn.grown] and all(words[buffer] for buffer in turn.full)
+            operands = []
+            for position in call.inputs:
+                buffer = number.get(node.node.inputs[position])
+                if position in node.operands and buffer is not None:
+                    overlap = self._streams.overlap(call, cut, position)
+                    low, high = overlap.differences.low, overlap.differences.high
+                    if whole:
+                        # All rows lie at words, which move together.
+                        low, high = low // _WORD * _WORD, -(-high // _WORD) * _WORD
+                    begin, _ = turn.reads[buffer]
+                    operands.append(_Operand(place[buffer], begin, low, high, overlap))
+            stays = turn.grown in staying
+            # What is computed earlier lies behind.
+            behind = [place[b] for b in turn.full if stays and b in staying and b < turn.grown]
+            room = _Room(
+                turn.sizes,
+                turn.kept,
+                place.get(turn.grown),
+                turn.added,
+                tuple(operands),
+                stays,
+                tuple(behind),
+            )
+            rooms.append(self._streams.room(room))
+        return rooms
+
+    def _simulate(self, rooms: Sequence[_Room | None], nbytes: int) -> _Arena | None:
+        """Goes through the schedule: where rows are in an arena of ``nbytes``, what has to move;
+        None where it is too small."""
+        now = [0] * len(self._buffers)
+        #: By entry, where the buffers lie during it, what moves before it and where it writes.
+        lying: list[list[int]] = []
+        made: list[tuple[Sequence[Move], int]] = []
+        for turn, room in zip(self._turns, rooms, strict=True):
+            for buffer, dropped in turn.dropped:
+                now[buffer] += dropped
+            moves, place = _NO_MOVES, 0
+            if room is not None and turn.grown is not None:
+                found = room.make(tuple([now[buffer] for buffer in turn.full]), nbytes)
+                if found is None:
+                    return None
+                moves, starts, place = found
+                for buffer, start in zip(turn.full, starts, strict=True):
+                    now[buffer] = start
+                if not turn.held:
+                    now[turn.grown] = place
+            lying.append(list(now))
+            made.append((moves, place))
+        names = list(self._buffers)
+        arena = _Arena(_Item(0, {}), [], {})
+        for e, (turn, first, (moves, place)) in enumerate(
+            zip(self._turns, lying, made, strict=True)
+        ):
+            at = {names[buffer]: first[buffer] + begin for buffer, (begin, _) in turn.reads.items()}
+            sizes = dict(zip(turn.full, turn.sizes, strict=True))
+            if turn.grown is not None:
+                at[names[turn.grown]] = place
+                sizes[turn.grown] = turn.held + turn.added
+            if sizes:
+                arena.item.live[e] = tuple((first[b], first[b] + n) for b, n in sizes.items())
+            if moves:
+                arena.moves[e] = moves
             arena.places.append(at)
         # Some of it may have turned out not to be needed.
         arena.item.nbytes = max((end for r in arena.item.live.values() for _, end in r), default=0)
         return arena
 
-    def _buffers(self) -> dict[str, _Buffer]:
-        """Those between the nodes, in the order in which they are computed."""
+    @cached_property
+    def _buffers(self) -> dict[str, int]:
+        """The tensors between the nodes, in the order in which they are computed, and the bytes of
+        their rows."""
         outs = [n.out for n in self._nodes[:-1] if n.out.name != self._alias]
-        return {out.name: _Buffer(out.name, out.nbytes // out.shape[1]) for out in outs}
-
-    def _staying(self) -> list[str]:
-        """The tensors some of whose rows are still needed when the next ones are computed, what is
-        computed last first."""
-        buffers = self._buffers()
-        staying = set()
-        for e, (index, band) in enumerate(self._bands):
-            if (buffer := buffers.get(self._nodes[index].out.name)) is not None:
-                buffer.drop(self._needs[e][buffer.name])
-                if buffer.end > buffer.first:
-                    staying.add(buffer.name)
-                buffer.skip(band.first)
-                buffer.end += band.count
-        return [name for name in reversed(buffers) if name in staying]
+        return {out.name: out.nbytes // out.shape[1] for out in outs}
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:
         """Bytes that no arena can do without, and with which one is sure to do."""
-        buffers = self._buffers()
-        least = most = 0
-
-        def taken() -> int:
-            return sum(b.nbytes for b in buffers.values())
-
-        for e, (index, band) in enumerate(self._bands):
-            least = max(least, taken())
-            if (written := buffers.get(self._nodes[index].out.name)) is not None:
-                written.skip(band.first)
-                written.end += band.count
-                least = max(least, written.nbytes)
-            most = max(most, taken())
-            for name, buffer in buffers.items():
-                buffer.drop(self._needs[e + 1][name])
-        return least, most
+        turns = self._turns
+        least = max((max(turn.taken, turn.held + turn.added) for turn in turns), default=0)
+        return least, max((turn.taken + turn.added for turn in turns), default=0)
 
 
 class _Overlap:
@@ -912,209 +1076,193 @@ class _Overlap:
 
     def allows(self, difference: int) -> bool:
         """Whether ``offset(output) - offset(input)`` may be that: exact, gaps included."""
-        if self._access is None or self.differences.allow(difference):
-            return self.differences.allow(difference)
-        if difference not in self._known:
+        if difference in self._known:
+            return self._known[difference]
+        allowed = self.differences.allow(difference)
+        if not allowed and self._access is not None:
             last = self._access.last_read[self._position][max(0, difference) :]
             first = self._access.first_write[0][max(0, -difference) :]
             both = min(last.size, first.size)
             # Where C types forbid an overlap the differences do, whatever the order.
-            self._known[difference] = self._access.input_types[
-                self._position
-            ] == self._access.output_types[0] and bool((first[:both] >= last[:both]).all())
-        return self._known[difference]
+            allowed = self._access.input_types[self._position] == self._access.output_types[
+                0
+            ] and bool((first[:both] >= last[:both]).all())
+        self._known[difference] = allowed
+        return allowed
 
 
-class _NoRoomError(Exception):
-    """An arena is too small."""
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Operand:
-    """Rows of a buffer that a call reads.
+    """Rows of a buffer that a call reads, from byte ``begin`` of the buffer on.
 
-    It reads from row ``begin`` of the buffer on; the rows before row ``dying`` are not needed
-    after it. ``overlap`` says how its output may lie to what it reads.
+    Its output may lie from ``high`` on or up to ``low`` from there; :attr:`overlap` knows exactly.
     """
 
-    buffer: _Buffer
+    buffer: int
     begin: int
-    dying: int
+    low: int
+    high: int
     overlap: _Overlap
 
-    @property
-    def start(self) -> int:
-        return self.buffer.start + self.begin * self.buffer.row_bytes
 
-    @property
-    def kept(self) -> int:
-        return self.buffer.start + self.dying * self.buffer.row_bytes
+_NO_MOVES: Sequence[Move] = ()
 
-
-#: A buffer, with the range of its bytes that is still needed after a call.
-_Needed = tuple[_Buffer, int, int]
+#: What moves, where buffers lie then, and where the new rows go.
+_Made = tuple[Sequence[Move], tuple[int, ...], int]
+#: Buffers in the order in which they lie.
+_Lying = Sequence[int]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Room:
-    """Room for ``nbytes`` more of the buffer ``grown`` in an arena of ``limit`` bytes, in which
-    ``full`` are the buffers that have rows and ``operands`` those that are read meanwhile.
+    """Room for rows that an entry adds to a buffer, in an arena of any size.
 
-    What is in ``staying`` is to lie in this order, so that the room which the first rows of a
-    buffer leave is behind the one that is written next.
+    Buffers are known by their positions in ``sizes``, which are those that have rows, and what lies
+    where is a list of their first bytes. What is the same is asked for again and again, from one
+    entry to the next and in one group after the other, so that what was found is kept.
     """
 
-    full: Sequence[_Buffer]
-    operands: Sequence[_Operand]
-    grown: _Buffer
-    nbytes: int
-    limit: int
-    staying: Sequence[str]
+    sizes: tuple[int, ...]
+    #: By buffer, from which of its bytes on it is needed afterwards.
+    kept: tuple[int, ...]
+    #: The buffer that grows; None for one that has no rows yet.
+    grown: int | None
+    added: int
+    operands: tuple[_Operand, ...]
+    #: Buffers that stay are to lie in an order, so that the room which the first rows of a buffer
+    #: leave is behind the one that is written next: whether this one does, and those behind it.
+    stays: bool
+    behind: tuple[int, ...]
+    _known: dict[tuple[int, tuple[int, ...]], _Made | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
-    def make(self) -> list[Move]:
-        """Places the new rows; the moves that this takes, :class:`_NoRoomError` if none do."""
-        # Out of their order only where there is no other way: it takes moves ever after.
-        moves = self._make(in_order=True)
-        if moves is None:
-            moves = self._make(in_order=False)
-        if moves is None:
-            raise _NoRoomError
-        return moves
+    def make(self, starts: tuple[int, ...], limit: int) -> _Made | None:
+        """A place for the new rows below ``limit``; None if there is none."""
+        key = limit, starts
+        if key not in self._known:
+            made = self._make(starts, limit, in_order=True)
+            # Out of their order only where there is no other way: it takes moves ever after.
+            if made is None and self.stays and self.grown is None:
+                made = self._make(starts, limit, in_order=False)
+            self._known[key] = made
+        return self._known[key]
 
-    def _make(self, in_order: bool) -> list[Move] | None:
-        if self._placed(in_order):
-            return []
-        order = sorted(self.full, key=lambda b: b.start)
-        starts = {b: b.start for b in (*order, self.grown)}
-        best: tuple[int, dict[_Buffer, int]] | None = None
-        for targets in self._arrangements(order):
+    def _make(self, starts: tuple[int, ...], limit: int, in_order: bool) -> _Made | None:
+        place = self._place(starts, limit, in_order)
+        if place is not None:
+            return _NO_MOVES, starts, place
+        order = sorted(range(len(starts)), key=starts.__getitem__)
+        best: tuple[int, tuple[int, ...], int] | None = None
+        for targets in self._arrangements(order, starts, limit):
+            moved = 0
+            tried = list(starts)
             for buffer, target in zip(order, targets, strict=True):
-                buffer.start = target
-            if all(b.stop <= self.limit for b in order) and self._placed(in_order):
-                moved = sum(b.nbytes for b in order if b.start != starts[b])
-                if best is None or moved < best[0]:
-                    best = moved, {b: b.start for b in starts}
-            for buffer in order:
-                buffer.start = starts[buffer]
+                tried[buffer] = target
+                if target != starts[buffer]:
+                    moved += self.sizes[buffer]
+            inside = all(t + n <= limit for t, n in zip(tried, self.sizes, strict=True))
+            if inside and (best is None or moved < best[0]):
+                place = self._place(tried, limit, in_order)
+                if place is not None:
+                    best = moved, tuple(tried), place
         if best is None:
             return None
-        moves = _moves(order, best[1])
-        for buffer, start in best[1].items():
-            buffer.start = start
-        return moves
+        return self._moves(order, starts, best[1]), best[1], best[2]
 
-    def _arrangements(self, order: Sequence[_Buffer]) -> Iterator[list[int]]:
+    def _arrangements(
+        self, order: _Lying, starts: Sequence[int], limit: int
+    ) -> Iterator[list[int]]:
         """Other places of the buffers, which keep their order."""
+        now = [starts[buffer] for buffer in order]
+        sizes = [self.sizes[buffer] for buffer in order]
+        packed = [0, *accumulate(sizes)]
         positions = range(len(order) + 1)
-        if self.grown in order:
+        if self.grown is not None:
             own = order.index(self.grown)
             for operand in self.operands:
                 # Just before what is read, to be able to grow over it.
-                difference = min(0, self._whole(operand.overlap.differences.low))
-                for touch in {0, difference}:
-                    targets = [b.start for b in order]
-                    targets[own] = operand.start + touch - self.grown.nbytes
-                    if _in_order(order, targets, self.limit):
+                for touch in {0, min(0, operand.low)}:
+                    targets = list(now)
+                    targets[own] = starts[operand.buffer] + operand.begin + touch - sizes[own]
+                    if _in_order(sizes, targets, limit):
                         yield targets
             positions = range(own + 1, own + 2)
         for split in positions:
-            down = _packed(order[:split])
-            end = sum(b.nbytes for b in order[:split]) + self.nbytes
             # What lies behind goes to the end, or no farther than it has to.
-            yield [*down, *_packed_behind(order[split:], self.limit)]
+            yield packed[:split] + [limit - packed[-1] + start for start in packed[split:-1]]
+            end = packed[split] + self.added
             up = list[int]()
-            for buffer in order[split:]:
-                up.append(max(buffer.start, end))
-                end = up[-1] + buffer.nbytes
-            yield [*down, *up]
+            for start, nbytes in zip(now[split:], sizes[split:], strict=True):
+                up.append(max(start, end))
+                end = up[-1] + nbytes
+            yield packed[:split] + up
 
-    def _whole(self, difference: int) -> int:
-        """``difference``, or less: if all rows are whole words, they all lie at words, which move
-        together."""
-        words = all(b.row_bytes % _WORD == 0 for b in (*self.full, self.grown))
-        return difference // _WORD * _WORD if words else difference
-
-    def _placed(self, in_order: bool) -> bool:
-        """Whether the new rows have room as things lie; a buffer that has no rows starts there."""
-        needed = list(self._needed())
-        if self.grown.end > self.grown.first:
-            return self._fits(self.grown.stop, needed)
-        for place in self._places(in_order, needed):
-            if self._fits(place, needed):
-                self.grown.start = place
-                return True
-        return False
-
-    def _places(self, in_order: bool, needed: Sequence[_Needed]) -> Iterator[int]:
-        """Where rows may go of a buffer that has none, the better places first."""
-        rank = {name: index for index, name in enumerate(self.staying)}
-        own = rank.get(self.grown.name, -1)
-        behind = [begin for b, begin, _ in needed if 0 <= own < rank.get(b.name, -1)]
-        end = min(behind, default=self.limit)
-        # Over what is read, if they may.
-        over = [
-            place
-            for o in self.operands
-            for place in (
-                o.start,
-                o.start + self._whole(o.overlap.differences.low),
-                o.start - self._whole(-o.overlap.differences.high),
-            )
+    def _place(self, starts: Sequence[int], limit: int, in_order: bool) -> int | None:
+        """Where the new rows have room as things lie."""
+        needed = [
+            (start + kept, start + nbytes)
+            for start, kept, nbytes in zip(starts, self.kept, self.sizes, strict=True)
+            if kept < nbytes
         ]
-        yield from (place for place in over if place + self.nbytes <= end)
-        if own >= 0:
+        if self.grown is None:
+            places = self._places(starts, limit, in_order, needed)
+        else:
+            places = iter([starts[self.grown] + self.sizes[self.grown]])
+        for place in places:
+            end = place + self.added
+            if (
+                place >= 0
+                and end <= limit
+                and not any(place < stop and begin < end for begin, stop in needed)
+                and all(o.overlap.allows(place - starts[o.buffer] - o.begin) for o in self.operands)
+            ):
+                return place
+        return None
+
+    def _places(
+        self,
+        starts: Sequence[int],
+        limit: int,
+        in_order: bool,
+        needed: Sequence[tuple[int, int]],
+    ) -> Iterator[int]:
+        """Where rows may go of a buffer that has none, the better places first."""
+        behind = [starts[b] + self.kept[b] for b in self.behind if self.kept[b] < self.sizes[b]]
+        end = min(behind, default=limit)
+        # Over what is read, if they may.
+        over = list[int]()
+        for operand in self.operands:
+            start = starts[operand.buffer] + operand.begin
+            over += start, start + operand.low, start + operand.high
+        yield from (place for place in over if place + self.added <= end)
+        if self.stays:
             # As far behind as they can, to leave room for those that come before them.
-            yield end - self.nbytes
+            yield end - self.added
             if in_order:
                 return
         yield from over
-        taken = sorted((begin, end) for _, begin, end in needed)
-        starts, ends = [0, *(end for _, end in taken)], [*(begin for begin, _ in taken), self.limit]
+        taken = sorted(needed)
+        ends = [0, *(end for _, end in taken)]
+        begins = [*(begin for begin, _ in taken), limit]
         # Where they fit most closely.
-        gaps = sorted((end - begin, begin) for begin, end in zip(starts, ends, strict=True))
-        yield from (begin for _, begin in gaps)
+        gaps = sorted((begin - end, end) for end, begin in zip(ends, begins, strict=True))
+        yield from (end for _, end in gaps)
 
-    def _needed(self) -> Iterator[_Needed]:
-        """What is still needed afterwards of each buffer."""
-        kept = {operand.buffer: operand.kept for operand in self.operands}
-        for buffer in self.full:
-            begin = kept.get(buffer, buffer.start)
-            if begin < buffer.stop:
-                yield buffer, begin, buffer.stop
-
-    def _fits(self, place: int, needed: Sequence[_Needed]) -> bool:
-        end = place + self.nbytes
-        if place < 0 or end > self.limit:
-            return False
-        for _, start, stop in needed:
-            if place < stop and start < end:
-                return False
-        return all(operand.overlap.allows(place - operand.start) for operand in self.operands)
+    def _moves(self, order: _Lying, starts: Sequence[int], targets: Sequence[int]) -> list[Move]:
+        """What takes buffers that lie in ``order`` to where they shall, in the same order."""
+        moves = [
+            Move(targets[b], starts[b], self.sizes[b]) for b in order if targets[b] != starts[b]
+        ]
+        # What moves towards the start from the first on, and then what moves towards the end.
+        down = [move for move in moves if move.target < move.source]
+        up = [move for move in reversed(moves) if move.target > move.source]
+        return _joined(down) + _joined(up)
 
 
-def _packed(order: Sequence[_Buffer]) -> list[int]:
-    """Where buffers start that lie as far towards the start as they can."""
-    return [0, *accumulate(b.nbytes for b in order)][: len(order)]
-
-
-def _packed_behind(order: Sequence[_Buffer], limit: int) -> list[int]:
-    """The same towards the end."""
-    total = sum(b.nbytes for b in order)
-    return [limit - total + start for start in _packed(order)]
-
-
-def _in_order(order: Sequence[_Buffer], starts: Sequence[int], limit: int) -> bool:
-    ends = [0, *(start + b.nbytes for start, b in zip(starts, order, strict=True))]
+def _in_order(sizes: Sequence[int], starts: Sequence[int], limit: int) -> bool:
+    ends = [0, *(start + nbytes for start, nbytes in zip(starts, sizes, strict=True))]
     return all(end <= start for end, start in zip(ends, [*starts, limit], strict=True))
-
-
-def _moves(order: Sequence[_Buffer], targets: Mapping[_Buffer, int]) -> list[Move]:
-    """What takes buffers that lie in ``order`` to where they shall, in the same order."""
-    moves = [Move(targets[b], b.start, b.nbytes) for b in order if targets[b] != b.start]
-    # What moves towards the start from the first on, and then what moves towards the end.
-    down = [move for move in moves if move.target < move.source]
-    up = [move for move in reversed(moves) if move.target > move.source]
-    return _joined(down) + _joined(up)
 
 
 def _joined(moves: Sequence[Move]) -> list[Move]:
@@ -1168,26 +1316,6 @@ def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
         elif not isinstance(value, np.ndarray):
             found[name] = value
     return found
-
-
-def _stage(node: _Node, calls: Sequence[KernelCall], scratch: _Item | None) -> Stage:
-    values = [numbers(call.fields) for call in calls]
-    varying = [n for n, value in values[0].items() if any(v[n] != value for v in values[1:])]
-    tables: dict[str, tuple[Array, ...]] = {}
-    for name, value in calls[0].fields.items():
-        if isinstance(value, np.ndarray):
-            arrays = {a.tobytes(): a for c in calls if isinstance(a := c.fields[name], np.ndarray)}
-            if len(arrays) > 1:
-                tables[name] = tuple(arrays.values())
-    return Stage(
-        node.node,
-        calls[0],
-        tuple(varying),
-        tables,
-        scratch.nbytes if scratch else 0,
-        scratch.offset if scratch else 0,
-        node.accumulates,
-    )
 
 
 # Places -----------------------------------------------------------------------------------------

@@ -100,6 +100,15 @@ def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
     assert spoiled > 50
 
 
+@pytest.mark.parametrize("seed", [1, 7])
+def test_rows_between_windows_are_not_kept(seed):
+    """Of chains in which a later window leaves out rows of a tensor that others were kept of."""
+    chains = random_chains(seed, 24)
+    streams = Streams(chains.graph, get_cpu("host"))
+    for group in _streamable(chains).choice.groups:
+        check_group(streams.call(group))
+
+
 def test_a_group_with_one_row_less_is_noticed():
     """Every row of the arena moved towards the start by one, as if it were that much smaller."""
     chains = random_chains(8, 30)
