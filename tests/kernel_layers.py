@@ -258,6 +258,50 @@ def candidates(layer: Layer, family: Family) -> list[KernelCall]:
     return [call for call in kernels if call.kernel.name.startswith(family.prefix)]
 
 
+def usual_layer(rng: np.random.Generator) -> Layer:
+    """A random layer of a kind that models are made of, with scales of usual size: what kernels for
+    few cores are made for."""
+
+    def pick(*options: int) -> int:
+        return int(rng.choice(options))
+
+    depth, count = (int(n) for n in rng.integers(1, (41, 25)))
+    h, w = (int(n) for n in rng.integers(1, (10, 14)))
+    attrs = conv(
+        str(rng.choice(["SAME", "VALID"])),
+        pick(1, 1, 2),
+        str(rng.choice(["NONE", "RELU", "RELU6"])),
+    )
+    op, x_shape, w_shape = "CONV_2D", (1, h, w, depth), (count, 1, 1, depth)
+    match str(rng.choice(["pixels", "window", "strip", "image", "image", "depthwise", "row"])):
+        case "window":
+            depth = pick(depth, 16, 32, 64)
+            x_shape, w_shape = (1, h + 2, w + 2, depth), (count, 3, 3, depth)
+        case "strip":
+            depth, filter_h, filter_w = pick(1, 2, 3, 4), pick(1, 2, 3, 5, 10), pick(1, 2, 3, 4)
+            x_shape = (1, h + filter_h, w + filter_w, depth)
+            w_shape = (count, filter_h, filter_w, depth)
+        case "image":
+            depth, count = pick(1, 3), pick(8, 16, 24)
+            attrs["stride_h"] = attrs["stride_w"] = 2
+            x_shape, w_shape = (1, 2 * h + 3, 2 * w + 3, depth), (count, 3, 3, depth)
+        case "depthwise":
+            op, attrs["depth_multiplier"] = "DEPTHWISE_CONV_2D", 1
+            x_shape, w_shape = (1, h + 2, w + 2, depth), (1, 3, 3, depth)
+        case "row":
+            depth = int(rng.integers(1, 200))
+            attrs = {"activation": attrs["activation"]}
+            row = make_layer(
+                rng, "FULLY_CONNECTED", "int8", (pick(1, 1, 1, 2, 5), depth), (count, depth), attrs
+            )
+            return _of_usual_range(rng, row)
+    return _of_usual_range(rng, make_layer(rng, op, "int8", x_shape, w_shape, attrs))
+
+
+def _of_usual_range(rng: np.random.Generator, layer: Layer) -> Layer:
+    return rectified(tamed(layer)) if rng.random() < 0.7 else tamed(layer)
+
+
 def extreme_layers(rng: np.random.Generator, count: int) -> list[Layer]:
     """1x1 convolutions by :func:`channel_extremes`."""
     layers: list[Layer] = []

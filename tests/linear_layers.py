@@ -29,10 +29,18 @@ class Layer:
     out: Tensor
     x: Array
 
+    @property
+    def outs(self) -> tuple[Tensor, ...]:
+        return (self.out,)
+
+    @property
+    def values(self) -> tuple[Array | None, ...]:
+        """An array for each input that is there."""
+        return (self.x, *(None if t is None else t.data for t in self.ins[1:]))
+
     def reference(self) -> Array:
         """What the operator's numpy reference computes."""
-        values = [self.x, *(t.data if t is not None else None for t in self.ins[1:])]
-        (result,) = OPS[self.node.op].reference(self.node, self.ins, (self.out,), values)
+        (result,) = OPS[self.node.op].reference(self.node, self.ins, self.outs, self.values)
         return result
 
     def tflite(self) -> bytes:

@@ -114,14 +114,14 @@ void leave(void) { switch_protection(0); }
 
 uint8_t filler(uint32_t run) { return (const uint8_t[]){0x7f, 0x80, 0xa5}[run]; }
 
-/* At the end of its memory, at its start, or at the least aligned place in the middle. Behind the
- * memory of each block a page stays closed. */
+/* At the end of its memory, at its start, or at the least aligned place in the middle. Before and
+ * behind the memory of each block a page stays closed. */
 uint8_t *claim(uint32_t run, uint32_t index, uint32_t bytes, uint32_t alignment) {
     current_run = run;
-    const uintptr_t after = index == 0 ? BLOCKS_ORIGIN : (uintptr_t)spans[index - 1].end + PAGE;
+    const uintptr_t last = index == 0 ? BLOCKS_ORIGIN : (uintptr_t)spans[index - 1].end;
     const uint32_t wanted = bytes + 2 * CANARY;
     const uint32_t size = wanted <= PAGE ? PAGE : 1U << (32 - __builtin_clz(wanted - 1));
-    const uintptr_t start = (after + size - 1) & ~(uintptr_t)(size - 1);
+    const uintptr_t start = (last + PAGE + size - 1) & ~(uintptr_t)(size - 1);
     if (start + size > BLOCKS_ORIGIN + BLOCKS_BYTES || index >= BLOCKS_MAX) {
         finish(3);
     }

@@ -76,7 +76,9 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
     "smlad %[s0], %[y], r5, %[s0]\n\t"                                                             \
     "smlad %[s2], %[y], r8, %[s2]\n\t"
 
+/* Pointers are in registers before anything else: gcc's scheduling may leave none for them. */
 #define HIL_DSP_MATVEC_LOOP(body)                                                                  \
+    __asm__ volatile("" : "+r"(row), "+r"(weights));                                               \
     __asm__ volatile("1:\n\t" body "ldr %[x], %[end]\n\t"                                          \
                      "cmp %[weights], %[x]\n\t"                                                    \
                      "bne 1b\n\t"                                                                  \

@@ -250,6 +250,8 @@ HIL_INLINE void hil_dsp_winograd_sums(int32_t units, const uint32_t *v, const in
 #if HIL_DSP_ASSEMBLY
     if (__builtin_constant_p(units) && (units == 4 || units == 8 || units == 16)) {
         uint32_t *const end = to + 4 * HIL_DSP_WINOGRAD_PLACES;
+        /* In registers before anything else: gcc's scheduling may leave none for them. */
+        __asm__ volatile("" : "+r"(v), "+r"(u), "+r"(to));
         if (units == 4) {
             HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_4);
         } else if (units == 8) {

@@ -1,0 +1,157 @@
+"""Thousands of random layers and operators on cores of each family of kernels, in one boot each.
+
+``tests/kernel_runner.py`` says what is checked beside the results.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_checks import Operator, check, checks_of, count
+from kernel_layers import CASES, extreme_layers, limit_layers, rectified, tamed, usual_layer
+from kernel_runner import Case, run
+from linear_layers import Layer, make_layer, random_layer
+from single_op import KINDS, SingleOp, random_op
+
+from hil.board import Board, load_board
+from hilc.kernels import FieldValue, Kernel, KernelCall, kernels
+
+SEED = 51
+LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+#: What a float32 result may differ by: the C library is another one.
+RELATIVE = 1e-5
+#: A board for each family of kernels, and which feature of its core these ask for.
+BOARDS = {"mps2-an385": "thumb2", "mps2-an386": "dsp", "mps2-an505": "dsp", "mps3-an547": "mve"}
+#: Calls of a family's kernels that there must be at least, of all and of each.
+CALLS, CALLS_OF_EACH = 2000, 10
+
+
+def linear_layers(rng: np.random.Generator) -> list[Layer]:
+    layers = extreme_layers(rng, 20) + limit_layers(rng)
+    for op, x, w, attrs, *_ in CASES.values():
+        for _ in range(3):
+            layer = make_layer(rng, op, "int8", x, w, attrs)
+            layers += [layer, tamed(layer), rectified(tamed(layer))]
+    layers += [usual_layer(rng) for _ in range(500)]
+    layers += [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(200)]
+    layers += [random_layer(rng, op, "float32", True) for op in LINEAR for _ in range(30)]
+    return layers
+
+
+def other_operators(rng: np.random.Generator) -> list[SingleOp]:
+    singles = [random_op(rng, *kind) for kind in KINDS for _ in range(8)]
+    for op in ("ADD", "SUB", "AVERAGE_POOL_2D"):
+        singles += [random_op(rng, op, "int8") for _ in range(100)]
+    return singles
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_kernel_for_thousands_of_layers(name: str) -> None:
+    board = load_board(name)
+    rng = np.random.default_rng([SEED, *name.encode()])
+    operators: list[Operator] = [*linear_layers(rng), *other_operators(rng)]
+    checks = [
+        one
+        for i, operator in enumerate(operators)
+        for one in checks_of(operator, board.cpu, f"(operator {i} of seed {SEED})")
+    ]
+    check(checks, board, RELATIVE)
+    counts = count(checks)
+    family = {n: counts.get(n, 0) for n, k in kernels().items() if BOARDS[name] in k.requires}
+    assert sum(family.values()) > CALLS
+    assert min(family.values()) >= CALLS_OF_EACH, family
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_kernels_compiled_for_one_layer_each(name: str) -> None:
+    board = load_board(name)
+    rng = np.random.default_rng([SEED + 1, *name.encode()])
+    layers = [
+        rectified(tamed(make_layer(rng, op, "int8", x, w, attrs)))
+        for op, x, w, attrs, *_ in CASES.values()
+    ]
+    checks = [
+        one
+        for i, layer in enumerate(layers)
+        for one in checks_of(layer, board.cpu, f"(case {i} of seed {SEED + 1})", specialise=True)
+    ]
+    check(checks, board)
+
+
+# The checks themselves ---------------------------------------------------------------------------
+
+DEEDS = (
+    "behaves", "reads input", "reads output", "reads scratch", "reads weights", "writes input",
+    "writes output", "writes scratch", "writes weights", "takes from scratch", "leaves out",
+)  # fmt: skip
+#: Of every array of a kernel that misbehaves.
+BYTES = 100
+
+
+def misbehaving(deed: str, at: int = 0) -> Case:
+    kernel = Kernel(
+        name="misbehaving",
+        header="misbehaving.h",
+        requires=frozenset(),
+        inputs=("int8_t",),
+        outputs=("int8_t",),
+        scratch="bytes",
+    )
+    weights = np.arange(BYTES, dtype=np.int8)
+    fields: dict[str, FieldValue] = {
+        "bytes": BYTES,
+        "deed": DEEDS.index(deed),
+        "at": at,
+        "weights": weights,
+    }
+    told = f"{deed} at {at}"
+    return Case(KernelCall(kernel, fields), [weights[::-1]], [((BYTES,), "int8")], told=told)
+
+
+def what_is_noticed(case: Case, board: Board | None) -> str:
+    with pytest.raises(AssertionError) as caught:
+        run([misbehaving("behaves"), case], board=board)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("at", [-1, BYTES])
+@pytest.mark.parametrize("array", ["input", "output", "scratch", "weights"])
+@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505"])
+def test_a_byte_outside_is_noticed(name: str, array: str, at: int) -> None:
+    place = {"input": "input 0", "output": "output 0"}.get(array, array)
+    for deed, how in (("reads", "fault at"), ("writes", "(fault at|wrote outside:)")):
+        told = what_is_noticed(misbehaving(f"{deed} {array}", at), load_board(name))
+        expected = (
+            rf"misbehaving: {deed} {array} at {at}\n{how} byte {at} of {place} \({BYTES} bytes\)"
+        )
+        assert re.match(expected, told)
+
+
+@pytest.mark.parametrize(
+    ("deed", "noticed"),
+    [
+        ("writes input", "changed byte 7 of input 0"),
+        ("writes weights", "changed byte 7 of weights"),
+        ("takes from scratch", "byte 0 of output 0 depends on"),
+        ("leaves out", "byte 7 of output 0 depends on"),
+    ],
+)
+def test_what_a_kernel_must_not_do_is_noticed(deed: str, noticed: str) -> None:
+    assert noticed in what_is_noticed(misbehaving(deed, 7), load_board("mps2-an386"))
+    assert noticed in what_is_noticed(misbehaving(deed, 7), None)
+
+
+def test_a_wrong_result_is_told_with_its_layer_and_place() -> None:
+    layer = usual_layer(np.random.default_rng(1))
+    (first, *_) = checks_of(layer, load_board("mps2-an386").cpu, "seed 1")
+    expected = first.expected[0].copy()
+    expected[..., -1] ^= 1
+    place = tuple(np.argwhere(expected != first.expected[0])[0].tolist())
+    with pytest.raises(AssertionError) as caught:
+        check([replace(first, expected=[expected])])
+    told = str(caught.value)
+    for part in (first.kernel, layer.node.op, str(layer.x.shape), "seed 1", f"differs at {place}"):
+        assert part in told

@@ -1,0 +1,90 @@
+"""Operators computed by every kernel that a core has for them, compared with their references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from kernel_runner import Case, run
+
+from hil.board import Board
+from hilc.cpu import Cpu
+from hilc.ir import Array, Node, Tensor
+from hilc.kernels import KernelCall
+from hilc.ops import OPS
+
+
+class Operator(Protocol):
+    """An operator with its tensors and an array for each input: a layer, or any other."""
+
+    @property
+    def node(self) -> Node: ...
+    @property
+    def ins(self) -> Sequence[Tensor | None]: ...
+    @property
+    def outs(self) -> Sequence[Tensor]: ...
+    @property
+    def values(self) -> Sequence[Array | None]: ...
+
+
+@dataclass(frozen=True)
+class Check:
+    """A case, and what it must give."""
+
+    case: Case
+    expected: Sequence[Array]
+
+    @property
+    def kernel(self) -> str:
+        return self.case.call.kernel.name
+
+
+def checks_of(operator: Operator, cpu: Cpu, told: str = "", **options: Any) -> list[Check]:
+    """A check for each kernel that computes the operator on ``cpu``, the default one first.
+
+    ``told`` says where the operator is from, a seed perhaps; ``options`` are a case's.
+    """
+    node, ins, outs, values = operator.node, operator.ins, operator.outs, operator.values
+    expected = OPS[node.op].reference(node, ins, outs, values)
+    shapes = [(out.shape, out.dtype) for out in outs]
+    told = f"{node.op} {[*ins]} -> {[*outs]} {dict(node.attrs)} {told}"
+    found = []
+    for call in OPS[node.op].emit(node, ins, outs, cpu):
+        assert isinstance(call, KernelCall)
+        arguments = [value for i in call.inputs if (value := values[i]) is not None]
+        found.append(Check(Case(call, arguments, shapes, told=told, **options), expected))
+    return found
+
+
+def check(checks: Sequence[Check], board: Board | None = None, relative: float = 0) -> None:
+    """Every case on the host or on ``board`` gives the bytes that it must; floats may differ by
+    ``relative``."""
+    results = run([one.case for one in checks], board=board)
+    for one, found in zip(checks, results, strict=True):
+        for position, (result, expected) in enumerate(zip(found, one.expected, strict=True)):
+            if different := first_difference(result, expected, relative):
+                raise AssertionError(f"{one.case}\noutput {position} {different}")
+
+
+def first_difference(result: Array, expected: Array, relative: float) -> str:
+    """Where two arrays first differ, in words; nothing where they do not."""
+    wrong = result != expected
+    if result.dtype == np.float32:
+        wrong &= ~np.isclose(result, expected, relative, 1e-30 if relative else 0, equal_nan=True)
+    if not wrong.any():
+        return ""
+    place = np.unravel_index(int(wrong.reshape(-1).argmax()), wrong.shape)
+    return (
+        f"first differs at {tuple(map(int, place))}: {result[place]} instead of {expected[place]}; "
+        f"{np.count_nonzero(wrong)} of {wrong.size} differ"
+    )
+
+
+def count(checks: Iterable[Check]) -> dict[str, int]:
+    """How many checks each kernel has."""
+    counts: dict[str, int] = {}
+    for one in checks:
+        counts[one.kernel] = counts.get(one.kernel, 0) + 1
+    return counts
