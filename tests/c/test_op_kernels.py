@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
-import kernel_runner
 import numpy as np
 import pytest
-from kernel_runner import Case, kernel_call
+from kernel_checks import check, checks_of
+from kernel_runner import kernel_call
 from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
+from hilc.cpu import get_cpu
 from hilc.ir import Array, Quant, Tensor
 from hilc.kernels import KernelCall, kernels
 
+HOST = get_cpu("host")
 #: float32 kernels may call the C library, whose functions are not all rounded correctly.
 RELATIVE = 2e-6
 
@@ -26,42 +29,32 @@ def emit(single: SingleOp) -> KernelCall:
     return kernel_call(single.node, single.ins, single.outs)
 
 
-def as_case(single: SingleOp, in_place: int | None = None, specialise: bool = False) -> Case:
-    call = emit(single)
-    arguments = [single.values[i] for i in call.inputs]
-    shapes = [(t.shape, t.dtype) for t in single.outs]
-    return Case(call, arguments, shapes, in_place=in_place, specialise=specialise)
-
-
-def check(singles: Sequence[SingleOp], cases: Sequence[Case]) -> None:
-    for single, case, results in zip(singles, cases, kernel_runner.run(cases), strict=True):
-        what = f"{case.call.kernel.name} {single.ins} {dict(single.node.attrs)} {single.outs}"
-        for result, expected in zip(results, single.reference(), strict=True):
-            if expected.dtype == np.float32:
-                np.testing.assert_allclose(result, expected, RELATIVE, 1e-30, err_msg=what)
-            else:
-                np.testing.assert_array_equal(result, expected, err_msg=what)
+def check_all(singles: Sequence[SingleOp], told: str = "", **options: Any) -> int:
+    """Compares every portable kernel of every operator with the reference; how many calls."""
+    checks = [one for single in singles for one in checks_of(single, HOST, told, **options)]
+    check(checks, relative=RELATIVE)
+    return len(checks)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_random_operators(dtype):
     rng = generator("random", dtype)
-    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] == dtype for _ in range(30)]
-    check(singles, [as_case(single) for single in singles])
+    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] == dtype for _ in range(100)]
+    assert check_all(singles, f"(of {dtype})") >= 1000
 
 
 def test_moves_of_every_element_size():
     rng = generator("moves")
     sizes = ("int16", "int32", "int64", "bool", "uint8")
-    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in sizes for _ in range(5)]
-    check(singles, [as_case(single) for single in singles])
+    singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in sizes for _ in range(20)]
+    check_all(singles)
 
 
 def test_operators_compiled_on_their_own():
     rng = generator("specialised")
     dtypes = ("int8", "float32")
     singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in dtypes for _ in range(2)]
-    check(singles, [as_case(single, specialise=True) for single in singles])
+    check_all(singles, specialise=True)
 
 
 def test_elementwise_kernels_work_in_place():
@@ -69,7 +62,7 @@ def test_elementwise_kernels_work_in_place():
     portable = {name: kernel for name, kernel in kernels().items() if not kernel.requires}
     elementwise = {name for name, kernel in portable.items() if kernel.order == "elementwise"}
     tested: set[str] = set()
-    singles, cases = [], []
+    checks = []
     for op, dtype in KINDS:
         for _ in range(20):
             single = random_op(rng, op, dtype)
@@ -78,10 +71,9 @@ def test_elementwise_kernels_work_in_place():
             for position, i in enumerate(call.inputs):
                 alike = single.ins[i].size == out.size and single.ins[i].nbytes >= out.nbytes
                 if call.kernel.order == "elementwise" and alike:
-                    singles.append(single)
-                    cases.append(as_case(single, in_place=position))
+                    checks += checks_of(single, HOST, in_place=position)[:1]
                     tested.add(call.kernel.name)
-    check(singles, cases)
+    check(checks, relative=RELATIVE)
     assert tested == elementwise
 
 
@@ -114,14 +106,14 @@ def test_every_pair_of_int8(op, a, b, out):
         {"activation": "NONE"},
     )
     single = finish(generator(), op, draft, [x, y])
-    check([single], [as_case(single)])
+    check_all([single])
 
 
 def test_softmax_of_many_rows():
     """The last Newton step of the reciprocal shows in one of some thousand outputs."""
     draft = Draft([int8((20000, 3), 0.03, 0)], Quant((1 / 256,), (-128,)), {"beta": 1.0})
     single = finish(generator("rows"), "SOFTMAX", draft)
-    check([single], [as_case(single)])
+    check_all([single])
 
 
 @pytest.mark.parametrize("depth", [1, 2, 511, 512, 513, 1024, 4095])
@@ -130,7 +122,7 @@ def test_softmax_of_rows_without_a_maximum(depth):
     draft = Draft([int8((1, depth), 0.1, 0)], Quant((1 / 256,), (-128,)), {"beta": 1.0})
     values = [np.full((1, depth), 3, np.int8)]
     single = finish(generator(), "SOFTMAX", draft, values)
-    check([single], [as_case(single)])
+    check_all([single])
     expected = min(round(256 / depth), 255) - 128
     np.testing.assert_array_equal(single.reference()[0], np.full((1, depth), expected))
 
@@ -141,7 +133,7 @@ def test_quantize_saturates_beyond_int32():
     )
     draft = Draft([Tensor("x", x.shape, "float32")], Quant((1.0,), (3,)))
     single = finish(generator(), "QUANTIZE", draft, [x])
-    check([single], [as_case(single)])
+    check_all([single])
     expected = [127, -128, -128, 127, -128, 6, 0, 3, 3, 3]
     np.testing.assert_array_equal(single.reference()[0], np.array(expected, np.int8))
 
@@ -158,7 +150,7 @@ def test_a_walk_uses_every_loop():
     transposed = finish(rng, "TRANSPOSE", reverse)
     assert emit(transposed).fields["counts"] == shape[::-1][:5]
     singles = [broadcast, transposed]
-    check(singles, [as_case(single) for single in singles])
+    check_all(singles)
 
 
 def test_moves_take_whole_runs():
