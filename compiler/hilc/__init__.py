@@ -217,6 +217,7 @@ def _planned(
         lambda found: planner(choice=found),
         io_in_pool=options.io_in_pool,
         tuning=tuning,
+        optimize=options.optimize,
     )
     program, report = search(trade, optimize=options.optimize, ram=ram, flash=flash)
     return _Planned(source, program, report, trade)

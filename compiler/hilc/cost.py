@@ -63,12 +63,6 @@ def constant_arrays(call: KernelCall) -> Iterator[Array]:
     return (field for field in call.fields.values() if isinstance(field, np.ndarray))
 
 
-def body_key(call: KernelCall) -> tuple[object, ...]:
-    """Equal for calls that can share one specialised body."""
-    numbers = {k: v for k, v in call.fields.items() if not isinstance(v, np.ndarray)}
-    return call.kernel.name, *sorted(numbers.items())
-
-
 def value(formula: str, fields: Mapping[str, FieldValue]) -> float:
     """The value of a formula over the numbers among ``fields``.
 

@@ -12,14 +12,20 @@ is a choice among the same programs, and a tighter limit never gives a faster on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from hilc import cost
 from hilc.access import Differences, access_of, safe_differences
 from hilc.allocate import Block, align, lower_bound
 from hilc.choice import Choice, ChoiceReport, Group, Price
+from hilc.codegen.bodies import body_key
 from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalCall
@@ -49,11 +55,19 @@ _KERNEL_CHANGES = 6
 _MOST_PROGRAMS, _STEP = 60, 0.985
 #: Where no program needs so much less: steps of so many bytes.
 _SMALL_STEP = 16
-#: Instructions that a byte of flash is worth, from program to program of a trade in flash.
-_FLASH_WORTH = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e6)
-#: And to a balanced program: weights that lie there at twice their size are not for a few per cent.
-_BALANCED_FLASH_WORTH = 10.0
+#: Instructions that a byte of flash is worth to a balanced program: weights that lie there at twice
+#: their size are not for a few per cent. And to the one of least flash.
+_BALANCED_FLASH_WORTH, _LEAST_FLASH_WORTH = 10.0, 1e6
+#: Bytes of flash that a model takes beside constants and kernels: its entry points; and for each
+#: layer its function, the call of it and what the firmware knows of it.
+_MODEL_BYTES, _LAYER_BYTES = 150, 120
+#: Code for bands, whose heights differ, is so much larger than for a whole layer.
+_BAND_CODE = 1.5
+#: A limit of flash is kept in so many parts, and looked for up to so many beyond it, since what
+#: layers share makes a program smaller than their sum.
+_FLASH_PARTS, _FLASH_PARTS_BEYOND = 4096, 1024
 
+IntArray = npt.NDArray[np.intp]
 Planner = Callable[[Choice], Program]
 
 
@@ -103,6 +117,7 @@ class Trade:
     """The programs of a model from the fastest to the smallest.
 
     ``planner`` plans a choice; ``tuning`` has measured counts to use in place of estimates.
+    ``optimize`` is the goal that the code is generated for, which says what code layers share.
     """
 
     def __init__(
@@ -113,12 +128,13 @@ class Trade:
         *,
         io_in_pool: bool = False,
         tuning: Tuning | None = None,
+        optimize: str = "balanced",
     ) -> None:
-        self._layers = _Layers(graph, cpu, io_in_pool, tuning)
+        self._layers = _Layers(graph, cpu, io_in_pool, tuning, optimize)
         self._planner = planner
         #: Whether costs are measured ones where they can be.
         self.tuned = tuning is not None
-        self._cuts: dict[tuple[float, bool], list[_Cut]] = {}
+        self._cuts: dict[_Terms, list[_Cut]] = {}
         self._estimates: dict[int, Estimate | InputError] = {}
         #: Kept, as their identity is what estimates are known by.
         self._finer: list[_Cut] = []
@@ -126,17 +142,17 @@ class Trade:
     @cached_property
     def fastest(self) -> Estimate:
         """The fastest program that can be planned."""
-        return self._first(self._cuts_of(0.0, lavish=True))
+        return self._first(self._cuts_of(_FASTEST))
 
     @cached_property
     def least_flash(self) -> Estimate:
         """The program of least flash that can be planned."""
-        return self._first(self._cuts_of(_FLASH_WORTH[-1]))
+        return self._first(self._cuts_of(_LEAST_FLASH))
 
     def programs(self) -> Iterator[Estimate]:
         """From the fastest on, each that can be planned and takes less memory than those before."""
         least: int | None = None
-        for cut in self._cuts_of(0.0, lavish=True):
+        for cut in self._cuts_of(_FASTEST):
             found = self._estimate(cut)
             if isinstance(found, Estimate) and (least is None or found.workspace_bytes < least):
                 least = found.workspace_bytes
@@ -150,9 +166,9 @@ class Trade:
             return float(cost * max(nbytes, 1) ** _MEMORY_WORTH)
 
         best: tuple[float, Estimate] | None = None
-        fastest = self._first(self._cuts_of(0.0))
+        fastest = self._first(self._cuts_of(_Terms()))
         ceiling = _BALANCED * fastest.instructions
-        affordable = self._affordable(ceiling, _BALANCED_FLASH_WORTH)
+        affordable = list(self._affordable(_BALANCED_TERMS, ceiling))
         lean = [cut for cut in affordable if cut.flash <= _BALANCED_FLASH * affordable[0].flash]
         for cut in sorted(lean, key=lambda cut: price(cut.cost, cut.need)):
             if best is not None and price(cut.cost, cut.need) >= best[0]:
@@ -168,8 +184,8 @@ class Trade:
     def least_memory(self, ceiling: float) -> Estimate:
         """The program of least memory of those that take at most ``ceiling`` instructions."""
         best: Estimate | None = None
-        cuts = self._affordable(ceiling, _BALANCED_FLASH_WORTH)
-        cuts += self._between(ceiling, _BALANCED_FLASH_WORTH, min(map(_cut_need, cuts), default=0))
+        cuts = list(self._affordable(_BALANCED_TERMS, ceiling))
+        cuts += self._between(_BALANCED_TERMS, ceiling, min(map(_cut_need, cuts), default=0))
         for cut in sorted(cuts, key=_cut_need):
             if best is not None and cut.need >= best.workspace_bytes:
                 break
@@ -180,14 +196,14 @@ class Trade:
                 best = found
         return best or self.balanced
 
-    def _between(self, ceiling: float, worth: float, need: int) -> list[_Cut]:
+    def _between(self, terms: _Terms, ceiling: float, need: int) -> list[_Cut]:
         """Those that take at most ``ceiling`` instructions and need less than ``need``, down to the
         first of the trade that does not: the trade's steps are larger than a limit's."""
         found: list[_Cut] = []
-        low = max((c.need for c in self._cuts_of(worth) if c.need < need), default=need)
+        low = max((c.need for c in self._cuts_of(terms) if c.need < need), default=need)
         while need - low > _SMALL_STEP:
             limit = (low + need) // 2
-            segments = self._layers.cheapest(limit, worth)
+            segments = self._layers.cheapest(limit, terms)
             if segments is None or (cut := self._cut_of(segments)).cost > ceiling:
                 low = limit
             else:
@@ -196,82 +212,86 @@ class Trade:
         self._finer += found
         return found
 
-    def _affordable(self, ceiling: float, worth: float = 0.0) -> list[_Cut]:
+    def _affordable(self, terms: _Terms, ceiling: float) -> Iterator[_Cut]:
         """Those before two in a row that take more than ``ceiling`` instructions."""
-        found: list[_Cut] = []
         over = 0
-        for cut in self._cuts_of(worth):
+        for cut in self._cuts_of(terms):
             over = over + 1 if cut.cost > ceiling else 0
             if over > 1:
-                break
+                return
             if not over:
-                found.append(cut)
-        return found
+                yield cut
 
     def within(self, ram: int | None, flash: int | None) -> Estimate:
         """The fastest program that keeps the limits."""
-        worths = _FLASH_WORTH if flash is not None else _FLASH_WORTH[:1]
-        cuts = sorted(
-            (c for worth in worths for c in self._cuts_of(worth, lavish=True)), key=_cut_cost
-        )
+        terms = replace(_FASTEST, flash=flash)
+        cuts: Iterable[_Cut] = self._cuts_of(terms)
+        if ram is not None:
+            # Groups are not looked for at every limit, so one of less need may cost a little less.
+            cuts = sorted((cut for cut in cuts if cut.need <= ram), key=_cut_cost)
         for cut in cuts:
-            if (flash is not None and cut.flash > flash) or (ram is not None and cut.need > ram):
-                continue
             found = self._estimate(cut)
             if isinstance(found, Estimate) and (ram is None or found.workspace_bytes <= ram):
                 return found
-        raise self._refusal(cuts, ram, flash)
+        raise self._refusal(ram, flash)
 
-    def _refusal(self, cuts: Sequence[_Cut], ram: int | None, flash: int | None) -> InputError:
+    def _refusal(self, ram: int | None, flash: int | None) -> InputError:
+        """Says of each limit what it had to be, as far as the other one can be kept."""
         parts = []
+        least = self._layers.cheapest(ram, _LEAST_FLASH) or self._layers.cheapest(
+            None, _LEAST_FLASH
+        )
+        assert least is not None, "without a limit there is a program"
+        least_flash = self._layers.flash_bytes(least)
         if ram is not None:
-            smallest: int | None = None
-            for cut in sorted(cuts, key=_cut_need):
-                if smallest is not None and cut.need >= smallest:
-                    break
-                found = self._estimate(cut)
-                if isinstance(found, Estimate):
-                    nbytes = found.workspace_bytes
-                    smallest = nbytes if smallest is None else min(smallest, nbytes)
+            smallest = self._smallest(replace(_FASTEST, flash=flash)) or self._smallest(_FASTEST)
             parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
         if flash is not None:
-            least = min(cut.flash for cut in cuts)
-            parts.append(f"{flash} B of flash (the least is about {least} B)")
+            parts.append(f"{flash} B of flash (the least is about {least_flash} B)")
         return InputError(
             f"no program of {self._layers.graph.name!r} fits {' and '.join(parts)}",
-            "raise the limit" if len(parts) == 1 else "raise the limits, or drop one of them",
+            "raise the limit" if len(parts) == 1 else "raise one of the limits, or both",
         )
 
-    def _cuts_of(self, worth: float, *, lavish: bool = False) -> Iterator[_Cut]:
-        """From the fastest on, ever less need; a byte of flash counts as ``worth`` instructions.
+    def _smallest(self, terms: _Terms) -> int | None:
+        """The smallest workspace, where there is a program."""
+        smallest: int | None = None
+        for cut in sorted(self._cuts_of(terms), key=_cut_need):
+            if smallest is not None and cut.need >= smallest:
+                break
+            found = self._estimate(cut)
+            if isinstance(found, Estimate):
+                nbytes = found.workspace_bytes
+                smallest = nbytes if smallest is None else min(smallest, nbytes)
+        return smallest
 
-        Kernels that are lavish with flash take part only if ``lavish`` says so.
-        """
+    def _cuts_of(self, terms: _Terms) -> Iterator[_Cut]:
+        """From the fastest on, ever less need."""
         for index in range(_MOST_PROGRAMS):
-            if (cut := self._cut(worth, lavish and self._layers.lavish, index)) is None:
+            if (cut := self._cut(terms, index)) is None:
                 return
             yield cut
 
-    def _cut(self, worth: float, lavish: bool, index: int) -> _Cut | None:
-        known = self._cuts.setdefault((worth, lavish), [])
+    def _cut(self, terms: _Terms, index: int) -> _Cut | None:
+        known = self._cuts.setdefault(terms, [])
         while len(known) <= index:
-            segments = self._next(known[-1].need if known else None, worth, lavish)
+            segments = self._next(known[-1].need if known else None, terms)
             if segments is None:
                 return None
             known.append(cut := self._cut_of(segments))
             # Where outputs that cannot lie just where an input was leave no room for scratch, there
             # may be kernels whose outputs can.
-            steady = self._layers.cheapest(cut.need, worth, steady=True, lavish=lavish)
+            steady = self._layers.cheapest(cut.need, terms, steady=True)
             if steady is not None and steady != segments:
                 known.append(self._cut_of(steady))
         return known[index]
 
-    def _next(self, need: int | None, worth: float, lavish: bool) -> list[Segment] | None:
+    def _next(self, need: int | None, terms: _Terms) -> list[Segment] | None:
         """What costs least of all that needs clearly less than ``need``, or at least a little."""
         if need is None:
-            return self._layers.cheapest(None, worth, lavish=lavish)
+            return self._layers.cheapest(None, terms)
         for limit in (int(_STEP * need) - 1, need - _SMALL_STEP):
-            segments = self._layers.cheapest(limit, worth, lavish=lavish)
+            segments = self._layers.cheapest(limit, terms)
             if segments is not None:
                 return segments
         return None
@@ -308,6 +328,23 @@ class Trade:
         return self._estimates[id(cut)]
 
 
+@dataclass(frozen=True)
+class _Terms:
+    """What segments are chosen by, beside what they need."""
+
+    #: Instructions that a byte of flash counts as.
+    worth: float = 0.0
+    #: Whether kernels that are lavish with flash take part.
+    lavish: bool = False
+    #: Bytes that the whole program may take of flash.
+    flash: int | None = None
+
+
+_FASTEST = _Terms(lavish=True)
+_BALANCED_TERMS = _Terms(_BALANCED_FLASH_WORTH)
+_LEAST_FLASH = _Terms(_LEAST_FLASH_WORTH)
+
+
 @dataclass(frozen=True, eq=False)
 class _Cut:
     """All layers, cut into segments."""
@@ -335,7 +372,9 @@ class Segment:
     cost: int
     #: Bytes that no plan can do without while it runs.
     need: int
-    #: Bytes of flash, less what it shares with others.
+    #: What it has in flash, with its bytes (:meth:`_Layers.flash_bytes`); and their sum, of code
+    #: that other layers may share only its part if all of them do.
+    parts: Mapping[object, int]
     flash: float
     kernel: int
     group: Group | None
@@ -362,9 +401,12 @@ def _choice_of(segments: Sequence[Segment]) -> Choice:
 class _Layers:
     """The layers of a graph that have to be computed, and the segments they can be cut into."""
 
-    def __init__(self, graph: Graph, cpu: Cpu, io_in_pool: bool, tuning: Tuning | None) -> None:
+    def __init__(
+        self, graph: Graph, cpu: Cpu, io_in_pool: bool, tuning: Tuning | None, optimize: str
+    ) -> None:
         self.graph = _with_copies(graph, io_in_pool)
         self._cpu = cpu
+        self._optimize = optimize
         self._costs = _Costs(cpu, tuning)
         values = _Values(self.graph, io_in_pool, ())
         self._nodes = values.computed
@@ -380,9 +422,14 @@ class _Layers:
         self._values = values
         self._pooled = [value for value in values.distinct if value.place is None]
         self._streams = Streams(self.graph, cpu)
+        #: How many layers may have each body.
+        self._sharers = Counter[object](
+            key
+            for calls in self._calls
+            for call in calls
+            if isinstance(call, KernelCall) and (key := body_key(call, optimize)) is not None
+        )
         self._singles = [self._single_segments(step) for step in range(len(self._nodes))]
-        #: Whether there is a choice of kernels that are lavish with flash.
-        self.lavish = any(segment.lavish for segments in self._singles for segment in segments)
         self._groups: dict[Group, Segment | None] = {}
         self._positions = {node.name: i for i, node in enumerate(self.graph.nodes)}
         self._ends = self._streamable_until()
@@ -390,34 +437,26 @@ class _Layers:
     # -- the cheapest segments ------------------------------------------------------------------
 
     def cheapest(
-        self, limit: int | None, worth: float, *, steady: bool = False, lavish: bool = False
+        self, limit: int | None, terms: _Terms, *, steady: bool = False
     ) -> list[Segment] | None:
         """The segments that cost least and need at most ``limit``; None where there are none.
-
-        Kernels that are lavish with flash take part only if ``lavish`` says so.
 
         With ``steady`` a layer has none of the kernels whose outputs cannot lie where an input was
         if it has another one.
         """
-        singles = [[s for s in found if lavish or not s.lavish] for found in self._singles]
+        singles = [[s for s in found if terms.lavish or not s.lavish] for found in self._singles]
         groups = self._groups_within(limit, singles)
-        best: list[tuple[float, int, list[Segment]] | None] = [(0.0, 0, [])]
-        for last in range(len(self._nodes)):
-            options = [s for s in singles[last] if limit is None or s.need <= limit]
-            if steady and any(s.steady for s in options):
-                options = [s for s in options if s.steady]
-            options += [group for group in groups if group.last == last]
-            found: tuple[float, int, list[Segment]] | None = None
-            for segment in options:
-                before = best[segment.first]
-                if before is None:
-                    continue
-                price = before[0] + segment.cost + worth * segment.flash
-                need = max(before[1], segment.need)
-                if found is None or (price, need) < found[:2]:
-                    found = price, need, [*before[2], segment]
-            best.append(found)
-        return None if best[-1] is None else best[-1][2]
+        options: list[list[Segment]] = []
+        for last, found in enumerate(singles):
+            within = [s for s in found if limit is None or s.need <= limit]
+            if steady and any(s.steady for s in within):
+                within = [s for s in within if s.steady]
+            options.append(within + [group for group in groups if group.last == last])
+        segments = _cheapest(options, terms.worth)
+        if segments is None or terms.flash is None or self.flash_bytes(segments) <= terms.flash:
+            return segments
+        sizes = _cheapest_of_each_size(options, terms.flash)
+        return next((found for found in sizes if self.flash_bytes(found) <= terms.flash), None)
 
     def _groups_within(
         self, limit: int | None, singles: Sequence[Sequence[Segment]]
@@ -542,7 +581,8 @@ class _Layers:
                 step,
                 costs[position],
                 need,
-                self._flash(used),
+                parts := self._parts(used),
+                sum(size / self._sharers.get(key, 1) for key, size in parts.items()),
                 position,
                 None,
                 used,
@@ -562,13 +602,16 @@ class _Layers:
 
     def _streamed(self, group: Group, call: StreamCall, first: int, last: int) -> Segment:
         stages = tuple(stage.call for stage in call.stages)
+        parts = self._parts(stages, bands=True)
+        parts[group] = 8 * len(call.entries)
         need, steady = self._need(first, last, call, call.inputs, call.outputs, call.scratch_bytes)
         return Segment(
             first,
             last,
             self._costs.of_group(call),
             need,
-            self._flash(stages) + 8 * len(call.entries) + 64 * len(call.stages),
+            parts,
+            sum(parts.values()),
             0,
             group,
             stages,
@@ -627,27 +670,80 @@ class _Layers:
 
     # -- flash ----------------------------------------------------------------------------------
 
-    def _flash(self, calls: Sequence[KernelCall]) -> float:
-        """Bytes of arrays and code, code as if every second layer shared it."""
-        return sum(
-            sum(array.nbytes for array in cost.constant_arrays(call)) + cost.code_bytes(call.kernel)
-            for call in calls
-        )
+    def _parts(self, calls: Sequence[KernelCall], *, bands: bool = False) -> dict[object, int]:
+        """The arrays and the code of ``calls``, with their bytes; equal keys are there once in a
+        program. Code for ``bands`` is shared by none."""
+        parts: dict[object, int] = {}
+        for call in calls:
+            for array in cost.constant_arrays(call):
+                parts[hashlib.blake2b(array.tobytes()).digest()] = align(array.nbytes)
+            key = None if bands else body_key(call, self._optimize)
+            code = cost.code_bytes(call.kernel)
+            parts[id(call) if key is None else key] = round(_BAND_CODE * code) if bands else code
+        return parts
 
     def flash_bytes(self, segments: Sequence[Segment]) -> int:
-        """Constants and code of a program: equal arrays and equal bodies once."""
-        arrays: dict[bytes, int] = {}
-        bodies: dict[object, int] = {}
-        other = 0
+        """All flash of a program."""
+        parts: dict[object, int] = {}
         for segment in segments:
-            for call in segment.calls:
-                for array in cost.constant_arrays(call):
-                    arrays[array.tobytes()] = array.nbytes
-                key = cost.body_key(call) if segment.group is None else id(call)
-                bodies[key] = cost.code_bytes(call.kernel)
-            if segment.group is not None:
-                other += 8 * 16 + 64 * len(segment.calls)
-        return sum(arrays.values()) + sum(bodies.values()) + other
+            parts.update(segment.parts)
+        layers = sum(segment.last - segment.first + 1 for segment in segments)
+        return _MODEL_BYTES + _LAYER_BYTES * layers + sum(parts.values())
+
+
+def _cheapest(options: Sequence[Sequence[Segment]], worth: float) -> list[Segment] | None:
+    """The cheapest of ``options``, which are by the layer that they end with, from end to end.
+
+    A byte of flash costs ``worth`` instructions.
+    """
+    best: list[tuple[float, int, list[Segment]] | None] = [(0.0, 0, [])]
+    for segments in options:
+        found: tuple[float, int, list[Segment]] | None = None
+        for segment in segments:
+            before = best[segment.first]
+            if before is None:
+                continue
+            price = before[0] + segment.cost + worth * segment.flash
+            need = max(before[1], segment.need)
+            if found is None or (price, need) < found[:2]:
+                found = price, need, [*before[2], segment]
+        best.append(found)
+    return None if best[-1] is None else best[-1][2]
+
+
+def _cheapest_of_each_size(
+    options: Sequence[Sequence[Segment]], flash: int
+) -> Iterator[list[Segment]]:
+    """The cheapest of about each size, as the sum of what segments take, from the largest on.
+
+    It goes on from beyond ``flash``; each is more expensive than the one before.
+    """
+    part = max(1, flash // _FLASH_PARTS)
+    parts = flash // part + _FLASH_PARTS_BEYOND
+    #: The least cost of the layers so far for each size, and the segment that ends them.
+    costs = [np.zeros(parts)]
+    ends: list[IntArray] = []
+    for segments in options:
+        least = np.full(parts, np.inf)
+        chosen = np.full(parts, -1)
+        for index, segment in enumerate(segments):
+            size = round(segment.flash / part)
+            total = costs[segment.first][: max(0, parts - size)] + segment.cost
+            better = np.flatnonzero(total < least[size:]) + size
+            least[better] = total[better - size]
+            chosen[better] = index
+        costs.append(least)
+        ends.append(chosen)
+    least = costs[-1]
+    cheaper = least < np.append(np.inf, least[:-1])
+    for size in reversed(np.flatnonzero(cheaper).tolist()):
+        found: list[Segment] = []
+        while not found or found[-1].first:
+            last = found[-1].first - 1 if found else len(options) - 1
+            segment = options[last][ends[last][size]]
+            found.append(segment)
+            size -= round(segment.flash / part)
+        yield found[::-1]
 
 
 class _Costs:

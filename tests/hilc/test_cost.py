@@ -9,6 +9,7 @@ import pytest
 from linear_layers import random_layer
 
 from hilc import cost
+from hilc.codegen.bodies import body_key
 from hilc.cpu import get_cpu
 from hilc.kernels import Kernel, KernelCall, kernels
 from hilc.ops import OPS
@@ -76,11 +77,14 @@ def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
                 assert cost.instructions(call, core) >= cost.CALL_INSTRUCTIONS
 
 
-def test_layers_that_differ_in_arrays_only_share_a_body():
+def test_which_layers_share_a_body():
     kernel = Kernel("k", "k.h", frozenset(), (), (), "0")
     calls = [
         KernelCall(kernel, {"rows": rows, "weights": np.full(3, seed, np.int8)})
         for rows, seed in ((1, 1), (1, 2), (2, 1))
     ]
-    first, second, third = map(cost.body_key, calls)
-    assert first == second != third
+    for goal, shared in (("balanced", (True, False)), ("size", (True, True))):
+        first, second, third = (body_key(call, goal) for call in calls)
+        assert first is not None
+        assert (first == second, first == third) == shared
+    assert body_key(calls[0], "speed") is None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -17,7 +20,8 @@ from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.host import load
 from hilc.plan import plan
-from hilc.search import Trade
+from hilc.program import Program
+from hilc.search import _FASTEST, Segment, Trade
 from hilc.source import Source, prepare
 
 CPU = get_cpu("cortex-m4")
@@ -82,6 +86,10 @@ def trade() -> Trade:
     return Trade(graph, CPU, lambda c: plan(graph, CPU, io_in_pool=True, choice=c), io_in_pool=True)
 
 
+def no_planner(choice: Choice) -> Program:
+    raise AssertionError("nothing is to be planned")
+
+
 def compiled(**options: object) -> hilc.ModelLibrary:
     return hilc.compile(images(), cpu=CPU.name, name="images", io_in_pool=True, **options)  # type: ignore[arg-type]
 
@@ -95,7 +103,7 @@ def test_kernels_are_the_cheapest_that_keep_a_limit():
         if not all(allowed):
             continue
         best = min(sum(s.cost for s in chosen) for chosen in itertools.product(*allowed))
-        found = layers.cheapest(limit, 0.0)
+        found = layers.cheapest(limit, _FASTEST)
         assert found is not None
         # Groups may only better it.
         assert sum(segment.cost for segment in found) <= best
@@ -147,11 +155,80 @@ def test_what_does_not_fit_is_refused_with_what_would():
         trade().within(smallest - 1, None)
 
 
+@pytest.mark.parametrize(
+    ("optimize", "off"),
+    # Where layers share code, what each of them takes is only known once all are chosen.
+    [("speed", 0.0), ("balanced", 0.15), ("size", 0.2)],
+)
+def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off: float):
+    layers = Trade(source().graph, CPU, no_planner, io_in_pool=True, optimize=optimize)._layers
+
+    def cost(segments: Sequence[Segment]) -> int:
+        return sum(segment.cost for segment in segments)
+
+    every = sorted(itertools.product(*layers._singles), key=cost)
+    sizes = [layers.flash_bytes(segments) for segments in every]
+    for limit in np.linspace(min(sizes), max(sizes), 12).astype(int).tolist():
+        best = next(s for s, size in zip(every, sizes, strict=True) if size <= limit)
+        found = layers.cheapest(None, replace(_FASTEST, flash=limit))
+        assert found is not None
+        assert layers.flash_bytes(found) <= limit
+        assert cost(best) <= cost(found) <= (1 + off) * cost(best)
+    assert layers.cheapest(None, replace(_FASTEST, flash=min(sizes) - 1)) is None
+
+
+def test_less_flash_is_never_faster():
+    fastest, least = trade().fastest.flash_bytes, trade().least_flash.flash_bytes
+    limits = np.linspace(fastest, least, 10).round().astype(int).tolist()
+    found = [trade().within(None, limit) for limit in limits]
+    assert all(f.flash_bytes <= limit for f, limit in zip(found, limits, strict=True))
+    instructions = [f.instructions for f in found]
+    assert instructions == sorted(instructions)
+    assert instructions[0] < instructions[-1]
+
+
+def test_both_limits_are_kept():
+    ram = trade().fastest.workspace_bytes - 1
+    by_ram = trade().within(ram, None)
+    flash = by_ram.flash_bytes - 1
+    found = trade().within(ram, flash)
+    assert found.workspace_bytes <= ram
+    assert found.flash_bytes <= flash
+    assert found.instructions > by_ram.instructions
+    assert found.instructions >= trade().within(None, flash).instructions
+
+
+def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
+    ram = trade().least_memory(1e9).workspace_bytes
+    flash = trade().within(ram, None).flash_bytes // 2
+    with pytest.raises(InputError) as refusal:
+        trade().within(ram, flash)
+    smallest, least = map(
+        int, re.findall(r"the (?:smallest|least) is (?:about )?(\d+) B", str(refusal.value))
+    )
+    assert ram < smallest
+    assert flash < least
+    assert trade().within(smallest, flash).workspace_bytes == smallest
+    assert trade().within(ram, least).flash_bytes <= least
+
+
+def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once():
+    graph, planned = source().graph, list[Choice]()
+
+    def planner(choice: Choice) -> Program:
+        planned.append(choice)
+        return plan(graph, CPU, io_in_pool=True, choice=choice)
+
+    own = Trade(graph, CPU, planner, io_in_pool=True)
+    assert own.within(None, 1 << 20).price == trade().fastest.price
+    assert len(planned) == 1
+
+
 def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
     fastest, least = trade().fastest, trade().least_flash
     assert least.flash_bytes < fastest.flash_bytes
     assert trade().within(None, least.flash_bytes).flash_bytes <= least.flash_bytes
-    assert trade().within(None, fastest.flash_bytes) is fastest
+    assert trade().within(None, fastest.flash_bytes).price == fastest.price
     with pytest.raises(InputError, match="10 B of flash"):
         trade().within(None, 10)
 

@@ -70,20 +70,20 @@ def shared_bodies(program: Program, optimize: str) -> dict[int, Body]:
 
     For ``speed`` none; for ``size`` all layers of a kernel; else those that differ in arrays only.
     """
-    if optimize == "speed":
-        return {}
     groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
     for index, step in enumerate(program.steps):
-        if isinstance(step.call, KernelCall):
-            groups[_key(step.call, optimize)].append((index, step.call))
+        if isinstance(step.call, KernelCall) and (key := body_key(step.call, optimize)) is not None:
+            groups[key].append((index, step.call))
     # A single layer is best specialised, for flash too: the C compiler leaves out what that layer
     # does not need.
     bodies = (_body(layers) for layers in groups.values() if len(layers) > 1)
     return {index: body for body in bodies for index in body.steps}
 
 
-def _key(call: KernelCall, optimize: str) -> tuple[str, ...]:
-    """Equal for layers that share a body."""
+def body_key(call: KernelCall, optimize: str) -> tuple[str, ...] | None:
+    """Equal for layers that share a body; None for one that has its own."""
+    if optimize == "speed":
+        return None
     fixed = [
         f"{name} = {_text(value)}"
         for name, value in call.fields.items()
