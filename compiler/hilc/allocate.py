@@ -16,6 +16,7 @@ accesses to a byte first.
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,6 +29,8 @@ ALIGNMENT = 16
 _SEARCH_TRIES = 1200
 # Placements of the blocks that live at a step, of which the next step's are made.
 _PLACEMENTS = 256
+# Where hundreds of blocks live at one time, both are fewer: tries look so often at a neighbour.
+_MOST_LOOKS, _FEWEST = 5_000_000, 16
 # Orders from which the search starts.
 _STARTS = 3
 # Orders in which blocks are dealt to several pools before that is called impossible, those in
@@ -68,14 +71,16 @@ NO_OVERLAPS: Overlaps = MappingProxyType({})
 
 def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> int:
     """Bytes that no placement can do without: the most that live at one step."""
-    return max((step_bound(blocks, b.first, overlaps) for b in blocks), default=0)
+    steps = {block.first for block in blocks}
+    return max((step_bound(blocks, step, overlaps) for step in steps), default=0)
 
 
 def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
     """Bytes that the blocks that live at ``step`` cannot do without."""
-    live = [i for i, block in enumerate(blocks) if block.first <= step <= block.last]
+    live = {i: block for i, block in enumerate(blocks) if block.first <= step <= block.last}
     pairs = [pair for pair in overlaps if pair[0] in live and pair[1] in live]
-    apart = [i for i in live if not any(i in pair for pair in pairs)]
+    paired = {i for pair in pairs for i in pair}
+    apart = live.keys() - paired
     # What dies and what is new are each apart from their like, and so are all others from a pair.
     groups = [[blocks[i].nbytes for i in live if blocks[i].first < step or i in apart]]
     groups.append([blocks[i].nbytes for i in live if blocks[i].last > step or i in apart])
@@ -248,11 +253,12 @@ class _Deal:
 
 @dataclass(frozen=True)
 class _Try:
-    """The offsets to which first fit in some order leads."""
+    """The offsets to which first fit in some order leads, or others in the order of themselves."""
 
     peak: int
     order: Sequence[int]
     offsets: Sequence[int]
+    fitted: bool = True
 
 
 def _peak(found: _Try) -> int:
@@ -288,15 +294,17 @@ class _Search:
         chance = random.Random(0)
         starts = self._good_orders(bound)
         best = starts[0]
-        if best.peak > bound and tries >= _SEARCH_TRIES:
-            steps = _Steps(self.blocks, self.neighbours)
+        thorough = tries >= _SEARCH_TRIES
+        tries = min(tries, _MOST_LOOKS // max(sum(map(len, self.neighbours)), 1))
+        if best.peak > bound and thorough:
+            steps = _Steps(self.blocks, self.neighbours, max(_FEWEST, min(_PLACEMENTS, tries // 4)))
             for nbytes in _sizes(bound, best.peak):
                 if (offsets := steps.place(nbytes)) is not None:
                     if nbytes == bound:
                         return offsets
                     # First fit in the order of these offsets may close gaps that they leave.
                     order = sorted(range(len(offsets)), key=lambda i: (offsets[i], i))
-                    found = _Try(pool_bytes(self.blocks, offsets), order, offsets)
+                    found = _Try(pool_bytes(self.blocks, offsets), order, offsets, False)
                     best = min(self._try(order), found, key=_peak)
                     starts = [best, *starts[:-1]]
                     break
@@ -318,10 +326,10 @@ class _Search:
                 order[a], order[b] = order[b], order[a]
             else:
                 order.insert(b, order.pop(a))
-            moved = self._try(order)
+            offsets = self._first_fit(order, current, min(a, b) if current.fitted else 0)
             # What is no worse may lead on.
-            if moved.peak <= current.peak:
-                current = moved
+            if offsets is not None:
+                current = _Try(pool_bytes(self.blocks, offsets), order, offsets)
         return current
 
     def _top(self, current: _Try, chance: random.Random) -> int:
@@ -358,22 +366,35 @@ class _Search:
 
     def _try(self, order: Sequence[int]) -> _Try:
         offsets = self._first_fit(order)
+        assert offsets is not None, "without a limit there is always room"
         return _Try(pool_bytes(self.blocks, offsets), order, offsets)
 
-    def _first_fit(self, order: Sequence[int]) -> list[int]:
+    def _first_fit(
+        self, order: Sequence[int], known: _Try | None = None, same: int = 0
+    ) -> list[int] | None:
+        """Offsets, each the first that is free; None if they take more than those of ``known``.
+
+        The first ``same`` blocks are the same in its order.
+        """
         offsets = [-1] * len(self.blocks)
-        for index in order:
-            forbidden = sorted(
-                (offsets[other] + low, offsets[other] + high)
+        if known is not None:
+            for index in order[:same]:
+                offsets[index] = known.offsets[index]
+        for index in order[same:]:
+            forbidden = [
+                (at + low, at + high)
                 for other, low, high in self.neighbours[index]
-                if offsets[other] >= 0
-            )
+                if (at := offsets[other]) >= 0
+            ]
+            forbidden.sort()
             offset = 0
             for low, high in forbidden:
                 if offset <= low:
                     break
                 if offset < high:
-                    offset = align(high)
+                    offset = -(-high // ALIGNMENT) * ALIGNMENT
+            if known is not None and offset + self.blocks[index].nbytes > known.peak:
+                return None
             offsets[index] = offset
         return offsets
 
@@ -397,9 +418,13 @@ class _Steps:
     """
 
     def __init__(
-        self, blocks: Sequence[Block], neighbours: Sequence[Sequence[tuple[int, int, int]]]
+        self,
+        blocks: Sequence[Block],
+        neighbours: Sequence[Sequence[tuple[int, int, int]]],
+        placements: int,
     ) -> None:
         self._blocks = blocks
+        self._placements = placements
         #: By block, those placed before it and between which differences to them it must not lie.
         self._forbidden: list[list[tuple[int, int, int]]] = [[] for _ in blocks]
         #: By block, the differences at which it may touch one that is placed after it.
@@ -417,48 +442,77 @@ class _Steps:
 
     def place(self, nbytes: int) -> tuple[int, ...] | None:
         """Offsets within ``nbytes``; None where none were found."""
-        # A placement: the offsets of the blocks that live, and the chain of all so far.
-        states: dict[tuple[tuple[int, int], ...], _Chain | None] = {(): None}
+        # The blocks that live, and placements of them with the chain of all offsets so far.
+        live: list[int] = []
+        states: dict[tuple[int, ...], _Chain | None] = {(): None}
         for index in self._order:
             block = self._blocks[index]
-            found: dict[tuple[tuple[int, int], ...], _Chain | None] = {}
+            staying = [p for p, i in enumerate(live) if self._blocks[i].last >= block.first]
+            live = [live[p] for p in staying]
+            position = {i: p for p, i in enumerate(live)}
+            forbidden = [
+                (position[other], low, high)
+                for other, low, high in self._forbidden[index]
+                if other in position
+            ]
+            ends = self._ends(index, nbytes)
+            found: dict[tuple[int, ...], _Chain | None] = {}
             for state, chain in states.items():
-                live = tuple((i, o) for i, o in state if self._blocks[i].last >= block.first)
-                for offset in self._offsets(index, dict(live), nbytes):
-                    found.setdefault((*live, (index, offset)), (index, offset, chain))
-                    if block.first == block.last:
+                placed = tuple([state[p] for p in staying])
+                near = [(placed[p] + low, placed[p] + high) for p, low, high in forbidden]
+                for offset in self._offsets(index, near, ends, nbytes):
+                    found.setdefault((*placed, offset), (index, offset, chain))
+                    if block.first == block.last or len(found) >= self._placements:
                         break
+                if len(found) >= self._placements:
+                    break
             if not found:
                 return None
-            states = dict(list(found.items())[:_PLACEMENTS])
+            live.append(index)
+            states = found
         offsets = [0] * len(self._blocks)
         link = next(iter(states.values()))
         while link is not None:
             index, offsets[index], link = link[0], link[1], link[2]
         return tuple(offsets)
 
-    def _offsets(self, index: int, placed: Mapping[int, int], nbytes: int) -> list[int]:
-        """Where a block may go, each offset once."""
-        size = self._blocks[index].nbytes
-        top = (nbytes - size) // ALIGNMENT * ALIGNMENT
-        forbidden = [
-            (placed[other] + low, placed[other] + high)
-            for other, low, high in self._forbidden[index]
-            if other in placed
-        ]
-        tried = [0, top]
-        for low, high in forbidden:
-            tried += [low // ALIGNMENT * ALIGNMENT, align(high)]
+    def _ends(self, index: int, nbytes: int) -> list[int]:
+        """Where a block lies beside one that is placed later at the start or end of the pool."""
+        found: list[int] = []
         for other, low, high in self._later[index]:
-            # The other one at the start or at the end of the pool: this one beside it.
             end = (nbytes - self._blocks[other].nbytes) // ALIGNMENT * ALIGNMENT
             for at in (0, end):
-                tried += [(at + low) // ALIGNMENT * ALIGNMENT, align(at + high)]
-        return [
-            offset
-            for offset in dict.fromkeys(tried)
-            if 0 <= offset <= top and not any(low < offset < high for low, high in forbidden)
-        ]
+                found += [(at + low) // ALIGNMENT * ALIGNMENT, align(at + high)]
+        return list(dict.fromkeys(found))
+
+    def _offsets(
+        self, index: int, forbidden: Sequence[tuple[int, int]], ends: Sequence[int], nbytes: int
+    ) -> Iterator[int]:
+        """Where a block may go, each offset once."""
+        top = (nbytes - self._blocks[index].nbytes) // ALIGNMENT * ALIGNMENT
+        beside = (
+            at for low, high in forbidden for at in (low // ALIGNMENT * ALIGNMENT, align(high))
+        )
+        lows, highs = _joined(forbidden)
+        for offset in dict.fromkeys((0, top, *beside, *ends)):
+            if 0 <= offset <= top:
+                # The last interval that begins before it.
+                last = bisect_left(lows, offset) - 1
+                if last < 0 or highs[last] <= offset:
+                    yield offset
+
+
+def _joined(intervals: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Where open intervals begin and end, those that overlap as one."""
+    lows: list[int] = []
+    highs: list[int] = []
+    for low, high in sorted(intervals):
+        if highs and low < highs[-1]:
+            highs[-1] = max(highs[-1], high)
+        else:
+            lows.append(low)
+            highs.append(high)
+    return lows, highs
 
 
 #: A block, its offset, and those placed before it.

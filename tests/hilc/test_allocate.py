@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
 
+from hilc.access import Differences, apart
 from hilc.allocate import ALIGNMENT, Block, align, allocate, allocate_pools, lower_bound, pool_bytes
 
 
@@ -69,6 +71,29 @@ def test_no_blocks() -> None:
 def test_only_the_top_block_may_end_unaligned() -> None:
     blocks = [Block(17, 0, 0), Block(5, 0, 0)]
     assert lower_bound(blocks) == pool_bytes(blocks, allocate(blocks)) == 32 + 1 == 33
+
+
+def test_layers_side_by_side_are_placed_quickly() -> None:
+    """All inputs are there at first and all outputs in the end, so that nearly all blocks meet."""
+    rng = np.random.default_rng(5)
+    count = 100
+    sizes = rng.integers(1, 400, (3, count)).tolist()
+    blocks = [Block(n, -1, i) for i, n in enumerate(sizes[0])]
+    blocks += [Block(n, i, count) for i, n in enumerate(sizes[1])]
+    blocks += [Block(n, i, i) for i, n in enumerate(sizes[2])]
+    overlaps = {
+        (i, count + i): Differences(-int(rng.integers(0, n)), int(rng.integers(0, 99)))
+        for i, n in enumerate(sizes[1])
+    }
+    start = time.process_time()
+    offsets = allocate(blocks, overlaps=overlaps)
+    # It takes a small part of that.
+    assert time.process_time() - start < 40
+    assert pool_bytes(blocks, offsets) < 1.1 * lower_bound(blocks, overlaps)
+    for a, b in itertools.combinations(range(len(blocks)), 2):
+        if blocks[a].meets(blocks[b]):
+            forbidden = overlaps.get((a, b), apart(blocks[a].nbytes, blocks[b].nbytes))
+            assert forbidden.allow(offsets[b] - offsets[a])
 
 
 # Several pools ----------------------------------------------------------------------------------
