@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from kernel_runner import Case, run
 
 from hil.board import Board
+from hilc.access import Differences, access_of, safe_differences
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall
@@ -56,6 +57,32 @@ def checks_of(operator: Operator, cpu: Cpu, told: str = "", **options: Any) -> l
         arguments = [value for i in call.inputs if (value := values[i]) is not None]
         found.append(Check(Case(call, arguments, shapes, told=told, **options), expected))
     return found
+
+
+def overlapping_checks(one: Check, operator: Operator) -> list[Check]:
+    """The same call with its first output over each input as far as the kernel's order allows."""
+    call, outs = one.case.call, operator.outs
+    taken = [tensor for i in call.inputs if (tensor := operator.ins[i]) is not None]
+    access = access_of(call, taken, outs)
+    if access is None:
+        return []
+    item = max(tensor.nbytes // tensor.size for tensor in (*taken, *outs))
+    found = []
+    for position, tensor in enumerate(taken):
+        allowed = safe_differences(access, position, 0)
+        for difference in borders(allowed, tensor.nbytes, outs[0].nbytes, item):
+            told = f"{one.case.told} with its output at {difference} of input {position}"
+            case = replace(one.case, in_place=position, difference=difference, told=told)
+            found.append(replace(one, case=case))
+    return found
+
+
+def borders(found: Differences, first: int, second: int, item: int) -> list[int]:
+    """The last differences that are allowed on both sides, whole elements apart, and 0."""
+    low = found.low // item * item
+    high = -(-found.high // item) * item
+    borders = [d for d in (low, high) if -second < d < first]
+    return sorted({*borders, 0} if found.allow(0) else set(borders))
 
 
 def check(checks: Sequence[Check], board: Board | None = None, relative: float = 0) -> None:

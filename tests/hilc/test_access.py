@@ -12,6 +12,7 @@ import kernel_runner
 import numpy as np
 import numpy.typing as npt
 import pytest
+from kernel_checks import borders
 from kernel_runner import Case
 from linear_layers import random_layer
 from single_op import KINDS, random_op
@@ -334,14 +335,6 @@ def _singles(cpu: str) -> list[_Single]:
     ]
 
 
-def _borders(found: Differences, first: int, second: int, item: int) -> list[int]:
-    """The last differences that are allowed on both sides, whole elements apart, and 0."""
-    low = found.low // item * item
-    high = -(-found.high // item) * item
-    borders = [d for d in (low, high) if -second < d < first]
-    return sorted({*borders, 0} if found.allow(0) else set(borders))
-
-
 @pytest.mark.parametrize("cpu", ["host", "cortex-m3", "cortex-m4"])
 def test_kernels_compute_right_where_buffers_overlap_as_far_as_they_may(cpu: str) -> None:
     cases, expected = [], []
@@ -352,7 +345,7 @@ def test_kernels_compute_right_where_buffers_overlap_as_far_as_they_may(cpu: str
         shapes = [(t.shape, t.dtype) for t in single.outs]
         for position, tensor in enumerate(single.tensors):
             found = differences_of(single.access, position, 0)
-            for d in _borders(found, tensor.nbytes, single.outs[0].nbytes, item):
+            for d in borders(found, tensor.nbytes, single.outs[0].nbytes, item):
                 cases.append(
                     Case(single.call, single.arrays, shapes, in_place=position, difference=d)
                 )
