@@ -74,16 +74,17 @@ def test_every_kernel_for_thousands_of_layers(name: str) -> None:
 def test_kernels_compiled_for_one_layer_each(name: str) -> None:
     board = load_board(name)
     rng = np.random.default_rng([SEED + 1, *name.encode()])
-    layers = [
+    operators: list[Operator] = [
         rectified(tamed(make_layer(rng, op, "int8", x, w, attrs)))
         for op, x, w, attrs, *_ in CASES.values()
     ]
+    operators += [random_op(rng, op, dtype) for op, dtype in KINDS if dtype in ("int8", "float32")]
     checks = [
         one
-        for i, layer in enumerate(layers)
-        for one in checks_of(layer, board.cpu, f"(case {i} of seed {SEED + 1})", specialise=True)
+        for i, operator in enumerate(operators)
+        for one in checks_of(operator, board.cpu, f"({i} of seed {SEED + 1})", specialise=True)
     ]
-    check(checks, board)
+    check(checks, board, RELATIVE)
 
 
 # The checks themselves ---------------------------------------------------------------------------
