@@ -5,6 +5,7 @@ does not serve it. What the kernels ask for, and what is checked here for each l
 
 * sums stay below 2**30, and every shift is to the right;
 * of no part of a column does the sum leave its bits, whatever the inputs: parts are cut so;
+* where the values of rows are raised, the bias takes off what that adds to each sum;
 * one shift for all channels only where each output of each is the same, whatever the sum.
 """
 
@@ -35,7 +36,11 @@ _MAX_SHIFT = 23
 _VECTOR_LIMIT = 2**23
 #: Rows below which a kernel for single rows is better than one for three at a time.
 _FEW_ROWS = 2
-#: Inputs are this much more than they are where a word holds three.
+#: Elements of depth that the kernels' loops take at a time.
+_TURN = 8
+#: Bits of the sums of a part, sign included.
+_PART_BITS = 21
+#: By how much the values of three rows are raised where one word holds them.
 _RAISED = 128
 
 #: Outputs of a row that the depthwise kernel computes at a time, at most.
@@ -150,20 +155,21 @@ def _calls(
     name: str, place: Fields, columns: Array, channel_fields: Fields, macs: int
 ) -> list[KernelCall]:
     """The kernel with two words of scratch an element of depth, which is faster, and with one."""
-    channels = _channels(columns, channel_fields)
-    if channels is None:
-        return []
-    weights = _padded(channels.columns)
-    fields: Fields = {
-        **place,
-        **{k: channel_fields[k] for k in _KEPT_FIELDS},
-        **_scales(channels),
-        "weights": _interleaved(weights),
-    }
-    wide: Fields = {"wide": 2, "part": _part(weights, bits=21), "starts": np.zeros(4, np.int32)}
-    part = _part(weights, bits=20)
-    narrow: Fields = {"wide": 1, "part": part, "starts": _starts(weights, part)}
-    return [KernelCall(kernels()[name], {**fields, **way}, macs=macs) for way in (wide, narrow)]
+    calls = []
+    for wide, raised in ((2, 0), (1, _RAISED)):
+        channels = _channels(columns, channel_fields, raised)
+        if channels is not None:
+            weights = _padded(channels.columns)
+            fields: Fields = {
+                **place,
+                "part": _part(weights, raised),
+                "wide": wide,
+                **{k: channel_fields[k] for k in _KEPT_FIELDS},
+                **_scales(channels),
+                "weights": _interleaved(weights),
+            }
+            calls.append(KernelCall(kernels()[name], fields, macs=macs))
+    return calls
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,13 @@ class _Channels:
     zero_point: int
     low: int
     high: int
+    #: By how much inputs are raised, which the bias takes off again.
+    raised: int
+
+    @property
+    def ends(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The least and the largest sum of each channel, bias not included."""
+        return _ends(self.columns, self.raised)
 
     @property
     def rectified(self) -> bool:
@@ -210,9 +223,7 @@ class _Channels:
 
         Both ways are monotone, so it is enough that they reach each output at the same sum.
         """
-        weights = self.columns.astype(np.int64)
-        above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
-        lowest, highest = 127 * below - 128 * above, 127 * above - 128 * below
+        lowest, highest = self.ends
         alive = lowest < highest
         # The mantissas of all but the smallest shift lose bits.
         shift = int(self.shifts[alive].min(initial=_MAX_SHIFT)) - 1
@@ -265,8 +276,16 @@ class _Channels:
         return reaching
 
 
-def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
-    """The channels as the kernels take them; None where they cannot.
+def _ends(columns: Array, raised: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The least and the largest sum of each column, for all int8 inputs, so much raised."""
+    weights = columns.astype(np.int64)
+    above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    least, most = raised - 128, raised + 127
+    return most * below + least * above, most * above + least * below
+
+
+def _channels(columns: Array, channel_fields: Fields, raised: int = 0) -> _Channels | None:
+    """The channels as the kernels take them, inputs so much raised; None where they cannot.
 
     A channel whose output is the same for every input, as nearly dead ones are whose bias exceeds
     all else, becomes one without weights.
@@ -280,13 +299,12 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     assert isinstance(high, int)
     assert isinstance(zero_point, int)
     weights = columns.astype(np.int64)
-    sums = bias.astype(np.int64)
-    above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    sums = bias.astype(np.int64) - raised * weights.sum(axis=1)
     right = np.broadcast_to(-shifts.astype(np.int64), sums.shape)
     factors = np.broadcast_to(mantissas.astype(np.int64), sums.shape)
     least, most = (
         np.clip(requantize(end, factors, -right) + zero_point, low, high)
-        for end in (sums + 127 * below - 128 * above, sums + 127 * above - 128 * below)
+        for end in (sums + end for end in _ends(columns, raised))
     )
     settled = least == most
     # A quarter of four times the value.
@@ -294,32 +312,28 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
     weights = np.where(settled[:, np.newaxis], 0, weights)
     factors = np.where(settled, 1 << 30, factors)
     right = np.where(settled, 1, right)
-    reach = np.abs(sums) + 128 * np.abs(weights).sum(axis=1)
+    reach = np.abs(sums) + (128 + raised) * np.abs(weights).sum(axis=1)
     if reach.max() >= _SUM_LIMIT or right.min() < 1 or right.max() > _MAX_SHIFT:
         return None
-    return _Channels(weights.astype(np.int8), sums, factors, right, zero_point, low, high)
+    return _Channels(weights.astype(np.int8), sums, factors, right, zero_point, low, high, raised)
 
 
-def _part(weights: Array, bits: int) -> int:
-    """The depth of the longest equal parts of columns whose sums have so many bits, for all inputs;
+def _part(weights: Array, raised: int) -> int:
+    """The depth of the longest equal parts of columns whose sums have their bits, for all inputs;
     a multiple of what the kernel's loop takes at a time, or all.
     """
     depth = weights.shape[1]
-    magnitudes = np.abs(weights.astype(np.int64))
     parts = 0
     while True:
         parts += 1
-        part = -(-depth // (4 * parts)) * 4
-        sums = np.add.reduceat(magnitudes, np.arange(0, depth, part), axis=1)
-        if 128 * sums.max() < 1 << (bits - 1):
+        part = -(-depth // (_TURN * parts)) * _TURN
+        cuts = [weights[:, at : at + part] for at in range(0, depth, part)]
+        limit = 1 << (_PART_BITS - 1)
+        if all(
+            -limit <= least.min() and most.max() < limit
+            for least, most in (_ends(cut, raised) for cut in cuts)
+        ):
             return int(min(part, depth))
-
-
-def _starts(weights: Array, part: int) -> npt.NDArray[np.int32]:
-    """``[blocks][parts][4]``, flat: what takes from each sum what inputs are raised by."""
-    starts = np.arange(0, weights.shape[1], part)
-    sums = np.add.reduceat(weights.astype(np.int64), starts, axis=1)
-    return _interleaved(-_RAISED * sums).astype(np.int32)
 
 
 def _padded(values: Array, block: int = _BLOCK) -> Array:

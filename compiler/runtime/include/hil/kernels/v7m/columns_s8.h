@@ -3,17 +3,16 @@
  *
  * Three sums share two words: with the values a, b, c of three rows and a weight w,
  *
- *     w * (a + 2^21 * b)   adds up   A + 2^21 * B
- *     w * (c + 2^10 * b)   adds up   C + 2^10 * B      both modulo 2^32.
+ *     w * (a + 2^11 * c + 2^21 * b)   adds up   A + 2^11 * C + 2^21 * B
+ *     w * (b + 2^22 * c)              adds up   B + 2^22 * C             both modulo 2^32.
  *
- * As A and C stay within [-2^20, 2^20), the first word gives A and B modulo 2^11, and the second,
- * less what is known of B, gives C and the rest of B: two multiplications for three products.
- * Columns are cut into parts of depth for which that holds.
+ * As all three stay within [-2^20, 2^20), the second word gives B and of C ten bits; the first,
+ * less these, A; and less B and A alone, C: two multiplications for three products. Columns are
+ * cut into parts of depth for which that holds.
  *
- * So widened rows are two words an element of depth. Where memory counts they are one word,
- * a + 2^12 * c + 2^20 * b of values made 0 to 255, from which a mask and a shift make
- * a + 2^20 * b and c + 2^8 * b: then sums have 20 bits, and parts are shorter. They begin with
- * what takes the 128 off again.
+ * Widened rows are both factors of each element of depth. Where memory counts they are the first
+ * one alone, and the second is that one turned, without a: then the values are raised by 128, so
+ * that none borrows from another. What this adds to a sum is known, and taken from the bias.
  *
  * Weights lie in blocks of four columns, each as [depth][4], the last one filled up with zeros. */
 #ifndef HIL_KERNELS_V7M_COLUMNS_S8_H
@@ -31,18 +30,32 @@ struct hil_v7m_columns_s8 {
     int32_t out_max;
     int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
     const int8_t *weights;
-    const int32_t *starts; /* where wide is 1, -128 times the weights' sum: [blocks][parts][4] */
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */
 };
 
+/* Where fields of words begin; what raises all three, and which of a turned word are kept. */
+#define HIL_V7M_FIELD_C 11
+#define HIL_V7M_FIELD_B 21
+#define HIL_V7M_RAISE (128U + (128U << HIL_V7M_FIELD_C) + (128U << HIL_V7M_FIELD_B))
+#define HIL_V7M_KEEP (0xffU | 0xffU << (32 + HIL_V7M_FIELD_C - HIL_V7M_FIELD_B))
+
+/* The constant, which the compiler is to keep in a register instead of making it again. */
+HIL_INLINE uint32_t hil_v7m_constant(uint32_t constant) {
+#if HIL_V7M_ASSEMBLY
+    __asm__("" : "+r"(constant));
+#endif
+    return constant;
+}
+
 /* Makes one element of three rows words; where to go on. */
-HIL_INLINE uint32_t *hil_v7m_widen(int32_t a, int32_t b, int32_t c, int32_t wide, uint32_t *to) {
+HIL_INLINE uint32_t *hil_v7m_widen(int32_t a, int32_t b, int32_t c, uint32_t raise, int32_t wide,
+                                   uint32_t *to) {
+    const uint32_t word = (uint32_t)(a + c * (1 << HIL_V7M_FIELD_C) + b * (1 << HIL_V7M_FIELD_B));
     if (wide == 2) {
-        to[0] = (uint32_t)(a + b * (1 << 21));
-        to[1] = (uint32_t)(c + b * (1 << 10));
+        to[0] = word;
+        to[1] = (uint32_t)(b + c * (1 << (32 + HIL_V7M_FIELD_C - HIL_V7M_FIELD_B)));
     } else {
-        to[0] =
-            (uint32_t)(a + c * (1 << 12) + b * (1 << 20)) + (128U + (128U << 12) + (128U << 20));
+        to[0] = word + raise;
     }
     return to + wide;
 }
@@ -50,18 +63,19 @@ HIL_INLINE uint32_t *hil_v7m_widen(int32_t a, int32_t b, int32_t c, int32_t wide
 /* Widens `depth` elements of three rows; where to go on. */
 HIL_INLINE uint32_t *hil_v7m_widen_rows(const int8_t *a, const int8_t *b, const int8_t *c,
                                         int32_t depth, int32_t wide, uint32_t *to) {
+    const uint32_t raise = hil_v7m_constant(HIL_V7M_RAISE);
     int32_t left = depth;
     for (; left >= 4; left -= 4) {
-        to = hil_v7m_widen(a[0], b[0], c[0], wide, to);
-        to = hil_v7m_widen(a[1], b[1], c[1], wide, to);
-        to = hil_v7m_widen(a[2], b[2], c[2], wide, to);
-        to = hil_v7m_widen(a[3], b[3], c[3], wide, to);
+        to = hil_v7m_widen(a[0], b[0], c[0], raise, wide, to);
+        to = hil_v7m_widen(a[1], b[1], c[1], raise, wide, to);
+        to = hil_v7m_widen(a[2], b[2], c[2], raise, wide, to);
+        to = hil_v7m_widen(a[3], b[3], c[3], raise, wide, to);
         a += 4;
         b += 4;
         c += 4;
     }
     for (; left > 0; left--) {
-        to = hil_v7m_widen(*a++, *b++, *c++, wide, to);
+        to = hil_v7m_widen(*a++, *b++, *c++, raise, wide, to);
     }
     return to;
 }
@@ -78,58 +92,61 @@ struct hil_v7m_words {
     "mla %[" first "], %[w], %[x], %[" first "]\n\t"                                               \
     "mla %[" second "], %[w], %[y], %[" second "]\n\t"
 
-/* 13 instructions an element of depth, or 15, for 12 products. */
-#define HIL_V7M_WIDE "ldrd %[x], %[y], [%[rows]], #8\n\t"
+/* An element of depth, 12 products: 13 instructions with two words, 14 with one. */
+#define HIL_V7M_WIDE                                                                               \
+    __asm__ volatile("ldrd %[x], %[y], [%[rows]], #8"                                              \
+                     : [rows] "+r"(rows), [x] "=&r"(x), [y] "=&r"(y)                               \
+                     :                                                                             \
+                     : "memory")
 #define HIL_V7M_NARROW                                                                             \
-    "ldr %[x], [%[rows]], #4\n\t"                                                                  \
-    "lsr %[y], %[x], #12\n\t"                                                                      \
-    "bic %[x], %[x], #0xff000\n\t"
-#define HIL_V7M_COLUMNS                                                                            \
-    HIL_V7M_COLUMN("s0", "s1")                                                                     \
-    HIL_V7M_COLUMN("s2", "s3") HIL_V7M_COLUMN("s4", "s5") HIL_V7M_COLUMN("s6", "s7")
+    __asm__ volatile("ldr %[x], [%[rows]], #4\n\t"                                                 \
+                     "and %[y], %[keep], %[x], ror %[turn]"                                        \
+                     : [rows] "+r"(rows), [x] "=&r"(x), [y] "=r"(y)                                \
+                     : [keep] "r"(keep), [turn] "I"(HIL_V7M_FIELD_B)                               \
+                     : "memory")
+#define HIL_V7M_ELEMENT(words)                                                                     \
+    words;                                                                                         \
+    __asm__ volatile(                                                                              \
+        HIL_V7M_COLUMN("s0", "s1") HIL_V7M_COLUMN("s2", "s3") HIL_V7M_COLUMN("s4", "s5")           \
+            HIL_V7M_COLUMN("s6", "s7")                                                             \
+        : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4),               \
+          [s5] "+r"(s5), [s6] "+r"(s6), [s7] "+r"(s7), [weights] "+r"(weights), [w] "=&r"(w)       \
+        : [x] "r"(x), [y] "r"(y)                                                                   \
+        : "memory")
+#define HIL_V7M_FOUR(words)                                                                        \
+    HIL_V7M_ELEMENT(words);                                                                        \
+    HIL_V7M_ELEMENT(words);                                                                        \
+    HIL_V7M_ELEMENT(words);                                                                        \
+    HIL_V7M_ELEMENT(words)
+#define HIL_V7M_EIGHT(words)                                                                       \
+    HIL_V7M_FOUR(words);                                                                           \
+    HIL_V7M_FOUR(words)
+#define HIL_V7M_ALL(turn, words)                                                                   \
+    for (const uint32_t *const end = rows + (words); rows != end;) {                               \
+        turn;                                                                                      \
+    }
 
-#define HIL_V7M_LOOP(body)                                                                         \
-    __asm__ volatile("1:\n\t" body "ldr %[w], %[end]\n\t"                                          \
-                     "cmp %[rows], %[w]\n\t"                                                       \
-                     "bne 1b\n\t"                                                                  \
-                     : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [s4] "+r"(s4),  \
-                       [s5] "+r"(s5), [s6] "+r"(s6), [s7] "+r"(s7), [rows] "+r"(rows),             \
-                       [weights] "+r"(weights), [w] "=&r"(w), [x] "=&r"(x), [y] "=&r"(y)           \
-                     : [end] "m"(end)                                                              \
-                     : "cc", "memory")
-#define HIL_V7M_FOUR(body) body body body body
-
-HIL_INLINE struct hil_v7m_words hil_v7m_products(struct hil_v7m_words words, const uint32_t *rows,
-                                                 const int8_t *weights, int32_t depth,
-                                                 int32_t wide) {
-    uint32_t s0 = words.s[0];
-    uint32_t s1 = words.s[1];
-    uint32_t s2 = words.s[2];
-    uint32_t s3 = words.s[3];
-    uint32_t s4 = words.s[4];
-    uint32_t s5 = words.s[5];
-    uint32_t s6 = words.s[6];
-    uint32_t s7 = words.s[7];
+HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int8_t *weights,
+                                                 int32_t depth, int32_t wide) {
+    uint32_t s0 = 0;
+    uint32_t s1 = 0;
+    uint32_t s2 = 0;
+    uint32_t s3 = 0;
+    uint32_t s4 = 0;
+    uint32_t s5 = 0;
+    uint32_t s6 = 0;
+    uint32_t s7 = 0;
     uint32_t w;
     uint32_t x;
     uint32_t y;
-    const int32_t fours = depth / 4;
-    const int32_t rest = depth % 4;
-    const uint32_t *end = rows + 4 * wide * fours;
-    if (fours != 0) {
-        if (wide == 2) {
-            HIL_V7M_LOOP(HIL_V7M_FOUR(HIL_V7M_WIDE HIL_V7M_COLUMNS));
-        } else {
-            HIL_V7M_LOOP(HIL_V7M_FOUR(HIL_V7M_NARROW HIL_V7M_COLUMNS));
-        }
-    }
-    if (rest != 0) {
-        end += wide * rest;
-        if (wide == 2) {
-            HIL_V7M_LOOP(HIL_V7M_WIDE HIL_V7M_COLUMNS);
-        } else {
-            HIL_V7M_LOOP(HIL_V7M_NARROW HIL_V7M_COLUMNS);
-        }
+    if (wide == 2) {
+        HIL_V7M_ALL(HIL_V7M_FOUR(HIL_V7M_WIDE), 2 * (depth - depth % 4))
+        HIL_V7M_ALL(HIL_V7M_ELEMENT(HIL_V7M_WIDE), 2 * (depth % 4))
+    } else {
+        const uint32_t keep = hil_v7m_constant(HIL_V7M_KEEP);
+        /* Longer turns, as no register is left for where they end. */
+        HIL_V7M_ALL(HIL_V7M_EIGHT(HIL_V7M_NARROW), depth - depth % 8)
+        HIL_V7M_ALL(HIL_V7M_ELEMENT(HIL_V7M_NARROW), depth % 8)
     }
     return (struct hil_v7m_words){{s0, s1, s2, s3, s4, s5, s6, s7}};
 }
@@ -137,18 +154,20 @@ HIL_INLINE struct hil_v7m_words hil_v7m_products(struct hil_v7m_words words, con
 #undef HIL_V7M_COLUMN
 #undef HIL_V7M_WIDE
 #undef HIL_V7M_NARROW
-#undef HIL_V7M_COLUMNS
-#undef HIL_V7M_LOOP
+#undef HIL_V7M_ELEMENT
 #undef HIL_V7M_FOUR
+#undef HIL_V7M_EIGHT
+#undef HIL_V7M_ALL
 
 #else
 
-HIL_INLINE struct hil_v7m_words hil_v7m_products(struct hil_v7m_words words, const uint32_t *rows,
-                                                 const int8_t *weights, int32_t depth,
-                                                 int32_t wide) {
+HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int8_t *weights,
+                                                 int32_t depth, int32_t wide) {
+    struct hil_v7m_words words = {{0}};
     for (int32_t left = depth; left > 0; left--) {
-        const uint32_t x = wide == 2 ? rows[0] : rows[0] & ~0xff000U;
-        const uint32_t y = wide == 2 ? rows[1] : rows[0] >> 12;
+        const uint32_t x = rows[0];
+        const uint32_t turned = x >> HIL_V7M_FIELD_B | x << (32 - HIL_V7M_FIELD_B);
+        const uint32_t y = wide == 2 ? rows[1] : turned & HIL_V7M_KEEP;
         for (int i = 0; i < 4; i++) {
             words.s[2 * i] += (uint32_t)weights[i] * x;
             words.s[2 * i + 1] += (uint32_t)weights[i] * y;
@@ -160,20 +179,6 @@ HIL_INLINE struct hil_v7m_words hil_v7m_products(struct hil_v7m_words words, con
 }
 
 #endif
-
-/* What the words of four columns begin with. */
-HIL_INLINE struct hil_v7m_words hil_v7m_starts(const int32_t *starts, int32_t wide) {
-    struct hil_v7m_words words = {{0}};
-    if (wide == 1) {
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            const uint32_t start = (uint32_t)starts[i];
-            words.s[2 * i] = start + (start << 20);
-            words.s[2 * i + 1] = start + (start << 8);
-        }
-    }
-    return words;
-}
 
 /* The lowest bits of a word, `bits` of them, as a signed number. */
 HIL_INLINE int32_t hil_v7m_low(uint32_t word, int32_t bits) {
@@ -187,17 +192,15 @@ struct hil_v7m_sums {
 };
 
 /* The three sums in two words. */
-HIL_INLINE struct hil_v7m_sums hil_v7m_sums(uint32_t first, uint32_t second, int32_t wide) {
-    const int32_t bits = wide == 2 ? 21 : 20;
-    /* The second word holds B that much lower than the first. */
-    const int32_t lower = wide == 2 ? 11 : 12;
-    const int32_t a = hil_v7m_low(first, bits);
-    const uint32_t above_a = first - (uint32_t)a;
-    const uint32_t rest = second - (above_a >> lower);
-    const int32_t c = hil_v7m_low(rest, bits);
-    const int32_t above_c = (int32_t)(rest - (uint32_t)c);
+HIL_INLINE struct hil_v7m_sums hil_v7m_sums(uint32_t first, uint32_t second) {
+    const int32_t b = hil_v7m_low(second, 32 + HIL_V7M_FIELD_C - HIL_V7M_FIELD_B);
+    const int32_t above_b = (int32_t)(second - (uint32_t)b);
+    const uint32_t without_b = first - ((uint32_t)b << HIL_V7M_FIELD_B);
+    /* What is above B in the second word are the lower bits of C, so much higher than here. */
+    const uint32_t lower_c = (uint32_t)(above_b >> (32 - HIL_V7M_FIELD_B));
+    const int32_t a = hil_v7m_low(without_b - lower_c, HIL_V7M_FIELD_B);
     return (struct hil_v7m_sums){
-        .a = a, .b = (above_c >> (bits - lower)) + (int32_t)(above_a >> bits), .c = c};
+        .a = a, .b = b, .c = (int32_t)(without_b - (uint32_t)a) >> HIL_V7M_FIELD_C};
 }
 
 HIL_INLINE int8_t hil_v7m_columns_s8_output(const struct hil_v7m_columns_s8 *p,
@@ -211,32 +214,27 @@ HIL_INLINE int8_t hil_v7m_columns_s8_output(const struct hil_v7m_columns_s8 *p,
 HIL_INLINE void hil_v7m_columns_s8(const struct hil_v7m_columns_s8 *p, const uint32_t *rows,
                                    int8_t *out_a, int8_t *out_b, int8_t *out_c) {
     const int8_t *weights = p->weights;
-    const int32_t *starts = p->starts;
     const int32_t *scales = p->scales;
     for (int32_t column = 0; column < p->count; column += 4) {
         struct hil_v7m_words words =
-            hil_v7m_products(hil_v7m_starts(starts, p->wide), rows, weights,
-                             p->part < p->depth ? p->part : p->depth, p->wide);
+            hil_v7m_products(rows, weights, p->part < p->depth ? p->part : p->depth, p->wide);
         struct hil_v7m_sums sums[4];
 #pragma GCC unroll 4
         for (int32_t i = 0; i < 4; i++) {
-            sums[i] = hil_v7m_sums(words.s[2 * i], words.s[2 * i + 1], p->wide);
+            sums[i] = hil_v7m_sums(words.s[2 * i], words.s[2 * i + 1]);
         }
         for (int32_t done = p->part; done < p->depth; done += p->part) {
             const int32_t left = p->depth - done;
-            starts += 4;
-            words = hil_v7m_products(hil_v7m_starts(starts, p->wide), rows + p->wide * done,
-                                     weights + 4 * done, left < p->part ? left : p->part, p->wide);
+            words = hil_v7m_products(rows + p->wide * done, weights + 4 * done,
+                                     left < p->part ? left : p->part, p->wide);
 #pragma GCC unroll 4
             for (int32_t i = 0; i < 4; i++) {
-                const struct hil_v7m_sums more =
-                    hil_v7m_sums(words.s[2 * i], words.s[2 * i + 1], p->wide);
+                const struct hil_v7m_sums more = hil_v7m_sums(words.s[2 * i], words.s[2 * i + 1]);
                 sums[i].a += more.a;
                 sums[i].b += more.b;
                 sums[i].c += more.c;
             }
         }
-        starts += 4;
         weights += 4 * p->depth;
         const int32_t left = p->count - column;
 #pragma GCC unroll 4

@@ -15,14 +15,14 @@ scratch = "4 * wide * filter_h * filter_w * in_c"
 order = ["pixels 3"]
 reads = "window"
 cost = """\
-33 * batch * out_h * out_w + \
-7 * batch * out_h * out_w * filter_h * filter_w + \
-3 * batch * out_h * out_w * filter_h * filter_w * in_c + \
-45 * batch * out_h * out_w * ((out_c + 3) // 4) + \
-20 * batch * out_h * out_w * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part) + \
-4.58 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2) + \
-5.25 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
-code = 1250
+30 * batch * out_h * out_w + \
+3 * batch * out_h * out_w * filter_h * filter_w + \
+3.1 * batch * out_h * out_w * filter_h * filter_w * in_c + \
+60 * batch * out_h * out_w * ((out_c + 3) // 4) + \
+70 * batch * out_h * out_w * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part) + \
+4.5 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2) + \
+4.79 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
+code = 1330
 @*/
 struct hil_v7m_conv2d_s8 {
     HIL_IMAGES_FIELDS;
@@ -36,7 +36,6 @@ struct hil_v7m_conv2d_s8 {
     int32_t out_max;
     int32_t even_shift;
     const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
-    const int32_t *starts;
     const int32_t *scales;
 };
 
@@ -71,6 +70,7 @@ HIL_INLINE int hil_v7m_conv2d_s8_whole(const struct hil_v7m_conv2d_s8 *p, int32_
 HIL_INLINE void hil_v7m_conv2d_s8_gather(const struct hil_v7m_conv2d_s8 *p, const int8_t *in,
                                          const struct hil_v7m_window *w, uint32_t *to) {
     const int8_t fill = (int8_t)p->in_zero_point;
+    const uint32_t raise = hil_v7m_constant(HIL_V7M_RAISE);
     const int32_t pixel = p->in_c;
     for (int32_t ky = 0; ky < p->filter_h; ky++) {
         const int32_t down = ky * p->dilation_h;
@@ -90,7 +90,7 @@ HIL_INLINE void hil_v7m_conv2d_s8_gather(const struct hil_v7m_conv2d_s8 *p, cons
             struct hil_v7m_pixel b = hil_v7m_conv2d_s8_pixel(p, in, yb, w[1].x + right, &fill);
             struct hil_v7m_pixel c = hil_v7m_conv2d_s8_pixel(p, in, yc, w[2].x + right, &fill);
             for (int32_t left = pixel; left > 0; left--) {
-                to = hil_v7m_widen(*a.from, *b.from, *c.from, p->wide, to);
+                to = hil_v7m_widen(*a.from, *b.from, *c.from, raise, p->wide, to);
                 a.from += a.step;
                 b.from += b.step;
                 c.from += c.step;
@@ -111,7 +111,6 @@ HIL_INLINE void hil_v7m_conv2d_s8(const struct hil_v7m_conv2d_s8 *p, const int8_
         .out_max = p->out_max,
         .even_shift = p->even_shift,
         .weights = p->weights,
-        .starts = p->starts,
         .scales = p->scales,
     };
     for (int32_t images = p->batch; images > 0; images--) {

@@ -14,13 +14,13 @@ scratch = "4 * wide * depth"
 order = ["pixels 3"]
 reads = "rows"
 cost = """\
-40 * ((rows + 2) // 3) + \
-8 * ((rows + 2) // 3) * depth + \
-135 * ((rows + 2) // 3) * ((columns + 3) // 4) + \
-60 * ((rows + 2) // 3) * ((columns + 3) // 4) * ((depth - 1) // part) + \
-13.75 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 2) + \
-15.75 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 1)"""
-code = 950
+30 * ((rows + 2) // 3) + \
+13 * ((rows + 2) // 3) * depth + \
+122 * ((rows + 2) // 3) * ((columns + 3) // 4) + \
+200 * ((rows + 2) // 3) * ((columns + 3) // 4) * ((depth - 1) // part) + \
+13.5 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 2) + \
+14.38 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 1)"""
+code = 1050
 @*/
 struct hil_v7m_matmul_s8 {
     int32_t rows;
@@ -33,7 +33,6 @@ struct hil_v7m_matmul_s8 {
     int32_t out_max;
     int32_t even_shift;
     const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
-    const int32_t *starts;
     const int32_t *scales;
 };
 
@@ -49,7 +48,6 @@ HIL_INLINE void hil_v7m_matmul_s8(const struct hil_v7m_matmul_s8 *p, const int8_
         .out_max = p->out_max,
         .even_shift = p->even_shift,
         .weights = p->weights,
-        .starts = p->starts,
         .scales = p->scales,
     };
     for (int32_t left = p->rows; left > 0; left -= 3) {
