@@ -34,8 +34,6 @@ _UNIT_ORDER = (0, 2, 1, 3)
 _FEW_ROWS = 3
 #: Weights up to which twice the room for them is nothing.
 _SMALL_WEIGHTS = 1024
-#: Units of a window that is widened by straight code (``HIL_DSP_WINDOW_UNITS``).
-_WINDOW_UNITS = 16
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _PAIR = 2
 _VECTOR_BLOCK = 4
@@ -78,22 +76,34 @@ def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list
 def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
     """A convolution of which each filter is one of ``columns [channels, depth]``."""
     fields: Fields = {**window, "out_c": columns.shape[0]}
-    in_c = _int(window["in_c"])
-    border = np.full(in_c, window["in_zero_point"], np.int8)
-    kernel = kernels()["hil_dsp_conv2d_pairs_s8"]
-    direct = [
-        KernelCall(kernel, {**fields, **stream, "border": border}, macs=macs)
-        for stream in _streams(columns, channel_fields)
-    ]
+    direct = _direct(fields, columns, channel_fields, macs)
     lavish = _winograd(window, columns, channel_fields, macs)
     packed = _packed(columns, channel_fields, _PAIR)
     if packed is None:
         return [*direct, *lavish]
     gathered = KernelCall(kernels()["hil_dsp_conv2d_s8"], {**fields, **packed}, macs=macs)
-    # What is neither whole words nor few is slow to widen where it lies.
-    if in_c % _UNIT != 0 and columns.shape[1] > _UNIT * _WINDOW_UNITS:
-        return [gathered, *direct, *lavish]
     return [*direct, gathered, *lavish]
+
+
+def _direct(fields: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
+    """The convolution from windows that are widened where they lie."""
+    in_c, filter_h, filter_w = (_int(fields[name]) for name in ("in_c", "filter_h", "filter_w"))
+    run = filter_w * in_c
+    if in_c % _UNIT != 0:
+        # The kernel reads rows of windows in words.
+        if filter_w > 1 and fields["dilation_w"] != 1:
+            return []
+        # First the whole words of each row, then what is left of each.
+        rows = columns.reshape(-1, filter_h, run)
+        whole = run - run % _UNIT
+        parts = [rows[:, :, :whole], rows[:, :, whole:]]
+        columns = np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1)
+    border = np.full(in_c, fields["in_zero_point"], np.int8)
+    kernel = kernels()["hil_dsp_conv2d_pairs_s8"]
+    return [
+        KernelCall(kernel, {**fields, **stream, "border": border}, macs=macs)
+        for stream in _streams(columns, channel_fields)
+    ]
 
 
 #: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.

@@ -69,25 +69,55 @@ HIL_INLINE const int8_t *hil_dsp_window_pixel(const struct hil_dsp_conv2d_pairs_
                                                           : in + (y * p->in_w + x) * p->in_c;
 }
 
-/* Windows of whole words: run by run where all lie within the image, else pixel by pixel. */
-HIL_INLINE void hil_dsp_windows_of_words(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
-                                         const struct hil_dsp_window *at, uint32_t *to) {
-    const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
-    int inside = 1;
-    for (int32_t i = 0; i < p->group; i++) {
-        inside = inside && hil_dsp_window_inside(p, at[i]);
-        from[i] = in + (at[i].y * p->in_w + at[i].x) * p->in_c;
+/* Elements of a row of a window that are whole words. */
+HIL_INLINE int32_t hil_dsp_window_whole(const struct hil_dsp_conv2d_pairs_s8 *p) {
+    return p->filter_w * p->in_c / 4 * 4;
+}
+
+/* Elements that are left of a row. */
+HIL_INLINE int32_t hil_dsp_window_rest(const struct hil_dsp_conv2d_pairs_s8 *p) {
+    return p->filter_w * p->in_c % 4;
+}
+
+/* What is left of the rows of windows goes after all whole words; this is where in half-words, for
+ * one of the elements and the first window. What follows the last meets weights of zero. */
+HIL_INLINE int32_t hil_dsp_window_left(const struct hil_dsp_conv2d_pairs_s8 *p, int32_t element) {
+    const int32_t words = p->filter_h * hil_dsp_window_whole(p) / 2;
+    return 2 * p->group * (words + element / 4 * 2 + element % 2) + element % 4 / 2;
+}
+
+/* Windows within the image. */
+HIL_INLINE void hil_dsp_windows_inside(const struct hil_dsp_conv2d_pairs_s8 *p,
+                                       const int8_t *const *windows, uint32_t *to) {
+    const int32_t step = p->dilation_h * p->in_w * p->in_c;
+    const int32_t whole = hil_dsp_window_whole(p);
+    const int32_t rest = hil_dsp_window_rest(p);
+    int16_t *const left = (int16_t *)to;
+    for (int32_t row = 0; row < p->filter_h; row++) {
+        const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
+#pragma GCC unroll 3
+        for (int32_t i = 0; i < p->group; i++) {
+            from[i] = windows[i] + row * step;
+        }
+        to = hil_dsp_pairs_widen(p->group, from, whole, to);
     }
+#pragma GCC unroll 3
+    for (int32_t i = 0; i < p->group; i++) {
+#pragma GCC unroll 12
+        for (int32_t element = 0; element < p->filter_h * rest; element++) {
+            left[hil_dsp_window_left(p, element) + 2 * i] =
+                windows[i][element / rest * step + whole + element % rest];
+        }
+    }
+}
+
+/* Windows of whole words, pixel by pixel. */
+HIL_INLINE void hil_dsp_windows_of_pixels(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                          const struct hil_dsp_window *at, uint32_t *to) {
     for (int32_t row = 0; row < p->filter_h; row++) {
         const int32_t y = row * p->dilation_h;
-        if (inside) {
-            to = hil_dsp_pairs_widen(p->group, from, p->filter_w * p->in_c, to);
-            for (int32_t i = 0; i < p->group; i++) {
-                from[i] += p->dilation_h * p->in_w * p->in_c;
-            }
-            continue;
-        }
         for (int32_t x = 0; x < p->filter_w * p->dilation_w; x += p->dilation_w) {
+            const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
             for (int32_t i = 0; i < p->group; i++) {
                 from[i] = hil_dsp_window_pixel(p, in, at[i].y + y, at[i].x + x);
             }
@@ -96,94 +126,126 @@ HIL_INLINE void hil_dsp_windows_of_words(const struct hil_dsp_conv2d_pairs_s8 *p
     }
 }
 
-/* Four elements of a window within the image, from element `first` of it on; zeros after the last.
- */
-HIL_INLINE uint32_t hil_dsp_window_word(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *from,
-                                        int32_t first) {
-    const int32_t run = p->filter_w * p->in_c;
-    const int32_t step = p->dilation_h * p->in_w * p->in_c;
-    const int32_t end = p->filter_h * run;
-    if (first % run + 4 <= run) {
-        return hil_dsp_load(from + first / run * step + first % run);
-    }
-    uint32_t word = 0;
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < 4; i++) {
-        const int32_t place = first + i;
-        if (place < end) {
-            word |= (uint32_t)(uint8_t)from[place / run * step + place % run] << (8 * i);
-        }
-    }
-    return word;
-}
-
-/* A row of a window that takes four bytes, of which some or all may lie outside the image. */
-HIL_INLINE uint32_t hil_dsp_window_row(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
-                                       int32_t y, int32_t x) {
+/* Four bytes of a row of the image, some or all of which may lie before it or after. */
+HIL_INLINE uint32_t hil_dsp_window_word(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *row,
+                                        int32_t byte) {
     const uint32_t fill = (uint32_t)(uint8_t)p->in_zero_point * 0x01010101U;
-    const int8_t *const row = in + y * p->in_w * p->in_c;
-    const int32_t over = x + p->filter_w - p->in_w;
-    if (y < 0 || y >= p->in_h || x <= -p->filter_w || over >= p->filter_w) {
+    const int32_t end = p->in_w * p->in_c;
+    const int32_t over = byte + 4 - end;
+    if (byte <= -4 || over >= 4) {
         return fill;
     }
-    if (x < 0) {
-        const int32_t bits = -8 * x * p->in_c;
-        return hil_dsp_load(row) << bits | fill >> (32 - bits);
+    if (end < 4) {
+        uint32_t word = 0;
+        for (int32_t i = 3; i >= 0; i--) {
+            const int there = byte + i >= 0 && byte + i < end;
+            word = word << 8 | (uint8_t)(there ? row[byte + i] : p->in_zero_point);
+        }
+        return word;
+    }
+    if (byte < 0) {
+        return hil_dsp_load(row) << (-8 * byte) | fill >> (32 + 8 * byte);
     }
     if (over > 0) {
-        const int32_t bits = 8 * over * p->in_c;
-        return hil_dsp_load(row + p->in_w * p->in_c - 4) >> bits | fill << (32 - bits);
+        return hil_dsp_load(row + byte - over) >> (8 * over) | fill << (32 - 8 * over);
     }
-    return hil_dsp_load(row + x * p->in_c);
+    return hil_dsp_load(row + byte);
 }
 
-/* What a window of few elements takes to be unrolled. */
-#define HIL_DSP_WINDOW_UNITS 16
-
-/* A window of any number of channels, one of the rows of `to`. */
-HIL_INLINE void hil_dsp_window_of_bytes(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
-                                        struct hil_dsp_window at, uint32_t *to) {
-    if (p->units <= HIL_DSP_WINDOW_UNITS && hil_dsp_window_inside(p, at)) {
-        const int8_t *const from = in + (at.y * p->in_w + at.x) * p->in_c;
-#pragma GCC unroll 16
-        for (int32_t unit = 0; unit < p->units; unit++) {
-            const uint32_t word = hil_dsp_window_word(p, from, 4 * unit);
-            to[2 * p->group * unit] = hil_dsp_even(word);
-            to[2 * p->group * unit + p->group] = hil_dsp_odd(word);
-        }
-        return;
-    }
-    if (p->filter_w * p->in_c == 4 && p->dilation_w == 1 && p->in_w * p->in_c >= 4) {
-        for (int32_t row = 0; row < p->filter_h; row++) {
-            const uint32_t word = hil_dsp_window_row(p, in, at.y + row * p->dilation_h, at.x);
-            to[0] = hil_dsp_even(word);
-            to[p->group] = hil_dsp_odd(word);
-            to += 2 * p->group;
-        }
-        return;
-    }
-    uint32_t word = 0;
-    int32_t bits = 0;
-    for (int32_t row = 0; row < p->filter_h; row++) {
-        for (int32_t x = 0; x < p->filter_w; x++) {
-            const int8_t *const pixel =
-                hil_dsp_window_pixel(p, in, at.y + row * p->dilation_h, at.x + x * p->dilation_w);
-            for (int32_t channel = 0; channel < p->in_c; channel++) {
-                word |= (uint32_t)(uint8_t)pixel[channel] << bits;
-                bits += 8;
-                if (bits == 32) {
-                    to[0] = hil_dsp_even(word);
-                    to[p->group] = hil_dsp_odd(word);
-                    to += 2 * p->group;
-                    word = 0;
-                    bits = 0;
-                }
-            }
-        }
-    }
-    if (bits != 0) {
+/* A row of a window of any number of channels and neighbouring pixels, which starts at a byte of a
+ * row of the image; `outside` where not all of it may be there. */
+HIL_INLINE void hil_dsp_window_row(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *from,
+                                   int32_t byte, int outside, int32_t row, uint32_t *window) {
+    const int32_t whole = hil_dsp_window_whole(p);
+    const int32_t rest = hil_dsp_window_rest(p);
+    uint32_t *to = window + p->group * (whole / 2) * row;
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < whole; i += 4) {
+        const uint32_t word =
+            outside ? hil_dsp_window_word(p, from, byte + i) : hil_dsp_load(from + byte + i);
         to[0] = hil_dsp_even(word);
         to[p->group] = hil_dsp_odd(word);
+        to += 2 * p->group;
+    }
+#pragma GCC unroll 3
+    for (int32_t i = 0; i < rest; i++) {
+        const int32_t at = byte + whole + i;
+        const int there = !outside || (at >= 0 && at < p->in_w * p->in_c);
+        ((int16_t *)window)[hil_dsp_window_left(p, row * rest + i)] =
+            (int16_t)(there ? from[at] : p->in_zero_point);
+    }
+}
+
+/* Such a window, one of the rows of `to`. */
+HIL_INLINE void hil_dsp_window_anywhere(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                        struct hil_dsp_window at, uint32_t *to) {
+    const int32_t byte = at.x * p->in_c;
+    const int32_t step = p->in_w * p->in_c;
+    if (hil_dsp_window_inside(p, at)) {
+#pragma GCC unroll 16
+        for (int32_t row = 0; row < p->filter_h; row++) {
+            hil_dsp_window_row(p, in + (at.y + row * p->dilation_h) * step, byte, 0, row, to);
+        }
+        return;
+    }
+    for (int32_t row = 0; row < p->filter_h; row++) {
+        const int32_t y = at.y + row * p->dilation_h;
+        const int there = y >= 0 && y < p->in_h;
+        /* A row outside the image is as one that lies before it. */
+        hil_dsp_window_row(p, in + y * step, there ? byte : -p->filter_w * p->in_c, 1, row, to);
+    }
+}
+
+/* Whether windows next to each other lie within the image anywhere. */
+HIL_INLINE int hil_dsp_windows_fit(const struct hil_dsp_conv2d_pairs_s8 *p) {
+    const int32_t first = (p->pad_left + p->stride_w - 1) / p->stride_w;
+    const int32_t last = (p->in_w - p->filter_w + p->pad_left) / p->stride_w;
+    return last - first + 1 >= p->group;
+}
+
+/* Widens `group` windows: each row's whole words, row by row, then what is left of the rows. */
+HIL_INLINE void hil_dsp_windows(const struct hil_dsp_conv2d_pairs_s8 *p, const int8_t *in,
+                                const struct hil_dsp_window *at, uint32_t *to) {
+    /* What lies between two windows of a row that are within the image is, too. */
+    const struct hil_dsp_window last = at[p->group - 1];
+    if (hil_dsp_windows_fit(p) && at[0].y == last.y && hil_dsp_window_inside(p, at[0]) &&
+        hil_dsp_window_inside(p, last)) {
+        const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
+#pragma GCC unroll 3
+        for (int32_t i = 0; i < p->group; i++) {
+            from[i] = in + (at[i].y * p->in_w + at[i].x) * p->in_c;
+        }
+        hil_dsp_windows_inside(p, from, to);
+        return;
+    }
+    if (p->in_c % 4 == 0) {
+        hil_dsp_windows_of_pixels(p, in, at, to);
+        return;
+    }
+    for (int32_t i = 0; i < p->group; i++) {
+        hil_dsp_window_anywhere(p, in, at[i], to + i);
+    }
+}
+
+/* The windows of the next `group` outputs, of which `left` are left, and where the one after these
+ * lies. A window beyond the last is the last once more. */
+HIL_INLINE void hil_dsp_windows_next(const struct hil_dsp_conv2d_pairs_s8 *p, int32_t left,
+                                     struct hil_dsp_window *next, int32_t *out_x,
+                                     struct hil_dsp_window *at) {
+    /* Then all lie in a row. */
+    const int whole = p->out_w % p->group == 0;
+#pragma GCC unroll 3
+    for (int32_t i = 0; i < p->group; i++) {
+        at[i] = *next;
+        if (whole || i + 1 < left) {
+            next->x += p->stride_w;
+            (*out_x)++;
+        }
+        if ((!whole || i + 1 == p->group) && *out_x == p->out_w) {
+            *out_x = 0;
+            next->x = -p->pad_left;
+            next->y += p->stride_h;
+        }
     }
 }
 
@@ -203,25 +265,8 @@ HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p,
         int32_t out_x = 0;
         for (int32_t left = p->out_h * p->out_w; left > 0; left -= p->group) {
             struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
-            for (int32_t i = 0; i < p->group; i++) {
-                at[i] = next;
-                if (p->in_c % 4 != 0) {
-                    hil_dsp_window_of_bytes(p, in, next, (uint32_t *)scratch + i);
-                }
-                /* A window beyond the last is the last once more. */
-                if (i + 1 < left) {
-                    next.x += p->stride_w;
-                    out_x++;
-                }
-                if (out_x == p->out_w) {
-                    out_x = 0;
-                    next.x = -p->pad_left;
-                    next.y += p->stride_h;
-                }
-            }
-            if (p->in_c % 4 == 0) {
-                hil_dsp_windows_of_words(p, in, at, scratch);
-            }
+            hil_dsp_windows_next(p, left, &next, &out_x, at);
+            hil_dsp_windows(p, in, at, scratch);
             hil_dsp_pairs_s8(&pairs, scratch, hil_dsp_pairs_places(out, p->out_c, left));
             out += (left < p->group ? left : p->group) * p->out_c;
         }

@@ -52,9 +52,15 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
     __asm__ volatile("1:\n\t" body                                                                 \
                      "subs %[units], #1\n\t"                                                       \
                      "bne 1b\n\t"                                                                  \
-                     : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [to] "+r"(to), [units] "+r"(units)   \
+                     : [a] "+r"(from_a), [b] "+r"(from_b), [c] "+r"(from_c), [to] "+r"(at), [units] "+r"(turns)   \
                      :                                                                             \
                      : "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory")
+
+#define HIL_DSP_WIDEN_STRAIGHT(body)                                                               \
+    __asm__ volatile(body                                                                          \
+                     : [a] "+r"(from_a), [b] "+r"(from_b), [c] "+r"(from_c), [to] "+r"(at)                        \
+                     :                                                                             \
+                     : "r4", "r5", "r6", "r8", "r9", "r10", "memory")
 
 /* clang-format on */
 
@@ -63,17 +69,31 @@ HIL_INLINE void hil_dsp_widen_unit(uint32_t a, uint32_t b, uint32_t c, uint32_t 
 /* Widens three rows, word by word next to each other. */
 HIL_INLINE void hil_dsp_widen_rows(const int8_t *a, const int8_t *b, const int8_t *c, int32_t depth,
                                    uint32_t *to) {
-    int32_t units = depth / 4;
+    const int32_t units = depth / 4;
 #if HIL_DSP_ASSEMBLY
-    if (units % 4 == 0 && units > 0) {
-        units /= 4;
-        HIL_DSP_WIDEN_LOOP(
-            HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT);
-    } else if (units > 0) {
-        HIL_DSP_WIDEN_LOOP(HIL_DSP_WIDEN_UNIT);
+    if (units > 0) {
+        register const int8_t *from_a __asm__("r0") = a;
+        register const int8_t *from_b __asm__("r1") = b;
+        register const int8_t *from_c __asm__("r2") = c;
+        register uint32_t *at __asm__("r3") = to;
+        register int32_t turns __asm__("r12") = units % 4 == 0 ? units / 4 : units;
+        if (__builtin_constant_p(units) && units == 1) {
+            HIL_DSP_WIDEN_STRAIGHT(HIL_DSP_WIDEN_UNIT);
+        } else if (__builtin_constant_p(units) && units == 2) {
+            HIL_DSP_WIDEN_STRAIGHT(HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT);
+        } else if (units % 4 == 0) {
+            HIL_DSP_WIDEN_LOOP(
+                HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT HIL_DSP_WIDEN_UNIT);
+        } else {
+            HIL_DSP_WIDEN_LOOP(HIL_DSP_WIDEN_UNIT);
+        }
+        a = from_a;
+        b = from_b;
+        c = from_c;
+        to = at;
     }
 #else
-    for (; units > 0; units--) {
+    for (int32_t left = units; left > 0; left--) {
         hil_dsp_widen_unit(hil_dsp_load(a), hil_dsp_load(b), hil_dsp_load(c), to);
         a += 4;
         b += 4;
