@@ -84,119 +84,193 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
 
 /* clang-format off */
 
+/* In assembly all fourteen registers are taken: r0 is where pixels come from, r1 where outputs go,
+ * r2 and r3 are two words of pixels, r4 to r7 sums, r8 to r10 the filter's columns 0 and 1 by row,
+ * r11, r12 and lr its columns 1 and 2. A compiler may keep its frame in r7, so that one is saved
+ * here, and what else is needed is on the stack. */
+#define HIL_DSP_PLANE_U0 "r8"
+#define HIL_DSP_PLANE_U1 "r9"
+#define HIL_DSP_PLANE_U2 "r10"
+#define HIL_DSP_PLANE_L0 "r11"
+#define HIL_DSP_PLANE_L1 "r12"
+#define HIL_DSP_PLANE_L2 "lr"
+#define HIL_DSP_PLANE_ROW_END "[sp]"
+#define HIL_DSP_PLANE_END "[sp, #8]"
+#define HIL_DSP_PLANE_BIAS "[sp, #12]"
+#define HIL_DSP_PLANE_SCALE "[sp, #16]"
+#define HIL_DSP_PLANE_SHIFT "[sp, #24]"
+
+/* Two words of a row of pixels, and the word after these. */
+#define HIL_DSP_PLANE_LOAD(row, before)                                                            \
+    "ldrd r2, r3, [r0, #" #row " * %c[line_1] - " #before "]\n\t"
+#define HIL_DSP_PLANE_LOAD_THIRD(to, row, before)                                                  \
+    "ldr " to ", [r0, #" #row " * %c[line_1] + 8 - " #before "]\n\t"
+
 /* A row of the filter for two outputs next to each other, from four pixels, with stride 1. */
 #define HIL_DSP_PLANE_TAPS(first, second, row, old_first, old_second)                              \
-    "smlad %[" first "], %[a], %[u" row "], %[" old_first "]\n\t"                                  \
-    "smlatb %[" second "], %[a], %[u" row "], %[" old_second "]\n\t"                               \
-    "smlabt %[" first "], %[b], %[l" row "], %[" first "]\n\t"                                     \
-    "smlad %[" second "], %[b], %[l" row "], %[" second "]\n\t"
+    "smlad " first ", r2, " HIL_DSP_PLANE_U##row ", " old_first "\n\t"                             \
+    "smlatb " second ", r2, " HIL_DSP_PLANE_U##row ", " old_second "\n\t"                          \
+    "smlabt " first ", r3, " HIL_DSP_PLANE_L##row ", " first "\n\t"                                \
+    "smlad " second ", r3, " HIL_DSP_PLANE_L##row ", " second "\n\t"
 
-/* The same with stride 2, from six pixels. */
-#define HIL_DSP_PLANE_TAPS_2(row, old_first, old_second)                                           \
-    "smlad %[s0], %[a], %[u" row "], %[" old_first "]\n\t"                                         \
-    "smlad %[s1], %[b], %[u" row "], %[" old_second "]\n\t"                                        \
-    "smlabt %[s0], %[b], %[l" row "], %[s0]\n\t"                                                   \
-    "smlabt %[s1], %[s2], %[l" row "], %[s1]\n\t"
+/* The same with stride 2, from six pixels, the last two of which are in `third`: all that needs the
+ * first four, and what needs the others. */
+#define HIL_DSP_PLANE_TAPS_2(first, second, row, old_first, old_second)                            \
+    "smlad " first ", r2, " HIL_DSP_PLANE_U##row ", " old_first "\n\t"                             \
+    "smlad " second ", r3, " HIL_DSP_PLANE_U##row ", " old_second "\n\t"                           \
+    "smlabt " first ", r3, " HIL_DSP_PLANE_L##row ", " first "\n\t"
+#define HIL_DSP_PLANE_LAST_2(second, row, third)                                                   \
+    "smlabt " second ", " third ", " HIL_DSP_PLANE_L##row ", " second "\n\t"
 
 /* A row of the filter for a single output. */
 #define HIL_DSP_PLANE_TAP(sum, row, old)                                                           \
-    "smlad %[" sum "], %[a], %[u" row "], %[" old "]\n\t"                                          \
-    "smlabt %[" sum "], %[b], %[l" row "], %[" sum "]\n\t"
+    "smlad " sum ", r2, " HIL_DSP_PLANE_U##row ", " old "\n\t"                                     \
+    "smlabt " sum ", r3, " HIL_DSP_PLANE_L##row ", " sum "\n\t"
 
-#define HIL_DSP_PLANE_SCALED(sum) "smmla %[" sum "], %[" sum "], %[a], %[b]\n\t"
+#define HIL_DSP_PLANE_SCALED(sum) "smmla " sum ", " sum ", r2, r3\n\t"
 
 /* To the right by the layer's shift, or by the channel's own, which `own` loads. */
-#define HIL_DSP_PLANE_NARROWED(sum) "ssat %[" sum "], #8, %[" sum "], asr #%c[shift]\n\t"
+#define HIL_DSP_PLANE_NARROWED(sum) "ssat " sum ", #8, " sum ", asr #%c[shift]\n\t"
 #define HIL_DSP_PLANE_NARROWED_BY(sum)                                                             \
-    "asr %[" sum "], %[" sum "], %[a]\n\t"                                                         \
-    "ssat %[" sum "], #8, %[" sum "]\n\t"
-#define HIL_DSP_PLANE_OWN "ldr %[a], %[own]\n\t"
+    "asr " sum ", " sum ", r2\n\t"                                                                 \
+    "ssat " sum ", #8, " sum "\n\t"
+#define HIL_DSP_PLANE_OWN "ldr r2, " HIL_DSP_PLANE_SHIFT "\n\t"
+
+/* Outputs from sums: of two rows by two, of two rows, of a row by two, of one. */
+#define HIL_DSP_PLANE_FOUR(OWN, NARROWED)                                                          \
+    "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
+    HIL_DSP_PLANE_SCALED("r4") HIL_DSP_PLANE_SCALED("r5")                                          \
+    HIL_DSP_PLANE_SCALED("r6") HIL_DSP_PLANE_SCALED("r7")                                          \
+    OWN NARROWED("r4") NARROWED("r5") NARROWED("r6") NARROWED("r7")                                \
+    "strb r4, [r1]\n\t"                                                                            \
+    "strb r5, [r1, #%c[pixel]]\n\t"                                                                \
+    "strb r6, [r1, #%c[row]]\n\t"                                                                  \
+    "strb r7, [r1, #%c[row] + %c[pixel]]\n\t"                                                      \
+    "add r1, r1, #2 * %c[pixel]\n\t"
+
+#define HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED)                                                      \
+    "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
+    HIL_DSP_PLANE_SCALED("r4") HIL_DSP_PLANE_SCALED("r6")                                          \
+    OWN NARROWED("r4") NARROWED("r6")                                                              \
+    "strb r4, [r1]\n\t"                                                                            \
+    "strb r6, [r1, #%c[row]]\n\t"
+
+#define HIL_DSP_PLANE_TWO(OWN, NARROWED)                                                           \
+    "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
+    HIL_DSP_PLANE_SCALED("r4") HIL_DSP_PLANE_SCALED("r5")                                          \
+    OWN NARROWED("r4") NARROWED("r5")                                                              \
+    "strb r4, [r1]\n\t"                                                                            \
+    "strb r5, [r1, #%c[pixel]]\n\t"                                                                \
+    "add r1, r1, #2 * %c[pixel]\n\t"
+
+#define HIL_DSP_PLANE_ONE(OWN, NARROWED)                                                           \
+    "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
+    HIL_DSP_PLANE_SCALED("r4")                                                                     \
+    OWN NARROWED("r4")                                                                             \
+    "strb r4, [r1]\n\t"
 
 /* Two rows of two outputs, stride 1: 43 instructions for 36 products. */
 #define HIL_DSP_PLANE_SQUARE(OWN, NARROWED)                                                        \
-    "ldr %[s3], %[bias]\n\t"                                                                       \
-    "ldrd %[a], %[b], [%[in]], #4\n\t"                                                             \
-    HIL_DSP_PLANE_TAPS("s0", "s1", "0", "s3", "s3")                                                \
-    "ldrd %[a], %[b], [%[in], #%c[line_1] - 4]\n\t"                                                \
-    HIL_DSP_PLANE_TAPS("s2", "s3", "0", "s3", "s3")                                                \
-    HIL_DSP_PLANE_TAPS("s0", "s1", "1", "s0", "s1")                                                \
-    "ldrd %[a], %[b], [%[in], #2 * %c[line_1] - 4]\n\t"                                            \
-    HIL_DSP_PLANE_TAPS("s2", "s3", "1", "s2", "s3")                                                \
-    HIL_DSP_PLANE_TAPS("s0", "s1", "2", "s0", "s1")                                                \
-    "ldrd %[a], %[b], [%[in], #3 * %c[line_1] - 4]\n\t"                                            \
-    HIL_DSP_PLANE_TAPS("s2", "s3", "2", "s2", "s3")                                                \
-    "ldrd %[a], %[b], %[scale]\n\t"                                                                \
-    HIL_DSP_PLANE_SCALED("s0") HIL_DSP_PLANE_SCALED("s1")                                          \
-    HIL_DSP_PLANE_SCALED("s2") HIL_DSP_PLANE_SCALED("s3")                                          \
-    OWN NARROWED("s0") NARROWED("s1") NARROWED("s2") NARROWED("s3")                                \
-    "strb %[s0], [%[out]]\n\t"                                                                     \
-    "strb %[s1], [%[out], #%c[pixel]]\n\t"                                                         \
-    "strb %[s2], [%[out], #%c[row]]\n\t"                                                           \
-    "strb %[s3], [%[out], #%c[row] + %c[pixel]]\n\t"                                               \
-    "add %[out], %[out], #2 * %c[pixel]\n\t"
+    "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
+    "ldrd r2, r3, [r0], #4\n\t"                                                                    \
+    HIL_DSP_PLANE_TAPS("r4", "r5", 0, "r7", "r7")                                                  \
+    HIL_DSP_PLANE_LOAD(1, 4)                                                                       \
+    HIL_DSP_PLANE_TAPS("r6", "r7", 0, "r7", "r7")                                                  \
+    HIL_DSP_PLANE_TAPS("r4", "r5", 1, "r4", "r5")                                                  \
+    HIL_DSP_PLANE_LOAD(2, 4)                                                                       \
+    HIL_DSP_PLANE_TAPS("r6", "r7", 1, "r6", "r7")                                                  \
+    HIL_DSP_PLANE_TAPS("r4", "r5", 2, "r4", "r5")                                                  \
+    HIL_DSP_PLANE_LOAD(3, 4)                                                                       \
+    HIL_DSP_PLANE_TAPS("r6", "r7", 2, "r6", "r7")                                                  \
+    HIL_DSP_PLANE_FOUR(OWN, NARROWED)
 
-/* Two rows of one output: 24 instructions for 18 products. */
+/* The same with stride 2: 49 instructions. */
+#define HIL_DSP_PLANE_SQUARE_2(OWN, NARROWED)                                                      \
+    "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
+    "ldrd r2, r3, [r0], #8\n\t"                                                                    \
+    HIL_DSP_PLANE_TAPS_2("r4", "r5", 0, "r7", "r7")                                                \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 0, 8)                                                           \
+    HIL_DSP_PLANE_LAST_2("r5", 0, "r2")                                                            \
+    HIL_DSP_PLANE_LOAD(1, 8)                                                                       \
+    HIL_DSP_PLANE_TAPS_2("r4", "r5", 1, "r4", "r5")                                                \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 1, 8)                                                           \
+    HIL_DSP_PLANE_LAST_2("r5", 1, "r2")                                                            \
+    HIL_DSP_PLANE_LOAD(2, 8)                                                                       \
+    HIL_DSP_PLANE_TAPS_2("r6", "r7", 0, "r7", "r7")                                                \
+    HIL_DSP_PLANE_TAPS_2("r4", "r5", 2, "r4", "r5")                                                \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 2, 8)                                                           \
+    HIL_DSP_PLANE_LAST_2("r7", 0, "r2") HIL_DSP_PLANE_LAST_2("r5", 2, "r2")                        \
+    HIL_DSP_PLANE_LOAD(3, 8)                                                                       \
+    HIL_DSP_PLANE_TAPS_2("r6", "r7", 1, "r6", "r7")                                                \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 3, 8)                                                           \
+    HIL_DSP_PLANE_LAST_2("r7", 1, "r2")                                                            \
+    HIL_DSP_PLANE_LOAD(4, 8)                                                                       \
+    HIL_DSP_PLANE_TAPS_2("r6", "r7", 2, "r6", "r7")                                                \
+    HIL_DSP_PLANE_LOAD_THIRD("r2", 4, 8)                                                           \
+    HIL_DSP_PLANE_LAST_2("r7", 2, "r2")                                                            \
+    HIL_DSP_PLANE_FOUR(OWN, NARROWED)
+
+/* Two rows of one output: 24 instructions for 18 products, 25 with stride 2. */
 #define HIL_DSP_PLANE_COLUMN(OWN, NARROWED)                                                        \
-    "ldr %[s2], %[bias]\n\t"                                                                       \
-    "ldrd %[a], %[b], [%[in]]\n\t"                                                                 \
-    HIL_DSP_PLANE_TAP("s0", "0", "s2")                                                             \
-    "ldrd %[a], %[b], [%[in], #%c[line_1]]\n\t"                                                    \
-    HIL_DSP_PLANE_TAP("s2", "0", "s2") HIL_DSP_PLANE_TAP("s0", "1", "s0")                          \
-    "ldrd %[a], %[b], [%[in], #2 * %c[line_1]]\n\t"                                                \
-    HIL_DSP_PLANE_TAP("s2", "1", "s2") HIL_DSP_PLANE_TAP("s0", "2", "s0")                          \
-    "ldrd %[a], %[b], [%[in], #3 * %c[line_1]]\n\t"                                                \
-    HIL_DSP_PLANE_TAP("s2", "2", "s2")                                                             \
-    "ldrd %[a], %[b], %[scale]\n\t"                                                                \
-    HIL_DSP_PLANE_SCALED("s0") HIL_DSP_PLANE_SCALED("s2")                                          \
-    OWN NARROWED("s0") NARROWED("s2")                                                              \
-    "strb %[s0], [%[out]]\n\t"                                                                     \
-    "strb %[s2], [%[out], #%c[row]]\n\t"
+    "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
+    HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
+    HIL_DSP_PLANE_LOAD(1, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r6", 0, "r6") HIL_DSP_PLANE_TAP("r4", 1, "r4")                              \
+    HIL_DSP_PLANE_LOAD(2, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r6", 1, "r6") HIL_DSP_PLANE_TAP("r4", 2, "r4")                              \
+    HIL_DSP_PLANE_LOAD(3, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
+    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED)
+
+#define HIL_DSP_PLANE_COLUMN_2(OWN, NARROWED)                                                      \
+    "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
+    HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
+    HIL_DSP_PLANE_LOAD(1, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r4", 1, "r4")                                                               \
+    HIL_DSP_PLANE_LOAD(2, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r6", 0, "r6") HIL_DSP_PLANE_TAP("r4", 2, "r4")                              \
+    HIL_DSP_PLANE_LOAD(3, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r6", 1, "r6")                                                               \
+    HIL_DSP_PLANE_LOAD(4, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
+    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED)
 
 /* A row of two outputs: 24 instructions for 18 products with stride 1, 27 with stride 2. */
-#define HIL_DSP_PLANE_FINISH(OWN, NARROWED)                                                        \
-    "ldrd %[a], %[b], %[scale]\n\t"                                                                \
-    HIL_DSP_PLANE_SCALED("s0") HIL_DSP_PLANE_SCALED("s1")                                          \
-    OWN NARROWED("s0") NARROWED("s1")                                                              \
-    "strb %[s0], [%[out]]\n\t"                                                                     \
-    "strb %[s1], [%[out], #%c[pixel]]\n\t"                                                         \
-    "add %[out], %[out], #2 * %c[pixel]\n\t"
-
 #define HIL_DSP_PLANE_PAIR(OWN, NARROWED)                                                          \
-    "ldr %[s1], %[bias]\n\t"                                                                       \
-    "ldrd %[a], %[b], [%[in]], #4\n\t"                                                             \
-    HIL_DSP_PLANE_TAPS("s0", "s1", "0", "s1", "s1")                                                \
-    "ldrd %[a], %[b], [%[in], #%c[line_1] - 4]\n\t"                                                \
-    HIL_DSP_PLANE_TAPS("s0", "s1", "1", "s0", "s1")                                                \
-    "ldrd %[a], %[b], [%[in], #2 * %c[line_1] - 4]\n\t"                                            \
-    HIL_DSP_PLANE_TAPS("s0", "s1", "2", "s0", "s1")                                                \
-    HIL_DSP_PLANE_FINISH(OWN, NARROWED)
+    "ldr r5, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
+    "ldrd r2, r3, [r0], #4\n\t"                                                                    \
+    HIL_DSP_PLANE_TAPS("r4", "r5", 0, "r5", "r5")                                                  \
+    HIL_DSP_PLANE_LOAD(1, 4)                                                                       \
+    HIL_DSP_PLANE_TAPS("r4", "r5", 1, "r4", "r5")                                                  \
+    HIL_DSP_PLANE_LOAD(2, 4)                                                                       \
+    HIL_DSP_PLANE_TAPS("r4", "r5", 2, "r4", "r5")                                                  \
+    HIL_DSP_PLANE_TWO(OWN, NARROWED)
 
 #define HIL_DSP_PLANE_PAIR_2(OWN, NARROWED)                                                        \
-    "ldr %[s1], %[bias]\n\t"                                                                       \
-    "ldr %[s2], [%[in], #8]\n\t"                                                                   \
-    "ldrd %[a], %[b], [%[in]], #8\n\t"                                                             \
-    HIL_DSP_PLANE_TAPS_2("0", "s1", "s1")                                                          \
-    "ldr %[s2], [%[in], #%c[line_1]]\n\t"                                                          \
-    "ldrd %[a], %[b], [%[in], #%c[line_1] - 8]\n\t"                                                \
-    HIL_DSP_PLANE_TAPS_2("1", "s0", "s1")                                                          \
-    "ldr %[s2], [%[in], #2 * %c[line_1]]\n\t"                                                      \
-    "ldrd %[a], %[b], [%[in], #2 * %c[line_1] - 8]\n\t"                                            \
-    HIL_DSP_PLANE_TAPS_2("2", "s0", "s1")                                                          \
-    HIL_DSP_PLANE_FINISH(OWN, NARROWED)
+    "ldr r5, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
+    "ldr r6, [r0, #8]\n\t"                                                                         \
+    "ldrd r2, r3, [r0], #8\n\t"                                                                    \
+    HIL_DSP_PLANE_TAPS_2("r4", "r5", 0, "r5", "r5") HIL_DSP_PLANE_LAST_2("r5", 0, "r6")            \
+    HIL_DSP_PLANE_LOAD_THIRD("r6", 1, 8)                                                           \
+    HIL_DSP_PLANE_LOAD(1, 8)                                                                       \
+    HIL_DSP_PLANE_TAPS_2("r4", "r5", 1, "r4", "r5") HIL_DSP_PLANE_LAST_2("r5", 1, "r6")            \
+    HIL_DSP_PLANE_LOAD_THIRD("r6", 2, 8)                                                           \
+    HIL_DSP_PLANE_LOAD(2, 8)                                                                       \
+    HIL_DSP_PLANE_TAPS_2("r4", "r5", 2, "r4", "r5") HIL_DSP_PLANE_LAST_2("r5", 2, "r6")            \
+    HIL_DSP_PLANE_TWO(OWN, NARROWED)
 
 /* One output: 14 instructions for 9 products. */
 #define HIL_DSP_PLANE_SINGLE(OWN, NARROWED)                                                        \
-    "ldr %[s0], %[bias]\n\t"                                                                       \
-    "ldrd %[a], %[b], [%[in]]\n\t"                                                                 \
-    HIL_DSP_PLANE_TAP("s0", "0", "s0")                                                             \
-    "ldrd %[a], %[b], [%[in], #%c[line_1]]\n\t"                                                    \
-    HIL_DSP_PLANE_TAP("s0", "1", "s0")                                                             \
-    "ldrd %[a], %[b], [%[in], #2 * %c[line_1]]\n\t"                                                \
-    HIL_DSP_PLANE_TAP("s0", "2", "s0")                                                             \
-    "ldrd %[a], %[b], %[scale]\n\t"                                                                \
-    HIL_DSP_PLANE_SCALED("s0")                                                                     \
-    OWN NARROWED("s0")                                                                             \
-    "strb %[s0], [%[out]]\n\t"
+    "ldr r4, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
+    HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r4", 0, "r4")                                                               \
+    HIL_DSP_PLANE_LOAD(1, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r4", 1, "r4")                                                               \
+    HIL_DSP_PLANE_LOAD(2, 0)                                                                       \
+    HIL_DSP_PLANE_TAP("r4", 2, "r4")                                                               \
+    HIL_DSP_PLANE_ONE(OWN, NARROWED)
 
 #define HIL_DSP_PLANE_NOTHING(OWN, NARROWED) ""
 
@@ -207,29 +281,29 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
 #define HIL_DSP_PLANE_X3(BLOCK, OWN, NARROWED)                                                     \
     BLOCK(OWN, NARROWED) BLOCK(OWN, NARROWED) BLOCK(OWN, NARROWED)
 #define HIL_DSP_PLANE_XN(BLOCK, OWN, NARROWED)                                                     \
-    "add %[a], %[in], #%c[span]\n\t"                                                               \
-    "str %[a], %[row_end]\n\t"                                                                     \
+    "add r2, r0, #%c[span]\n\t"                                                                    \
+    "str r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
     "1:\n\t" BLOCK(OWN, NARROWED)                                                                  \
-    "ldr %[a], %[row_end]\n\t"                                                                     \
-    "cmp %[in], %[a]\n\t"                                                                          \
+    "ldr r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
+    "cmp r0, r2\n\t"                                                                               \
     "bne 1b\n\t"
 
-/* Rows until `in` is where `end` says. */
+/* Rows until `in` is where `end` says. What is pushed is where the names above have it. */
 #define HIL_DSP_PLANE_ROWS(TIMES, BLOCK, LAST, OWN, NARROWED)                                      \
     __asm__ volatile(                                                                              \
+        "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
         "2:\n\t" TIMES(BLOCK, OWN, NARROWED) LAST(OWN, NARROWED)                                   \
-        "ldr %[a], %[end]\n\t"                                                                     \
-        "add %[in], %[in], #%c[next_line] - %c[span]\n\t"                                          \
-        "add %[out], %[out], #%c[next_row]\n\t"                                                    \
-        "cmp %[in], %[a]\n\t"                                                                      \
+        "ldr r2, " HIL_DSP_PLANE_END "\n\t"                                                        \
+        "add r0, r0, #%c[next_line] - %c[span]\n\t"                                                \
+        "add r1, r1, #%c[next_row]\n\t"                                                            \
+        "cmp r0, r2\n\t"                                                                           \
         "bne 2b\n\t"                                                                               \
-        : [in] "+r"(in), [out] "+r"(out), [a] "=&r"(a), [b] "=&r"(b), [s0] "=&r"(s0),              \
-          [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [row_end] "=m"(row_end)                  \
-        : [u0] "r"(c->taps.left[0]), [u1] "r"(c->taps.left[1]), [u2] "r"(c->taps.left[2]),         \
-          [l0] "r"(c->taps.right[0]), [l1] "r"(c->taps.right[1]), [l2] "r"(c->taps.right[2]),      \
-          [bias] "m"(c->bias), [scale] "m"(c->scale), [own] "m"(c->shift), [end] "m"(end),         \
-          [shift] "i"(p->shift), [line_1] "i"(2 * p->line), [pixel] "i"(p->in_c),                  \
-          [row] "i"(p->out_w * p->in_c), [next_line] "i"(2 * lines * p->line),                     \
+        "ldr r7, [sp, #28]\n\t"                                                                    \
+        "add sp, sp, #32\n\t"                                                                      \
+        : "+r"(from), "+r"(to), "+r"(end), "+r"(bias), "+r"(mantissa), "+r"(addend), "+r"(own)     \
+        : "r"(u0), "r"(u1), "r"(u2), "r"(l0), "r"(l1), "r"(l2), [shift] "i"(p->shift),             \
+          [line_1] "i"(2 * p->line), [pixel] "i"(p->in_c), [row] "i"(p->out_w * p->in_c),          \
+          [next_line] "i"(2 * lines * p->line),                                                    \
           [next_row] "i"(p->out_w * p->in_c * rows - p->in_c * (p->out_w & ~1)),                   \
           [span] "i"(4 * p->stride * (p->out_w / 2))                                               \
         : "cc", "memory")
@@ -254,6 +328,14 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
         HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, "", HIL_DSP_PLANE_NARROWED)                              \
     }
 
+/* The last output of a row of an odd number is by itself. */
+#define HIL_DSP_PLANE_LASTS(BLOCK, LAST)                                                           \
+    if (p->out_w % 2 == 0) {                                                                       \
+        HIL_DSP_PLANE_SHIFTS(BLOCK, HIL_DSP_PLANE_NOTHING)                                         \
+    } else {                                                                                       \
+        HIL_DSP_PLANE_SHIFTS(BLOCK, LAST)                                                          \
+    }
+
 /* clang-format on */
 
 /* Whether instructions can hold all distances: they are constants, as in a body that was
@@ -261,41 +343,36 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
 HIL_INLINE int hil_dsp_plane_fits(const struct hil_dsp_depthwise_plane_s8 *p) {
     return __builtin_constant_p(p->line) && __builtin_constant_p(p->in_c) &&
            __builtin_constant_p(p->out_w) && __builtin_constant_p(p->shift) &&
-           __builtin_constant_p(p->stride) && p->line <= 160 &&
+           __builtin_constant_p(p->stride) && p->line <= (p->stride == 2 ? 128 : 160) &&
            2 * (p->out_w + 1) * p->in_c <= 4095;
 }
 
-/* `turns` times `rows` rows of outputs, 1 or 2 (with stride 1). */
+/* `turns` times `rows` rows of outputs, 1 or 2. */
 HIL_INLINE void hil_dsp_plane_turns(const struct hil_dsp_depthwise_plane_s8 *p,
                                     const struct hil_dsp_plane_channel *c, const int16_t *in,
                                     int32_t rows, int32_t turns, int8_t *out) {
     const int32_t lines = p->stride * rows;
-    const int16_t *const end = in + turns * lines * p->line;
-    const int16_t *row_end;
-    uint32_t s0;
-    uint32_t s1;
-    uint32_t s2;
-    uint32_t s3;
-    uint32_t a;
-    uint32_t b;
-    if (p->stride == 2) {
-        if (p->out_w % 2 == 0) {
-            HIL_DSP_PLANE_SHIFTS(HIL_DSP_PLANE_PAIR_2, HIL_DSP_PLANE_NOTHING)
-        } else {
-            HIL_DSP_PLANE_SHIFTS(HIL_DSP_PLANE_PAIR_2, HIL_DSP_PLANE_SINGLE)
-        }
+    register const int16_t *from __asm__("r0") = in;
+    register int8_t *to __asm__("r1") = out;
+    register const int16_t *end __asm__("r2") = in + turns * lines * p->line;
+    register int32_t bias __asm__("r3") = c->bias;
+    register int32_t mantissa __asm__("r4") = c->scale.mantissa;
+    register int32_t addend __asm__("r5") = c->scale.addend;
+    register int32_t own __asm__("r6") = c->shift;
+    register uint32_t u0 __asm__("r8") = c->taps.left[0];
+    register uint32_t u1 __asm__("r9") = c->taps.left[1];
+    register uint32_t u2 __asm__("r10") = c->taps.left[2];
+    register uint32_t l0 __asm__("r11") = c->taps.right[0];
+    register uint32_t l1 __asm__("r12") = c->taps.right[1];
+    register uint32_t l2 __asm__("lr") = c->taps.right[2];
+    if (p->stride == 2 && rows == 1) {
+        HIL_DSP_PLANE_LASTS(HIL_DSP_PLANE_PAIR_2, HIL_DSP_PLANE_SINGLE)
+    } else if (p->stride == 2) {
+        HIL_DSP_PLANE_LASTS(HIL_DSP_PLANE_SQUARE_2, HIL_DSP_PLANE_COLUMN_2)
     } else if (rows == 1) {
-        if (p->out_w % 2 == 0) {
-            HIL_DSP_PLANE_SHIFTS(HIL_DSP_PLANE_PAIR, HIL_DSP_PLANE_NOTHING)
-        } else {
-            HIL_DSP_PLANE_SHIFTS(HIL_DSP_PLANE_PAIR, HIL_DSP_PLANE_SINGLE)
-        }
+        HIL_DSP_PLANE_LASTS(HIL_DSP_PLANE_PAIR, HIL_DSP_PLANE_SINGLE)
     } else {
-        if (p->out_w % 2 == 0) {
-            HIL_DSP_PLANE_SHIFTS(HIL_DSP_PLANE_SQUARE, HIL_DSP_PLANE_NOTHING)
-        } else {
-            HIL_DSP_PLANE_SHIFTS(HIL_DSP_PLANE_SQUARE, HIL_DSP_PLANE_COLUMN)
-        }
+        HIL_DSP_PLANE_LASTS(HIL_DSP_PLANE_SQUARE, HIL_DSP_PLANE_COLUMN)
     }
 }
 
@@ -322,7 +399,8 @@ HIL_INLINE void hil_dsp_plane_outputs(const struct hil_dsp_depthwise_plane_s8 *p
     const int32_t row = p->out_w * p->in_c;
 #if HIL_DSP_ASSEMBLY
     if (hil_dsp_plane_fits(p)) {
-        if (p->stride == 2 || rows == 1) {
+        /* With stride 2 one row at a time is nearly as good as two. */
+        if (rows == 1 || (p->stride == 2 && rows % 2 != 0 && rows < 10)) {
             hil_dsp_plane_turns(p, &c, plane, 1, rows, out);
             return;
         }
@@ -332,7 +410,7 @@ HIL_INLINE void hil_dsp_plane_outputs(const struct hil_dsp_depthwise_plane_s8 *p
             hil_dsp_plane_turns(p, &c, plane, 2, turns, out);
             rows -= 2 * turns - rows % 2;
             turns = rows / 2;
-            plane += p->line;
+            plane += p->stride * p->line;
             out += row;
         } while (rows > 0);
         return;
@@ -347,26 +425,51 @@ HIL_INLINE void hil_dsp_plane_outputs(const struct hil_dsp_depthwise_plane_s8 *p
     }
 }
 
+/* Makes `size` half-words, an even number, of one value. */
+HIL_INLINE void hil_dsp_plane_clear(int32_t value, int32_t size, int16_t *to) {
+    const uint32_t pair = hil_dsp_pair(value, value);
+    for (; size >= 16; size -= 16) {
+#pragma GCC unroll 8
+        for (int32_t i = 0; i < 16; i += 2) {
+            memcpy(to + i, &pair, sizeof pair);
+        }
+        to += 16;
+    }
+    for (; size > 0; size -= 2) {
+        memcpy(to, &pair, sizeof pair);
+        to += 2;
+    }
+}
+
+/* Widens a channel of up to sixteen pixels of a row. */
+HIL_INLINE void hil_dsp_plane_widen(const int8_t *in, int32_t step, int32_t count, int16_t *to) {
+#pragma GCC unroll 16
+    for (int32_t x = 0; x < count; x++) {
+        to[x] = in[x * step];
+    }
+}
+
 /* Widens a channel of `rows` rows of an image to where they belong in the plane. */
 HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_plane_s8 *p, const int8_t *in,
                                    int32_t rows, int16_t *to) {
     if (p->columns <= 8) {
 #pragma GCC unroll 4
         for (; rows > 0; rows--) {
-#pragma GCC unroll 8
-            for (int32_t x = 0; x < p->columns; x++) {
-                to[x] = in[x * p->in_c];
-            }
+            hil_dsp_plane_widen(in, p->in_c, p->columns, to);
             in += p->in_w * p->in_c;
             to += p->line;
         }
         return;
     }
     for (; rows > 0; rows--) {
-#pragma GCC unroll 16
-        for (int32_t x = 0; x < p->columns; x++) {
-            to[x] = in[x * p->in_c];
+        const int8_t *from = in;
+        int16_t *at = to;
+        for (int32_t left = p->columns / 16; left > 0; left--) {
+            hil_dsp_plane_widen(from, p->in_c, 16, at);
+            from += 16 * p->in_c;
+            at += 16;
         }
+        hil_dsp_plane_widen(from, p->in_c, p->columns % 16, at);
         in += p->in_w * p->in_c;
         to += p->line;
     }
@@ -379,9 +482,7 @@ HIL_INLINE void hil_dsp_depthwise_plane_s8(const struct hil_dsp_depthwise_plane_
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;
             const int32_t size = p->line * ((rows - 1) * p->stride + 3) + p->beyond;
-            for (int32_t i = 0; i < size; i++) {
-                plane[i] = (int16_t)p->in_zero_point;
-            }
+            hil_dsp_plane_clear(p->in_zero_point, size, plane);
             const int32_t top = y * p->stride - p->pad_top;
             const int32_t first = top < 0 ? 0 : top;
             const int32_t end = top + (rows - 1) * p->stride + 3;
