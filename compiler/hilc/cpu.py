@@ -18,9 +18,9 @@ class Cpu:
     cflags: tuple[str, ...]
 
 
-def _arm(name: str, arch: str, features: str, fpu: str = "", flags: tuple[str, ...] = ()) -> Cpu:
+def _arm(name: str, arch: str, features: str, fpu: str = "") -> Cpu:
     float_flags = ("-mfloat-abi=hard", f"-mfpu={fpu}") if fpu else ("-mfloat-abi=soft",)
-    cflags = (f"-mcpu={name}", "-mthumb", *float_flags, *flags)
+    cflags = (f"-mcpu={name}", "-mthumb", *float_flags)
     return Cpu(name, arch, frozenset(features.split()), cflags)
 
 
@@ -33,15 +33,7 @@ _CPUS = {
         _arm("cortex-m3", "armv7-m", "thumb2 div"),
         _arm("cortex-m4", "armv7e-m", "thumb2 div dsp fpu", "fpv4-sp-d16"),
         # Many have single precision only, and code for it runs on all.
-        # Tuned for this core, gcc moves so much before a loop in assembly that it has no registers
-        # left for it.
-        _arm(
-            "cortex-m7",
-            "armv7e-m",
-            "thumb2 div dsp fpu",
-            "fpv5-sp-d16",
-            ("-fno-schedule-insns",),
-        ),
+        _arm("cortex-m7", "armv7e-m", "thumb2 div dsp fpu", "fpv5-sp-d16"),
         _arm("cortex-m33", "armv8-m.main", "thumb2 div dsp fpu", "fpv5-sp-d16"),
         # -mfpu=auto takes the unit from -mcpu: double precision and Helium.
         _arm("cortex-m55", "armv8.1-m.main", "thumb2 div dsp fpu mve", "auto"),

@@ -78,27 +78,27 @@ struct hil_dsp_sums {
  * 24 products. */
 #define HIL_DSP_COLUMNS_UNIT                                                                       \
     "ldrd %[v], %[w], [%[weights]], #8\n\t"                                                        \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
-    "smlad %[s3], r4, %[v], %[s3]\n\t"                                                             \
-    "smlad %[s4], r5, %[v], %[s4]\n\t"                                                             \
-    "smlad %[s5], r6, %[v], %[s5]\n\t"                                                             \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
+    "smlad %[s3], r0, %[v], %[s3]\n\t"                                                             \
+    "smlad %[s4], r1, %[v], %[s4]\n\t"                                                             \
+    "smlad %[s5], r2, %[v], %[s5]\n\t"                                                             \
     "sxtb16 %[v], %[v]\n\t"                                                                        \
-    "smlad %[s0], r4, %[v], %[s0]\n\t"                                                             \
-    "smlad %[s1], r5, %[v], %[s1]\n\t"                                                             \
-    "smlad %[s2], r6, %[v], %[s2]\n\t"                                                             \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
-    "smlad %[s3], r4, %[w], %[s3]\n\t"                                                             \
-    "smlad %[s4], r5, %[w], %[s4]\n\t"                                                             \
-    "smlad %[s5], r6, %[w], %[s5]\n\t"                                                             \
+    "smlad %[s0], r0, %[v], %[s0]\n\t"                                                             \
+    "smlad %[s1], r1, %[v], %[s1]\n\t"                                                             \
+    "smlad %[s2], r2, %[v], %[s2]\n\t"                                                             \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
+    "smlad %[s3], r0, %[w], %[s3]\n\t"                                                             \
+    "smlad %[s4], r1, %[w], %[s4]\n\t"                                                             \
+    "smlad %[s5], r2, %[w], %[s5]\n\t"                                                             \
     "sxtb16 %[w], %[w]\n\t"                                                                        \
-    "smlad %[s0], r4, %[w], %[s0]\n\t"                                                             \
-    "smlad %[s1], r5, %[w], %[s1]\n\t"                                                             \
-    "smlad %[s2], r6, %[w], %[s2]\n\t"
+    "smlad %[s0], r0, %[w], %[s0]\n\t"                                                             \
+    "smlad %[s1], r1, %[w], %[s1]\n\t"                                                             \
+    "smlad %[s2], r2, %[w], %[s2]\n\t"
 
 /* `units` until the rows reach `end`, which lies in memory: all registers are taken. */
 #define HIL_DSP_COLUMNS_LOOP(label, units, end)                                                    \
-    label ":\n\t" units "ldr r4, %[" end "]\n\t"                                                   \
-          "cmp %[rows], r4\n\t"                                                                    \
+    label ":\n\t" units "ldr r0, %[" end "]\n\t"                                                   \
+          "cmp %[rows], r0\n\t"                                                                    \
           "bne " label "b\n\t"
 
 #define HIL_DSP_COLUMNS_TWO HIL_DSP_COLUMNS_UNIT HIL_DSP_COLUMNS_UNIT
@@ -130,7 +130,7 @@ struct hil_dsp_sums {
         "sub %[s4], %[s4], %[s1]\n\t"                                                              \
         "add %[v], #8\n\t"                                                                         \
         "sub %[s5], %[s5], %[s2]\n\t"                                                              \
-        "ldmia %[v]!, {r4, r5, r6}\n\t"                                                            \
+        "ldmia %[v]!, {r0, r1, r2}\n\t"                                                            \
         "lsl %[s0], %[s0], #1\n\t"                                                                 \
         "lsl %[s1], %[s1], #1\n\t"                                                                 \
         "lsl %[s2], %[s2], #1\n\t"                                                                 \
@@ -139,43 +139,43 @@ struct hil_dsp_sums {
         "asr %[s3], %[s3], #7\n\t"                                                                 \
         "asr %[s4], %[s4], #7\n\t"                                                                 \
         "asr %[s5], %[s5], #7\n\t"                                                                 \
-        "lsl %[w], %[v], r6\n\t" SCALE("s0", "r4") SCALE("s1", "r4")                               \
-            SCALE("s2", "r4") "asr %[s0], %[s0], r6\n\t"                                           \
-                              "asr %[s1], %[s1], r6\n\t"                                           \
-                              "asr %[s2], %[s2], r6\n\t"                                           \
-                              "lsr r6, r6, #8\n\t"                                                 \
-                              "lsl %[w], %[v], r6\n\t" SCALE("s3", "r5") SCALE("s4", "r5")         \
-                                  SCALE("s5", "r5") "ldr %[v], %[out]\n\t"                         \
-                                                    "ldr r4, %[step_b]\n\t"                        \
-                                                    "ldr r5, %[step_c]\n\t"                        \
-                                                    "asr %[s3], %[s3], r6\n\t"                     \
-                                                    "asr %[s4], %[s4], r6\n\t"                     \
-                                                    "asr %[s5], %[s5], r6\n\t"                     \
+        "lsl %[w], %[v], r2\n\t" SCALE("s0", "r0") SCALE("s1", "r0")                               \
+            SCALE("s2", "r0") "asr %[s0], %[s0], r2\n\t"                                           \
+                              "asr %[s1], %[s1], r2\n\t"                                           \
+                              "asr %[s2], %[s2], r2\n\t"                                           \
+                              "lsr r2, r2, #8\n\t"                                                 \
+                              "lsl %[w], %[v], r2\n\t" SCALE("s3", "r1") SCALE("s4", "r1")         \
+                                  SCALE("s5", "r1") "ldr %[v], %[out]\n\t"                         \
+                                                    "ldr r0, %[step_b]\n\t"                        \
+                                                    "ldr r1, %[step_c]\n\t"                        \
+                                                    "asr %[s3], %[s3], r2\n\t"                     \
+                                                    "asr %[s4], %[s4], r2\n\t"                     \
+                                                    "asr %[s5], %[s5], r2\n\t"                     \
                                                     "ssat %[s2], #8, %[s2], asr #1\n\t"            \
                                                     "ssat %[s5], #8, %[s5], asr #1\n\t"            \
                                                     "ssat %[s1], #8, %[s1], asr #1\n\t"            \
                                                     "ssat %[s4], #8, %[s4], asr #1\n\t"            \
                                                     "ssat %[s0], #8, %[s0], asr #1\n\t"            \
                                                     "ssat %[s3], #8, %[s3], asr #1\n\t"            \
-                                                    "add r4, %[v], r4\n\t"                         \
-                                                    "add r5, r4, r5\n\t"                           \
-                                                    "strb %[s2], [r5]\n\t"                         \
-                                                    "strb %[s5], [r5, #1]\n\t"                     \
-                                                    "strb %[s1], [r4]\n\t"                         \
-                                                    "strb %[s4], [r4, #1]\n\t"                     \
+                                                    "add r0, %[v], r0\n\t"                         \
+                                                    "add r1, r0, r1\n\t"                           \
+                                                    "strb %[s2], [r1]\n\t"                         \
+                                                    "strb %[s5], [r1, #1]\n\t"                     \
+                                                    "strb %[s1], [r0]\n\t"                         \
+                                                    "strb %[s4], [r0, #1]\n\t"                     \
                                                     "strb %[s0], [%[v]], #1\n\t"                   \
                                                     "strb %[s3], [%[v]], #1\n\t"                   \
-                                                    "ldr r4, %[pairs]\n\t"                         \
-                                                    "ldr r5, %[last]\n\t"                          \
+                                                    "ldr r0, %[pairs]\n\t"                         \
+                                                    "ldr r1, %[last]\n\t"                          \
                                                     "str %[v], %[out]\n\t"                         \
-                                                    "cmp r4, r5\n\t"                               \
+                                                    "cmp r0, r1\n\t"                               \
                                                     "bne 1b\n\t"                                   \
         : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [s4] "=&r"(s4),          \
           [s5] "=&r"(s5), [rows] "=&r"(rows), [weights] "+r"(weights), [v] "=&r"(v), [w] "=&r"(w), \
           [pairs] "+m"(pairs), [out] "+m"(out)                                                     \
         : [start] "m"(start), [middle] "m"(middle), [end] "m"(end), [half] "m"(half),              \
           [step_b] "m"(step_b), [step_c] "m"(step_c), [last] "m"(last)                             \
-        : "r4", "r5", "r6", "cc", "memory")
+        : "r0", "r1", "r2", "cc", "memory")
 
 /* The outputs of three rows for an even number of columns, where saturating is clamping. */
 HIL_INLINE void hil_dsp_columns_s8_pairs(const struct hil_dsp_columns_s8 *p, const uint32_t *start,
@@ -184,18 +184,18 @@ HIL_INLINE void hil_dsp_columns_s8_pairs(const struct hil_dsp_columns_s8 *p, con
     const uint32_t *const middle = start + 6 * (units - units % 4);
     const uint32_t *const end = start + 6 * units;
     const int32_t half = 2 * p->out_zero_point + 1;
-    const int16_t *weights = p->weights;
     const int32_t *pairs = p->pairs;
     const int32_t *const last = pairs + HIL_DSP_PAIR_WORDS * (p->count / 2);
-    const uint32_t *rows;
-    uint32_t s0;
-    uint32_t s1;
-    uint32_t s2;
-    uint32_t s3;
-    uint32_t s4;
-    uint32_t s5;
-    uint32_t v;
-    uint32_t w;
+    register uint32_t s0 __asm__("r4");
+    register uint32_t s1 __asm__("r5");
+    register uint32_t s2 __asm__("r6");
+    register uint32_t s3 __asm__("r8");
+    register uint32_t s4 __asm__("r9");
+    register uint32_t s5 __asm__("r10");
+    register const uint32_t *rows __asm__("r11");
+    register const int16_t *weights __asm__("r12") = p->weights;
+    register uint32_t v __asm__("lr");
+    register uint32_t w __asm__("r3");
     if (p->out_min >= p->out_zero_point) {
         if (units % 4 == 0) {
             HIL_DSP_COLUMNS_PAIRS(HIL_DSP_COLUMNS_FOURS, HIL_DSP_SCALE_RECTIFIED);

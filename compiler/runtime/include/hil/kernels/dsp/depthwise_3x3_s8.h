@@ -130,12 +130,19 @@ HIL_INLINE void hil_dsp_depthwise_columns_1(const struct hil_dsp_depthwise_chann
                                             struct hil_dsp_depthwise_place *to) {
     const uint32_t *const end = in + 4 * pairs;
     const int32_t shift = c->shift + 1;
-    uint32_t s0;
-    uint32_t s1;
-    uint32_t s2;
-    uint32_t s3;
-    uint32_t a;
-    uint32_t b;
+    register uint32_t s0 __asm__("r4");
+    register uint32_t s1 __asm__("r5");
+    register uint32_t s2 __asm__("r6");
+    register uint32_t s3 __asm__("r8");
+    register const uint32_t *at __asm__("r0") = in;
+    register uint32_t a __asm__("r2");
+    register uint32_t b __asm__("r3");
+    register const uint32_t u0 __asm__("r9") = c->taps.upper[0];
+    register const uint32_t u1 __asm__("r10") = c->taps.upper[1];
+    register const uint32_t u2 __asm__("r11") = c->taps.upper[2];
+    register const uint32_t l0 __asm__("r12") = c->taps.lower[0];
+    register const uint32_t l1 __asm__("lr") = c->taps.lower[1];
+    register const uint32_t l2 __asm__("r1") = c->taps.lower[2];
     __asm__ volatile(
         "1:\n\t"
         "ldr %[s0], %[bias]\n\t"
@@ -177,10 +184,9 @@ HIL_INLINE void hil_dsp_depthwise_columns_1(const struct hil_dsp_depthwise_chann
                                                  "cmp %[in], %[b]\n\t"
                                                  "str %[a], %[out]\n\t"
                                                  "bne 1b\n\t"
-        : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [in] "+r"(in),
+        : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [in] "+r"(at),
           [a] "=&r"(a), [b] "=&r"(b), [out] "+m"(to->out)
-        : [u0] "r"(c->taps.upper[0]), [u1] "r"(c->taps.upper[1]), [u2] "r"(c->taps.upper[2]),
-          [l0] "r"(c->taps.lower[0]), [l1] "r"(c->taps.lower[1]), [l2] "r"(c->taps.lower[2]),
+        : [u0] "r"(u0), [u1] "r"(u1), [u2] "r"(u2), [l0] "r"(l0), [l1] "r"(l1), [l2] "r"(l2),
           [bias] "m"(c->bias), [mantissa] "m"(c->mantissa), [rounding] "m"(c->rounding),
           [shift] "m"(shift), [row] "m"(to->row), [pixel] "m"(to->pixel), [end] "m"(end)
         : "cc", "memory");
@@ -192,10 +198,17 @@ HIL_INLINE void hil_dsp_depthwise_columns_2(const struct hil_dsp_depthwise_chann
                                             struct hil_dsp_depthwise_place *to) {
     const uint32_t *const end = in + 8 * pairs;
     const int32_t shift = c->shift + 1;
-    uint32_t s0;
-    uint32_t s1;
-    uint32_t a;
-    uint32_t b;
+    register uint32_t s0 __asm__("r4");
+    register uint32_t s1 __asm__("r5");
+    register const uint32_t *at __asm__("r0") = in;
+    register uint32_t a __asm__("r2");
+    register uint32_t b __asm__("r3");
+    register const uint32_t u0 __asm__("r9") = c->taps.upper[0];
+    register const uint32_t u1 __asm__("r10") = c->taps.upper[1];
+    register const uint32_t u2 __asm__("r11") = c->taps.upper[2];
+    register const uint32_t l0 __asm__("r12") = c->taps.lower[0];
+    register const uint32_t l1 __asm__("lr") = c->taps.lower[1];
+    register const uint32_t l2 __asm__("r1") = c->taps.lower[2];
     __asm__ volatile(
         "1:\n\t"
         "ldr %[s0], %[bias]\n\t"
@@ -236,10 +249,9 @@ HIL_INLINE void hil_dsp_depthwise_columns_2(const struct hil_dsp_depthwise_chann
                                                                             "str %[a], %[out]\n\t"
                                                                             "cmp %[in], %[b]\n\t"
                                                                             "bne 1b\n\t"
-        : [s0] "=&r"(s0), [s1] "=&r"(s1), [in] "+r"(in), [a] "=&r"(a), [b] "=&r"(b),
+        : [s0] "=&r"(s0), [s1] "=&r"(s1), [in] "+r"(at), [a] "=&r"(a), [b] "=&r"(b),
           [out] "+m"(to->out)
-        : [u0] "r"(c->taps.upper[0]), [u1] "r"(c->taps.upper[1]), [u2] "r"(c->taps.upper[2]),
-          [l0] "r"(c->taps.lower[0]), [l1] "r"(c->taps.lower[1]), [l2] "r"(c->taps.lower[2]),
+        : [u0] "r"(u0), [u1] "r"(u1), [u2] "r"(u2), [l0] "r"(l0), [l1] "r"(l1), [l2] "r"(l2),
           [bias] "m"(c->bias), [mantissa] "m"(c->mantissa), [rounding] "m"(c->rounding),
           [shift] "m"(shift), [pixel] "m"(to->pixel), [end] "m"(end)
         : "cc", "memory");

@@ -54,35 +54,35 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_pairs_s8 *p)
     "sxtb16 %[x], %[x]\n\t"
 
 #define HIL_DSP_FOURS_UNIT_OF(LOAD)                                                                \
-    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
+    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
     LOAD                                                                                           \
-    "smlad %[s1], %[x], r4, %[s1]\n\t"                                                             \
-    "sxtb16 r4, r4\n\t"                                                                            \
-    "smlad %[s3], %[x], r6, %[s3]\n\t"                                                             \
-    "sxtb16 r6, r6\n\t"                                                                            \
-    "smlad %[s0], %[x], r4, %[s0]\n\t"                                                             \
-    "smlad %[s2], %[x], r6, %[s2]\n\t"                                                             \
-    "smlad %[s1], %[w], r5, %[s1]\n\t"                                                             \
-    "sxtb16 r5, r5\n\t"                                                                            \
-    "smlad %[s3], %[w], r8, %[s3]\n\t"                                                             \
-    "sxtb16 r8, r8\n\t"                                                                            \
-    "smlad %[s0], %[w], r5, %[s0]\n\t"                                                             \
-    "smlad %[s2], %[w], r8, %[s2]\n\t"
+    "smlad %[s1], %[x], r0, %[s1]\n\t"                                                             \
+    "sxtb16 r0, r0\n\t"                                                                            \
+    "smlad %[s3], %[x], r2, %[s3]\n\t"                                                             \
+    "sxtb16 r2, r2\n\t"                                                                            \
+    "smlad %[s0], %[x], r0, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[x], r2, %[s2]\n\t"                                                             \
+    "smlad %[s1], %[w], r1, %[s1]\n\t"                                                             \
+    "sxtb16 r1, r1\n\t"                                                                            \
+    "smlad %[s3], %[w], r3, %[s3]\n\t"                                                             \
+    "sxtb16 r3, r3\n\t"                                                                            \
+    "smlad %[s0], %[w], r1, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[w], r3, %[s2]\n\t"
 
 #define HIL_DSP_FOURS_WIDENED HIL_DSP_FOURS_UNIT_OF(HIL_DSP_FOURS_LOAD_WIDENED)
 #define HIL_DSP_FOURS_BYTES HIL_DSP_FOURS_UNIT_OF(HIL_DSP_FOURS_LOAD_BYTES)
 
 #define HIL_DSP_FOURS_PLAIN                                                                        \
-    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
-    HIL_DSP_SCALED("s0", "r4", "r5") HIL_DSP_SCALED("s1", "r6", "r8")                              \
-    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
-    HIL_DSP_SCALED("s2", "r4", "r5") HIL_DSP_SCALED("s3", "r6", "r8")
+    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
+    HIL_DSP_SCALED("s0", "r0", "r1") HIL_DSP_SCALED("s1", "r2", "r3")                              \
+    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
+    HIL_DSP_SCALED("s2", "r0", "r1") HIL_DSP_SCALED("s3", "r2", "r3")
 
 #define HIL_DSP_FOURS_SIGNED                                                                       \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s0")                               \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s1")                               \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s2")                               \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t" HIL_DSP_SCALED_SIGNED("s3")
+    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s0")                               \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s1")                               \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s2")                               \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t" HIL_DSP_SCALED_SIGNED("s3")
 
 /* To the right by a constant or, in %[w], by what lies in memory, as in pairs_s8.h. */
 #define HIL_DSP_FOURS(MODE, TIMES, UNIT, SCALES, SHIFT)                                            \
@@ -104,14 +104,14 @@ HIL_INLINE int32_t hil_dsp_matvec_words(const struct hil_dsp_matvec_pairs_s8 *p)
         "strb %[s1], [%[out]], #1\n\t"                                                             \
         "strb %[s2], [%[out]], #1\n\t"                                                             \
         "strb %[s3], [%[out]], #1\n\t"                                                             \
-        "ldr r4, %[last]\n\t"                                                                      \
-        "cmp %[stream], r4\n\t"                                                                    \
+        "ldr r0, %[last]\n\t"                                                                      \
+        "cmp %[stream], r0\n\t"                                                                    \
         "bne 1b\n\t"                                                                               \
         : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [x] "=&r"(x),            \
-          [w] "=&r"(y), [rows] "=&r"(at), [stream] "+r"(stream), [out] "+r"(out)                   \
+          [w] "=&r"(y), [rows] "=&r"(at), [stream] "+r"(stream), [out] "+r"(to)                   \
         : [start] "m"(row), [middle] "m"(middle), [end] "m"(end), [last] "m"(last),                \
           [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)                              \
-        : "r4", "r5", "r6", "r8", "cc", "memory")
+        : "r0", "r1", "r2", "r3", "cc", "memory")
 
 #define HIL_DSP_FOURS_DEPTHS(UNIT, SCALES)                                                         \
     if (!constant) {                                                                               \
@@ -144,16 +144,17 @@ HIL_INLINE void hil_dsp_matvec_blocks(const struct hil_dsp_matvec_pairs_s8 *p, c
     const int32_t unit_bytes = p->widened ? 8 : 4;
     const uint8_t *const end = (const uint8_t *)row + unit_bytes * units;
     const uint8_t *const middle = (const uint8_t *)row + unit_bytes * (units - units % 4);
-    const int32_t *stream = p->stream;
-    const int32_t *const last = stream + hil_dsp_matvec_words(p) * blocks;
+    const int32_t *const last = p->stream + hil_dsp_matvec_words(p) * blocks;
     const int32_t shift = p->shift;
-    const uint8_t *at;
-    uint32_t s0;
-    uint32_t s1;
-    uint32_t s2;
-    uint32_t s3;
-    uint32_t x;
-    uint32_t y;
+    register uint32_t s0 __asm__("r4");
+    register uint32_t s1 __asm__("r5");
+    register uint32_t s2 __asm__("r6");
+    register uint32_t s3 __asm__("r8");
+    register uint32_t x __asm__("r9");
+    register uint32_t y __asm__("r10");
+    register const uint8_t *at __asm__("r11");
+    register const int32_t *stream __asm__("r12") = p->stream;
+    register int8_t *to __asm__("lr") = out;
     if (p->widened && p->signs) {
         HIL_DSP_FOURS_DEPTHS(WIDENED, SIGNED)
     } else if (p->widened) {

@@ -63,29 +63,27 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
     "sxtb16 %[y], %[x], ror #8\n\t"                                                                \
     "sxtb16 %[x], %[x]\n\t"
 #define HIL_DSP_MATVEC_UNIT(load)                                                                  \
-    "ldmia %[weights]!, {r4, r5, r6, r8}\n\t" load "smlad %[s1], %[x], r4, %[s1]\n\t"              \
-    "sxtb16 r4, r4\n\t"                                                                            \
-    "smlad %[s3], %[x], r6, %[s3]\n\t"                                                             \
-    "sxtb16 r6, r6\n\t"                                                                            \
-    "smlad %[s0], %[x], r4, %[s0]\n\t"                                                             \
-    "smlad %[s2], %[x], r6, %[s2]\n\t"                                                             \
-    "smlad %[s1], %[y], r5, %[s1]\n\t"                                                             \
-    "sxtb16 r5, r5\n\t"                                                                            \
-    "smlad %[s3], %[y], r8, %[s3]\n\t"                                                             \
-    "sxtb16 r8, r8\n\t"                                                                            \
-    "smlad %[s0], %[y], r5, %[s0]\n\t"                                                             \
-    "smlad %[s2], %[y], r8, %[s2]\n\t"
+    "ldmia %[weights]!, {r0, r1, r2, r3}\n\t" load "smlad %[s1], %[x], r0, %[s1]\n\t"              \
+    "sxtb16 r0, r0\n\t"                                                                            \
+    "smlad %[s3], %[x], r2, %[s3]\n\t"                                                             \
+    "sxtb16 r2, r2\n\t"                                                                            \
+    "smlad %[s0], %[x], r0, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[x], r2, %[s2]\n\t"                                                             \
+    "smlad %[s1], %[y], r1, %[s1]\n\t"                                                             \
+    "sxtb16 r1, r1\n\t"                                                                            \
+    "smlad %[s3], %[y], r3, %[s3]\n\t"                                                             \
+    "sxtb16 r3, r3\n\t"                                                                            \
+    "smlad %[s0], %[y], r1, %[s0]\n\t"                                                             \
+    "smlad %[s2], %[y], r3, %[s2]\n\t"
 
-/* Pointers are in registers before anything else: gcc's scheduling may leave none for them. */
 #define HIL_DSP_MATVEC_LOOP(body)                                                                  \
-    __asm__ volatile("" : "+r"(row), "+r"(weights));                                               \
     __asm__ volatile("1:\n\t" body "ldr %[x], %[end]\n\t"                                          \
                      "cmp %[weights], %[x]\n\t"                                                    \
                      "bne 1b\n\t"                                                                  \
                      : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3),                 \
-                       [row] "+r"(row), [weights] "+r"(weights), [x] "=&r"(x), [y] "=&r"(y)        \
+                       [row] "+r"(from), [weights] "+r"(stream), [x] "=&r"(x), [y] "=&r"(y)        \
                      : [end] "m"(end)                                                              \
-                     : "r4", "r5", "r6", "r8", "cc", "memory")
+                     : "r0", "r1", "r2", "r3", "cc", "memory")
 #define HIL_DSP_MATVEC_UNITS(load)                                                                 \
     if (fours != 0) {                                                                              \
         HIL_DSP_MATVEC_LOOP(HIL_DSP_MATVEC_UNIT(load) HIL_DSP_MATVEC_UNIT(load)                    \
@@ -99,14 +97,16 @@ HIL_INLINE void hil_dsp_matvec_s8_unit(uint32_t even, uint32_t odd, const int16_
 /* Adds the products of whole units of a row, which is widened or bytes, with four columns. */
 HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const int16_t *weights,
                                         int32_t units, struct hil_dsp_matvec_sums *sums) {
-    uint32_t s0 = sums->s[0];
-    uint32_t s1 = sums->s[1];
-    uint32_t s2 = sums->s[2];
-    uint32_t s3 = sums->s[3];
-    uint32_t x;
-    uint32_t y;
     const int32_t fours = units / 4;
     const int16_t *end = weights + 32 * fours;
+    register uint32_t s0 __asm__("r4") = sums->s[0];
+    register uint32_t s1 __asm__("r5") = sums->s[1];
+    register uint32_t s2 __asm__("r6") = sums->s[2];
+    register uint32_t s3 __asm__("r8") = sums->s[3];
+    register const void *from __asm__("r9") = row;
+    register const int16_t *stream __asm__("r10") = weights;
+    register uint32_t x __asm__("r11");
+    register uint32_t y __asm__("r12");
     if (widened) {
         HIL_DSP_MATVEC_UNITS(HIL_DSP_MATVEC_WIDENED)
     } else {

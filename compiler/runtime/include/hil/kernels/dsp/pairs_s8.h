@@ -53,49 +53,49 @@ struct hil_dsp_places {
 
 /* Adds up words of three rows, and of two, by a word of two columns. */
 #define HIL_DSP_DUAL_3(x0, x1, x2, weights)                                                        \
-    "smlad %[" x0 "], r4, " weights ", %[" x0 "]\n\t"                                              \
-    "smlad %[" x1 "], r5, " weights ", %[" x1 "]\n\t"                                              \
-    "smlad %[" x2 "], r6, " weights ", %[" x2 "]\n\t"
+    "smlad %[" x0 "], r0, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x1 "], r1, " weights ", %[" x1 "]\n\t"                                              \
+    "smlad %[" x2 "], r2, " weights ", %[" x2 "]\n\t"
 
 #define HIL_DSP_DUAL_2(x0, x1, weights)                                                            \
-    "smlad %[" x0 "], r4, " weights ", %[" x0 "]\n\t"                                              \
-    "smlad %[" x1 "], r5, " weights ", %[" x1 "]\n\t"
+    "smlad %[" x0 "], r0, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x1 "], r1, " weights ", %[" x1 "]\n\t"
 
 /* A unit: 17 and 16 instructions for 24 products of three rows, 13 and 12 for 16 of two. */
 #define HIL_DSP_UNIT_PACKED_3                                                                      \
-    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
-    HIL_DSP_DUAL_3("s3", "s4", "s5", "r8")                                                         \
-    "sxtb16 r8, r8\n\t"                                                                            \
-    HIL_DSP_DUAL_3("s0", "s1", "s2", "r8")                                                         \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
+    HIL_DSP_DUAL_3("s3", "s4", "s5", "r3")                                                         \
+    "sxtb16 r3, r3\n\t"                                                                            \
+    HIL_DSP_DUAL_3("s0", "s1", "s2", "r3")                                                         \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
     HIL_DSP_DUAL_3("s3", "s4", "s5", "%[w]")                                                       \
     "sxtb16 %[w], %[w]\n\t"                                                                        \
     HIL_DSP_DUAL_3("s0", "s1", "s2", "%[w]")
 
 #define HIL_DSP_HALF_WIDE_3                                                                        \
-    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
-    HIL_DSP_DUAL_3("s0", "s1", "s2", "r8")                                                         \
+    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
+    HIL_DSP_DUAL_3("s0", "s1", "s2", "r3")                                                         \
     HIL_DSP_DUAL_3("s3", "s4", "s5", "%[w]")
 
 #define HIL_DSP_UNIT_WIDE_3 HIL_DSP_HALF_WIDE_3 HIL_DSP_HALF_WIDE_3
 
 #define HIL_DSP_UNIT_PACKED_2                                                                      \
-    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
-    "ldrd r4, r5, [%[rows]], #8\n\t"                                                               \
-    HIL_DSP_DUAL_2("s3", "s4", "r8")                                                               \
-    "sxtb16 r8, r8\n\t"                                                                            \
-    HIL_DSP_DUAL_2("s0", "s1", "r8")                                                               \
-    "ldrd r4, r5, [%[rows]], #8\n\t"                                                               \
+    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldrd r0, r1, [%[rows]], #8\n\t"                                                               \
+    HIL_DSP_DUAL_2("s3", "s4", "r3")                                                               \
+    "sxtb16 r3, r3\n\t"                                                                            \
+    HIL_DSP_DUAL_2("s0", "s1", "r3")                                                               \
+    "ldrd r0, r1, [%[rows]], #8\n\t"                                                               \
     HIL_DSP_DUAL_2("s3", "s4", "%[w]")                                                             \
     "sxtb16 %[w], %[w]\n\t"                                                                        \
     HIL_DSP_DUAL_2("s0", "s1", "%[w]")
 
 #define HIL_DSP_HALF_WIDE_2                                                                        \
-    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
-    "ldrd r4, r5, [%[rows]], #8\n\t"                                                               \
-    HIL_DSP_DUAL_2("s0", "s1", "r8")                                                               \
+    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldrd r0, r1, [%[rows]], #8\n\t"                                                               \
+    HIL_DSP_DUAL_2("s0", "s1", "r3")                                                               \
     HIL_DSP_DUAL_2("s3", "s4", "%[w]")
 
 #define HIL_DSP_UNIT_WIDE_2 HIL_DSP_HALF_WIDE_2 HIL_DSP_HALF_WIDE_2
@@ -122,31 +122,31 @@ struct hil_dsp_places {
     "smmla %[" sum "], %[" sum "], " mantissa ", " addend "\n\t"
 
 #define HIL_DSP_SCALES_PLAIN_3                                                                     \
-    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
-    HIL_DSP_SCALED("s0", "r4", "r5") HIL_DSP_SCALED("s1", "r4", "r5")                              \
-    HIL_DSP_SCALED("s2", "r4", "r5") HIL_DSP_SCALED("s3", "r6", "r8")                              \
-    HIL_DSP_SCALED("s4", "r6", "r8") HIL_DSP_SCALED("s5", "r6", "r8")
+    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
+    HIL_DSP_SCALED("s0", "r0", "r1") HIL_DSP_SCALED("s1", "r0", "r1")                              \
+    HIL_DSP_SCALED("s2", "r0", "r1") HIL_DSP_SCALED("s3", "r2", "r3")                              \
+    HIL_DSP_SCALED("s4", "r2", "r3") HIL_DSP_SCALED("s5", "r2", "r3")
 
 #define HIL_DSP_SCALES_PLAIN_2                                                                     \
-    "ldmia %[stream]!, {r4, r5, r6, r8}\n\t"                                                       \
-    HIL_DSP_SCALED("s0", "r4", "r5") HIL_DSP_SCALED("s1", "r4", "r5")                              \
-    HIL_DSP_SCALED("s3", "r6", "r8") HIL_DSP_SCALED("s4", "r6", "r8")
+    "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
+    HIL_DSP_SCALED("s0", "r0", "r1") HIL_DSP_SCALED("s1", "r0", "r1")                              \
+    HIL_DSP_SCALED("s3", "r2", "r3") HIL_DSP_SCALED("s4", "r2", "r3")
 
 #define HIL_DSP_SCALED_SIGNED(sum)                                                                 \
-    "and r8, r6, %[" sum "], asr #31\n\t"                                                          \
-    "sub r8, r5, r8\n\t"                                                                           \
-    HIL_DSP_SCALED(sum, "r4", "r8")
+    "and r3, r2, %[" sum "], asr #31\n\t"                                                          \
+    "sub r3, r1, r3\n\t"                                                                           \
+    HIL_DSP_SCALED(sum, "r0", "r3")
 
 #define HIL_DSP_SCALES_SIGNED_3                                                                    \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t"                                                           \
     HIL_DSP_SCALED_SIGNED("s0") HIL_DSP_SCALED_SIGNED("s1") HIL_DSP_SCALED_SIGNED("s2")            \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t"                                                           \
     HIL_DSP_SCALED_SIGNED("s3") HIL_DSP_SCALED_SIGNED("s4") HIL_DSP_SCALED_SIGNED("s5")
 
 #define HIL_DSP_SCALES_SIGNED_2                                                                    \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t"                                                           \
     HIL_DSP_SCALED_SIGNED("s0") HIL_DSP_SCALED_SIGNED("s1")                                        \
-    "ldmia %[stream]!, {r4, r5, r6}\n\t"                                                           \
+    "ldmia %[stream]!, {r0, r1, r2}\n\t"                                                           \
     HIL_DSP_SCALED_SIGNED("s3") HIL_DSP_SCALED_SIGNED("s4")
 
 /* To the right by a constant, or by what lies in memory. */
@@ -161,24 +161,24 @@ struct hil_dsp_places {
 
 /* The outputs of a row that is not wanted go where the first row's go, which come after. */
 #define HIL_DSP_STORED_3(NARROWED)                                                                 \
-    "ldr r8, %[out]\n\t"                                                                           \
-    "ldrd r4, r5, %[steps]\n\t"                                                                    \
+    "ldr r3, %[out]\n\t"                                                                           \
+    "ldrd r0, r1, %[steps]\n\t"                                                                    \
     NARROWED("s2") NARROWED("s5") NARROWED("s1") NARROWED("s4") NARROWED("s0") NARROWED("s3")      \
-    "strb %[s2], [r8, r5]\n\t"                                                                     \
-    "strb %[s1], [r8, r4]\n\t"                                                                     \
-    "strb %[s0], [r8], #1\n\t"                                                                     \
-    "strb %[s5], [r8, r5]\n\t"                                                                     \
-    "strb %[s4], [r8, r4]\n\t"                                                                     \
-    "strb %[s3], [r8], #1\n\t"
+    "strb %[s2], [r3, r1]\n\t"                                                                     \
+    "strb %[s1], [r3, r0]\n\t"                                                                     \
+    "strb %[s0], [r3], #1\n\t"                                                                     \
+    "strb %[s5], [r3, r1]\n\t"                                                                     \
+    "strb %[s4], [r3, r0]\n\t"                                                                     \
+    "strb %[s3], [r3], #1\n\t"
 
 #define HIL_DSP_STORED_2(NARROWED)                                                                 \
-    "ldr r8, %[out]\n\t"                                                                           \
-    "ldr r4, %[steps]\n\t"                                                                         \
+    "ldr r3, %[out]\n\t"                                                                           \
+    "ldr r0, %[steps]\n\t"                                                                         \
     NARROWED("s1") NARROWED("s4") NARROWED("s0") NARROWED("s3")                                    \
-    "strb %[s1], [r8, r4]\n\t"                                                                     \
-    "strb %[s0], [r8], #1\n\t"                                                                     \
-    "strb %[s4], [r8, r4]\n\t"                                                                     \
-    "strb %[s3], [r8], #1\n\t"
+    "strb %[s1], [r3, r0]\n\t"                                                                     \
+    "strb %[s0], [r3], #1\n\t"                                                                     \
+    "strb %[s4], [r3, r0]\n\t"                                                                     \
+    "strb %[s3], [r3], #1\n\t"
 
 #define HIL_DSP_SPREAD_3                                                                           \
     "mov %[s1], %[s0]\n\t"                                                                         \
@@ -192,25 +192,25 @@ struct hil_dsp_places {
 
 /* The first unit, which starts from both sums in s0 and s3. */
 #define HIL_DSP_FIRST_DUAL_3(x0, x1, x2, weights)                                                  \
-    "smlad %[" x1 "], r5, " weights ", %[" x0 "]\n\t"                                              \
-    "smlad %[" x2 "], r6, " weights ", %[" x0 "]\n\t"                                              \
-    "smlad %[" x0 "], r4, " weights ", %[" x0 "]\n\t"
+    "smlad %[" x1 "], r1, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x2 "], r2, " weights ", %[" x0 "]\n\t"                                              \
+    "smlad %[" x0 "], r0, " weights ", %[" x0 "]\n\t"
 
 #define HIL_DSP_FIRST_PACKED_3                                                                     \
-    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
-    HIL_DSP_FIRST_DUAL_3("s3", "s4", "s5", "r8")                                                   \
-    "sxtb16 r8, r8\n\t"                                                                            \
-    HIL_DSP_FIRST_DUAL_3("s0", "s1", "s2", "r8")                                                   \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
+    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
+    HIL_DSP_FIRST_DUAL_3("s3", "s4", "s5", "r3")                                                   \
+    "sxtb16 r3, r3\n\t"                                                                            \
+    HIL_DSP_FIRST_DUAL_3("s0", "s1", "s2", "r3")                                                   \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
     HIL_DSP_DUAL_3("s3", "s4", "s5", "%[w]")                                                       \
     "sxtb16 %[w], %[w]\n\t"                                                                        \
     HIL_DSP_DUAL_3("s0", "s1", "s2", "%[w]")
 
 #define HIL_DSP_FIRST_WIDE_3                                                                       \
-    "ldrd r8, %[w], [%[stream]], #8\n\t"                                                           \
-    "ldmia %[rows]!, {r4, r5, r6}\n\t"                                                             \
-    HIL_DSP_FIRST_DUAL_3("s0", "s1", "s2", "r8")                                                   \
+    "ldrd r3, %[w], [%[stream]], #8\n\t"                                                           \
+    "ldmia %[rows]!, {r0, r1, r2}\n\t"                                                             \
+    HIL_DSP_FIRST_DUAL_3("s0", "s1", "s2", "r3")                                                   \
     HIL_DSP_FIRST_DUAL_3("s3", "s4", "s5", "%[w]")                                                 \
     HIL_DSP_HALF_WIDE_3
 
@@ -233,8 +233,8 @@ struct hil_dsp_places {
 
 #define HIL_DSP_UNTIL(label, units, end)                                                           \
     label ":\n\t" units                                                                            \
-    "ldr r4, %[" end "]\n\t"                                                                       \
-    "cmp %[rows], r4\n\t"                                                                          \
+    "ldr r0, %[" end "]\n\t"                                                                       \
+    "cmp %[rows], r0\n\t"                                                                          \
     "bne " label "b\n\t"
 
 #define HIL_DSP_LOOP(TIMES, U, F, SPREAD) SPREAD HIL_DSP_UNTIL("2", TIMES(U), "end")
@@ -255,16 +255,16 @@ struct hil_dsp_places {
         HIL_DSP_SCALES_##SCALES##_##ROWS                                                           \
         HIL_DSP_SHIFT_##SHIFT                                                                      \
         HIL_DSP_STORED_##ROWS(HIL_DSP_NARROWED_##SHIFT)                                            \
-        "ldr r4, %[last]\n\t"                                                                      \
-        "str r8, %[out]\n\t"                                                                       \
-        "cmp %[stream], r4\n\t"                                                                    \
+        "ldr r0, %[last]\n\t"                                                                      \
+        "str r3, %[out]\n\t"                                                                       \
+        "cmp %[stream], r0\n\t"                                                                    \
         "bne 1b\n\t"                                                                               \
         : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [s4] "=&r"(s4),          \
           [s5] "=&r"(s5), [rows] "=&r"(rows), [w] "=&r"(w), [stream] "+r"(stream),                 \
           [out] "+m"(to.out)                                                                       \
         : [start] "m"(start), [middle] "m"(middle), [end] "m"(end), [last] "m"(last),              \
           [steps] "m"(to.steps), [shift] "m"(shift), [constant] "i"(constant ? p->shift : 0)       \
-        : "r4", "r5", "r6", "r8", "cc", "memory")
+        : "r0", "r1", "r2", "r3", "cc", "memory")
 
 #define HIL_DSP_PAIRS_DEPTHS(WEIGHTS, SCALES, ROWS)                                                \
     if (units == 1) {                                                                              \
@@ -333,17 +333,17 @@ HIL_INLINE void hil_dsp_pairs_s8_columns(const struct hil_dsp_pairs_s8 *p, const
     const int32_t units = p->units;
     const uint32_t *const end = start + 2 * p->group * units;
     const uint32_t *const middle = start + 2 * p->group * (units - units % 4);
-    const int32_t *stream = p->stream;
-    const int32_t *const last = stream + hil_dsp_pairs_words(p) * (p->count / 2);
+    const int32_t *const last = p->stream + hil_dsp_pairs_words(p) * (p->count / 2);
     const int32_t shift = p->shift;
-    const uint32_t *rows;
-    uint32_t s0;
-    uint32_t s1;
-    uint32_t s2;
-    uint32_t s3;
-    uint32_t s4;
-    uint32_t s5;
-    uint32_t w;
+    register uint32_t s0 __asm__("r4");
+    register uint32_t s1 __asm__("r5");
+    register uint32_t s2 __asm__("r6");
+    register uint32_t s3 __asm__("r8");
+    register uint32_t s4 __asm__("r9");
+    register uint32_t s5 __asm__("r10");
+    register const uint32_t *rows __asm__("r11");
+    register uint32_t w __asm__("r12");
+    register const int32_t *stream __asm__("lr") = p->stream;
     if (p->group == 3) {
         HIL_DSP_PAIRS_KINDS(3)
     } else {

@@ -234,7 +234,7 @@ HIL_INLINE void hil_dsp_winograd_tiles(const struct hil_dsp_winograd_3x3_s8 *p, 
                      "stmia %[to]!, {r8, r9, r10, r11}\n\t"                                        \
                      "cmp %[to], r2\n\t"                                                           \
                      "bne 1b\n\t"                                                                  \
-                     : [v] "+r"(v), [u] "+r"(u), [to] "+r"(to)                                     \
+                     : [v] "+r"(at_v), [u] "+r"(at_u), [to] "+r"(at)                                     \
                      : [end] "m"(end)                                                              \
                      : "r0", "r1", "r2", "r3", "r4", "r5", "r8", "r9", "r10", "r11", "cc",         \
                        "memory")
@@ -250,8 +250,9 @@ HIL_INLINE void hil_dsp_winograd_sums(int32_t units, const uint32_t *v, const in
 #if HIL_DSP_ASSEMBLY
     if (__builtin_constant_p(units) && (units == 4 || units == 8 || units == 16)) {
         uint32_t *const end = to + 4 * HIL_DSP_WINOGRAD_PLACES;
-        /* In registers before anything else: gcc's scheduling may leave none for them. */
-        __asm__ volatile("" : "+r"(v), "+r"(u), "+r"(to));
+        register const uint32_t *at_v __asm__("r6") = v;
+        register const int32_t *at_u __asm__("r12") = u;
+        register uint32_t *at __asm__("lr") = to;
         if (units == 4) {
             HIL_DSP_WINOGRAD_SUMS(HIL_DSP_WINOGRAD_UNITS_4);
         } else if (units == 8) {
