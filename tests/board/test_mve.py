@@ -98,6 +98,16 @@ CORNERS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...
     ("DEPTHWISE_CONV_2D", (2, 7, 9, 3), (1, 2, 3, 3), depthwise(1, "RELU6")),
     ("DEPTHWISE_CONV_2D", (1, 9, 8, 16), (1, 4, 4, 16), depthwise(2)),
     ("DEPTHWISE_CONV_2D", (1, 2, 700, 8), (1, 3, 3, 8), depthwise(1)),
+    # Channels by themselves, in one band and in several.
+    *(
+        ("DEPTHWISE_CONV_2D", (batch, *image, channels), (1, 3, 3, channels), depthwise(stride))
+        for batch, image, channels, stride in (
+            (1, (32, 48), 3, 1),
+            (2, (33, 34), 17, 2),
+            (1, (64, 90), 2, 1),
+            (1, (80, 64), 2, 2),
+        )
+    ),
 )
 
 
@@ -120,6 +130,18 @@ PIXELS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...]
             (2, 21, 3, 8, (3, 3), "SAME", 2, "RELU"),
             (1, 65, 3, 7, (3, 3), "SAME", 1, "NONE"),
             (1, 7, 4, 17, (2, 5), (3, 1, 2, 4), 1, "RELU6"),
+        )
+    ),
+    *(
+        ("CONV_2D", (batch, *image, 3), (count, 3, 3, 3), conv(padding, stride, act))
+        for batch, image, count, padding, stride, act in (
+            (1, (9, 24), 8, "SAME", 2, "RELU"),
+            (2, (5, 24), 8, (1, 1, 1, 1), 2, "NONE"),
+            (1, (4, 16), 8, "SAME", 1, "RELU"),
+            (1, (6, 14), 8, "VALID", 1, "RELU6"),
+            (2, (8, 20), 16, "SAME", 1, "NONE"),
+            (1, (8, 16), 48, "SAME", 2, "RELU"),
+            (1, (3, 17), 32, (2, 2, 2, 1), 2, "RELU6"),
         )
     ),
     *(
@@ -150,7 +172,7 @@ SMALL_DEPTHWISE: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, An
 def test_pixels():
     rng = np.random.default_rng(24)
     layers = [make_layer(rng, op, "int8", x, w, attrs) for op, x, w, attrs in PIXELS]
-    kernels = ("pixels_s8", "points_s8", "strips_s8", "conv2d_3x3_s8")
+    kernels = ("pixels_s8", "points_s8", "strips_s8", "conv2d_3x3_s8", "conv2d_rgb_s8")
     check(*side_by_side(layers), [f"hil_{kernel}_mve" for kernel in kernels])
 
 

@@ -44,6 +44,10 @@ _GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
 #: they may take, quick ones first.
 _PATCH = 4
 _PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
+#: The same where a gather fetches a channel's pixels, for images so large that a call for each
+#: channel costs little.
+_GATHERED_PLANES, _GATHERED_PIXELS = ((1, 4096), (1, 1024), (1, 512), (1, 224), (1, 112)), 256
+_PLANES_OF_GATHERS = 2
 #: Instructions of its loops: a turn of two tiles, a part of the rows, a call for a channel.
 _TURN, _PART, _CALL = 31, 8, 40
 
@@ -99,11 +103,10 @@ def conv2d(place: _Channels, columns: Array, channels: _Channels, macs: int) -> 
         return []
     made = [make(place, columns, channels, macs) for make in (_points, _three_by_three)]
     calls = [call for call in made if call is not None]
+    if not calls:
+        calls = [*_rgb(place, columns, channels, macs), *_strips(place, columns, channels, macs)]
     gathered = _gathered(place, columns, channels, macs)
-    return [
-        *(calls or _strips(place, columns, channels, macs)),
-        *([] if gathered is None else [gathered]),
-    ]
+    return [*calls, *([] if gathered is None else [gathered])]
 
 
 def _points(place: _Channels, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
@@ -128,6 +131,42 @@ def _points(place: _Channels, columns: Array, channels: _Channels, macs: int) ->
     fields = {name: place[name] for name in names}
     fields |= {"copied": copied, **_pixels(columns, channels)}
     return KernelCall(kernels()["hil_points_s8_mve"], fields, macs=macs)
+
+
+def _rgb(place: _Channels, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
+    """Filters of 3x3 pixels of three channels, rows of whole groups of windows."""
+    count = columns.shape[0]
+    in_w, out_w, stride, pad_left = (
+        _int(place, name) for name in ("in_w", "out_w", "stride_h", "pad_left")
+    )
+    shape = [
+        _int(place, name) for name in ("filter_h", "filter_w", "in_c", "dilation_h", "dilation_w")
+    ]
+    eight = count == 8
+    group = 4 if eight else 2
+    if (
+        shape != [3, 3, 3, 1, 1]
+        or stride != place["stride_w"]
+        or stride not in (1, 2)
+        or (count % CHUNK and not eight)
+        or out_w % group
+    ):
+        return []
+    # A load of a group's last window may not reach beyond its row.
+    starts = 3 * (np.arange(0, out_w, group) * stride - pad_left)
+    last = starts + 3 * stride * (group - 1) + CHUNK
+    direct = np.flatnonzero((starts >= 0) & (last <= 3 * in_w))
+    # Copies are made of windows with some of the image in the first sixteen bytes.
+    if not direct.size or pad_left > 2 or (out_w - 1) * stride - pad_left >= in_w:
+        return []
+    rows = columns.reshape(count, 3, 9)
+    windows = np.concatenate([rows[:, 0], rows[:, 1, :7], rows[:, 2], rows[:, 1, 7:]], axis=1)
+    names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_top", "pad_left", "in_zero_point")
+    fields = {name: place[name] for name in names}
+    fields |= {"stride": stride, "group": group, "eight": int(eight)}
+    fields |= {"before": int(direct[0]), "direct": direct.size}
+    fields |= _pixels(windows, channels, 2 if eight else 1)
+    return [KernelCall(kernels()["hil_conv2d_rgb_s8_mve"], fields, macs=macs)]
 
 
 def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
@@ -234,7 +273,9 @@ def depthwise_conv2d(
 ) -> list[KernelCall]:
     """A depthwise convolution of an image of ``shape`` with ``filters`` [C, height, width]."""
     calls: list[KernelCall] = []
-    for planes, planes_bytes in _PLANES:
+    pixels = window.h.out_size * window.w.out_size
+    alone = _within_gather(shape) and pixels >= _GATHERED_PIXELS
+    for planes, planes_bytes in _GATHERED_PLANES if alone else _PLANES:
         call = _depthwise(shape, window, filters, zero_point, channels, macs, planes, planes_bytes)
         if call is None:
             continue
@@ -245,6 +286,11 @@ def depthwise_conv2d(
         if all(call.scratch_bytes < c.scratch_bytes for c in calls):
             calls.append(call)
     return calls
+
+
+def _within_gather(shape: tuple[int, ...]) -> bool:
+    """Whether sixteen pixels of a row lie within the reach of a gather of bytes."""
+    return shape[3] * (CHUNK - 1) < _GATHERED
 
 
 def _pays_addresses(call: KernelCall) -> bool:
@@ -287,6 +333,8 @@ def _depthwise(
     full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
     any_clamp = bool(clamp.pop("linear")) or not full
     planes = min(planes, channel_count)
+    # A gather takes sixteen pixels of one channel, other loads eight channels of one pixel.
+    gathered = _within_gather(shape) and (planes <= _PLANES_OF_GATHERS or shape[2] >= CHUNK)
 
     # As far as the patches of the last tile reach.
     def plane_width(columns: int) -> int:
@@ -346,6 +394,7 @@ def _depthwise(
         "pad_top": h.pad_before,
         "pad_left": w.pad_before,
         "planes": planes,
+        "gathered": int(gathered),
         "band_h": band_h,
         "tile_w": tile_w,
         "part_h": part_h,
@@ -664,8 +713,13 @@ def _pixels(columns: Array, channels: _Channels, pixels: int = 1) -> dict[str, F
         return np.append(values, np.zeros(filled - count, values.dtype))[order]
 
     bias = each("bias")
-    fours = weights.reshape(groups, 4, 4 // pixels, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
-    sums = [_bytes(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
+    if pixels == 1:
+        fours = weights.reshape(groups, 4, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
+        sums = [_bytes(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
+    else:
+        # Two fours are taken as one, whose columns are each pixel's.
+        fours = weights.reshape(groups, 2, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
+        sums = [_bytes(bias.reshape(groups, 2, 8)), fours.reshape(groups, 2, -1)]
     first = _narrow_first(columns, channels)
     if first:
         # Narrowed products of two fours alternate.

@@ -271,11 +271,12 @@ outputs = ["int8_t"]
 scratch = "planes * plane_h * plane_w + addressed"
 order = ["rows band_h", "pixels band_h * tile_w", "channels planes"]
 reads = "channel window"
-cost = """(
+cost = """
 200 + 0.4 * addressed + batch * in_c * (out_w // tile_w * ((36 + 60 / planes + 30 * half_turns) *
 ((out_h + band_h - 1) // band_h) + out_h // part_h * (8 + part_turns * (30 - 2 * (addressed > 0)
 + 2 * masked + 6 * (stride - 1) + 9 * any)) + rest_turns * (30 - 2 * (addressed > 0) + 2 * masked
-+ 6 * (stride - 1) + 9 * any)) + in_h * in_w * (0.2 + 4.8 / planes)))"""
++ 6 * (stride - 1) + 9 * any)) + gathered * in_h * (5 + 4 * ((in_w + 15) // 16))
++ (1 - gathered) * in_h * in_w * (0.2 + 4.8 / planes))"""
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     int32_t batch;
@@ -289,10 +290,11 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t stride; /* 1 or 2 */
     int32_t pad_top;
     int32_t pad_left;
-    int32_t planes; /* at most 8 */
-    int32_t band_h; /* output rows of a band, whole parts unless there is but one band */
-    int32_t tile_w; /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
-    int32_t part_h; /* output rows of the table */
+    int32_t planes;   /* at most 8 */
+    int32_t gathered; /* 1: sixteen pixels of a channel lie within the reach of a gather */
+    int32_t band_h;   /* output rows of a band, whole parts unless there is but one band */
+    int32_t tile_w;   /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
+    int32_t part_h;   /* output rows of the table */
     int32_t part_turns; /* of the table, and those behind them for out_h % part_h rows */
     int32_t rest_turns;
     int32_t half_turns; /* behind those, of four tiles of 2x1 outputs of an odd last column; 0:
@@ -339,7 +341,7 @@ HIL_INLINE void hil_mve_planes(const int8_t *from, int8_t *to, uint16x8_t to_cha
                              "add %[place], %[to]\n"
                              "le lr, 1b\n"
                              "vmsr p0, %[kept]\n"
-                             : [kept] "=&r"(kept), [x] "+l"(x), [y] "+l"(y), [place] "+l"(place)
+                             : [kept] "=&r"(kept), [x] "+&l"(x), [y] "+&l"(y), [place] "+&l"(place)
                              : [a] "w"(to_channel), [b] "w"(to_next), [channels] "r"(channels),
                                [pairs] "r"(pairs), [from] "r"(2 * from_step), [to] "r"(2 * to_step)
                              : "q0", "q1", "lr", "memory");
@@ -351,6 +353,29 @@ HIL_INLINE void hil_mve_planes(const int8_t *from, int8_t *to, uint16x8_t to_cha
         from += from_row;
         to += to_row;
     }
+}
+
+/* The same of one channel, sixteen pixels at a time, for few channels: `lanes` are the places of
+ * its values. */
+HIL_INLINE void hil_mve_plane(const int8_t *from, int8_t *to, uint8x16_t lanes, int32_t channels,
+                              int32_t rows, int32_t from_row, int32_t to_row, int32_t count) {
+    const int32_t blocks = (count + 15) / 16;
+    const int32_t from_step = 16 * channels;
+    __asm__ volatile("2:\n"
+                     "dlstp.8 lr, %[count]\n"
+                     "1:\n"
+                     "vldrb.u8 q0, [%[x], %q[lanes]]\n"
+                     "add %[x], %[step]\n"
+                     "vstrb.8 q0, [%[place]], #16\n"
+                     "letp lr, 1b\n"
+                     "add %[x], %[next]\n"
+                     "add %[place], %[below]\n"
+                     "subs %[rows], #1\n"
+                     "bne 2b\n"
+                     : [x] "+&l"(from), [place] "+&l"(to), [rows] "+&l"(rows)
+                     : [lanes] "w"(lanes), [count] "r"(count), [step] "r"(from_step),
+                       [next] "r"(from_row - blocks * from_step), [below] "r"(to_row - 16 * blocks)
+                     : "q0", "lr", "cc", "memory");
 }
 
 /* The pixels under `rows` input rows from row y on, without what lies around the image. */
@@ -371,8 +396,14 @@ HIL_INLINE void hil_mve_depthwise_planes(const struct hil_depthwise_conv2d_s8_mv
     if (width <= 0 || height <= 0) {
         return;
     }
-    /* Along the longer side, whose loop costs less. */
-    if (width < height) {
+    if (p->gathered) {
+        const uint8x16_t lanes = vmulq_n_u8(vidupq_n_u8(0, 1), (uint8_t)p->in_c);
+        for (; channels > 0; channels--) {
+            hil_mve_plane(from++, to, lanes, p->in_c, height, line, p->plane_w, width);
+            to += p->plane_h * p->plane_w;
+        }
+    } else if (width < height) {
+        /* Along the longer side, whose loop costs less. */
         hil_mve_planes(from, to, to_channel, channels, width, p->in_c, 1, height, line, p->plane_w);
     } else {
         hil_mve_planes(from, to, to_channel, channels, height, line, p->plane_w, width, p->in_c, 1);
@@ -457,6 +488,16 @@ HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_depthwise_conv2d_s8
     }
 }
 
+/* What lies around the image, where it is not overwritten. */
+HIL_INLINE void hil_mve_depthwise_around(const struct hil_depthwise_conv2d_s8_mve *p, int8_t *to,
+                                         int32_t bytes) {
+    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
+    for (; bytes > 0; bytes -= HIL_MVE_CHUNK) {
+        vstrbq_p_s8(to, around, vctp8q((uint32_t)bytes));
+        to += HIL_MVE_CHUNK;
+    }
+}
+
 HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8_mve *p,
                                             const int8_t *in, int8_t *out, void *scratch) {
     const int32_t line = p->out_w * p->in_c;
@@ -487,17 +528,21 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
         tiles.halves = tiles.first + 24 * (p->part_turns + p->rest_turns);
     }
     tiles.planes = planes;
-    const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;
         for (int32_t left = p->out_h; left > 0; left -= p->band_h) {
             const int32_t rows = left < p->band_h ? left : p->band_h;
             for (int32_t column = 0; column < p->out_w; column += p->tile_w) {
                 const int32_t x = column * p->stride - p->pad_left;
-                int8_t *end = planes;
-                for (int32_t bytes = p->planes * plane_bytes; bytes > 0; bytes -= HIL_MVE_CHUNK) {
-                    vstrbq_p_s8(end, around, vctp8q((uint32_t)bytes));
-                    end += HIL_MVE_CHUNK;
+                if (left == p->out_h || p->tile_w < p->out_w) {
+                    hil_mve_depthwise_around(p, planes, p->planes * plane_bytes);
+                } else if (y + p->plane_h > p->in_h) {
+                    /* What is beside the image is there already. */
+                    const int32_t inside = y < p->in_h ? (p->in_h - y) * p->plane_w : 0;
+                    for (int32_t plane = 0; plane < p->planes; plane++) {
+                        hil_mve_depthwise_around(p, planes + plane * plane_bytes + inside,
+                                                 plane_bytes - inside);
+                    }
                 }
                 hil_mve_depthwise_tile(p, &tiles, in, y, x, rows, planes, out + column * p->in_c);
             }

@@ -94,12 +94,17 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     "vqrdmulh.s32 q1, q1, q2\n" correct "vrshl.s32 q0, q0, q3\n"                                   \
     "vrshl.s32 q1, q1, q3\n" narrow ".s32 " x ", q0\n" narrow ".s32 " y ", q1\n"
 
+/* Where the sums of fours lie, those of the one pixel and of the other. */
+#define HIL_MVE_PIXELS_SUMS "-128", "-112", "-96", "-80", "-64", "-48", "-32", "-16"
+
 /* All sixteen columns of both pixels, in q4 and q5. */
-#define HIL_MVE_PIXELS_NARROW(correct, bytes)                                                      \
-    HIL_MVE_PIXELS_SCALE("-128", "-112", correct, "vqmovnb", "q4", "q5")                           \
-    HIL_MVE_PIXELS_SCALE("-96", "-80", correct, "vqmovnt", "q4", "q5")                             \
-    HIL_MVE_PIXELS_SCALE("-64", "-48", correct, "vqmovnb", "q6", "q7")                             \
-    HIL_MVE_PIXELS_SCALE("-32", "-16", correct, "vqmovnt", "q6", "q7")                             \
+#define HIL_MVE_PIXELS_NARROW(correct, bytes, ...)                                                 \
+    HIL_MVE_PIXELS_NARROW_AT(correct, bytes, __VA_ARGS__)
+#define HIL_MVE_PIXELS_NARROW_AT(correct, bytes, a, a2, b, b2, c, c2, d, d2)                       \
+    HIL_MVE_PIXELS_SCALE(a, a2, correct, "vqmovnb", "q4", "q5")                                    \
+    HIL_MVE_PIXELS_SCALE(b, b2, correct, "vqmovnt", "q4", "q5")                                    \
+    HIL_MVE_PIXELS_SCALE(c, c2, correct, "vqmovnb", "q6", "q7")                                    \
+    HIL_MVE_PIXELS_SCALE(d, d2, correct, "vqmovnt", "q6", "q7")                                    \
     "ldr r0, [sp, #204]\n"                                                                         \
     "ldrd r2, r4, [r0, #8]\n" bytes
 
@@ -122,12 +127,13 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     "vldrh.u16 q2, [r9], #16\n"                                                                    \
     "vrshl.u16 " x ", " x ", q2\n"                                                                 \
     "vrshl.u16 " y ", " y ", q2\n"
-#define HIL_MVE_PIXELS_NARROW_FIRST                                                                \
-    HIL_MVE_PIXELS_PRODUCTS("-128", "-112", "vqmovunb", "q4", "q5")                                \
-    HIL_MVE_PIXELS_PRODUCTS("-96", "-80", "vqmovunt", "q4", "q5")                                  \
+#define HIL_MVE_PIXELS_NARROW_FIRST(...) HIL_MVE_PIXELS_NARROW_FIRST_AT(__VA_ARGS__)
+#define HIL_MVE_PIXELS_NARROW_FIRST_AT(a, a2, b, b2, c, c2, d, d2)                                 \
+    HIL_MVE_PIXELS_PRODUCTS(a, a2, "vqmovunb", "q4", "q5")                                         \
+    HIL_MVE_PIXELS_PRODUCTS(b, b2, "vqmovunt", "q4", "q5")                                         \
     HIL_MVE_PIXELS_SHIFT("q4", "q5")                                                               \
-    HIL_MVE_PIXELS_PRODUCTS("-64", "-48", "vqmovunb", "q6", "q7")                                  \
-    HIL_MVE_PIXELS_PRODUCTS("-32", "-16", "vqmovunt", "q6", "q7")                                  \
+    HIL_MVE_PIXELS_PRODUCTS(c, c2, "vqmovunb", "q6", "q7")                                         \
+    HIL_MVE_PIXELS_PRODUCTS(d, d2, "vqmovunt", "q6", "q7")                                         \
     HIL_MVE_PIXELS_SHIFT("q6", "q7")                                                               \
     "ldr r0, [sp, #204]\n"                                                                         \
     "ldrd r2, r4, [r0, #8]\n" HIL_MVE_PIXELS_BYTES("vqmovn", "u16")
@@ -138,7 +144,13 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     "vpstt\n"                                                                                      \
     "vstrbt.8 q4, [r11]\n"                                                                         \
     "vstrbt.8 q5, [r2]\n"                                                                          \
-    "add r11, #16\n"                                                                               \
+    "add r11, #16\n" HIL_MVE_PIXELS_NEXT
+/* The same where all columns are whole sixteens. */
+#define HIL_MVE_PIXELS_STORE_WHOLE                                                                 \
+    "add r2, r11\n"                                                                                \
+    "vstrb.8 q4, [r11], #16\n"                                                                     \
+    "vstrb.8 q5, [r2]\n" HIL_MVE_PIXELS_NEXT
+#define HIL_MVE_PIXELS_NEXT                                                                        \
     "subs r7, #16\n"                                                                               \
     "bgt.w 2b\n"                                                                                   \
     "ldr r2, [r0]\n"                                                                               \
@@ -182,25 +194,23 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
  * `_first` reads multipliers of two fours, then int16 shifts of the even columns; and so of the odd
  * ones. */
 #define HIL_MVE_PIXELS_FUNCTION(name, sixteen)                                                     \
+    HIL_MVE_PIXELS_FUNCTIONS(name, HIL_MVE_PIXELS_ENTER, "", sixteen, HIL_MVE_PIXELS_STORE,        \
+                             HIL_MVE_PIXELS_SUMS)                                                  \
+    HIL_MVE_PIXELS_FUNCTIONS(name##_whole, HIL_MVE_PIXELS_ENTER, "", sixteen,                      \
+                             HIL_MVE_PIXELS_STORE_WHOLE, HIL_MVE_PIXELS_SUMS)
+#define HIL_MVE_PIXELS_FUNCTIONS(name, enter, again, sixteen, store, ...)                          \
+    HIL_MVE_PIXELS_NAKED(name, enter sixteen HIL_MVE_PIXELS_NARROW(                                \
+                                   "", HIL_MVE_PIXELS_BYTES("vqmovun", "s16"), __VA_ARGS__) store) \
+    HIL_MVE_PIXELS_NAKED(name##_any,                                                               \
+                         enter again sixteen HIL_MVE_PIXELS_NARROW(                                \
+                             HIL_MVE_PIXELS_CORRECT, HIL_MVE_PIXELS_CLAMP, __VA_ARGS__) store)     \
+    HIL_MVE_PIXELS_NAKED(name##_first, enter sixteen HIL_MVE_PIXELS_NARROW_FIRST(__VA_ARGS__) store)
+#define HIL_MVE_PIXELS_NAKED(name, code)                                                           \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
         int8_t *out __attribute__((unused)),                                                       \
         struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
-        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_NARROW(                                \
-            "", HIL_MVE_PIXELS_BYTES("vqmovun", "s16")) HIL_MVE_PIXELS_STORE);                     \
-    }                                                                                              \
-    __attribute__((naked, noipa, unused)) static void name##_any(                                  \
-        const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
-        int8_t *out __attribute__((unused)),                                                       \
-        struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
-        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_NARROW(                                \
-            HIL_MVE_PIXELS_CORRECT, HIL_MVE_PIXELS_CLAMP) HIL_MVE_PIXELS_STORE);                   \
-    }                                                                                              \
-    __attribute__((naked, noipa, unused)) static void name##_first(                                \
-        const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
-        int8_t *out __attribute__((unused)),                                                       \
-        struct hil_mve_pixels *pixels __attribute__((unused))) {                                   \
-        __asm__(HIL_MVE_PIXELS_ENTER sixteen HIL_MVE_PIXELS_NARROW_FIRST HIL_MVE_PIXELS_STORE);    \
+        __asm__(code);                                                                             \
     }
 
 #define HIL_MVE_PIXELS_1                                                                           \
@@ -248,41 +258,36 @@ HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_6, HIL_MVE_PIXELS_6)
 HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_7, HIL_MVE_PIXELS_7)
 HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_8, HIL_MVE_PIXELS_8)
 
-/* Eight columns of four pixels side by side, two to each of the places of HIL_MVE_PIXELS_FOUR: what
- * is said of columns 8 to 15 is said of the second pixel and the fourth. */
-#define HIL_MVE_PIXELS_FOUR_OF_EIGHT                                                               \
-    HIL_MVE_PIXELS_FOUR("vldrb.8 q7, [r9], #16\n"                                                  \
-                        "vmladava.s8 r0, q0, q7\n"                                                 \
-                        "vmladava.s8 r4, q1, q7\n"                                                 \
-                        "vmladava.s8 r8, q2, q7\n"                                                 \
-                        "vmladava.s8 r12, q3, q7\n"                                                \
-                        "vldrb.8 q7, [r9], #16\n"                                                  \
-                        "vmladava.s8 r2, q0, q7\n"                                                 \
-                        "vmladava.s8 r6, q1, q7\n"                                                 \
-                        "vmladava.s8 r10, q2, q7\n"                                                \
-                        "vmladava.s8 lr, q3, q7\n"                                                 \
-                        "vldrb.8 q7, [r9], #16\n"                                                  \
-                        "vmladava.s8 r0, q4, q7\n"                                                 \
-                        "vmladava.s8 r4, q5, q7\n"                                                 \
-                        "vldrb.8 q6, [r3, #16]\n"                                                  \
-                        "vmladava.s8 r8, q6, q7\n"                                                 \
-                        "vldrb.8 q6, [r3, #48]\n"                                                  \
-                        "vmladava.s8 r12, q6, q7\n"                                                \
-                        "vldrb.8 q7, [r9], #16\n"                                                  \
-                        "vmladava.s8 r2, q4, q7\n"                                                 \
-                        "vmladava.s8 r6, q5, q7\n"                                                 \
-                        "vmladava.s8 lr, q6, q7\n"                                                 \
-                        "vldrb.8 q6, [r3, #16]\n"                                                  \
-                        "vmladava.s8 r10, q6, q7\n")
-#define HIL_MVE_PIXELS_2_EIGHT                                                                     \
-    "vldrb.8 q0, [r1]\n"                                                                           \
-    "vldrb.8 q1, [r1, #32]\n"                                                                      \
-    "vldrb.8 q2, [r3]\n"                                                                           \
-    "vldrb.8 q3, [r3, #32]\n"                                                                      \
-    "vldrb.8 q4, [r1, #16]\n"                                                                      \
-    "vldrb.8 q5, [r1, #48]\n" HIL_MVE_PIXELS_FOUR_OF_EIGHT HIL_MVE_PIXELS_FOUR_OF_EIGHT            \
-        HIL_MVE_PIXELS_FOUR_OF_EIGHT HIL_MVE_PIXELS_FOUR_OF_EIGHT
-HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_2_eight, HIL_MVE_PIXELS_2_EIGHT)
+/* Eight columns of four pixels of two chunks: two pixels at a time, whose chunks are in q0 and q2
+ * and in q1 and q3. What is said of columns 8 to 15 is said of the second pixel and the fourth. The
+ * stream has for each four columns (0, 4, 2, 6; 1, 5, 3, 7) the biases of the first two twice and
+ * of the others, and weights [2][4][16]; then what requantises sixteen columns. */
+#define HIL_MVE_PIXELS_EIGHT_COLUMN(first, second, x, y)                                           \
+    "vldrb.8 q7, [r9], #16\n"                                                                      \
+    "vmladava.s8 " first ", " x ", q7\n"                                                           \
+    "vmladava.s8 " second ", " y ", q7\n"
+#define HIL_MVE_PIXELS_EIGHT_CHUNK(x, y)                                                           \
+    HIL_MVE_PIXELS_EIGHT_COLUMN("r0", "r4", x, y)                                                  \
+    HIL_MVE_PIXELS_EIGHT_COLUMN("r2", "r6", x, y)                                                  \
+    HIL_MVE_PIXELS_EIGHT_COLUMN("r8", "r12", x, y)                                                 \
+    HIL_MVE_PIXELS_EIGHT_COLUMN("r10", "lr", x, y)
+#define HIL_MVE_PIXELS_EIGHT_FOUR                                                                  \
+    HIL_MVE_PIXELS_FOUR(HIL_MVE_PIXELS_EIGHT_CHUNK("q0", "q1")                                     \
+                            HIL_MVE_PIXELS_EIGHT_CHUNK("q2", "q3"))
+#define HIL_MVE_PIXELS_EIGHT(first, second)                                                        \
+    first HIL_MVE_PIXELS_EIGHT_FOUR HIL_MVE_PIXELS_EIGHT_FOUR                                      \
+        "sub.w r9, r9, #320\n" second HIL_MVE_PIXELS_EIGHT_FOUR HIL_MVE_PIXELS_EIGHT_FOUR
+#define HIL_MVE_PIXELS_EIGHT_SUMS "-128", "-64", "-112", "-48", "-96", "-32", "-80", "-16"
+
+#define HIL_MVE_PIXELS_2_EIGHT_LOAD(place)                                                         \
+    "vldrb.8 q0, [" place "]\n"                                                                    \
+    "vldrb.8 q2, [" place ", #16]\n"                                                               \
+    "vldrb.8 q1, [" place ", #32]\n"                                                               \
+    "vldrb.8 q3, [" place ", #48]\n"
+HIL_MVE_PIXELS_FUNCTIONS(hil_mve_pixels_2_eight, HIL_MVE_PIXELS_ENTER, "",
+                         HIL_MVE_PIXELS_EIGHT(HIL_MVE_PIXELS_2_EIGHT_LOAD("r1"),
+                                              HIL_MVE_PIXELS_2_EIGHT_LOAD("r3")),
+                         HIL_MVE_PIXELS_STORE, HIL_MVE_PIXELS_EIGHT_SUMS)
 
 /* `count` pixels of two chunks, side by side; one more may be read. */
 HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
@@ -324,24 +329,29 @@ HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
 
 #define HIL_MVE_PIXELS_OF(name, any, first) ((any) ? name##_any : (first) ? name##_first : name)
 
-HIL_INLINE hil_mve_pixels_function *hil_mve_pixels_of(int32_t chunks, int32_t any, int32_t first) {
+#define HIL_MVE_PIXELS_CASE(name)                                                                  \
+    return columns % 16 != 0 ? HIL_MVE_PIXELS_OF(name, any, first)                                 \
+                             : HIL_MVE_PIXELS_OF(name##_whole, any, first)
+
+HIL_INLINE hil_mve_pixels_function *hil_mve_pixels_of(int32_t chunks, int32_t columns, int32_t any,
+                                                      int32_t first) {
     switch (chunks) {
     case 1:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_1, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_1);
     case 2:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_2, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_2);
     case 3:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_3, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_3);
     case 4:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_4, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_4);
     case 5:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_5, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_5);
     case 6:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_6, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_6);
     case 7:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_7, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_7);
     default:
-        return HIL_MVE_PIXELS_OF(hil_mve_pixels_8, any, first);
+        HIL_MVE_PIXELS_CASE(hil_mve_pixels_8);
     }
 }
 
@@ -386,9 +396,9 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * (copied + 2 * staged)"
 order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
-cost = """(
-80 + (rows + 1) // 2 * (26 + 80 * staged + (columns + 15) // 16 * (66 + 18 * any - 8 * first + 50 *
-chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
+cost = """
+80 + (rows + 1) // 2 * (13 + staged * (36 + 10 * chunks) + (columns + 15) // 16 * (61 + 29 * any - 6
+* first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))"""
 @*/
 struct hil_pixels_s8_mve {
     int32_t rows;
@@ -400,7 +410,8 @@ struct hil_pixels_s8_mve {
 
 HIL_INLINE void hil_pixels_s8_mve(const struct hil_pixels_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any, p->first);
+    hil_mve_pixels_function *const function =
+        hil_mve_pixels_of(p->chunks, p->columns, p->any, p->first);
     struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, p->depth);
     const int32_t direct = p->rows - p->copied;
     if (p->staged) {
@@ -431,10 +442,9 @@ scratch = "16 * chunks * copied"
 order = ["rows 1", "pixels 2", "channels 16"]
 reads = "window"
 window = {filter_h = "1", filter_w = "1"}
-cost = """(
-80 + batch * out_h * (50 + (out_w + 1) // 2 * (26 + (columns + 15) // 16 * (66 + 18 * any - 8 *
-first
-+ 50 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))))"""
+cost = """
+80 + batch * out_h * (50 + (out_w + 1) // 2 * (13 + (columns + 15) // 16 * (61 + 29 * any - 6 *
+first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_points_s8_mve {
     int32_t batch;
@@ -451,7 +461,8 @@ struct hil_points_s8_mve {
 
 HIL_INLINE void hil_points_s8_mve(const struct hil_points_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any, p->first);
+    hil_mve_pixels_function *const function =
+        hil_mve_pixels_of(p->chunks, p->columns, p->any, p->first);
     const int32_t step = p->stride_w * p->in_c;
     const int32_t direct = p->out_w - p->copied;
     for (int32_t images = p->batch; images > 0; images--) {
@@ -481,11 +492,11 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
-cost = """(
-80 + batch * ((out_h + lines - 1) // lines) * ((out_w + strip_w - 1) // strip_w * (30 + lines *
-(60 + filter_h * (30 + strip_bytes // 4))) + lines * out_w * (4 + 4 * chunks) + (lines * out_w + 1 +
-2 * eight) // (2 + 2 * eight) * (26 + (columns + 15) // 16 * (66 + 18 * any - 8 * first + 50 *
-chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))))"""
+cost = """
+80 + batch * ((out_h + lines - 1) // lines) * ((out_w + strip_w - 1) // strip_w * (32 + lines *
+filter_h * (19 + 16 * (strip_bytes // 16))) + (lines * out_w + 1 + 2 * eight) // (2 + 2 * eight) *
+(13 + eight * (166 + 29 * any - 6 * first) + (1 - eight) * (columns + 15) // 16 * (61 + 29 * any - 6
+* first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_strips_s8_mve {
     int32_t batch;
@@ -571,7 +582,8 @@ HIL_INLINE int8_t *hil_strips_s8_mve_gather(const struct hil_strips_s8_mve *p, c
 
 HIL_INLINE void hil_strips_s8_mve(const struct hil_strips_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    hil_mve_pixels_function *const function = hil_mve_pixels_of(p->chunks, p->any, p->first);
+    hil_mve_pixels_function *const function =
+        hil_mve_pixels_of(p->chunks, p->columns, p->any, p->first);
     struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, HIL_MVE_CHUNK * p->chunks);
     int8_t *const windows = scratch;
     int8_t *const strip = windows + HIL_MVE_CHUNK * p->chunks * p->strip_w * p->lines;
