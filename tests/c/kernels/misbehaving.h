@@ -27,7 +27,7 @@ struct misbehaving {
 
 static inline void misbehaving(const struct misbehaving *p, const int8_t *in, int8_t *out,
                                void *scratch) {
-    volatile int8_t *memory = scratch;
+    const volatile int8_t *memory = scratch;
     volatile int8_t *const places[] = {(volatile int8_t *)(uintptr_t)in, out, scratch,
                                        (volatile int8_t *)(uintptr_t)p->weights};
     for (int32_t i = 0; i < p->bytes; ++i) {
