@@ -69,7 +69,7 @@ def value(formula: str, fields: Mapping[str, FieldValue]) -> float:
     It knows ``+ - * / // %``, comparisons (0 or 1), ``min`` and ``max``; ValueError for anything
     else.
     """
-    return _evaluate(_parsed(formula), fields)
+    return _compiled(formula)(fields)
 
 
 def terms(formula: str) -> list[ast.expr]:
@@ -95,20 +95,37 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(" ".join(formula.split()), mode="eval").body
 
 
-def _evaluate(node: ast.expr, fields: Mapping[str, FieldValue]) -> float:
+_Fields = Mapping[str, FieldValue]
+
+
+@functools.cache
+def _compiled(formula: str) -> Callable[[_Fields], float]:
+    """The formula as a function: thousands of bands of layers are asked for what they cost."""
+    return _function(_parsed(formula))
+
+
+def _function(node: ast.expr) -> Callable[[_Fields], float]:
     match node:
         case ast.Constant(value=int(number) | float(number)):
-            return number
-        case ast.Name(id=name) if isinstance(fields.get(name), int | float | np.integer):
-            found = fields[name]
-            assert isinstance(found, int | float | np.integer)
-            return float(found)
+            return lambda fields: number
+        case ast.Name(id=name):
+            return lambda fields: _number(name, fields.get(name))
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            return -_evaluate(inner, fields)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluate(left, fields), _evaluate(right, fields))
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
-            return float(_OPERATORS[type(op)](_evaluate(left, fields), _evaluate(right, fields)))
+            operand = _function(inner)
+            return lambda fields: -operand(fields)
+        case (
+            ast.BinOp(left=left, op=op, right=right)
+            | ast.Compare(left=left, ops=[op], comparators=[right])
+        ) if type(op) in _OPERATORS:
+            apply, a, b = _OPERATORS[type(op)], _function(left), _function(right)
+            return lambda fields: float(apply(a(fields), b(fields)))
         case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_evaluate(arg, fields) for arg in args))
+            choose, values = _FUNCTIONS[name], [_function(arg) for arg in args]
+            return lambda fields: choose(*[value(fields) for value in values])
     raise ValueError(f"a cost cannot have {ast.unparse(node)}")
+
+
+def _number(name: str, found: FieldValue | None) -> float:
+    if not isinstance(found, int | float | np.integer):
+        raise ValueError(f"a cost cannot have {name}")
+    return float(found)

@@ -69,6 +69,7 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hilc._toml import tomllib
@@ -158,7 +159,7 @@ class KernelCall:
     inputs: tuple[int, ...] = (0,)
     macs: int = 0
 
-    @property
+    @cached_property
     def scratch_bytes(self) -> int:
         return self.kernel.scratch_bytes(self.fields)
 
@@ -168,7 +169,12 @@ class KernelCall:
 
 
 def _value(expression: str, fields: Mapping[str, FieldValue]) -> int:
-    return _evaluate(ast.parse(expression, mode="eval").body, fields)
+    return _evaluate(_parsed(expression), fields)
+
+
+@functools.cache
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
 
 
 def _evaluate(node: ast.expr, fields: Mapping[str, Any]) -> int:

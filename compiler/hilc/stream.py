@@ -1336,6 +1336,7 @@ def _place(items: Sequence[_Item]) -> int:
     # Fixed seed: the result is part of the output, which must not change from run to run.
     chance = random.Random(0)
     best: tuple[int, list[int]] | None = None
+    known: set[tuple[int, ...]] = set()
     for turn in range(_PLACINGS):
         if turn < len(orders):
             order = orders[turn]
@@ -1344,6 +1345,10 @@ def _place(items: Sequence[_Item]) -> int:
             for _ in range(1 + turn % 3):
                 a, b = chance.randrange(len(order)), chance.randrange(len(order))
                 order[a], order[b] = order[b], order[a]
+        if tuple(order) in known:
+            # Few items have few orders.
+            continue
+        known.add(tuple(order))
         offsets = _first_fit(items, order, apart)
         end = max((o + i.nbytes for o, i in zip(offsets, items, strict=True)), default=0)
         if best is None or end < best[0]:
