@@ -6,6 +6,16 @@
 #include "hil/dsp.h"
 #include "hil/quant.h"
 
+/* Fields of the kernels' structs that describe the output channels. */
+#define HIL_COMPACT_FIELDS                                                                         \
+    int32_t in_zero_point;                                                                         \
+    int32_t out_zero_point;                                                                        \
+    int32_t out_min;                                                                               \
+    int32_t out_max;                                                                               \
+    int32_t narrow; /* 1: every |accumulator| < 2^30 and every shift < 0 */                        \
+    const int8_t *weights;                                                                         \
+    const int32_t *scales /* [channels][2]: 64 * bias + shift + 32, mantissa */
+
 /* An output channel: two words that hold its bias, its shift and its mantissa. */
 HIL_INLINE int32_t hil_compact_bias(const int32_t *channel) { return channel[0] >> 6; }
 

@@ -22,13 +22,7 @@ struct hil_compact_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t out_c;
     HIL_WINDOW_FIELDS;
-    int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t narrow;        /* 1: every |accumulator| < 2^30 and every shift < 0 */
-    const int8_t *weights; /* [out_c][filter_h][filter_w][in_c] */
-    const int32_t *scales; /* [out_c][2]: 64 * bias + shift + 32, mantissa */
+    HIL_COMPACT_FIELDS; /* weights[out_c][filter_h][filter_w][in_c] */
 };
 
 /* The window at row y, column x of the image, by one filter. */

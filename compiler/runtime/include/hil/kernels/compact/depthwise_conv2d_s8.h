@@ -21,13 +21,7 @@ struct hil_compact_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
-    int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t narrow;        /* 1: every |accumulator| < 2^30 and every shift < 0 */
-    const int8_t *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
-    const int32_t *scales; /* [in_c * depth_multiplier][2]: 64 * bias + shift + 32, mantissa */
+    HIL_COMPACT_FIELDS; /* weights[in_c * depth_multiplier][filter_h][filter_w] */
 };
 
 /* The window at row y, column x of a channel of the image, by one filter. */

@@ -20,13 +20,7 @@ struct hil_compact_matmul_s8 {
     int32_t rows;
     int32_t depth;
     int32_t columns;
-    int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t narrow;        /* 1: every |accumulator| < 2^30 and every shift < 0 */
-    const int8_t *weights; /* [columns][depth] */
-    const int32_t *scales; /* [columns][2]: 64 * bias + shift + 32, mantissa */
+    HIL_COMPACT_FIELDS; /* weights[columns][depth] */
 };
 
 HIL_INLINE void hil_compact_matmul_s8(const struct hil_compact_matmul_s8 *p, const int8_t *in,

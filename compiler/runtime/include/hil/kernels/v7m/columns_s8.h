@@ -20,18 +20,30 @@
 
 #include "hil/v7m.h"
 
+/* Fields of the kernels' structs that describe the columns. */
+#define HIL_V7M_COLUMNS_FIELDS                                                                     \
+    int32_t part; /* elements of depth after which sums are taken out of their words */            \
+    int32_t wide; /* words of widened rows an element of depth: 2 or 1 */                          \
+    int32_t out_zero_point;                                                                        \
+    int32_t out_min;                                                                               \
+    int32_t out_max;                                                                               \
+    int32_t even_shift; /* of hil_v7m_even_output, or -1 where columns have their own */           \
+    const int8_t *weights;                                                                         \
+    const int32_t *scales /* HIL_V7M_SCALE_WORDS a column, of whole blocks */
+
 struct hil_v7m_columns_s8 {
     int32_t depth;
-    int32_t part; /* elements of depth after which sums are taken out of their words */
-    int32_t wide; /* words of widened rows an element of depth: 2 or 1 */
     int32_t count;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
-    const int8_t *weights;
-    const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */
+    HIL_V7M_COLUMNS_FIELDS;
 };
+
+/* The columns of a kernel whose parameters are `p`. */
+#define HIL_V7M_COLUMNS_OF(p, column_depth, columns)                                               \
+    {                                                                                              \
+        .depth = (column_depth), .count = (columns), .part = (p)->part, .wide = (p)->wide,         \
+        .out_zero_point = (p)->out_zero_point, .out_min = (p)->out_min, .out_max = (p)->out_max,   \
+        .even_shift = (p)->even_shift, .weights = (p)->weights, .scales = (p)->scales              \
+    }
 
 /* Where fields of words begin; what raises all three, and which of a turned word are kept. */
 #define HIL_V7M_FIELD_C 11

@@ -28,15 +28,8 @@ struct hil_v7m_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t out_c;
     HIL_WINDOW_FIELDS;
-    int32_t part;
-    int32_t wide;
     int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t even_shift;
-    const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
-    const int32_t *scales;
+    HIL_V7M_COLUMNS_FIELDS;
 };
 
 /* A window: row and column of its first tap in the image. */
@@ -101,18 +94,8 @@ HIL_INLINE void hil_v7m_conv2d_s8_gather(const struct hil_v7m_conv2d_s8 *p, cons
 
 HIL_INLINE void hil_v7m_conv2d_s8(const struct hil_v7m_conv2d_s8 *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    const struct hil_v7m_columns_s8 columns = {
-        .depth = p->filter_h * p->filter_w * p->in_c,
-        .part = p->part,
-        .wide = p->wide,
-        .count = p->out_c,
-        .out_zero_point = p->out_zero_point,
-        .out_min = p->out_min,
-        .out_max = p->out_max,
-        .even_shift = p->even_shift,
-        .weights = p->weights,
-        .scales = p->scales,
-    };
+    const struct hil_v7m_columns_s8 columns =
+        HIL_V7M_COLUMNS_OF(p, p->filter_h * p->filter_w * p->in_c, p->out_c);
     for (int32_t images = p->batch; images > 0; images--) {
         struct hil_v7m_window at = {.y = -p->pad_top, .x = -p->pad_left};
         int32_t column = 0;

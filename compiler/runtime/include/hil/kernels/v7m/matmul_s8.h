@@ -25,31 +25,13 @@ code = 1050
 struct hil_v7m_matmul_s8 {
     int32_t rows;
     int32_t depth;
-    int32_t part;
-    int32_t wide;
     int32_t columns;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t even_shift;
-    const int8_t *weights; /* these as in struct hil_v7m_columns_s8 */
-    const int32_t *scales;
+    HIL_V7M_COLUMNS_FIELDS;
 };
 
 HIL_INLINE void hil_v7m_matmul_s8(const struct hil_v7m_matmul_s8 *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    const struct hil_v7m_columns_s8 columns = {
-        .depth = p->depth,
-        .part = p->part,
-        .wide = p->wide,
-        .count = p->columns,
-        .out_zero_point = p->out_zero_point,
-        .out_min = p->out_min,
-        .out_max = p->out_max,
-        .even_shift = p->even_shift,
-        .weights = p->weights,
-        .scales = p->scales,
-    };
+    const struct hil_v7m_columns_s8 columns = HIL_V7M_COLUMNS_OF(p, p->depth, p->columns);
     for (int32_t left = p->rows; left > 0; left -= 3) {
         /* A row too many is the one before it again. */
         const int8_t *const b = left > 1 ? in + p->depth : in;
