@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ _CALL = re.compile(r"^[0-9a-f]+ <([^>+]+)>")
 
 
 @dataclass
-class _Code:
+class Code:
     """A function: the bytes that it takes off the stack, and whom it calls."""
 
     frame: int = 0
@@ -43,8 +43,9 @@ class _Code:
     is_indirect: bool = False
 
 
-#: Chains of calls are followed through this many functions.
-_MOST_VISITS = 100_000
+#: Among functions that call each other in circles: the largest in which chains are followed one by
+#: one, and through so many functions in all.
+_LARGEST_CIRCLE, _MOST_VISITS = 400, 100_000
 
 
 class Unbounded(Exception):
@@ -54,60 +55,128 @@ class Unbounded(Exception):
 def stack_bound(elf: Path) -> int | None:
     """Bytes of the main stack that ``elf`` takes at most; None where the code does not tell.
 
-    That is so for frames of more than half a KB on Armv6-M, for arrays of variable length, and
-    where functions that call through pointers make too many chains to follow.
+    That is so for frames of more than half a KB on Armv6-M and for arrays of variable length.
     """
     try:
         functions = _functions(elf)
     except Unbounded:
         return None
     taken = sorted(_taken_addresses(elf) & set(functions))
+    return deepest(functions, taken, _ROOT) + _EXCEPTION_BYTES
+
+
+def deepest(functions: Mapping[str, Code], taken: Sequence[str], root: str) -> int:
+    """The bytes of the deepest chain of calls from ``root``; those through pointers reach
+    ``taken``.
+
+    Functions that call each other in circles are taken together. The deepest chain among them is
+    looked for as long as they are few, and is the frames of all of them otherwise.
+    """
+    calls = {
+        name: sorted({*code.calls, *(taken if code.is_indirect else ())} & functions.keys())
+        for name, code in functions.items()
+    }
+    circles = list(_circles(calls, root))
+    callers: dict[str, set[str]] = {root: {""}}
+    for name in set().union(*circles):
+        for called in calls[name]:
+            callers.setdefault(called, set()).add(name)
     depths: dict[str, int] = {}
-    visits = 0
+    for circle in circles:
+        # What a circle calls comes before it.
+        beyond = {
+            name: max((depths[called] for called in calls[name] if called not in circle), default=0)
+            for name in circle
+        }
+        frames = {name: functions[name].frame for name in circle}
+        inside = {name: [c for c in calls[name] if c in circle and c != name] for name in circle}
+        entries = [name for name in sorted(circle) if callers[name] - circle]
+        try:
+            depths |= _chains(entries, frames, inside, beyond)
+        except _TooManyError:
+            depths |= dict.fromkeys(entries, sum(frames.values()) + max(beyond.values()))
+    return depths[root]
 
-    def depth(name: str, path: frozenset[str]) -> tuple[int, bool]:
-        """The deepest chain from ``name``; whether it depends on what is on ``path``."""
-        nonlocal visits
-        if name in depths:
-            return depths[name], False
-        visits += 1
-        if visits > _MOST_VISITS:
-            raise Unbounded
-        code, deepest, depends = functions[name], 0, False
+
+class _TooManyError(Exception):
+    """There are more chains than can be followed."""
+
+
+def _chains(
+    entries: Sequence[str],
+    frames: Mapping[str, int],
+    calls: Mapping[str, Sequence[str]],
+    beyond: Mapping[str, int],
+) -> dict[str, int]:
+    """The deepest chain from each of ``entries``, in which no function is twice."""
+    if len(frames) > _LARGEST_CIRCLE:
+        raise _TooManyError
+    left = _MOST_VISITS
+
+    def depth(name: str, path: frozenset[str]) -> int:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _TooManyError
         path |= {name}
-        for called in (*code.calls, *(taken if code.is_indirect else ())):
-            if called in path:
-                depends = True
-            elif called in functions:
-                below, unsure = depth(called, path)
-                deepest, depends = max(deepest, below), depends or unsure
-        if not depends:
-            depths[name] = code.frame + deepest
-        return code.frame + deepest, depends
+        below = beyond[name]
+        for called in calls[name]:
+            if called not in path:
+                below = max(below, depth(called, path))
+        return frames[name] + below
 
-    try:
-        return depth(_ROOT, frozenset())[0] + _EXCEPTION_BYTES
-    except Unbounded:
-        return None
+    return {name: depth(name, frozenset()) for name in entries}
 
 
-def _functions(elf: Path) -> dict[str, _Code]:
+def _circles(calls: Mapping[str, Sequence[str]], root: str) -> Iterator[set[str]]:
+    """The functions that ``root`` reaches, those that reach each other together, in an order in
+    which each comes after all that it calls (Tarjan's algorithm)."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    open_: set[str] = set()
+    pending = [(root, iter(calls[root]))]
+    while pending:
+        name, rest = pending[-1]
+        if name not in numbers:
+            numbers[name] = lowest[name] = len(numbers)
+            stack.append(name)
+            open_.add(name)
+        called = next(rest, None)
+        if called is None:
+            pending.pop()
+            if pending:
+                caller = pending[-1][0]
+                lowest[caller] = min(lowest[caller], lowest[name])
+            if lowest[name] == numbers[name]:
+                start = stack.index(name)
+                circle = set(stack[start:])
+                del stack[start:]
+                open_ -= circle
+                yield circle
+        elif called not in numbers:
+            pending.append((called, iter(calls[called])))
+        elif called in open_:
+            lowest[name] = min(lowest[name], numbers[called])
+
+
+def _functions(elf: Path) -> dict[str, Code]:
     result = subprocess.run(
         [OBJDUMP, "-d", "--no-show-raw-insn", str(elf)], capture_output=True, text=True, check=False
     )
     if result.returncode != 0:
         raise BuildError(f"{OBJDUMP} cannot read {elf}: {result.stderr.strip()}", "build again")
-    found: dict[str, _Code] = {}
-    name, code = "", _Code()
+    found: dict[str, Code] = {}
+    name, code = "", Code()
     for line in result.stdout.splitlines():
         if match := _FUNCTION.match(line):
-            name, code = match[2], found.setdefault(match[2], _Code())
+            name, code = match[2], found.setdefault(match[2], Code())
         elif match := _INSTRUCTION.match(line):
             _take(name, code, match[1], (match[2] or "").strip())
     return found
 
 
-def _take(name: str, code: _Code, mnemonic: str, operands: str) -> None:
+def _take(name: str, code: Code, mnemonic: str, operands: str) -> None:
     """Adds what one instruction does to ``code``."""
     base = mnemonic.removesuffix(".w").removesuffix(".n")
     if _PUSH.match(base) and (base.endswith("push") or operands.startswith("sp!")):

@@ -11,7 +11,7 @@ import hil
 import hilc
 from hil.board import load_board
 from hil.samples import random_sample
-from hil.stack import Unbounded, _Code, _take
+from hil.stack import Code, Unbounded, _take, deepest
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 
@@ -49,13 +49,13 @@ def test_no_run_goes_deeper(name: str) -> None:
     ],
 )
 def test_frames(instruction: str, frame: int) -> None:
-    code = _Code()
+    code = Code()
     _take("f", code, *instruction.split(" ", 1))
     assert code.frame == frame
 
 
 def test_calls() -> None:
-    code = _Code()
+    code = Code()
     for mnemonic, operands in (
         ("bl", "104 <memcpy>"),
         ("b.w", "10a <tail>"),
@@ -75,4 +75,41 @@ def test_calls() -> None:
 )
 def test_a_frame_of_any_size(mnemonic: str, operands: str) -> None:
     with pytest.raises(Unbounded):
-        _take("f", _Code(), mnemonic, operands)
+        _take("f", Code(), mnemonic, operands)
+
+
+def _image(frames: dict[str, int], calls: dict[str, str], pointers: str = "") -> dict[str, Code]:
+    return {
+        name: Code(frame, set(calls.get(name, "").split()), name in pointers.split())
+        for name, frame in frames.items()
+    }
+
+
+def test_the_deepest_chain() -> None:
+    image = _image({"a": 8, "b": 16, "c": 32, "d": 64}, {"a": "b c absent", "b": "d", "c": ""})
+    assert deepest(image, [], "a") == 8 + 16 + 64
+
+
+def test_a_circle_is_gone_round_once() -> None:
+    frames = {"a": 1, "b": 2, "c": 4, "d": 8, "e": 16}
+    image = _image(frames, {"a": "b", "b": "c e", "c": "d", "d": "b"})
+    assert deepest(image, [], "a") == max(1 + 2 + 16, 1 + 2 + 4 + 8)
+
+
+def test_a_pointer_reaches_what_has_an_address() -> None:
+    image = _image({"a": 1, "b": 2, "c": 4, "d": 8}, {"a": "b", "c": "d"}, pointers="b c")
+    assert deepest(image, ["a", "c"], "a") == 1 + 2 + 4 + 8
+    assert deepest(image, [], "a") == 1 + 2
+
+
+def test_many_functions_that_call_through_pointers_are_all_on_the_stack() -> None:
+    names = [f"f{i}" for i in range(40)]
+    frames = {"root": 100, **dict.fromkeys(names, 8), "leaf": 50}
+    image = _image(frames, {"root": "f0", "f7": "leaf"}, pointers=" ".join(names))
+    assert deepest(image, names, "root") == 100 + 40 * 8 + 50
+
+
+def test_a_long_chain_is_followed() -> None:
+    names = [f"f{i}" for i in range(5000)]
+    calls = {name: after for name, after in zip(names, names[1:], strict=False)}
+    assert deepest(_image(dict.fromkeys(names, 8), calls), [], "f0") == 5000 * 8
