@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from linear_layers import as_single, random_layer
+from linear_layers import as_single, make_layer, random_layer
 from single_op import SingleOp, merged, random_op
 
 import hil
@@ -26,6 +26,18 @@ from hilc.ops import OPS
 #: Bytes between pairs, so that what a kernel writes beside its output hits nothing else.
 _BETWEEN = 64
 
+#: Images that are read where they lie, or channel by channel: shapes of inputs and weights, stride.
+_IMAGES = (
+    ("CONV_2D", (1, 12, 24, 3), (8, 3, 3, 3), 2),
+    ("CONV_2D", (1, 12, 24, 3), (8, 3, 3, 3), 1),
+    ("CONV_2D", (2, 9, 24, 3), (16, 3, 3, 3), 1),
+    ("CONV_2D", (1, 9, 24, 3), (32, 3, 3, 3), 2),
+    ("DEPTHWISE_CONV_2D", (1, 32, 48, 8), (1, 3, 3, 8), 1),
+    ("DEPTHWISE_CONV_2D", (1, 32, 48, 16), (1, 3, 3, 16), 2),
+    ("DEPTHWISE_CONV_2D", (1, 19, 20, 17), (1, 3, 3, 17), 1),
+    ("DEPTHWISE_CONV_2D", (1, 80, 64, 2), (1, 3, 3, 2), 1),
+)
+
 
 def layers(rng: np.random.Generator, count: int) -> list[SingleOp]:
     found = []
@@ -35,6 +47,17 @@ def layers(rng: np.random.Generator, count: int) -> list[SingleOp]:
         ]
     kinds = ("ADD", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SOFTMAX", "CONCATENATION")
     return found + [random_op(rng, op, "int8") for op in kinds for _ in range(count // 4)]
+
+
+def images(rng: np.random.Generator) -> list[SingleOp]:
+    found = []
+    for op, shape, weights, stride in _IMAGES:
+        attrs = {
+            "stride_h": stride, "stride_w": stride, "dilation_h": 1, "dilation_w": 1,
+            "padding": "SAME", "activation": "RELU", "depth_multiplier": 1,
+        }  # fmt: skip
+        found.append(as_single(make_layer(rng, op, "int8", shape, weights, attrs)))
+    return found
 
 
 class AtTheBorder:
@@ -75,13 +98,14 @@ class AtTheBorder:
 @pytest.mark.parametrize("name", ["mps2-an385", "mps2-an386", "mps3-an547"])
 def test_outputs_over_inputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng([7, int(name[-3:])])
-    graph, values = merged(layers(rng, 12))
+    any_kernel = layers(rng, 12)
+    graph, values = merged([*any_kernel, *images(rng)])
     board = load_board(name)
     chosen: dict[str, int] = {}
     called: dict[str, str] = {}
-    for node in graph.nodes:
+    for position, node in enumerate(graph.nodes):
         calls = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), board.cpu)
-        chosen[node.name] = int(rng.integers(len(calls)))
+        chosen[node.name] = int(rng.integers(len(calls))) if position < len(any_kernel) else 0
         told = f"{calls[chosen[node.name]]} {dict(node.attrs)}"
         called.update(dict.fromkeys(node.outputs, told))
     place = AtTheBorder()
