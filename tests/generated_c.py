@@ -46,9 +46,11 @@ def sources(library: ModelLibrary) -> list[str]:
     return sorted(found)
 
 
-def compile_objects(library: ModelLibrary, compiler: Sequence[str], folder: Path) -> None:
+def compile_objects(
+    library: ModelLibrary, compiler: Sequence[str], folder: Path, flags: Sequence[str] = ("-Os",)
+) -> None:
     """Compile every C file of the library in ``folder``; a warning fails the test."""
     library.save(folder)
+    includes = ["-Icodegen/host/include", f"-I{RUNTIME}"]
     for name in sources(library):
-        flags = [*WARNINGS, "-Os", "-Icodegen/host/include", f"-I{RUNTIME}"]
-        run([*compiler, *flags, "-c", name, "-o", "object.o"], folder)
+        run([*compiler, *WARNINGS, *flags, *includes, "-c", name, "-o", "object.o"], folder)

@@ -1,0 +1,70 @@
+"""Libraries compile with whatever flags their users build with, on every core with DSP.
+
+Blocks in assembly take nearly all registers, and how many gcc has left depends on the core that it
+schedules for, on the level of optimization, and on what else is kept in registers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import generated_c
+import numpy as np
+import pytest
+from kernel_layers import tamed
+from linear_layers import as_single, make_layer
+from models import model_path
+from single_op import merged
+
+import hilc
+from hilc.choice import Choice
+from hilc.cpu import get_cpu
+from hilc.library import ModelLibrary
+from hilc.ops import OPS
+
+CPU = "cortex-m4"
+NO_RELU = {"activation": "NONE"}
+#: Of the family, for a single row.
+KERNELS = 4
+CORES = ("cortex-m4", "cortex-m7", "cortex-m33")
+#: Every level, and flags that take a register or move code, without and with a unit for floats.
+FLAGS = (
+    "-O0",
+    "-Og",
+    "-O1 -fno-omit-frame-pointer",
+    "-O2",
+    "-O2 -g -fno-omit-frame-pointer -mfloat-abi=hard -mfpu=fpv5-sp-d16",
+    "-O3 -mfloat-abi=softfp -mfpu=fpv5-sp-d16",
+    "-Os -fPIC",
+)
+
+
+def _compile_for_users(library: ModelLibrary, core: str, folder: Path) -> None:
+    for flags in FLAGS:
+        compiler = ("arm-none-eabi-gcc", f"-mcpu={core}", "-mthumb")
+        generated_c.compile_objects(library, compiler, folder, flags.split())
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("model", ["ad", "kws"])
+def test_models_compile_with_flags_of_users(model: str, core: str, tmp_path: Path) -> None:
+    library = hilc.compile(model_path(model), cpu=CPU, name=model, optimize="speed")
+    _compile_for_users(library, core, tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_kernels_of_single_rows_compile_with_flags_of_users(core: str, tmp_path: Path) -> None:
+    """Of so few columns that gcc unrolls what is around their loops."""
+    rng = np.random.default_rng(61)
+    layers = [
+        tamed(make_layer(rng, "FULLY_CONNECTED", "int8", (1, depth), (columns, depth), NO_RELU))
+        for depth, columns in ((3, 2), (5, 8), (8, 4), (16, 12), (34, 8))
+        for _ in range(KERNELS)
+    ]
+    graph, _ = merged([as_single(layer) for layer in layers])
+    chosen = {}
+    for turn, node in enumerate(graph.nodes):
+        calls = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), get_cpu(CPU))
+        chosen[node.name] = min(turn % KERNELS, len(calls) - 1)
+    library = hilc.compile(graph, cpu=CPU, name="rows", choice=Choice(chosen), optimize="speed")
+    _compile_for_users(library, core, tmp_path)
