@@ -479,7 +479,8 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--flash",
         type=_byte_count,
         metavar="LIMIT",
-        help="the fastest program whose constants and code take about this at most",
+        help="the fastest program whose constants and code take at most this; measured where "
+        "firmware is built, by estimate where it is not",
     )
     parser.add_argument(
         "--tuning", metavar="F.json", help="take kernels' costs from this log of `hil tune`"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import hilc
 from hil.board import Board
+from hil.build import build
 from hil.fit import region_rooms, workspace_regions
 from hil.placement import aligned, buffer_bytes
 from hilc.errors import InputError
@@ -18,8 +20,11 @@ from hilc.explain import Explanation
 from hilc.external import load_generator
 from hilc.library import ModelLibrary
 from hilc.plan import PoolSpec
+from hilc.search import LimitError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+#: How often a limit of flash that a link was over is corrected by what its estimate lacked.
+_CORRECTIONS = 2
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,65 @@ def load_sources(
 
     Where no RAM region of the board has room for all their pools, but several together do, each
     model is planned for what is left of them, in the order of the board's description.
+
+    The compiler keeps a limit of flash by its estimate. For a board the firmware is built, and what
+    the linker finds over the limit is compiled anew, for as much less as its estimate was short of.
     """
-    libraries = [s if isinstance(s, ModelLibrary) else _load(s, options) for s in sources]
+    libraries = _load_all(sources, options)
+    if options.board is None or options.flash is None:
+        return libraries
+    return _held_in_flash(sources, options, libraries)
+
+
+def _held_in_flash(
+    sources: Sequence[ModelSource | ModelLibrary],
+    options: CompileOptions,
+    libraries: list[ModelLibrary],
+) -> list[ModelLibrary]:
+    """``libraries``, or in place of those over the limit smaller ones; InputError without any."""
+    board, limit = options.board, options.flash
+    assert board is not None
+    assert limit is not None
+    limits: dict[int, int] = {}
+    for correction in range(_CORRECTIONS + 1):
+        sizes = build(libraries, board, workspace=options.workspace).sizes.models
+        over: dict[str, int] = {}
+        for index, library in enumerate(libraries):
+            for name, report in library.reports.items():
+                measured = sizes[name].flash_bytes
+                if measured > limit:
+                    over[name] = measured
+                    limits[index] = limit - (measured - report.chosen.flash_bytes)
+        if not over:
+            return libraries
+        if correction == _CORRECTIONS:
+            break
+        try:
+            libraries = _load_all(sources, options, limits)
+        except LimitError as error:
+            # Too little by estimate; what is least by estimate may keep the limit all the same.
+            reports = [r for index in limits for r in libraries[index].reports.values()]
+            if len(reports) > 1 or error.least_flash >= reports[0].chosen.flash_bytes:
+                break
+            libraries = _load_all(sources, options, dict.fromkeys(limits, error.least_flash))
+    name, measured = max(over.items(), key=lambda item: item[1])
+    raise InputError(
+        f"{name!r} takes {measured} B of flash on {board.name}, and the limit is {limit} B",
+        "raise the limit, or take a smaller model",
+    )
+
+
+def _load_all(
+    sources: Sequence[ModelSource | ModelLibrary],
+    options: CompileOptions,
+    flash: Mapping[int, int] = MappingProxyType({}),
+) -> list[ModelLibrary]:
+    """The libraries of the sources; ``flash`` are limits of some, by their position."""
+    own = [replace(options, flash=flash[i]) if i in flash else options for i in range(len(sources))]
+    libraries = [
+        s if isinstance(s, ModelLibrary) else _load(s, chosen)
+        for s, chosen in zip(sources, own, strict=True)
+    ]
     modules = [module for library in libraries for module in library.modules]
     board = options.board
     if board is None or options.memory or len(board.regions("ram")) < 2:
@@ -154,14 +216,14 @@ def load_sources(
         else None
         for source in sources
     ]
-    pairs = list(zip(moving, libraries, strict=True))
-    fixed = [module for source, library in pairs if source is None for module in library.modules]
-    buffers = [sum(buffer_bytes(lib.modules[0])) for source, lib in pairs if source is not None]
+    rows = list(zip(moving, libraries, own, strict=True))
+    fixed = [module for source, library, _ in rows if source is None for module in library.modules]
+    buffers = [sum(buffer_bytes(lib.modules[0])) for source, lib, _ in rows if source is not None]
     rooms = region_rooms(fixed, board, reserved=sum(buffers))
     spread = []
     try:
-        for source, library in pairs:
-            spread.append(_compile(source, options, _pools_in(rooms)) if source else library)
+        for source, library, chosen in rows:
+            spread.append(_compile(source, chosen, _pools_in(rooms)) if source else library)
             for pool in spread[-1].modules[0].workspace_pools if source and not shared else ():
                 assert pool.region is not None, "each of the pools was for a region"
                 rooms[pool.region] -= aligned(pool.nbytes)

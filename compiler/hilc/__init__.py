@@ -28,6 +28,9 @@ from hilc.tuning import Tuning, load_tuning
 
 __version__ = "0.1.0"
 
+#: By how much code that layers share is slower than estimates, which are of layers' own code.
+_SHARED_CODE = {"speed": 1.0, "balanced": 1.01, "size": 1.15}
+
 __all__ = [
     "Graph",
     "HilError",
@@ -72,8 +75,9 @@ def compile(
     one, of whatever size the model needs. ``externals`` are code generators of the user that may
     claim parts of the model; the first one that wants a layer gets it.
 
-    ``ram`` and ``flash`` are limits, in bytes, of the workspace and of what the layers' constants
-    and code take: the fastest program that keeps them is made. ``tuning`` is a log that ``hil
+    ``ram`` and ``flash`` are limits, in bytes, of the workspace and of what the model's constants
+    and code take, by estimate: the fastest program that keeps them is made, whose layers share as
+    much code as the limit of flash wants. ``tuning`` is a log that ``hil
     tune`` wrote, or its file: the kernels' cost is taken from it where it has been measured.
     ``choice`` gives the kernels and groups of the program instead of letting the compiler search.
     ``fold_constant_channels`` leaves out channels of layers that provably are the same for every
@@ -109,6 +113,7 @@ def compile(
         fold_constant_channels=fold_constant_channels,
     )
     source = planned.source
+    options = replace(options, optimize=planned.sharing)
     library = generate(planned.program, options, source.file, source.original, source.folded)
     if planned.report is None:
         return library
@@ -158,6 +163,14 @@ class _Planned:
     program: Program
     report: ChoiceReport | None
     trade: Trade | None
+    #: The goal by whose rules layers share code.
+    sharing: str
+
+    @property
+    def price(self) -> float:
+        """The instructions that it is expected to take."""
+        assert self.report is not None, "only what was searched for is compared"
+        return self.report.chosen.instructions * _SHARED_CODE[self.sharing]
 
     def next_saving(self) -> Saving | None:
         """The fastest program that takes less memory, where there is one."""
@@ -206,18 +219,42 @@ def _planned(
         scratch_in_pool=options.pools != "calls",
     )
     if choice is not None:
-        return _Planned(source, planner(choice=choice), None, None)
+        return _Planned(source, planner(choice=choice), None, None, options.optimize)
     if isinstance(tuning, str | Path):
         tuning = load_tuning(tuning)
     if tuning is not None:
         tuning.check(source, cpu, __version__)
-    trade = Trade(
-        source.graph,
-        cpu,
-        lambda found: planner(choice=found),
-        io_in_pool=options.io_in_pool,
-        tuning=tuning,
-        optimize=options.optimize,
-    )
-    program, report = search(trade, optimize=options.optimize, ram=ram, flash=flash)
-    return _Planned(source, program, report, trade)
+    best: _Planned | None = None
+    refusal: InputError | None = None
+    for sharing in _sharings(options.optimize, flash):
+        trade = Trade(
+            source.graph,
+            cpu,
+            lambda found: planner(choice=found),
+            io_in_pool=options.io_in_pool,
+            tuning=tuning,
+            optimize=sharing,
+        )
+        try:
+            program, report = search(trade, optimize=options.optimize, ram=ram, flash=flash)
+        except InputError as error:
+            refusal = error
+            continue
+        found = _Planned(source, program, report, trade, sharing)
+        if best is None or found.price < best.price:
+            best = found
+        if report.chosen == report.fastest:
+            # More room would not make it faster.
+            break
+    if best is None:
+        assert refusal is not None, "code is shared in one way at least"
+        raise refusal
+    return best
+
+
+def _sharings(optimize: str, flash: int | None) -> Sequence[str]:
+    """By whose rules layers may share code: the goal's, or, where flash is limited, more so."""
+    if flash is None:
+        return (optimize,)
+    ways = tuple(_SHARED_CODE)
+    return ways[ways.index("balanced" if optimize == "ram" else optimize) :]

@@ -71,6 +71,14 @@ IntArray = npt.NDArray[np.intp]
 Planner = Callable[[Choice], Program]
 
 
+class LimitError(InputError):
+    """No program keeps the limits; ``least_flash`` is what one takes at least, by estimate."""
+
+    def __init__(self, fact: str, hint: str, least_flash: int) -> None:
+        super().__init__(fact, hint)
+        self.least_flash = least_flash
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A program with what it takes; the instructions and the flash are estimates."""
@@ -235,7 +243,7 @@ class Trade:
                 return found
         raise self._refusal(ram, flash)
 
-    def _refusal(self, ram: int | None, flash: int | None) -> InputError:
+    def _refusal(self, ram: int | None, flash: int | None) -> LimitError:
         """Says of each limit what it had to be, as far as the other one can be kept."""
         parts = []
         least = self._layers.cheapest(ram, _LEAST_FLASH) or self._layers.cheapest(
@@ -248,9 +256,10 @@ class Trade:
             parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
         if flash is not None:
             parts.append(f"{flash} B of flash (the least is about {least_flash} B)")
-        return InputError(
+        return LimitError(
             f"no program of {self._layers.graph.name!r} fits {' and '.join(parts)}",
             "raise the limit" if len(parts) == 1 else "raise one of the limits, or both",
+            least_flash,
         )
 
     def _smallest(self, terms: _Terms) -> int | None:
@@ -455,8 +464,12 @@ class _Layers:
         segments = _cheapest(options, terms.worth)
         if segments is None or terms.flash is None or self.flash_bytes(segments) <= terms.flash:
             return segments
-        sizes = _cheapest_of_each_size(options, terms.flash)
-        return next((found for found in sizes if self.flash_bytes(found) <= terms.flash), None)
+        for found in _cheapest_of_each_size(options, terms.flash):
+            if self.flash_bytes(found) <= terms.flash:
+                return found
+        # The sizes there are rounded, the last one's too.
+        least = _cheapest(options, _LEAST_FLASH_WORTH)
+        return least if least and self.flash_bytes(least) <= terms.flash else None
 
     def _groups_within(
         self, limit: int | None, singles: Sequence[Sequence[Segment]]

@@ -27,7 +27,9 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     library.save(args.output)
     seconds = round(time.monotonic() - start, 3)
     models = [
-        _module_json(module) | _choice_json(library.reports.get(module.name))
+        _module_json(module)
+        | _choice_json(library.reports.get(module.name))
+        | ({} if args.flash is None else {"flash_limit_kept_by": "estimate"})
         for module in library.modules
     ]
     data = {
@@ -48,6 +50,11 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     for module in library.modules:
         if report := library.reports.get(module.name):
             lines += [f"{module.name}: {line}" for line in chosen_lines(report)]
+            if args.flash is not None:
+                lines.append(
+                    f"{module.name}: the limit of flash is kept by estimate; a command that builds "
+                    "firmware measures it"
+                )
         macs = sum(layer.macs for layer in module.layers)
         lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
     lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")

@@ -271,3 +271,19 @@ def test_a_choice_that_is_given_is_taken():
     assert not library.reports
     with pytest.raises(InputError, match="kernel 99 is chosen"):
         compiled(choice=Choice({"p0": 99}))
+
+
+def test_layers_share_code_where_a_limit_of_flash_wants_it():
+    alone = compiled(optimize="speed")
+    limit = alone.reports["images"].chosen.flash_bytes - 1
+    limited = compiled(optimize="speed", flash=limit)
+    report = limited.reports["images"]
+    assert report.chosen.flash_bytes <= limit
+    # The kernels can stay as fast as they are.
+    assert report.chosen.instructions <= 1.05 * alone.reports["images"].chosen.instructions
+    shared = ["static void shared_" in source_of(library) for library in (alone, limited)]
+    assert shared == [False, True]
+
+
+def source_of(library: hilc.ModelLibrary) -> str:
+    return "".join(data.decode() for path, data in library.files.items() if path.endswith(".c"))

@@ -68,7 +68,8 @@ class Body:
 def shared_bodies(program: Program, optimize: str) -> dict[int, Body]:
     """The body of each layer that shares one, by the layer's index.
 
-    For ``speed`` none; for ``size`` all layers of a kernel; else those that differ in arrays only.
+    For ``speed`` none; for ``size`` all layers of a portable kernel; else those that differ in
+    arrays only.
     """
     groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
     for index, step in enumerate(program.steps):
@@ -84,12 +85,15 @@ def body_key(call: KernelCall, optimize: str) -> tuple[str, ...] | None:
     """Equal for layers that share a body; None for one that has its own."""
     if optimize == "speed":
         return None
+    # Kernels that are for some cores are many loops, of which the C compiler keeps what a layer
+    # needs: general ones would be larger than several that are not.
+    general = optimize == "size" and not call.kernel.requires
     fixed = [
         f"{name} = {_text(value)}"
         for name, value in call.fields.items()
         if not isinstance(value, np.ndarray)
         # C cannot initialise an array of numbers with another.
-        and (optimize != "size" or isinstance(value, tuple))
+        and (not general or isinstance(value, tuple))
     ]
     return call.kernel.name, str(call.scratch_bytes > 0), *fixed
 

@@ -1,0 +1,80 @@
+"""A limit of flash holds for what the linker finds, not only for what the compiler expects."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from models import model_path
+
+import hil.sources
+import hilc
+from hil import cli
+from hil.board import load_board
+from hil.build import build
+from hil.errors import InputError
+from hil.sources import CompileOptions, load_libraries
+
+BOARD = load_board("mps2-an386")
+
+
+def options(**values: Any) -> CompileOptions:
+    return CompileOptions(BOARD.cpu.name, board=BOARD, **values)
+
+
+def flash_bytes(library: hilc.ModelLibrary) -> int:
+    return build([library], BOARD).sizes.models["kws"].flash_bytes
+
+
+def test_a_limit_that_only_the_estimate_keeps_is_kept_when_measured() -> None:
+    word = [f"kws={model_path('kws')}"]
+    (free,) = load_libraries(word, options())
+    # Between what is expected and what is found.
+    limit = (free.reports["kws"].chosen.flash_bytes + flash_bytes(free)) // 2
+    (by_estimate,) = load_libraries(word, CompileOptions(BOARD.cpu.name, flash=limit))
+    assert by_estimate.reports["kws"].chosen.flash_bytes <= limit
+    assert flash_bytes(by_estimate) > limit
+    (held,) = load_libraries(word, options(flash=limit))
+    assert flash_bytes(held) <= limit
+
+
+def test_each_model_of_an_image_has_the_limit() -> None:
+    words = [f"{name}={model_path('kws')}" for name in ("one", "two")]
+    limit = 36_000
+    libraries = load_libraries(words, options(flash=limit))
+    sizes = build(libraries, BOARD).sizes.models
+    assert {name for name, model in sizes.items() if model.flash_bytes <= limit} == {"one", "two"}
+
+
+def test_a_limit_that_no_link_keeps_is_refused_with_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[int] = []
+
+    def larger(libraries: list[hilc.ModelLibrary], *_: object, **__: object) -> SimpleNamespace:
+        (report,) = libraries[0].reports.values()
+        built.append(report.chosen.flash_bytes + 20_000)
+        model = SimpleNamespace(flash_bytes=built[-1])
+        return SimpleNamespace(sizes=SimpleNamespace(models={"kws": model}))
+
+    monkeypatch.setattr(hil.sources, "build", larger)
+    with pytest.raises(InputError, match=r"'kws' takes \d+ B of flash on mps2-an386") as refusal:
+        load_libraries([f"kws={model_path('kws')}"], options(flash=45_000))
+    assert f"takes {built[-1]} B" in refusal.value.fact
+    assert "the limit is 45000 B" in refusal.value.fact
+    assert built == sorted(built, reverse=True)
+    assert 1 < len(built) <= 3
+
+
+def test_compile_says_that_it_keeps_the_limit_by_estimate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["compile", str(model_path("kws")), "--board", BOARD.name, "--flash", "40K"]
+    arguments += ["-o", str(tmp_path / "kws.tar")]
+    assert cli.main(arguments) == 0
+    assert "the limit of flash is kept by estimate" in capsys.readouterr().out
+    assert cli.main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["flash_limit_kept_by"] == "estimate"
