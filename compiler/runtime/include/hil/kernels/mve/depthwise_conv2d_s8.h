@@ -515,8 +515,11 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
         /* A row that does not count has the patches of the one above it. */
         const int32_t below = p->part_h > 1 ? output / 2 : 0;
         const int32_t at = (below * p->plane_w + output % 2) * p->stride;
+        /* Nor is there a fourth row below a part of one row, of which no output needs it. */
+        const int32_t last = p->stride == 1 && p->part_h == 1 ? 2 : 3;
         for (int32_t i = 0; i < 8; i++) {
-            tiles.patches[output][i] = (uint16_t)(at + i / 2 * p->plane_w + i % 2 * 2);
+            const int32_t row = i / 2 < last ? i / 2 : last;
+            tiles.patches[output][i] = (uint16_t)(at + row * p->plane_w + i % 2 * 2);
         }
     }
     int8_t *planes = scratch;
