@@ -208,6 +208,107 @@ CASES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+#: Operator, shapes of input and weights, attributes: where kernels for Helium take another way.
+Shapes = tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]
+
+#: Depths of one chunk of 16 and of many, with a rest and without; columns and rows that are no
+#: multiple of a block; layers of one pixel and of one channel; bands of several sizes.
+CORNERS: tuple[Shapes, ...] = (
+    *(
+        ("CONV_2D", (1, 3, rows, depth), (count, 1, 1, depth), conv("VALID"))
+        for depth in (1, 8, 17, 128, 145, 300)
+        for rows, count in ((1, 1), (2, 3), (5, 4))
+    ),
+    *(
+        ("FULLY_CONNECTED", (rows, depth), (count, depth), {"activation": "RELU"})
+        for depth in (1, 16, 129, 144, 400)
+        for rows, count in ((1, 1), (1, 8), (2, 9), (1, 23), (3, 5))
+    ),
+    *(
+        ("CONV_2D", (1, 5, 6, depth), (6, 3, 3, depth), conv("SAME", stride))
+        for depth in (1, 3, 5, 16, 32, 33)
+        for stride in (1, 2)
+    ),
+    *(
+        ("DEPTHWISE_CONV_2D", (1, side, width, channels), (1, 3, 3, channels), depthwise(stride))
+        for side, width in ((1, 1), (2, 2), (3, 3), (3, 6), (26, 25))
+        for channels in (2, 8, 11)
+        for stride in (1, 2)
+    ),
+    ("DEPTHWISE_CONV_2D", (2, 7, 9, 3), (1, 2, 3, 3), depthwise(1, activation="RELU6")),
+    ("DEPTHWISE_CONV_2D", (1, 9, 8, 16), (1, 4, 4, 16), depthwise(2)),
+    ("DEPTHWISE_CONV_2D", (1, 2, 700, 8), (1, 3, 3, 8), depthwise(1)),
+    # Channels by themselves, in one band and in several.
+    *(
+        ("DEPTHWISE_CONV_2D", (batch, *image, channels), (1, 3, 3, channels), depthwise(stride))
+        for batch, image, channels, stride in (
+            (1, (32, 48), 3, 1),
+            (2, (33, 34), 17, 2),
+            (1, (64, 90), 2, 1),
+            (1, (80, 64), 2, 2),
+        )
+    ),
+)
+
+#: Depths and columns around those of a group of sixteen; pixels read up to the tensor's end; strips
+#: of windows; 3x3 windows next to every side; strides, batches and bounds of both kinds.
+PIXELS: tuple[Shapes, ...] = (
+    *(
+        ("CONV_2D", (1, 1, rows, depth), (count, 1, 1, depth), conv("VALID", 1, activation))
+        for depth, rows in ((1, 9), (3, 4), (16, 3), (40, 6), (48, 5), (64, 7), (90, 3), (113, 4))
+        for count, activation in ((8, "RELU"), (16, "NONE"), (21, "RELU6"))
+    ),
+    *(
+        ("CONV_2D", (batch, 5, 7, depth), (count, 1, 1, depth), conv("VALID", stride, "RELU"))
+        for batch, stride, depth, count in ((1, 2, 16, 16), (2, 2, 5, 9), (1, 3, 32, 33))
+    ),
+    *(
+        ("CONV_2D", (batch, 11, width, depth), (count, *filters, depth), conv(padding, stride, act))
+        for batch, width, depth, count, filters, padding, stride, act in (
+            (1, 10, 1, 16, (10, 4), "SAME", 2, "RELU"),
+            (2, 21, 3, 8, (3, 3), "SAME", 2, "RELU"),
+            (1, 65, 3, 7, (3, 3), "SAME", 1, "NONE"),
+            (1, 7, 4, 17, (2, 5), (3, 1, 2, 4), 1, "RELU6"),
+        )
+    ),
+    *(
+        ("CONV_2D", (batch, *image, 3), (count, 3, 3, 3), conv(padding, stride, act))
+        for batch, image, count, padding, stride, act in (
+            (1, (9, 24), 8, "SAME", 2, "RELU"),
+            (2, (5, 24), 8, (1, 1, 1, 1), 2, "NONE"),
+            (1, (4, 16), 8, "SAME", 1, "RELU"),
+            (1, (6, 14), 8, "VALID", 1, "RELU6"),
+            (2, (8, 20), 16, "SAME", 1, "NONE"),
+            (1, (8, 16), 48, "SAME", 2, "RELU"),
+            (1, (3, 17), 32, (2, 2, 2, 1), 2, "RELU6"),
+        )
+    ),
+    *(
+        ("CONV_2D", (batch, *image, depth), (count, 3, 3, depth), conv(padding, stride, act))
+        for batch, image, depth, count, padding, stride, act in (
+            (1, (4, 8), 16, 2, "SAME", 1, "RELU"),
+            (2, (3, 9), 16, 6, "SAME", 1, "NONE"),
+            (1, (5, 16), 32, 4, "SAME", 1, "NONE"),
+            (1, (6, 12), 64, 2, "VALID", 1, "RELU"),
+            (1, (8, 16), 16, 4, "SAME", 2, "RELU"),
+            (1, (9, 17), 32, 2, "SAME", 2, "NONE"),
+            (1, (7, 8), 64, 4, (2, 3, 4, 1), 2, "RELU6"),
+            (1, (1, 1), 16, 2, "SAME", 1, "RELU"),
+        )
+    ),
+)
+
+#: Small images, a few channels at a time.
+PLANES: tuple[Shapes, ...] = tuple(
+    ("DEPTHWISE_CONV_2D", (1, *image, n), (1, 3, 3, n), depthwise(stride, activation=act))
+    for image, n, stride in (
+        ((1, 1), 3, 1), ((2, 3), 2, 2), ((25, 5), 9, 1), ((4, 48), 3, 2), ((5, 26), 2, 1),
+        ((6, 6), 17, 1), ((3, 40), 2, 2), ((7, 1), 8, 1), ((1, 9), 5, 1), ((9, 13), 4, 2),
+    )
+    for act in ("RELU", "NONE")
+)  # fmt: skip
+
+
 def tamed(layer: Layer) -> Layer:
     """The layer with scales of usual size, so that every shift is to the right."""
     x, weights, *rest = layer.ins

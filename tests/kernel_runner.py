@@ -328,7 +328,7 @@ class _Record:
             if i == case.in_place:
                 shared = len(self._blocks)
                 both = below + max(x.nbytes, case.difference + results[0][0])
-                self._blocks.append((both, x.itemsize))
+                self._blocks.append((both, max(x.itemsize, results[0][1])))
                 self._add_piece(name, shared, below, x.nbytes, _GIVEN_AND_CHANGED)
             else:
                 self._add_alone(name, x.nbytes, x.itemsize, _GIVEN)
@@ -376,8 +376,7 @@ class _Record:
     def _field_values(self) -> Iterator[bytes]:
         fields = self._case.call.fields
         for name, macro in self._fields.items():
-            if name not in fields:
-                raise ValueError(f"{self._case}: no field {name}, which others of its kernel have")
+            assert name in fields, f"{self._case}: lacks {name}, which others of its kernel have"
             value = fields[name]
             if isinstance(value, np.ndarray):
                 yield struct.pack("<II", self._arrays[name], value.itemsize)
