@@ -767,8 +767,7 @@ class _Layout:
         if self._alias is not None and not self._alias_allowed(stages[-1]):
             return None
         spans = self._scratch_spans(stages)
-        least = self._least_scratch(stages, spans)
-        if most is not None and self._memory(least) > most:
+        if most is not None and self._memory(self._least_scratch(stages, spans)) > most:
             return None
         rows = self._lay_out(stages)
         items = [rows.item] if rows.item.nbytes else []

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from random_graphs import GraphBuilder, random_graph
 
+import hilc
 from hilc import interpreter
 from hilc.access import safe_differences
 from hilc.allocate import align
@@ -125,6 +126,19 @@ def test_benchmark_models_reach_the_optimum(model: str, tensors_bytes: int) -> N
     assert time.process_time() - began < 2.0
     scratch = max(step.call.scratch_bytes for step in program.steps)
     assert program.workspace_bound_bytes <= program.workspace_bytes <= tensors_bytes + scratch
+
+
+@pytest.mark.parametrize(
+    ("model", "cpu"),
+    [("ad", "cortex-m4"), ("kws", "cortex-m55"), ("ic", "cortex-m4"), ("vww", "cortex-m55")],
+)
+def test_a_program_of_little_memory_is_found_quickly(model: str, cpu: str) -> None:
+    """Of a thousand groups that may run row by row, on the core for which most are laid out."""
+    path = models.model_path(model)
+    began = time.process_time()
+    hilc.compile(path, cpu=cpu, optimize="ram", io_in_pool=True)
+    # Less than ten where nothing else runs.
+    assert time.process_time() - began < 40.0
 
 
 # Inputs and outputs -----------------------------------------------------------------------------
