@@ -18,10 +18,10 @@ cost = """
 60
 + 130 * batch * ((out_h * out_w + group - 1) // group) * (in_c % 4 == 0)
 + 14 * batch * ((out_h * out_w + group - 1) // group) * units * (in_c % 4 == 0)
-+ 45 * batch * ((out_h * out_w + group - 1) // group) * group * (in_c % 4 != 0)
-+ 8 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0)
-+ 30 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0) * (units >
-16)
++ 25 * batch * ((out_h * out_w + group - 1) // group) * group * (in_c % 4 != 0)
++ 5 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0)
++ 29 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0) *
+filter_w / in_w
 + 9 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2)
 + 6 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * group
 + 2 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * group * (1 - wide)

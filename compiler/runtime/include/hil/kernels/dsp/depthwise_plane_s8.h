@@ -21,17 +21,17 @@ order = ["rows rows", "channels 1"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 cost = """
-0 + 0 * batch * in_c + 44.3 * batch * in_c * ((out_h + rows - 1) // rows)
+0 + 0 * batch * in_c + 42.14 * batch * in_c * ((out_h + rows - 1) // rows)
 + 0 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3)
-+ 3.217 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3) * columns
++ 2.271 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3) * columns
 + 0 * (2 - stride) * batch * in_c * (out_h // 2)
-+ 44.79 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w // 2)
-+ 23.86 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w % 2)
-+ 19.55 * (2 - stride) * batch * in_c * (out_h % 2) * out_w
++ 45.4 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w // 2)
++ 28.47 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w % 2)
++ 13.95 * (2 - stride) * batch * in_c * (out_h % 2) * out_w
 + 0 * (stride - 1) * batch * in_c * out_h
-+ 13.46 * (stride - 1) * batch * in_c * out_h * out_w
++ 12.78 * (stride - 1) * batch * in_c * out_h * out_w
 + 1.165 * (shift == 0) * batch * in_c * out_h * out_w"""
-code = 768
+code = 864
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     HIL_IMAGES_FIELDS;
