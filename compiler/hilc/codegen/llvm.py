@@ -168,9 +168,7 @@ def _target_flags(cpu: Cpu) -> tuple[str, ...]:
     if cpu.arch == "host":
         return ("-fPIC",)
     # clang takes the unit of a core whose unit gcc calls "auto" from -mcpu by itself.
-    # What -m says is of the core; the rest is for gcc.
-    machine = (flag for flag in cpu.cflags if flag.startswith("-m"))
-    own = tuple(flag for flag in machine if flag != "-mfpu=auto")
+    own = tuple(flag for flag in cpu.cflags if flag != "-mfpu=auto")
     # As gcc does by default: Armv6-M faults on what is not aligned, the others load it.
     unaligned = () if cpu.arch == "armv6-m" else ("-munaligned-access",)
     return ("--target=arm-none-eabi", *own, "-fshort-enums", *unaligned)
