@@ -496,6 +496,18 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="RAM regions of the board to plan pools in, the preferred first, with limits",
     )
     parser.add_argument(
+        "--keep-inputs",
+        action="store_true",
+        default=None,
+        help="with inputs in the workspace: a run leaves them as they are",
+    )
+    parser.add_argument(
+        "--pin",
+        action="append",
+        metavar="TENSOR=[REGION:]OFFSET",
+        help="an input or output lies so many bytes behind the workspace's start",
+    )
+    parser.add_argument(
         "--external",
         action="append",
         default=[],

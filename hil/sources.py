@@ -19,7 +19,7 @@ from hilc.errors import InputError
 from hilc.explain import Explanation
 from hilc.external import load_generator
 from hilc.library import ModelLibrary
-from hilc.plan import PoolSpec
+from hilc.program import Pin, PoolSpec
 from hilc.search import LimitError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -47,6 +47,10 @@ class CompileOptions:
     #: The workspace pools to plan; without any one pool, or, on ``board``, one in each of several
     #: RAM regions where none of them alone has room.
     memory: tuple[PoolSpec, ...] = ()
+    #: With inputs and outputs in the workspace: whether a run leaves the inputs as they are, and
+    #: where inputs and outputs shall lie.
+    keep_inputs: bool | None = None
+    pins: Mapping[str, Pin] | None = None
     #: Code generators of the user, in :func:`hilc.external.load_generator`'s words.
     external: tuple[str, ...] = ()
     #: A firmware of ours gives the models their pools, with inputs and outputs in them; a library
@@ -62,7 +66,7 @@ class CompileOptions:
     def chosen(self) -> dict[str, Any]:
         """The options that the user chose, as the compiler's keyword arguments."""
         names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
-        more = ("fold_constant_channels", "ram", "flash", "tuning")
+        more = ("fold_constant_channels", "ram", "flash", "tuning", "keep_inputs", "pins")
         values = {name: getattr(self, name) for name in (*names, *more)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -71,9 +75,9 @@ class CompileOptions:
         """All options as the compiler's keyword arguments."""
         pools = self.pools or ("external" if self.for_firmware else "internal")
         io_in_pool = (
-            self.for_firmware
+            (self.for_firmware or bool(self.keep_inputs or self.pins))
             and self.workspace == "own"
-            and pools == "external"
+            and (pools == "external" or not self.for_firmware)
             and self.interface in (None, "c")
         )
         arguments = {"pools": pools, "io_in_pool": io_in_pool, **self.chosen}
@@ -238,7 +242,7 @@ def _load(source: ModelSource, options: CompileOptions) -> ModelLibrary:
         return _compile(source, options)
     changing = [*options.chosen, *(n for n in ("memory", "external") if getattr(options, n))]
     if changing:
-        option = changing[0].replace("_", "-")
+        option = {"pins": "pin"}.get(changing[0], changing[0]).replace("_", "-")
         if getattr(options, changing[0]) is False:
             option = f"no-{option}"
         raise InputError(

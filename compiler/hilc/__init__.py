@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,9 @@ from hilc.explain import explain as explain_program
 from hilc.external import ExternalCodegen
 from hilc.ir import Graph
 from hilc.library import ModelLibrary, merge
-from hilc.plan import PoolSpec
+from hilc.plan import NO_PINS
 from hilc.plan import plan as make_program
-from hilc.program import Program
+from hilc.program import Pin, PoolSpec, Program
 from hilc.search import Trade, search
 from hilc.source import Source, prepare
 from hilc.tuning import Tuning, load_tuning
@@ -37,6 +37,7 @@ __all__ = [
     "InputError",
     "ModelError",
     "ModelLibrary",
+    "Pin",
     "UnsupportedError",
     "__version__",
     "compile",
@@ -56,6 +57,8 @@ def compile(
     interface: str = "c",
     pools: str = "internal",
     io_in_pool: bool = False,
+    keep_inputs: bool = False,
+    pins: Mapping[str, Pin] = NO_PINS,
     runtime: str = "crt",
     constants: str = "internal",
     system_lib: bool | None = None,
@@ -72,8 +75,10 @@ def compile(
     ``name`` is the module's; without it that of the file.
 
     ``memory`` are the pools that the model may work in, the preferred first; without them it is
-    one, of whatever size the model needs. ``externals`` are code generators of the user that may
-    claim parts of the model; the first one that wants a layer gets it.
+    one, of whatever size the model needs. With ``io_in_pool``, ``keep_inputs`` leaves the inputs as
+    they are, and ``pins`` gives inputs and outputs, by name, their places. ``externals`` are code
+    generators of the user that may claim parts of the model; the first one that wants a layer gets
+    it.
 
     ``ram`` and ``flash`` are limits, in bytes, of the workspace and of what the model's constants
     and code take, by estimate: the fastest program that keeps them is made, whose layers share as
@@ -104,6 +109,8 @@ def compile(
         get_cpu(cpu),
         name,
         options,
+        keep_inputs=keep_inputs,
+        pins=pins,
         memory=memory,
         externals=externals,
         choice=choice,
@@ -125,6 +132,8 @@ def explain(
     *,
     cpu: str = "host",
     name: str | None = None,
+    keep_inputs: bool = False,
+    pins: Mapping[str, Pin] = NO_PINS,
     memory: Sequence[PoolSpec] = (),
     externals: Sequence[ExternalCodegen] = (),
     choice: Choice | None = None,
@@ -144,6 +153,8 @@ def explain(
         get_cpu(cpu),
         name,
         Options(**options),
+        keep_inputs=keep_inputs,
+        pins=pins,
         memory=memory,
         externals=externals,
         choice=choice,
@@ -194,6 +205,8 @@ def _planned(
     name: str | None,
     options: Options,
     *,
+    keep_inputs: bool,
+    pins: Mapping[str, Pin],
     memory: Sequence[PoolSpec],
     externals: Sequence[ExternalCodegen],
     choice: Choice | None,
@@ -215,6 +228,8 @@ def _planned(
         source.graph,
         cpu,
         io_in_pool=options.io_in_pool,
+        keep_inputs=keep_inputs,
+        pins=pins,
         memory=name_pools(memory) or (PoolSpec(),),
         scratch_in_pool=options.pools != "calls",
     )
@@ -232,6 +247,8 @@ def _planned(
             cpu,
             lambda found: planner(choice=found),
             io_in_pool=options.io_in_pool,
+            keep_inputs=keep_inputs,
+            pins=pins,
             tuning=tuning,
             optimize=sharing,
         )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from hilc.access import Differences, apart
@@ -47,6 +47,9 @@ class Block:
     nbytes: int
     first: int
     last: int
+    #: The offset that it must have, and the pool's position; None where that is free.
+    offset: int | None = None
+    pool: int | None = None
 
     def meets(self, other: Block) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -71,8 +74,10 @@ NO_OVERLAPS: Overlaps = MappingProxyType({})
 
 def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> int:
     """Bytes that no placement can do without: the most that live at one step."""
-    steps = {block.first for block in blocks}
-    return max((step_bound(blocks, step, overlaps) for step in steps), default=0)
+    # What is in another pool than the first takes nothing of it.
+    pinned = (b.offset + b.nbytes for b in blocks if b.offset is not None and not b.pool)
+    live = (step_bound(blocks, step, overlaps) for step in {block.first for block in blocks})
+    return max((*live, *pinned), default=0)
 
 
 def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
@@ -145,14 +150,14 @@ def allocate_pools(
     ``limits`` are the bytes of each pool, the preferred pool first, None where it has no end;
     ``accesses`` says how often the bytes of each block are read and written.
     """
-    if limits[0] is None:
+    if limits[0] is None and not any(block.pool for block in blocks):
         return [(0, offset) for offset in allocate(blocks, overlaps=overlaps)]
     pools = _Deal(blocks, accesses, limits, overlaps).best()
     if pools is None:
         return None
     places: dict[int, tuple[int, int]] = {}
     for pool, (indices, limit) in enumerate(zip(pools, limits, strict=True)):
-        members = [blocks[index] for index in indices]
+        members = [replace(blocks[index], pool=None) for index in indices]
         own = _of_members(overlaps, indices)
         offsets = allocate(members, overlaps=own)
         if limit is not None and pool_bytes(members, offsets) > limit:
@@ -190,7 +195,12 @@ class _Deal:
         """
         order = sorted(
             range(len(self.blocks)),
-            key=lambda i: (-self.accesses[i] / self.blocks[i].nbytes, self.blocks[i].nbytes, i),
+            key=lambda i: (
+                self.blocks[i].pool is None,
+                -self.accesses[i] / self.blocks[i].nbytes,
+                self.blocks[i].nbytes,
+                i,
+            ),
         )
         for _ in range(_DEALS):
             pools: list[list[int]] = [[] for _ in self.limits]
@@ -206,11 +216,14 @@ class _Deal:
     def _add(self, pools: list[list[int]], index: int) -> bool:
         """Put a block into the first pool that has room for it."""
         for pool, members in enumerate(pools):
-            if self._fit(pool, [*members, index]):
+            if self._may_go(index, pool) and self._fit(pool, [*members, index]):
                 members.append(index)
                 members.sort()
                 return True
         return False
+
+    def _may_go(self, index: int, pool: int) -> bool:
+        return self.blocks[index].pool in (None, pool)
 
     def _fit(self, pool: int, members: Sequence[int]) -> bool:
         limit = self.limits[pool]
@@ -218,7 +231,7 @@ class _Deal:
             return True
         key = (pool, tuple(sorted(members)))
         if key not in self._fits:
-            blocks = [self.blocks[index] for index in key[1]]
+            blocks = [replace(self.blocks[index], pool=None) for index in key[1]]
             own = _of_members(self.overlaps, key[1])
             self._fits[key] = (
                 lower_bound(blocks, own) <= limit
@@ -229,13 +242,19 @@ class _Deal:
     def _exchange(self, pools: list[list[int]]) -> list[list[int]]:
         """Bring blocks to a better pool, alone or for one with fewer accesses, while it pays."""
         left = _EXCHANGES
+        free = {i for i, block in enumerate(self.blocks) if block.pool is None}
         waiting = sorted(
-            (i for members in pools[1:] for i in members), key=lambda i: (-self.accesses[i], i)
+            (i for members in pools[1:] for i in members if i in free),
+            key=lambda i: (-self.accesses[i], i),
         )
         for index in waiting:
             home = next(pool for pool, members in enumerate(pools) if index in members)
             for better in range(home):
-                cheaper = [i for i in pools[better] if self.accesses[i] < self.accesses[index]]
+                cheaper = [
+                    i
+                    for i in pools[better]
+                    if i in free and self.accesses[i] < self.accesses[index]
+                ]
                 for victim in [None, *sorted(cheaper, key=lambda i: (self.accesses[i], i))]:
                     if left == 0:
                         return pools
@@ -269,6 +288,8 @@ class _Search:
     def __init__(self, blocks: Sequence[Block], overlaps: Overlaps) -> None:
         self.blocks = blocks
         self.overlaps = overlaps
+        #: Where those lie that may lie nowhere else; -1 of the others.
+        self.pinned = [-1 if block.offset is None else block.offset for block in blocks]
         #: For each block, by its neighbours, between which differences to them it must not lie.
         self.neighbours = [self._forbidden(index) for index in range(len(blocks))]
 
@@ -376,11 +397,13 @@ class _Search:
 
         The first ``same`` blocks are the same in its order.
         """
-        offsets = [-1] * len(self.blocks)
+        offsets = list(self.pinned)
         if known is not None:
             for index in order[:same]:
                 offsets[index] = known.offsets[index]
         for index in order[same:]:
+            if self.pinned[index] >= 0:
+                continue
             forbidden = [
                 (at + low, at + high)
                 for other, low, high in self.neighbours[index]
@@ -439,6 +462,15 @@ class _Steps:
             for other, low, high in found:
                 to = self._forbidden if turn[other] < turn[index] else self._later
                 to[index].append((other, low, high))
+        #: By block, between which offsets it must not lie because of those that are pinned.
+        self._pinned = [
+            [
+                (offset + low, offset + high)
+                for other, low, high in found
+                if (offset := blocks[other].offset) is not None
+            ]
+            for found in neighbours
+        ]
 
     def place(self, nbytes: int) -> tuple[int, ...] | None:
         """Offsets within ``nbytes``; None where none were found."""
@@ -460,6 +492,7 @@ class _Steps:
             for state, chain in states.items():
                 placed = tuple([state[p] for p in staying])
                 near = [(placed[p] + low, placed[p] + high) for p, low, high in forbidden]
+                near += self._pinned[index]
                 for offset in self._offsets(index, near, ends, nbytes):
                     found.setdefault((*placed, offset), (index, offset, chain))
                     if block.first == block.last or len(found) >= self._placements:
@@ -489,12 +522,14 @@ class _Steps:
         self, index: int, forbidden: Sequence[tuple[int, int]], ends: Sequence[int], nbytes: int
     ) -> Iterator[int]:
         """Where a block may go, each offset once."""
-        top = (nbytes - self._blocks[index].nbytes) // ALIGNMENT * ALIGNMENT
+        block = self._blocks[index]
+        top = (nbytes - block.nbytes) // ALIGNMENT * ALIGNMENT
         beside = (
             at for low, high in forbidden for at in (low // ALIGNMENT * ALIGNMENT, align(high))
         )
         lows, highs = _joined(forbidden)
-        for offset in dict.fromkeys((0, top, *beside, *ends)):
+        tried = (0, top, *beside, *ends) if block.offset is None else (block.offset,)
+        for offset in dict.fromkeys(tried):
             if 0 <= offset <= top:
                 # The last interval that begins before it.
                 last = bisect_left(lows, offset) - 1

@@ -141,7 +141,7 @@ def _tenants(program: Program) -> Iterator[Tenant]:
     for index, step in enumerate(program.steps):
         for name in step.inputs:
             last[stands_for.get(name, name)] = index
-    for name in graph.outputs:
+    for name in (*graph.outputs, *(graph.inputs if program.keep_inputs else ())):
         last[stands_for.get(name, name)] = count
     outputs = {stands_for.get(name, name) for name in graph.outputs}
     for name in (*graph.inputs, *written):

@@ -144,6 +144,8 @@ class _Replay:
         for index, name in enumerate(graph.outputs):
             self._require_border(name, Place("output", index))
             self._require_intact(name, "the caller")
+        for name in graph.inputs if self._program.keep_inputs else ():
+            self._require_intact(name, "the caller")
 
     def _require_size(self) -> None:
         """Steps without a place for their scratch allocate it, one at a time."""

@@ -12,12 +12,14 @@ each byte.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hilc.access import Differences, access_of, safe_differences
+from hilc.access import Differences, access_of, apart, safe_differences
 from hilc.allocate import (
+    ALIGNMENT,
     Block,
     Overlaps,
     align,
@@ -35,10 +37,12 @@ from hilc.ir import Graph, Node, Tensor
 from hilc.kernels import KernelCall
 from hilc.library import Pool
 from hilc.ops import OPS
-from hilc.program import Place, PlanError, PoolSpec, Program, Step
+from hilc.program import Pin, Place, PlanError, PoolSpec, Program, Step
 from hilc.stream import NotStreamable, StreamCall, Streams
 
-__all__ = ["Place", "PlanError", "PoolSpec", "Program", "Step", "check_plan", "plan"]
+__all__ = ["Pin", "Place", "PlanError", "PoolSpec", "Program", "Step", "check_plan", "plan"]
+
+NO_PINS: Mapping[str, Pin] = MappingProxyType({})
 
 #: The step at which the caller writes the inputs, before the first kernel runs.
 _START = -1
@@ -49,6 +53,8 @@ def plan(
     cpu: Cpu,
     *,
     io_in_pool: bool = False,
+    keep_inputs: bool = False,
+    pins: Mapping[str, Pin] = NO_PINS,
     memory: Sequence[PoolSpec] = (PoolSpec(),),
     scratch_in_pool: bool = True,
     choice: Choice = FIRST,
@@ -56,8 +62,9 @@ def plan(
     """The program that computes ``graph`` on ``cpu``.
 
     With ``io_in_pool`` the model's inputs and outputs are part of the pools: the caller writes the
-    inputs there, and a run may destroy them. Otherwise they are the caller's buffers, and an input
-    is never written to.
+    inputs there, and a run may destroy them, unless ``keep_inputs`` asks to leave them as they are;
+    ``pins`` says where some of them shall lie. Otherwise they are the caller's buffers, and an
+    input is never written to.
 
     ``memory`` are the pools, the preferred first; :class:`~hilc.errors.InputError` where the model
     does not fit into them. Without ``scratch_in_pool`` the layers' scratch is left to a run-time
@@ -66,21 +73,22 @@ def plan(
     """
     memory = tuple(memory) or (PoolSpec(),)
     _check_memory(memory, scratch_in_pool)
-    output_names = graph.outputs
-    graph = _with_copies(graph, io_in_pool)
+    _check_pins(graph, io_in_pool, keep_inputs, pins, memory)
+    given, graph = graph, with_copies(graph, io_in_pool)
     groups = _groups(graph, cpu, choice)
-    values = _Values(graph, io_in_pool, {n.name for g in groups.values() for n in g.nodes[:-1]})
+    values = Values(graph, io_in_pool, {n.name for g in groups.values() for n in g.nodes[:-1]})
     nodes = values.computed
     calls = [groups.get(n.name) or _chosen_call(graph, n, cpu, choice) for n in nodes]
     reads = [_reads(node, call) for node, call in zip(nodes, calls, strict=True)]
-    values.set_lifetimes(reads)
+    values.set_lifetimes(reads, keep_inputs)
+    values.set_pins(renamed_pins(pins, given, graph))
     differences = _differences(values, calls, reads)
     _extend_buffers(values, differences)
     pooled = [value for value in values.distinct if value.place is None]
     scratch_sizes = [call.scratch_bytes for call in calls]
     scratch_steps = [s for s, nbytes in enumerate(scratch_sizes) if nbytes and scratch_in_pool]
     traffic = _traffic(values, calls, reads)
-    blocks = [Block(value.tensor.nbytes, value.first, value.last) for value in pooled]
+    blocks = [Block(value.tensor.nbytes, value.first, value.last, *value.pin) for value in pooled]
     accesses = [traffic[id(value)] for value in pooled]
     blocks += [Block(scratch_sizes[step], step, step) for step in scratch_steps]
     accesses += [max(calls[step].macs, scratch_sizes[step]) for step in scratch_steps]
@@ -90,6 +98,7 @@ def plan(
         for operand, output, forbidden in differences
         if id(operand) in position and id(output) in position
     }
+    _check_apart(pooled, blocks, overlaps)
     places = _place(blocks, accesses, overlaps, memory, nodes)
     for value, place in zip(pooled, places, strict=False):
         value.place = place
@@ -111,8 +120,9 @@ def plan(
         ),
         places=MappingProxyType(named),
         constants=constants,
-        output_names=output_names,
+        output_names=given.outputs,
         io_in_pool=io_in_pool,
+        keep_inputs=keep_inputs,
         pools=pools,
         workspace_bytes=sum(pool.nbytes for pool in pools) + separate,
         workspace_bound_bytes=align(lower_bound(blocks, overlaps)) + separate,
@@ -172,8 +182,66 @@ def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
         )
 
 
+def _check_pins(
+    graph: Graph,
+    io_in_pool: bool,
+    keep_inputs: bool,
+    pins: Mapping[str, Pin],
+    memory: Sequence[PoolSpec],
+) -> None:
+    if (pins or keep_inputs) and not io_in_pool:
+        raise InputError(
+            "inputs and outputs are the caller's own buffers, which no plan places or writes over",
+            "leave out pins and keep_inputs, or put inputs and outputs in the workspace",
+        )
+    border = (*graph.inputs, *graph.outputs)
+    for name, pin in pins.items():
+        if name not in border:
+            raise InputError(
+                f"{name!r} is pinned, which is no input or output of {graph.name!r}",
+                f"these are {', '.join(border)}",
+            )
+        if not 0 <= pin.pool < len(memory):
+            raise InputError(
+                f"{name!r} is pinned in pool {pin.pool}", f"there are {len(memory)}, from 0 on"
+            )
+        if pin.offset < 0 or pin.offset % ALIGNMENT:
+            raise InputError(
+                f"{name!r} is pinned at offset {pin.offset}",
+                f"give a multiple of {ALIGNMENT}, which every tensor's place is",
+            )
+
+
+def renamed_pins(pins: Mapping[str, Pin], graph: Graph, planned: Graph) -> dict[str, Pin]:
+    """The pins of ``graph``'s inputs and outputs by their names in the graph that is planned."""
+    border = zip((*graph.inputs, *graph.outputs), (*planned.inputs, *planned.outputs), strict=True)
+    return {own: pins[name] for name, own in border if name in pins}
+
+
+def _check_apart(values: Sequence[_Value], blocks: Sequence[Block], overlaps: Overlaps) -> None:
+    """Refuse pins of two tensors that are needed at once and would share bytes."""
+    pinned = [i for i, block in enumerate(blocks) if block.offset is not None]
+    for a, b in itertools.combinations(pinned, 2):
+        first, second = blocks[a], blocks[b]
+        if not first.meets(second) or first.pool != second.pool:
+            continue
+        assert first.offset is not None
+        assert second.offset is not None
+        forbidden = overlaps.get((a, b))
+        if forbidden is None:
+            mirrored = overlaps.get((b, a))
+            forbidden = mirrored.reversed() if mirrored else apart(first.nbytes, second.nbytes)
+        if not forbidden.allow(second.offset - first.offset):
+            raise InputError(
+                f"{values[a].tensor.name!r} ({first.nbytes} bytes at {first.offset}) and "
+                f"{values[b].tensor.name!r} ({second.nbytes} bytes at {second.offset}) are pinned "
+                "over each other, and both are needed at once",
+                "pin them apart",
+            )
+
+
 def _traffic(
-    values: _Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
+    values: Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
 ) -> dict[int, int]:
     """Bytes that are moved to and from each value, by its id; an estimate.
 
@@ -224,7 +292,7 @@ def _end(blocks: Sequence[Block], places: Sequence[Place], pool: int) -> int:
     )
 
 
-def _with_copies(graph: Graph, io_in_pool: bool) -> Graph:
+def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
     """The graph with a copy appended for each output that has no place of its own.
 
     That is a constant, and, where the outputs are the caller's buffers, an input or an output that
@@ -255,9 +323,11 @@ class _Value:
     last: int
     #: The caller's buffer that holds them; None until the pools are divided.
     place: Place | None
+    #: The offset and the pool that they must have.
+    pin: tuple[int | None, int | None] = (None, None)
 
 
-class _Values:
+class Values:
     """The values of a graph, and the nodes that are left to compute once views cost nothing."""
 
     def __init__(self, graph: Graph, io_in_pool: bool, inner: Collection[str]) -> None:
@@ -289,14 +359,30 @@ class _Values:
         """Every value once."""
         return list({id(value): value for value in self.by_name.values()}.values())
 
-    def set_lifetimes(self, reads: Sequence[Sequence[str]]) -> None:
-        """Let every value live until the last step that reads it; ``reads`` are those of each."""
+    def set_lifetimes(self, reads: Sequence[Sequence[str]], keep_inputs: bool = False) -> None:
+        """Let every value live until the last step that reads it; ``reads`` are those of each.
+
+        ``keep_inputs`` lets inputs live to the end.
+        """
         for step, names in enumerate(reads):
             for name in names:
                 if name in self.by_name:
                     self.by_name[name].last = step
-        for name in self.graph.outputs:
+        for name in (*self.graph.outputs, *(self.graph.inputs if keep_inputs else ())):
             self.by_name[name].last = len(reads)
+
+    def set_pins(self, pins: Mapping[str, Pin]) -> None:
+        """Give the values their places."""
+        for name, pin in pins.items():
+            value = self.by_name[name]
+            place = pin.offset, pin.pool
+            if value.pin not in ((None, None), place):
+                raise InputError(
+                    f"{name!r} and {value.tensor.name!r} are the same bytes, pinned at "
+                    f"{pin.offset} and {value.pin[0]}",
+                    "pin them at the same place",
+                )
+            value.pin = place
 
 
 #: An operand whose last reader writes the output, and how they must not lie to each other.
@@ -304,7 +390,7 @@ _Pair = tuple[_Value, _Value, Differences]
 
 
 def _differences(
-    values: _Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
+    values: Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
 ) -> list[_Pair]:
     """The pairs that may overlap because a step writes one while it reads the other."""
     tensors = values.graph.tensors
@@ -333,7 +419,7 @@ def _differences(
     return pairs
 
 
-def _extend_buffers(values: _Values, differences: Sequence[_Pair]) -> None:
+def _extend_buffers(values: Values, differences: Sequence[_Pair]) -> None:
     """Let an operand that a step may write over use the caller's buffer for what is written."""
     for operand, output, forbidden in reversed(differences):
         if operand.place is not None or output.place is None:

@@ -43,6 +43,15 @@ class PoolSpec:
 
 
 @dataclass(frozen=True)
+class Pin:
+    """Where an input or output of the model shall lie: bytes from the start of a pool."""
+
+    offset: int
+    #: The pool's position among those that the plan may use.
+    pool: int = 0
+
+
+@dataclass(frozen=True)
 class Step:
     """One call of a kernel, of a group of layers, or of an external function.
 
@@ -83,6 +92,8 @@ class Program:
     constants: tuple[str, ...]
     output_names: tuple[str, ...]
     io_in_pool: bool
+    #: Whether a run leaves the inputs in the workspace as they are.
+    keep_inputs: bool
     pools: tuple[Pool, ...]
     #: All pools, and the largest scratch where it is not part of them: what an allocator must be
     #: able to hand out that aligns each block as the pools are.

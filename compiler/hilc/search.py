@@ -32,8 +32,8 @@ from hilc.external import ExternalCall
 from hilc.ir import Graph, Node
 from hilc.kernels import KernelCall
 from hilc.ops import OPS
-from hilc.plan import _Values, _with_copies
-from hilc.program import Program
+from hilc.plan import NO_PINS, Values, renamed_pins, with_copies
+from hilc.program import Pin, Program
 from hilc.stream import NotStreamable, StreamCall, Streams
 from hilc.tuning import Tuning
 
@@ -135,10 +135,12 @@ class Trade:
         planner: Planner,
         *,
         io_in_pool: bool = False,
+        keep_inputs: bool = False,
+        pins: Mapping[str, Pin] = NO_PINS,
         tuning: Tuning | None = None,
         optimize: str = "balanced",
     ) -> None:
-        self._layers = _Layers(graph, cpu, io_in_pool, tuning, optimize)
+        self._layers = _Layers(graph, cpu, io_in_pool, keep_inputs, pins, tuning, optimize)
         self._planner = planner
         #: Whether costs are measured ones where they can be.
         self.tuned = tuning is not None
@@ -411,13 +413,20 @@ class _Layers:
     """The layers of a graph that have to be computed, and the segments they can be cut into."""
 
     def __init__(
-        self, graph: Graph, cpu: Cpu, io_in_pool: bool, tuning: Tuning | None, optimize: str
+        self,
+        graph: Graph,
+        cpu: Cpu,
+        io_in_pool: bool,
+        keep_inputs: bool,
+        pins: Mapping[str, Pin],
+        tuning: Tuning | None,
+        optimize: str,
     ) -> None:
-        self.graph = _with_copies(graph, io_in_pool)
+        self.graph = with_copies(graph, io_in_pool)
         self._cpu = cpu
         self._optimize = optimize
         self._costs = _Costs(cpu, tuning)
-        values = _Values(self.graph, io_in_pool, ())
+        values = Values(self.graph, io_in_pool, ())
         self._nodes = values.computed
         self._calls = [
             tuple(OPS[n.op].emit(n, self.graph.ins(n), self.graph.outs(n), cpu))
@@ -427,7 +436,8 @@ class _Layers:
             tuple(node.inputs[i] for i in calls[0].inputs)
             for node, calls in zip(self._nodes, self._calls, strict=True)
         ]
-        values.set_lifetimes(reads)
+        values.set_lifetimes(reads, keep_inputs)
+        values.set_pins(renamed_pins(pins, graph, self.graph))
         self._values = values
         self._pooled = [value for value in values.distinct if value.place is None]
         self._streams = Streams(self.graph, cpu)
@@ -655,9 +665,9 @@ class _Layers:
         ending = [v for v in self._pooled if v.first < first and first <= v.last <= last]
         starting = [v for v in self._pooled if v.first == last]
         # As in a plan of this one step: what came before it, what comes after it.
-        blocks = [Block(v.tensor.nbytes, 0, 2) for v in around]
-        blocks += [Block(v.tensor.nbytes, 0, 1) for v in ending]
-        blocks += [Block(v.tensor.nbytes, 1, 2) for v in starting]
+        blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in around]
+        blocks += [Block(v.tensor.nbytes, 0, 1, *v.pin) for v in ending]
+        blocks += [Block(v.tensor.nbytes, 1, 2, *v.pin) for v in starting]
         blocks += [Block(scratch, 1, 1)] if scratch else []
         overlaps: dict[tuple[int, int], Differences] = {}
         access = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import hil
@@ -16,13 +16,14 @@ from hil.errors import InputError
 from hil.render import flashed_text
 from hil.sources import CompileOptions, load_libraries
 from hilc.library import ModelLibrary
-from hilc.plan import PoolSpec
+from hilc.program import Pin, PoolSpec
 
 
 def compile_options(
     args: argparse.Namespace, board: Board | None, for_firmware: bool
 ) -> CompileOptions:
     """The compiler's options of a command line; ``--cpu`` wins over the board's core."""
+    memory = parse_memory(args.memory, board) if args.memory else ()
     return CompileOptions(
         cpu=args.cpu or (board.cpu.name if board else "host"),
         codegen=args.codegen,
@@ -36,7 +37,9 @@ def compile_options(
         ram=args.ram,
         flash=args.flash,
         tuning=args.tuning,
-        memory=parse_memory(args.memory, board) if args.memory else (),
+        memory=memory,
+        keep_inputs=args.keep_inputs,
+        pins=parse_pins(args.pin, memory) if args.pin else None,
         external=tuple(args.external),
         for_firmware=for_firmware,
         board=board if for_firmware and board and not board.is_host else None,
@@ -48,6 +51,28 @@ def board_of(args: argparse.Namespace) -> Board:
     """The board that the arguments name, with the serial line that they choose."""
     board = load_board(args.board)
     return board.over_rtt() if args.transport == "rtt" else board
+
+
+def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pin]:
+    """Where the words of ``--pin TENSOR=[REGION:]OFFSET`` put inputs and outputs."""
+    pins: dict[str, Pin] = {}
+    for word in words:
+        name, separator, place = word.rpartition("=")
+        region, _, offset = place.rpartition(":")
+        if not separator or (nbytes := parse_bytes(offset)) is None:
+            raise InputError(
+                f"--pin {word!r} does not end with =OFFSET", "write TENSOR=4096 or TENSOR=REGION:4K"
+            )
+        regions = [pool.name for pool in memory]
+        if region and region not in regions:
+            raise InputError(
+                f"--pin {word!r} names the region {region!r}, in which no pool is planned",
+                f"choose one of {', '.join(regions)}" if regions else "name it with --memory",
+            )
+        if name in pins:
+            raise InputError(f"--pin names {name!r} twice", "name it once")
+        pins[name] = Pin(nbytes, regions.index(region) if region else 0)
+    return pins
 
 
 def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:

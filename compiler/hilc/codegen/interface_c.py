@@ -105,10 +105,14 @@ def _struct(names: Names, suffix: str, brief: str, fields: Sequence[str]) -> str
 def _run_comment(program: Program, options: Options) -> str:
     lines = ["\\brief One inference; 0 on success, -1 when an operator fails or a pointer is NULL."]
     if program.io_in_pool:
-        lines.append(
-            "A run destroys the inputs: they lie in the workspace, whose bytes later tensors take."
-        )
-        lines.append("Write them again before each run.")
+        if program.keep_inputs:
+            lines.append("The inputs lie in the workspace, and a run leaves them as they are.")
+        else:
+            lines.append(
+                "A run destroys the inputs: they lie in the workspace, whose bytes later tensors "
+                "take."
+            )
+            lines.append("Write them again before each run.")
     else:
         lines.append("The inputs are only read. Each buffer is aligned as its elements are,")
         lines.append("and no two of them may overlap.")
