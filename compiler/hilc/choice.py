@@ -57,6 +57,12 @@ class Price:
     #: Constants and code of the layers.
     flash_bytes: int
 
+    def keeps(self, ram: int | None, flash: int | None) -> bool:
+        """Whether it is at most ``ram`` bytes of workspace and ``flash`` bytes, as far as given."""
+        return (ram is None or self.workspace_bytes <= ram) and (
+            flash is None or self.flash_bytes <= flash
+        )
+
 
 @dataclass(frozen=True)
 class ChoiceReport:

@@ -102,20 +102,21 @@ def search(
 ) -> tuple[Program, ChoiceReport]:
     """The program for a goal, of those that a model can be, and what it takes.
 
-    With limits (bytes of workspace, and of flash) the goal is the fastest program that keeps them;
-    :class:`~hilc.errors.InputError` says the smallest where there is none.
+    With limits (bytes of workspace, and of flash) it is the fastest program that keeps them, unless
+    the goal is ``size`` or ``ram``: then it is the one of the goal, if that keeps them, too.
+    :class:`LimitError` says the smallest where there is none.
     """
-    if ram is not None or flash is not None:
-        chosen = trade.within(ram, flash)
-    elif optimize == "size":
-        chosen = trade.least_flash
-    elif optimize == "speed":
-        chosen = trade.fastest
-    else:
-        chosen = trade.balanced
-        if optimize == "ram":
-            chosen = trade.least_memory(_RAM * chosen.instructions)
-    goal = "limits" if ram is not None or flash is not None else optimize
+    limited = ram is not None or flash is not None
+    goals = {
+        "size": lambda: trade.least_flash(ram),
+        "ram": lambda: trade.least_memory(_RAM * trade.balanced.instructions),
+    }
+    if not limited:
+        goals |= {"speed": lambda: trade.fastest, "balanced": lambda: trade.balanced}
+    chosen = goals[optimize]() if optimize in goals else None
+    goal = optimize
+    if chosen is None or not chosen.price.keeps(ram, flash):
+        chosen, goal = trade.within(ram, flash), "limits"
     groups = chosen.choice.groups
     prices = chosen.price, trade.fastest.price
     return chosen.program, ChoiceReport(goal, *prices, groups, trade.tuned)
@@ -154,9 +155,16 @@ class Trade:
         """The fastest program that can be planned."""
         return self._first(self._cuts_of(_FASTEST))
 
-    @cached_property
-    def least_flash(self) -> Estimate:
-        """The program of least flash that can be planned."""
+    def least_flash(self, ram: int | None = None) -> Estimate:
+        """The program of least flash that can be planned, in a workspace of ``ram`` bytes if one
+        does."""
+        if ram is not None:
+            # The trade for flash adds up layers' sizes, and does not see what they share.
+            cuts = [c for t in (_LEAST_FLASH, _FASTEST) for c in self._cuts_of(t) if c.need <= ram]
+            for cut in sorted(cuts, key=_cut_flash):
+                found = self._estimate(cut)
+                if isinstance(found, Estimate) and found.price.keeps(ram, None):
+                    return found
         return self._first(self._cuts_of(_LEAST_FLASH))
 
     def programs(self) -> Iterator[Estimate]:
@@ -241,7 +249,7 @@ class Trade:
             cuts = sorted((cut for cut in cuts if cut.need <= ram), key=_cut_cost)
         for cut in cuts:
             found = self._estimate(cut)
-            if isinstance(found, Estimate) and (ram is None or found.workspace_bytes <= ram):
+            if isinstance(found, Estimate) and found.price.keeps(ram, None):
                 return found
         raise self._refusal(ram, flash)
 
@@ -368,6 +376,10 @@ class _Cut:
 
 def _cut_cost(cut: _Cut) -> int:
     return cut.cost
+
+
+def _cut_flash(cut: _Cut) -> int:
+    return cut.flash
 
 
 def _cut_need(cut: _Cut) -> int:

@@ -21,7 +21,7 @@ from hilc.errors import InputError
 from hilc.host import load
 from hilc.plan import plan
 from hilc.program import Program
-from hilc.search import _FASTEST, Segment, Trade
+from hilc.search import _FASTEST, Segment, Trade, search
 from hilc.source import Source, prepare
 
 CPU = get_cpu("cortex-m4")
@@ -178,7 +178,7 @@ def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off:
 
 
 def test_less_flash_is_never_faster():
-    fastest, least = trade().fastest.flash_bytes, trade().least_flash.flash_bytes
+    fastest, least = trade().fastest.flash_bytes, trade().least_flash().flash_bytes
     limits = np.linspace(fastest, least, 10).round().astype(int).tolist()
     found = [trade().within(None, limit) for limit in limits]
     assert all(f.flash_bytes <= limit for f, limit in zip(found, limits, strict=True))
@@ -225,12 +225,28 @@ def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once():
 
 
 def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
-    fastest, least = trade().fastest, trade().least_flash
+    fastest, least = trade().fastest, trade().least_flash()
     assert least.flash_bytes < fastest.flash_bytes
     assert trade().within(None, least.flash_bytes).flash_bytes <= least.flash_bytes
     assert trade().within(None, fastest.flash_bytes).price == fastest.price
     with pytest.raises(InputError, match="10 B of flash"):
         trade().within(None, 10)
+
+
+def test_a_goal_stays_the_goal_beside_a_limit_that_it_keeps():
+    least = search(trade(), optimize="size")[1].chosen
+    ram = trade().fastest.workspace_bytes - 1
+    assert least.workspace_bytes > ram
+    limited = search(trade(), optimize="size", ram=ram)[1]
+    assert limited.goal == "size"
+    assert limited.chosen.workspace_bytes <= ram
+    assert least.flash_bytes <= limited.chosen.flash_bytes <= trade().within(ram, None).flash_bytes
+    smallest = search(trade(), optimize="ram")[1].chosen
+    assert search(trade(), optimize="ram", ram=smallest.workspace_bytes)[1].chosen == smallest
+    flash = smallest.flash_bytes - 1
+    beside = search(trade(), optimize="ram", flash=flash)[1]
+    assert beside.goal == "limits"
+    assert beside.chosen == trade().within(None, flash).price
 
 
 def test_goals_are_ordered():
