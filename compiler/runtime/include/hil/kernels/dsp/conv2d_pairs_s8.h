@@ -182,7 +182,7 @@ HIL_INLINE void hil_dsp_window_anywhere(const struct hil_dsp_conv2d_pairs_s8 *p,
     const int32_t byte = at.x * p->in_c;
     const int32_t step = p->in_w * p->in_c;
     if (hil_dsp_window_inside(p, at)) {
-#pragma GCC unroll 16
+#pragma GCC unroll 5
         for (int32_t row = 0; row < p->filter_h; row++) {
             hil_dsp_window_row(p, in + (at.y + row * p->dilation_h) * step, byte, 0, row, to);
         }
@@ -196,11 +196,12 @@ HIL_INLINE void hil_dsp_window_anywhere(const struct hil_dsp_conv2d_pairs_s8 *p,
     }
 }
 
-/* Whether windows next to each other lie within the image anywhere. */
+/* Whether there are groups of windows within the image in every row of outputs. Fewer are not worth
+ * code of their own. */
 HIL_INLINE int hil_dsp_windows_fit(const struct hil_dsp_conv2d_pairs_s8 *p) {
     const int32_t first = (p->pad_left + p->stride_w - 1) / p->stride_w;
     const int32_t last = (p->in_w - p->filter_w + p->pad_left) / p->stride_w;
-    return last - first + 1 >= p->group;
+    return last - first + 1 >= 2 * p->group - 1;
 }
 
 /* Widens `group` windows: each row's whole words, row by row, then what is left of the rows. */
