@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -527,7 +527,7 @@ class _Steps:
         beside = (
             at for low, high in forbidden for at in (low // ALIGNMENT * ALIGNMENT, align(high))
         )
-        lows, highs = _joined(forbidden)
+        lows, highs = joined(forbidden)
         tried = (0, top, *beside, *ends) if block.offset is None else (block.offset,)
         for offset in dict.fromkeys(tried):
             if 0 <= offset <= top:
@@ -537,7 +537,7 @@ class _Steps:
                     yield offset
 
 
-def _joined(intervals: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+def joined(intervals: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
     """Where open intervals begin and end, those that overlap as one."""
     lows: list[int] = []
     highs: list[int] = []

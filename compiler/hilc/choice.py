@@ -15,7 +15,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Group:
-    """Consecutive nodes that run as one streaming operator, band by band (:mod:`hilc.stream`).
+    """Consecutive nodes that run as one streaming operator, band by band (:mod:`hilc.streaming`).
 
     A group of one node is that node's kernel, run on bands of its image.
     """

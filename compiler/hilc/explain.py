@@ -14,7 +14,7 @@ from hilc.external import ExternalCall
 from hilc.ir import Node
 from hilc.ops import OPS
 from hilc.program import Place, Program, Step
-from hilc.stream import StreamCall
+from hilc.streaming.call import StreamCall
 
 #: The step before the first, at which the caller writes the inputs.
 BEFORE = -1

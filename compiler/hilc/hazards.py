@@ -21,8 +21,8 @@ from hilc.interpreter import check_inputs
 from hilc.ir import Array, Tensor
 from hilc.ops import OPS
 from hilc.program import Place, PlanError, Program, Step
-from hilc.stream import StreamCall
-from hilc.stream_check import check_group
+from hilc.streaming.call import StreamCall
+from hilc.streaming.check import check_group
 
 #: What unused memory and scratch hold before something is written there.
 _GARBAGE = 0xA5

@@ -38,7 +38,9 @@ from hilc.kernels import KernelCall
 from hilc.library import Pool
 from hilc.ops import OPS
 from hilc.program import Pin, Place, PlanError, PoolSpec, Program, Step
-from hilc.stream import NotStreamable, StreamCall, Streams
+from hilc.streaming.bands import NotStreamable
+from hilc.streaming.call import StreamCall
+from hilc.streaming.streams import Streams
 
 __all__ = ["Pin", "Place", "PlanError", "PoolSpec", "Program", "Step", "check_plan", "plan"]
 

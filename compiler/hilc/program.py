@@ -14,7 +14,7 @@ from hilc.external import ExternalCall
 from hilc.ir import Graph, Node
 from hilc.kernels import KernelCall
 from hilc.library import Pool
-from hilc.stream import StreamCall
+from hilc.streaming.call import StreamCall
 
 
 @dataclass(frozen=True)

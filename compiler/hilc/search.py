@@ -34,7 +34,9 @@ from hilc.kernels import KernelCall
 from hilc.ops import OPS
 from hilc.plan import NO_PINS, Values, renamed_pins, with_copies
 from hilc.program import Pin, Program
-from hilc.stream import NotStreamable, StreamCall, Streams
+from hilc.streaming.bands import NotStreamable
+from hilc.streaming.call import StreamCall
+from hilc.streaming.streams import Streams
 from hilc.tuning import Tuning
 
 #: What a balanced program may take of the fastest one's instructions; and what one that is to save

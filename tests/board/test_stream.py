@@ -11,7 +11,8 @@ import hilc
 from hil.board import load_board
 from hilc.choice import Choice
 from hilc.interpreter import run
-from hilc.stream import NotStreamable, Streams
+from hilc.streaming.bands import NotStreamable
+from hilc.streaming.streams import Streams
 
 
 @pytest.mark.parametrize("name", ["mps2-an386", "mps3-an547"])

@@ -32,7 +32,8 @@ from hilc.importer import load_model
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary, TensorInfo
 from hilc.plan import PoolSpec
-from hilc.stream import NotStreamable, Streams
+from hilc.streaming.bands import NotStreamable
+from hilc.streaming.streams import Streams
 
 #: api and interface of each calling convention.
 CONVENTIONS = {

@@ -21,8 +21,10 @@ from hilc.interpreter import run
 from hilc.passes import run_passes
 from hilc.plan import plan
 from hilc.program import PlanError
-from hilc.stream import Move, NotStreamable, Streams, Where, stream
-from hilc.stream_check import check_group
+from hilc.streaming.bands import NotStreamable
+from hilc.streaming.call import Move, Where
+from hilc.streaming.check import check_group
+from hilc.streaming.streams import Streams, stream
 
 CORES = ("host", "cortex-m4", "cortex-m55")
 

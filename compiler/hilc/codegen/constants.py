@@ -17,7 +17,7 @@ from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.ir import Array
 from hilc.kernels import KernelCall
 from hilc.plan import Program
-from hilc.stream import StreamCall, constant_arrays
+from hilc.streaming.call import StreamCall, constant_arrays
 
 #: Linker scripts place the section; those written for TVM's code do already.
 SECTION = ".rodata.tvm"

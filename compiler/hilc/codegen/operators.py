@@ -40,7 +40,7 @@ from hilc.ir import Node, Tensor
 from hilc.kernels import KernelCall
 from hilc.library import Argument
 from hilc.plan import Program, Step
-from hilc.stream import StreamCall, constant_arrays
+from hilc.streaming.call import StreamCall, constant_arrays
 
 __all__ = ["Operator", "Source", "display_name", "write_operators"]
 

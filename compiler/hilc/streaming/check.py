@@ -2,7 +2,7 @@
 
 Every byte of the group's scratch, and of its output, has an owner: a byte of one of its tensors, or
 nobody. The schedule is gone through call by call, with what each says of its order
-(:mod:`hilc.access`); none of the reasoning that laid the group out (:mod:`hilc.stream`) is used.
+(:mod:`hilc.access`); none of the reasoning of :mod:`hilc.streaming.layout` is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hilc.access import access_of
 from hilc.ir import Tensor
 from hilc.program import PlanError
-from hilc.stream import Entry, StreamCall, Where
+from hilc.streaming.call import Entry, StreamCall, Where
 
 _NOBODY = -1
 
