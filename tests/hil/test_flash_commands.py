@@ -164,7 +164,11 @@ def test_gdb_debugs_what_the_command_says(probe: str) -> None:
             assert "No such file" not in gdb.stderr, "the command says where the sources are"
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+            try:
+                process.wait(20)
+            finally:
+                process.kill()
+        assert process.returncode == 0
     assert report["serial"].startswith("socket://127.0.0.1:")
 
 
