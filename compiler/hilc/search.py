@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -53,6 +53,8 @@ _LONGEST_GROUP = 20
 _CHEAP = 1.03
 #: Kernels of a group that are exchanged for ones of less scratch.
 _KERNEL_CHANGES = 6
+#: A program of a trade that takes so much more than one before it is followed by no faster one.
+_UNEVEN = 1.1
 #: Programs of a trade, and by how much each needs less than the one before.
 _MOST_PROGRAMS, _STEP = 60, 0.985
 #: Where no program needs so much less: steps of so many bytes.
@@ -245,15 +247,20 @@ class Trade:
     def within(self, ram: int | None, flash: int | None) -> Estimate:
         """The fastest program that keeps the limits."""
         terms = replace(_FASTEST, flash=flash)
-        cuts: Iterable[_Cut] = self._cuts_of(terms)
-        if ram is not None:
+        best: Estimate | None = None
+        for cut in self._cuts_of(terms):
+            if ram is not None and cut.need > ram:
+                continue
+            if best is None or cut.cost < best.instructions:
+                found = self._estimate(cut)
+                if isinstance(found, Estimate) and found.price.keeps(ram, None):
+                    best = found
             # Groups are not looked for at every limit, so one of less need may cost a little less.
-            cuts = sorted((cut for cut in cuts if cut.need <= ram), key=_cut_cost)
-        for cut in cuts:
-            found = self._estimate(cut)
-            if isinstance(found, Estimate) and found.price.keeps(ram, None):
-                return found
-        raise self._refusal(ram, flash)
+            if best is not None and (ram is None or cut.cost > _UNEVEN * best.instructions):
+                break
+        if best is None:
+            raise self._refusal(ram, flash)
+        return best
 
     def _refusal(self, ram: int | None, flash: int | None) -> LimitError:
         """Says of each limit what it had to be, as far as the other one can be kept."""
@@ -374,10 +381,6 @@ class _Cut:
     cost: int
     need: int
     flash: int
-
-
-def _cut_cost(cut: _Cut) -> int:
-    return cut.cost
 
 
 def _cut_flash(cut: _Cut) -> int:
