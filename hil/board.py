@@ -28,6 +28,7 @@ RUNNERS = ("native", "qemu", "renode", "pyocd")
 
 _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
+_READ_CYCLES_MAX = 1000
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
 _SIZE = re.compile(r"([0-9]+) ?([KM])\Z")
 _SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
@@ -41,6 +42,8 @@ class MemoryRegion:
     origin: int
     size: int
     kind: Literal["flash", "ram"]
+    #: Cycles that the core takes for a word of it, waiting included; 0 where that is not known.
+    read_cycles: int = 0
 
     @property
     def end(self) -> int:
@@ -440,6 +443,7 @@ def _memory(top: _Table) -> tuple[MemoryRegion, ...]:
             origin=table.integer("origin", 0, _ADDRESS_SPACE - 1),
             size=table.size("size"),
             kind="flash" if table.choice("kind", ("flash", "ram")) == "flash" else "ram",
+            read_cycles=table.integer("read_cycles", 0, _READ_CYCLES_MAX, default=0),
         )
         table.finish()
         if region.end > _ADDRESS_SPACE:

@@ -24,12 +24,18 @@ from pathlib import Path
 from typing import Any
 
 from hil import fit
-from hil.board import Board, MemoryRegion
+from hil.board import Board
 from hil.errors import BuildError, InputError
 from hil.glue import model_key
 from hil.linkmap import LinkMap, Piece, read_map
 from hil.placement import Workspace, check_placement
-from hil.project import modules_of, project_files, region_section, with_build_id
+from hil.project import (
+    constants_section,
+    modules_of,
+    project_files,
+    region_section,
+    with_build_id,
+)
 from hil.stack import stack_bound
 from hilc.library import ModelLibrary, Module
 
@@ -89,6 +95,8 @@ class ModelSizes:
     #: models work in is the firmware's.
     workspace_bytes: int
     stack_frame_bytes: int
+    #: The RAM region that the constants are copied to at the start; None where flash is read.
+    constants_region: str | None = None
 
 
 @dataclass(frozen=True)
@@ -163,12 +171,11 @@ def build(
     """
     modules = modules_of(libraries)
     placed = check_placement(modules, board, workspace)
-    regions: list[MemoryRegion | None] = [None]
     if not board.is_host:
         fit.check_estimate(modules, board, placed)
-        regions = [*fit.workspace_regions(modules, board, placed)]
+    layouts = fit.layouts(modules, board, placed)
     definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
-    files = project_files(libraries, board, regions[0], placed)
+    files = _project(libraries, board, layouts[0], placed)
     build_id = _key(files, (_compiler_version(board), *definitions))
     folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
     with _locked(folder):
@@ -181,9 +188,9 @@ def build(
             if output is not None:
                 _check_is_project(folder)
             _clear(folder)
-            for region in regions:
+            for layout in layouts:
                 # The estimate allows each of them, the linker may not.
-                project = project_files(libraries, board, region, placed)
+                project = _project(libraries, board, layout, placed)
                 _write_project(folder, with_build_id(project, build_id))
                 demands = _run_cmake(folder, board, definitions)
                 if not demands:
@@ -207,16 +214,20 @@ def create_project(
     """
     modules = modules_of(libraries)
     placed = check_placement(modules, board, workspace)
-    region: MemoryRegion | None = None
     if not board.is_host:
         fit.check_estimate(modules, board, placed)
-        region = fit.workspace_regions(modules, board, placed)[0]
-    files = project_files(libraries, board, region, placed)
+    files = _project(libraries, board, fit.layouts(modules, board, placed)[0], placed)
     build_id = _key(files, (_compiler_version(board),))
     with _locked(output.resolve()):
         _check_is_project(output)
         _clear(output)
         _write_project(output, with_build_id(files, build_id))
+
+
+def _project(
+    libraries: Sequence[ModelLibrary], board: Board, layout: fit.Layout, workspace: Workspace
+) -> dict[str, bytes]:
+    return project_files(libraries, board, layout.workspace, workspace, layout.constants)
 
 
 def project_digests(folder: Path) -> dict[str, str]:
@@ -438,8 +449,10 @@ def _tool_folders() -> list[str]:
 def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
     link = read_map((folder / "build" / "firmware.map").read_text(encoding="utf-8"))
     own_sections = {r.name: region_section(r.name) for r in board.memory if r.kind == "ram"}
-    flash = link.size(_FLASH_SECTIONS)
-    ram = link.size((*_RAM_SECTIONS, *own_sections.values()))
+    copies = {constants_section(r.name): r.name for r in board.memory if r.kind == "ram"}
+    flash_sections = (*_FLASH_SECTIONS, *copies)
+    flash = link.size(flash_sections)
+    ram = link.size((*_RAM_SECTIONS, *own_sections.values(), *copies))
     stack, handler_stack = link.size([".stack"]), link.size([".handler_stack"])
     regions: tuple[RegionUse, ...] = ()
     if not board.is_host:
@@ -453,26 +466,32 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
         used[match[1]] += link.size([".workspace"])
         for name, section in own_sections.items():
             used[name] += link.size([section])
+        for section, name in copies.items():
+            used[name] += link.size([section])
         regions = tuple(RegionUse(r.name, used[r.name], r.size) for r in board.memory)
-    models = {module.name: _measure_model(folder, link, module) for module in modules}
+    models = {module.name: _measure_model(folder, link, module, copies) for module in modules}
     sections: tuple[SectionUse, ...] = ()
     if not board.is_host:
-        ram_sections = (*_RAM_SECTIONS, *own_sections.values(), ".stack", ".handler_stack")
-        sections = _measure_sections(link, modules, ram_sections)
+        stacks = (".stack", ".handler_stack")
+        ram_sections = (*_RAM_SECTIONS, *own_sections.values(), *copies, *stacks)
+        sections = _measure_sections(link, modules, flash_sections, ram_sections)
     bound = None if board.is_host else stack_bound(folder / _ELF)
     return Sizes(flash, ram, stack, handler_stack, regions, models, sections, bound)
 
 
 def _measure_sections(
-    link: LinkMap, modules: Sequence[Module], ram_sections: Sequence[str]
+    link: LinkMap,
+    modules: Sequence[Module],
+    flash_sections: Sequence[str],
+    ram_sections: Sequence[str],
 ) -> tuple[SectionUse, ...]:
     owners = dict.fromkeys((piece.file for piece in link.pieces), FIRMWARE)
     owners |= {file: C_LIBRARY for file in owners if file.endswith(")")}
     for module in modules:
         owners |= dict.fromkeys(_objects(link, module), module.name)
     parts: dict[tuple[str, bool, bool], Counter[str]] = {}
-    for output in dict.fromkeys((*_FLASH_SECTIONS, *ram_sections)):
-        where = (output in _FLASH_SECTIONS, output in ram_sections)
+    for output in dict.fromkeys((*flash_sections, *ram_sections)):
+        where = (output in flash_sections, output in ram_sections)
         rest = link.sections.get(output, 0)
         for piece in link.pieces:
             if piece.output == output:
@@ -497,7 +516,10 @@ def _objects(link: LinkMap, module: Module) -> set[str]:
     return {f for f, origin in origins.items() if objects in origin or compiled.search(origin)}
 
 
-def _measure_model(folder: Path, link: LinkMap, module: Module) -> ModelSizes:
+def _measure_model(
+    folder: Path, link: LinkMap, module: Module, copies: Mapping[str, str]
+) -> ModelSizes:
+    """``copies`` are the regions of the output sections with copied constants."""
     objects = f"CMakeFiles/model_{model_key(module)}.dir/"
 
     def size(pieces: Iterator[Piece]) -> int:
@@ -513,10 +535,11 @@ def _measure_model(folder: Path, link: LinkMap, module: Module) -> ModelSizes:
             if match := _STACK_USE.search(line):
                 frames.append(int(match[1]))
     return ModelSizes(
-        flash_bytes=size(piece for piece in own if piece.output in _FLASH_SECTIONS),
+        flash_bytes=size(p for p in own if p.output in _FLASH_SECTIONS or p.output in copies),
         constants_bytes=size(piece for piece in own if piece.section.startswith(".rodata")),
         workspace_bytes=size(piece for piece in own if piece.section.startswith(".bss.noinit.tvm")),
         stack_frame_bytes=max(frames),
+        constants_region=next((copies[p.output] for p in own if p.output in copies), None),
     )
 
 

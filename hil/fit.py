@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
-from hil.glue import own_name
-from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, static_bytes
+from hil.glue import model_key, own_name
+from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, aligned, static_bytes
 from hilc.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
@@ -104,6 +104,64 @@ def workspace_regions(
     placed = static_bytes(modules, workspace)
     free = placed.get(None, 0)
     return [region for region in board.regions("ram") if _left(board, region, placed) >= free]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where an image's link puts what is for no region in particular."""
+
+    #: The pools that name no region; None on the host, which places them itself.
+    workspace: MemoryRegion | None
+    #: By model key the RAM region that the start-up copies the model's constants to; all others'
+    #: stay in flash.
+    constants: Mapping[str, MemoryRegion]
+
+
+def layouts(modules: Sequence[Module], board: Board, workspace: Workspace = "own") -> list[Layout]:
+    """What the estimate allows, the preferred first; none where no region can hold the pools.
+
+    Copies of constants make no firmware fail: each layout that has some is followed by the same
+    without.
+    """
+    if board.is_host:
+        return [Layout(None, {})]
+    found = []
+    for region in workspace_regions(modules, board, workspace):
+        copied = _copied_constants(modules, board, workspace, region)
+        found += [Layout(region, copied)] if copied else []
+        found.append(Layout(region, {}))
+    return found
+
+
+def _copied_constants(
+    modules: Sequence[Module], board: Board, workspace: Workspace, pools: MemoryRegion
+) -> dict[str, MemoryRegion]:
+    """The models whose constants have room where they are read faster than in flash.
+
+    The room is what all else leaves, with ``pools`` the region of the pools that name none. Those
+    come first that read each byte most often, as their multiplications say.
+    """
+    flash_cycles = board.regions("flash")[0].read_cycles
+    faster = [r for r in board.regions("ram") if 0 < r.read_cycles < flash_cycles]
+    placed = static_bytes(modules, workspace)
+    # What alignment and the firmware take beyond the estimate must not cost a second link.
+    rooms = {region.name: _left(board, region, placed) - _UNKNOWN_BYTES for region in faster}
+    if pools.name in rooms:
+        rooms[pools.name] -= placed.get(None, 0) + 2 * GUARD_BYTES
+    inside = [m for m in modules if m.constants == "internal" and m.constants_bytes]
+    copied: dict[str, MemoryRegion] = {}
+    for module in sorted(inside, key=_reads_per_byte, reverse=True):
+        size = aligned(module.constants_bytes)
+        for region in sorted(faster, key=lambda region: region.read_cycles):
+            if size <= rooms[region.name]:
+                rooms[region.name] -= size
+                copied[model_key(module)] = region
+                break
+    return copied
+
+
+def _reads_per_byte(module: Module) -> float:
+    return sum(layer.macs for layer in module.layers) / module.constants_bytes
 
 
 def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> dict[str, int]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from hil.board import Board, MemoryRegion
 from hil.errors import InputError
@@ -33,6 +34,8 @@ BUILD_ID_PLACEHOLDER = b"@BUILD_ID@"
 
 #: Any packed function can be called over the link with this many arguments.
 _CALL_ARGUMENTS = 16
+
+_NO_COPIES: Mapping[str, MemoryRegion] = MappingProxyType({})
 
 _SOURCES, _OBJECTS, _HEADERS = (f"codegen/host/{part}/" for part in ("src", "lib", "include"))
 
@@ -80,10 +83,12 @@ def project_files(
     board: Board,
     workspace_region: MemoryRegion | None,
     workspace: Workspace = "own",
+    constants: Mapping[str, MemoryRegion] = _NO_COPIES,
 ) -> dict[str, bytes]:
     """Every file of the project by its path in it, with the placeholder for the build id.
 
-    ``workspace_region`` is where the pools lie that name no region; None on the host.
+    ``workspace_region`` is where the pools lie that name no region; None on the host. ``constants``
+    are by model key the regions to which constants are copied.
     """
     has_crt = any(needs_crt(library) for library in libraries)
     files = _template_files(board, has_crt)
@@ -109,7 +114,12 @@ def project_files(
         texts["generated/system_lib.c"] = system_lib_source(functions, weak=False)
     if workspace_region is not None:
         named = {pool.region for module in modules for pool in module.workspace_pools}
-        texts["generated/firmware.ld"] = linker_script(board, workspace_region, named)
+        copies: dict[str, list[str]] = {}
+        for library in libraries:
+            for module in library.modules:
+                if region := constants.get(model_key(module)):
+                    copies.setdefault(region.name, []).extend(_model_objects(library, module))
+        texts["generated/firmware.ld"] = linker_script(board, workspace_region, named, copies)
     files.update((path, text.encode()) for path, text in texts.items())
     return files
 
@@ -118,10 +128,25 @@ def _folder(library: ModelLibrary) -> str:
     return f"models/{model_key(library.modules[0])}"
 
 
+def _model_objects(library: ModelLibrary, module: Module) -> list[str]:
+    """Patterns of the linker for the object files of a model's own code, without the glue."""
+    return [
+        f"*/model_{model_key(module)}.dir/{_folder(library)}/*",
+        f"*/{_folder(library)}/{_OBJECTS}{module.name}_lib[0-9]*.o",
+    ]
+
+
 def linker_script(
-    board: Board, workspace_region: MemoryRegion, named: Container[str | None]
+    board: Board,
+    workspace_region: MemoryRegion,
+    named: Container[str | None],
+    copies: Mapping[str, Sequence[str]],
 ) -> str:
-    """The core's linker script for the board's memory; ``named`` are regions that pools name."""
+    """The core's linker script for the board's memory.
+
+    ``named`` are regions that pools name, ``copies`` by region the object files whose constants are
+    copied there.
+    """
     regions = [region for region in board.regions("ram") if region.name in named]
     # First the pools that are for a certain region: the pattern of all would take them.
     workspaces = [
@@ -144,6 +169,8 @@ def linker_script(
         "GUARDS": "".join(
             f"        LONG({_guard(i, side)})\n" for i in range(len(workspaces)) for side in _SIDES
         ),
+        "COPIES": "".join(f"        {_copy(constants_section(region))}\n" for region in copies),
+        "CONSTANTS": "".join(_constants(region, files) for region, files in copies.items()),
         "WORKSPACES": "".join(_workspace(i, *names) for i, names in enumerate(workspaces)),
         "STACK_BYTES": str(board.stack_bytes),
         "HANDLER_STACK_BYTES": str(board.handler_stack_bytes),
@@ -165,6 +192,25 @@ def _head(board: Board) -> str:
 def region_section(region: str) -> str:
     """The output section with the pools that are for this region."""
     return f".workspace.{region}"
+
+
+def constants_section(region: str) -> str:
+    """The output section with the constants that are copied to this region."""
+    return f".constants.{region}"
+
+
+def _constants(region: str, files: Sequence[str]) -> str:
+    """The statement for constants that run in ``region`` and are loaded into flash."""
+    inputs = "".join(f"        {file}(.rodata.tvm .rodata.tvm.*)\n" for file in files)
+    return (
+        f"    {constants_section(region)} : ALIGN({ALIGNMENT}) {{\n{inputs}"
+        f"        . = ALIGN({ALIGNMENT});\n    }} > {region} AT > CODE\n\n"
+    )
+
+
+def _copy(section: str) -> str:
+    """An entry of the table that the start-up copies by."""
+    return f"LONG(ADDR({section})) LONG(LOADADDR({section})) LONG(SIZEOF({section}))"
 
 
 #: Where pools have guards (``hil_guard.h``).

@@ -220,13 +220,15 @@ def board_text(board: Board) -> str:
         f"core {board.cpu.name} at {board.clock_hz / 1e6:g} MHz; ran on: {ran_on(board)}",
     ]
     if board.memory:
+        cycles_known = any(region.read_cycles for region in board.memory)
         lines.append(
             table(
                 [
                     [r.name, r.kind, f"{r.origin:#010x}", f"{r.end - 1:#010x}", r.size]
+                    + [r.read_cycles or None] * cycles_known
                     for r in board.memory
                 ],
-                ["memory", "kind", "from", "to", "bytes"],
+                ["memory", "kind", "from", "to", "bytes", *["cycles a read"] * cycles_known],
             )
         )
         lines.append(
@@ -283,6 +285,10 @@ def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
         for name, model in sizes.models.items()
     ]
     lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
+    copied = {name: m.constants_region for name, m in sizes.models.items() if m.constants_region}
+    if copied:
+        places = ", ".join(f"{name} to {region}" for name, region in copied.items())
+        lines.append(f"constants copied to faster memory at the start: {places}")
     if by_section and sizes.sections:
         lines.append(_sections_table(sizes))
     stack = f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts"

@@ -11,6 +11,12 @@ extern uint32_t hil_data_end[];
 extern const uint32_t hil_data_load[];
 extern uint32_t hil_bss_start[];
 extern uint32_t hil_bss_end[];
+/* The constants of models that are read from RAM. */
+extern const struct hil_copy {
+    uint8_t *to;
+    const uint8_t *from;
+    uint32_t nbytes;
+} hil_copies_start[], hil_copies_end[];
 
 int main(void);
 _Noreturn void hil_reset_handler(void);
@@ -116,6 +122,10 @@ __attribute__((naked)) _Noreturn void hil_reset_handler(void) {
 
 void hil_port_init(void) {
     hil_soc_init();
+    /* Not before: it may be what switches the memory on. */
+    for (const struct hil_copy *copy = hil_copies_start; copy != hil_copies_end; ++copy) {
+        memcpy(copy->to, copy->from, copy->nbytes);
+    }
     hil_timer_init();
     hil_uart_init();
 }
