@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from hil.bench import BenchReport
-from hil.board import Board
+from hil.board import Board, MemoryRegion
 from hil.build import Firmware, Sizes
 from hil.console import table
 from hil.verify import Difference, LayerReport, Report, TensorReport
@@ -194,7 +194,7 @@ def board_json(board: Board) -> dict[str, Any]:
         "clock_hz": board.clock_hz,
         "flash_bytes": memory_bytes(board, "flash"),
         "ram_bytes": memory_bytes(board, "ram"),
-        "memory": [asdict(region) for region in board.memory],
+        "memory": [_region_json(region) for region in board.memory],
         "stack_bytes": board.stack_bytes,
         "handler_stack_bytes": board.handler_stack_bytes,
         "rpc": {"frame_max": board.frame_max, "rx_max": board.rx_max},
@@ -211,6 +211,13 @@ def board_json(board: Board) -> dict[str, Any]:
         "silicon": board.silicon,
         "ran_on": ran_on(board),
     }
+
+
+def _region_json(region: MemoryRegion) -> dict[str, Any]:
+    facts = asdict(region)
+    if not region.read_cycles:
+        del facts["read_cycles"]
+    return facts
 
 
 def board_text(board: Board) -> str:

@@ -282,6 +282,9 @@ def test_command_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "copied to faster memory at the start: net to psram" in capsys.readouterr().out
     assert main(["boards", str(tmp_path / "fast.toml")]) == 0
     assert "cycles a read" in capsys.readouterr().out
+    assert main(["boards", str(tmp_path / "fast.toml"), "--json"]) == 0
+    memory = json.loads(capsys.readouterr().out)["memory"]
+    assert [region.get("read_cycles") for region in memory] == [6, None, 1]
     assert main(["boards", BOARD]) == 0
     assert "cycles a read" not in capsys.readouterr().out
 

@@ -88,6 +88,7 @@ MISTAKES = {
     "size in words": ('"256K"', '"256 kB"', "memory[0].size", 'write 65536, "64K" or "4M"'),
     "size zero": ("65536", "0", "memory[1].size", "not a number of bytes"),
     "size negative": ("65536", "-8", "memory[1].size", "not a number of bytes"),
+    "free reads": ("65536", "65536\nread_cycles = -1", "memory[1].read_cycles", "within 0 to 1000"),
     "beyond 32 bits": ("65536", '"4096M"', "memory[1].size", "beyond 32 bits"),
     "unaligned region": ("65536", "65537", "memory[1].origin", "multiples of 8"),
     "bad kind": ('kind = "ram"', 'kind = "rom"', "memory[1].kind", "did you mean 'ram'"),
