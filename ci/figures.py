@@ -36,8 +36,8 @@ def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
     """The section's text, from the results of ``ci/prove.py`` and ``ci/bench.py`` by step."""
     return "\n\n".join(
         (
-            "**Equality with the reference**, at the outputs and at every layer; layers that run together "
-            "row by row count as one:",
+            "**Equality with the reference**, at the outputs and at every layer; layers that run "
+            "together row by row count as one:",
             table(
                 ["model", "boards", "inputs on each", "layers", "largest difference"],
                 _equality(proofs),
