@@ -72,6 +72,17 @@ Overlaps = Mapping[tuple[int, int], Differences]
 NO_OVERLAPS: Overlaps = MappingProxyType({})
 
 
+def forbidden_between(
+    blocks: Sequence[Block], overlaps: Overlaps, first: int, second: int
+) -> Differences:
+    """How ``offset(second) - offset(first)`` must not be, of two blocks that meet."""
+    if (given := overlaps.get((first, second))) is not None:
+        return given
+    if (mirrored := overlaps.get((second, first))) is not None:
+        return mirrored.reversed()
+    return apart(blocks[first].nbytes, blocks[second].nbytes)
+
+
 def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> int:
     """Bytes that no placement can do without: the most that live at one step."""
     # What is in another pool than the first takes nothing of it.
@@ -299,10 +310,7 @@ class _Search:
         for other, block in enumerate(self.blocks):
             if other == index or not block.meets(self.blocks[index]):
                 continue
-            if (given := self.overlaps.get((other, index))) is None:
-                mirrored = self.overlaps.get((index, other))
-                given = mirrored.reversed() if mirrored is not None else None
-            forbidden = given or apart(block.nbytes, self.blocks[index].nbytes)
+            forbidden = forbidden_between(self.blocks, self.overlaps, other, index)
             if forbidden.zero:
                 found += [(other, forbidden.low, 0), (other, 0, forbidden.high)]
             elif forbidden.low < forbidden.high:

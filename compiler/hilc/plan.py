@@ -17,13 +17,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hilc.access import Differences, access_of, apart, safe_differences
+from hilc.access import Differences, access_of, safe_differences
 from hilc.allocate import (
     ALIGNMENT,
     Block,
     Overlaps,
     align,
     allocate_pools,
+    forbidden_between,
     live_blocks,
     lower_bound,
     step_bound,
@@ -229,11 +230,7 @@ def _check_apart(values: Sequence[_Value], blocks: Sequence[Block], overlaps: Ov
             continue
         assert first.offset is not None
         assert second.offset is not None
-        forbidden = overlaps.get((a, b))
-        if forbidden is None:
-            mirrored = overlaps.get((b, a))
-            forbidden = mirrored.reversed() if mirrored else apart(first.nbytes, second.nbytes)
-        if not forbidden.allow(second.offset - first.offset):
+        if not forbidden_between(blocks, overlaps, a, b).allow(second.offset - first.offset):
             raise InputError(
                 f"{values[a].tensor.name!r} ({first.nbytes} bytes at {first.offset}) and "
                 f"{values[b].tensor.name!r} ({second.nbytes} bytes at {second.offset}) are pinned "
