@@ -123,6 +123,18 @@ HIL_INLINE void hil_dsp_depthwise_column(const struct hil_dsp_depthwise_3x3_s8 *
     "smlatb %[" sum "], %[a], %[u" tap "], %[" sum "]\n\t"                                         \
     "smlad %[" sum "], %[b], %[l" tap "], %[" sum "]\n\t"
 
+/* Registers of both loops: where they read, two words, and the taps. */
+#define HIL_DSP_DEPTHWISE_REGISTERS(c, in)                                                         \
+    register const uint32_t *at __asm__("r0") = in;                                                \
+    register uint32_t a __asm__("r2");                                                             \
+    register uint32_t b __asm__("r3");                                                             \
+    register const uint32_t u0 __asm__("r9") = c->taps.upper[0];                                   \
+    register const uint32_t u1 __asm__("r10") = c->taps.upper[1];                                  \
+    register const uint32_t u2 __asm__("r11") = c->taps.upper[2];                                  \
+    register const uint32_t l0 __asm__("r12") = c->taps.lower[0];                                  \
+    register const uint32_t l1 __asm__("lr") = c->taps.lower[1];                                   \
+    register const uint32_t l2 __asm__("r1") = c->taps.lower[2]
+
 /* `pairs` times two columns of outputs where rectification leaves the whole range from the zero
  * point on, so that saturating is clamping. 61 instructions for 36 products. */
 HIL_INLINE void hil_dsp_depthwise_columns_1(const struct hil_dsp_depthwise_channel *c,
@@ -134,15 +146,7 @@ HIL_INLINE void hil_dsp_depthwise_columns_1(const struct hil_dsp_depthwise_chann
     register uint32_t s1 __asm__("r5");
     register uint32_t s2 __asm__("r6");
     register uint32_t s3 __asm__("r8");
-    register const uint32_t *at __asm__("r0") = in;
-    register uint32_t a __asm__("r2");
-    register uint32_t b __asm__("r3");
-    register const uint32_t u0 __asm__("r9") = c->taps.upper[0];
-    register const uint32_t u1 __asm__("r10") = c->taps.upper[1];
-    register const uint32_t u2 __asm__("r11") = c->taps.upper[2];
-    register const uint32_t l0 __asm__("r12") = c->taps.lower[0];
-    register const uint32_t l1 __asm__("lr") = c->taps.lower[1];
-    register const uint32_t l2 __asm__("r1") = c->taps.lower[2];
+    HIL_DSP_DEPTHWISE_REGISTERS(c, in);
     __asm__ volatile(
         "1:\n\t"
         "ldr %[s0], %[bias]\n\t"
@@ -200,15 +204,7 @@ HIL_INLINE void hil_dsp_depthwise_columns_2(const struct hil_dsp_depthwise_chann
     const int32_t shift = c->shift + 1;
     register uint32_t s0 __asm__("r4");
     register uint32_t s1 __asm__("r5");
-    register const uint32_t *at __asm__("r0") = in;
-    register uint32_t a __asm__("r2");
-    register uint32_t b __asm__("r3");
-    register const uint32_t u0 __asm__("r9") = c->taps.upper[0];
-    register const uint32_t u1 __asm__("r10") = c->taps.upper[1];
-    register const uint32_t u2 __asm__("r11") = c->taps.upper[2];
-    register const uint32_t l0 __asm__("r12") = c->taps.lower[0];
-    register const uint32_t l1 __asm__("lr") = c->taps.lower[1];
-    register const uint32_t l2 __asm__("r1") = c->taps.lower[2];
+    HIL_DSP_DEPTHWISE_REGISTERS(c, in);
     __asm__ volatile(
         "1:\n\t"
         "ldr %[s0], %[bias]\n\t"
