@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from figures import table
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 from steps import ROOT, compiled, models
 
 import hil
 import hilc
 from hil.bench import bench
 from hil.oracle import reference_of
-from hil.picture import plan_svg
+from hil.picture import STYLE, plan_figure, save
 from hil.samples import RandomSamples
 from hil.verify import verify
 from hilc.explain import Explanation
@@ -27,7 +30,7 @@ from hilc.explain import Explanation
 MODEL, BOARD, CPU = "kws", "mps2-an386", "cortex-m4"
 LIMITS = 10
 PAGE, PICTURES = ROOT / "MEMORY.md", ROOT / "examples" / "memory"
-BEGIN, END = "<!-- trade:begin -->", "<!-- trade:end -->"
+BEGIN, END = "<!-- limits:begin -->", "<!-- limits:end -->"
 
 
 @dataclass(frozen=True)
@@ -70,37 +73,34 @@ def limits(smallest: int, largest: int) -> list[int]:
     return [(largest - round(i * step)) // 16 * 16 for i in range(LIMITS - 1)] + [smallest]
 
 
-def trade_svg(points: Sequence[Point]) -> str:
+def frontier_figure(points: Sequence[Point]) -> Figure:
     """Instructions over bytes of workspace, a dot for each program."""
-    width, height, left, bottom = 640, 360, 90, 50
-    most_bytes = max(p.workspace_bytes for p in points) * 1.05
-    least, most = (f(p.instructions for p in points) for f in (min, max))
-    floor, span = least * 0.98, max(most * 1.02 - least * 0.98, 1)
-
-    def place(point: Point) -> tuple[float, float]:
-        x = left + point.workspace_bytes / most_bytes * (width - left - 20)
-        return x, height - bottom - (point.instructions - floor) / span * (height - bottom - 40)
-
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{left}" y="20" font-size="14">{MODEL} on {BOARD}</text>',
-        f'<path d="M{left} 30V{height - bottom}H{width - 10}" fill="none" stroke="#333"/>',
-        f'<text x="{width / 2:.0f}" y="{height - 12}">bytes of workspace</text>',
-    ]
-    for share in range(5):
-        value = floor + span * share / 4
-        y = height - bottom - share / 4 * (height - bottom - 40)
-        lines.append(f'<text x="{left - 6}" y="{y + 4:.0f}" text-anchor="end">{value:,.0f}</text>')
-        x = left + share / 4 * (width - left - 20)
-        text = f"{most_bytes * share / 4:,.0f}"
-        lines.append(f'<text x="{x:.0f}" y="{height - 32}" text-anchor="middle">{text}</text>')
-    dots = [place(point) for point in sorted(points, key=lambda p: p.workspace_bytes)]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
-    lines.append(f'<polyline points="{path}" fill="none" stroke="#5b8db8" stroke-width="1.5"/>')
-    lines += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#d98e4a"/>' for x, y in dots]
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    by_size = sorted({(p.workspace_bytes, p.instructions) for p in points})
+    sizes, counts = (list(values) for values in zip(*by_size, strict=True))
+    with rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 4.2))
+        axes = figure.subplots()
+        # Between two programs there is none: a limit gets the one that is smaller.
+        axes.step(sizes, [n / 1e6 for n in counts], where="post", color="#5b8db8", linewidth=1.5)
+        axes.plot(sizes, [n / 1e6 for n in counts], "o", color="#d98e4a", markersize=6)
+        for size, count in by_size:
+            axes.annotate(
+                f"{size:,} B",
+                (size, count / 1e6),
+                xytext=(6, 6),
+                textcoords="offset points",
+                fontsize=8,
+            )
+        axes.margins(x=0.08, y=0.12)
+        axes.set_title(f"{MODEL} on {BOARD}: what less memory costs", loc="left", fontsize=12)
+        axes.set_xlabel("workspace, bytes")
+        axes.set_ylabel("instructions of one inference, millions")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.grid(color="#e2e2e2", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.tight_layout()
+    return figure
 
 
 def section(points: Sequence[Point], smallest: Explanation) -> str:
@@ -115,7 +115,7 @@ def section(points: Sequence[Point], smallest: Explanation) -> str:
             f"{MODEL} on `{BOARD}` (instructions under QEMU, not cycles), every answer and layer "
             "compared with the reference:",
             table(header, rows),
-            f"![instructions over bytes of workspace](examples/memory/{MODEL}_trade.svg)",
+            f"![instructions over bytes of workspace](examples/memory/{MODEL}_frontier.svg)",
             f"The smallest of them, {smallest.workspace_bytes:,} bytes, as `hil explain` draws it:",
             f"![what lies where, layer by layer](examples/memory/{MODEL}_plan.svg)",
         )
@@ -130,8 +130,8 @@ def main() -> int:
         measured(limit) for limit in limits(smallest.workspace_bytes, fastest.workspace_bytes)
     ]
     PICTURES.mkdir(exist_ok=True)
-    (PICTURES / f"{MODEL}_trade.svg").write_text(trade_svg(points), encoding="utf-8")
-    (PICTURES / f"{MODEL}_plan.svg").write_text(plan_svg(smallest), encoding="utf-8")
+    save(frontier_figure(points), PICTURES / f"{MODEL}_frontier.svg")
+    save(plan_figure(smallest), PICTURES / f"{MODEL}_plan.svg")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     new = section(points, smallest)

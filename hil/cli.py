@@ -212,7 +212,7 @@ def build_parser() -> argparse.ArgumentParser:
     explain = command("explain", "explaining", "Say what a model's memory plan does, and draw it.")
     _add_models(explain)
     _add_board(explain)
-    explain.add_argument("-o", "--output", metavar="F.svg", help="draw the plan")
+    explain.add_argument("-o", "--output", metavar="F.svg", help="draw it (.svg, .png or .pdf)")
 
     build = command("build", "compiling", "Build a firmware project and its ELF; report the sizes.")
     _add_models(build)

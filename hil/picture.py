@@ -1,220 +1,302 @@
-"""A memory plan for people: as text, and as a picture in SVG."""
+"""A memory plan as a picture: what lies where, layer by layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
-from html import escape
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from hil.console import table
-from hilc.explain import BEFORE, Explanation, Tenant
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.transforms import Bbox
 
-_COLUMN, _POOL_HEIGHT, _GAP, _LEFT, _TOP, _BOTTOM = 46, 380, 34, 84, 64, 170
-#: Fill by what it is; distinguishable without colour by their outlines in :data:`_DASHES`.
-_FILLS = {"input": "#7fb069", "tensor": "#5b8db8", "output": "#d98e4a", "scratch": "#b9b9b9"}
-_DASHES = {"scratch": "4 2"}
-#: No label fits below that many pixels.
-_LABEL_HEIGHT, _LABEL_WIDTH = 11, 40
-_CHARACTER = 6.2
+from hilc.explain import BEFORE, Explanation, StepMemory, Tenant
 
-_BAR = 40
-_NAME_WIDTH = 44
+#: The formats that a picture can have, by the suffix of its file.
+FORMATS = (".svg", ".png", ".pdf")
 
+#: What a box is: its colour, the dash of its outline (for those who see no colour), its legend.
+_KINDS: dict[str, tuple[str, Any, str]] = {
+    "input": ("#7fb069", "-", "input"),
+    "tensor": ("#5b8db8", "-", "between layers"),
+    "output": ("#d98e4a", "-", "output"),
+    "scratch": ("#c4c4c4", (0, (3, 2)), "kernel scratch"),
+    "kept": ("#9d7fc1", "-", "rows kept in the scratch of a group"),
+}
+_PEAK = "#fff3c4"
+_INK = "#333333"
 
-def plan_text(plan: Explanation) -> str:
-    """Where the peak is, each layer's need, and every tensor's life and place."""
-    beside = "in it" if plan.io_in_pool else "outside of it"
-    lines = [
-        f"{plan.model} for {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace, "
-        f"inputs and outputs {beside}"
-    ]
-    if not plan.steps:
-        return lines[0]
-    peak = plan.steps[plan.peak]
-    lines.append(
-        f"most is needed by layer {plan.peak}, {peak.ops}: {peak.used_bytes:,} bytes in use"
-    )
-    rows = [_tenant_row(plan, tenant) for tenant in plan.at(plan.peak)]
-    lines.append(table(rows, ["there", "bytes", "from", "to"]))
-    lines += [f"  {text}" for text in _overlap_lines(plan)]
-    if peak.kept:
-        kept = [
-            [_shortened(name, _NAME_WIDTH), f"{start:,}", f"{end:,}"]
-            for name, start, end in peak.kept
-        ]
-        lines += ["", table(kept, ["rows kept in the scratch", "from", "to"])]
-    most = max(max(step.used_bytes for step in plan.steps), 1)
-    steps = [
-        [str(i), step.ops, f"{step.used_bytes:,}", "#" * -(-step.used_bytes * _BAR // most)]
-        for i, step in enumerate(plan.steps)
-    ]
-    lines += ["", table(steps, ["layer", "operators", "bytes in use", ""])]
-    lives = [
-        [*_tenant_row(plan, tenant), _life(plan, tenant)]
-        for tenant in plan.tenants
-        if tenant.what != "scratch"
-    ]
-    lines += ["", table(lives, ["tensor", "bytes", "from", "to", "layers"]), "", _next(plan)]
-    return "\n".join(lines)
+#: Inches: of a pool's axes, of a column (a layer), of the widest picture.
+_POOL_HEIGHT = 4.2
+_COLUMN_LEAST, _COLUMN_MOST, _WIDTH_WANTED, _WIDTH_MOST = 0.42, 0.9, 9.0, 60.0
+_LABEL_SIZE, _TICK_SIZE, _TITLE_SIZE = 7.5, 8.0, 12.0
+#: Below that many inches a column's name would run into the next one's.
+_TICK_ROOM = 0.15
+#: Pixels between a label and the edge of its box or another label.
+_LABEL_GAP = 2.0
+#: Where in its box a label is tried: from the middle outward.
+_LABEL_PLACES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.1, 0.9)
+
+#: Text as outlines looks the same everywhere; a fixed salt makes the same file every time.
+STYLE = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "hil",
+    "font.family": "DejaVu Sans",
+    "pdf.fonttype": 42,
+}
 
 
-def plan_json(plan: Explanation) -> dict[str, Any]:
-    """The plan as a JSON object."""
-    return {
-        "model": plan.model,
-        "cpu": plan.cpu,
-        "workspace_bytes": plan.workspace_bytes,
-        "io_in_pool": plan.io_in_pool,
-        "pools": [{"name": name, "bytes": nbytes} for name, nbytes in plan.pools],
-        "peak_layer": plan.peak,
-        "layers": [
-            {
-                "ops": [node.op for node in step.nodes],
-                "names": [node.name for node in step.nodes],
-                "macs": step.macs,
-                "used_bytes": step.used_bytes,
-                "kept": [
-                    {"name": name, "first": first, "end": end} for name, first, end in step.kept
-                ],
-                "overlaps": [
-                    {"output": output, "input": name, "difference": difference}
-                    for output, name, difference in step.overlaps
-                ],
-            }
-            for step in plan.steps
-        ],
-        "tenants": [asdict(tenant) for tenant in plan.tenants],
-        "next_saving": None if plan.saving is None else asdict(plan.saving),
-    }
+def save(figure: Figure, path: str | Path) -> None:
+    """Writes a figure in the format that the suffix of ``path`` names, one of :data:`FORMATS`.
 
-
-def _next(plan: Explanation) -> str:
-    if plan.saving is None:
-        return "no program that takes less memory was found"
-    saved, more = plan.saving.nbytes, plan.saving.instructions
-    return (
-        f"the next saving: {saved:,} bytes less cost {more:,} instructions more by estimate "
-        f"({100 * more / max(plan.saving.of, 1):+.1f} %), with --ram {plan.workspace_bytes - saved}"
-    )
-
-
-def _tenant_row(plan: Explanation, tenant: Tenant) -> list[str]:
-    pool = f"{plan.pools[tenant.pool][0]} " if len(plan.pools) > 1 else ""
-    name = tenant.name if tenant.what != "scratch" else "scratch"
-    where = f"{pool}{tenant.offset:,}"
-    return [_shortened(name, _NAME_WIDTH), f"{tenant.nbytes:,}", where, f"{tenant.end:,}"]
-
-
-def _life(plan: Explanation, tenant: Tenant) -> str:
-    first = "caller" if tenant.first == BEFORE else str(tenant.first)
-    last = "caller" if tenant.last == len(plan.steps) else str(tenant.last)
-    return first if first == last else f"{first} - {last}"
-
-
-def _overlap_lines(plan: Explanation) -> Iterator[str]:
-    for output, name, difference in plan.steps[plan.peak].overlaps:
-        shown, other = _shortened(output, _NAME_WIDTH), _shortened(name, _NAME_WIDTH)
-        how = f"{abs(difference):,} bytes {'above' if difference > 0 else 'below'}"
-        yield f"{shown} is written over {other}, {how if difference else 'at the same address'}"
-
-
-def plan_svg(plan: Explanation) -> str:
-    """The plan as an SVG document: a box for everything that lies in a pool for a while.
-
-    A box spans the layers during which its bytes are taken; where an output lies over an input that
-    dies, their boxes overlap. The layer that needs the most is marked.
+    The same figure gives the same bytes. In an SVG whatever has a ``gid`` that :func:`plan_figure`
+    gave it shows its text as a tooltip.
     """
-    columns = len(plan.steps) + 2
-    width = _LEFT + columns * _COLUMN + 20
-    height = _TOP + len(plan.pools) * (_POOL_HEIGHT + _GAP) + _BOTTOM
-    title = f"{plan.model} on {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace"
-    body = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_LEFT}" y="24" font-size="15">{escape(title)}</text>',
-        *_legend(),
-        *(line for pool in range(len(plan.pools)) for line in _pool(plan, pool)),
-        *_layers(plan),
-        "</svg>",
-    ]
-    return "\n".join(body) + "\n"
+    suffix = Path(path).suffix.lower()
+    buffer = io.BytesIO()
+    # Nothing says when it was drawn: pictures are committed and compared.
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix, {})
+    with rc_context(STYLE):
+        figure.savefig(buffer, format=suffix[1:], metadata=metadata, bbox_inches="tight", dpi=150)
+    data = buffer.getvalue()
+    Path(path).write_bytes(_with_tooltips(data, figure) if suffix == ".svg" else data)
 
 
-def _legend() -> Iterator[str]:
-    x = _LEFT
-    for what, fill in _FILLS.items():
-        yield f'<rect x="{x}" y="36" width="12" height="12" fill="{fill}" {_outline(what)}/>'
-        yield f'<text x="{x + 16}" y="46">{what}</text>'
-        x += 80
+def plan_figure(plan: Explanation) -> Figure:
+    """The plan: a box for everything that lies in a pool for a while.
 
-
-def _outline(what: str) -> str:
-    dash = f' stroke-dasharray="{_DASHES[what]}"' if what in _DASHES else ""
-    return f'stroke="#333" stroke-width="0.8"{dash}'
-
-
-def _x(step: int) -> int:
-    return _LEFT + (step - BEFORE) * _COLUMN
-
-
-def _pool_top(pool: int) -> int:
-    return _TOP + pool * (_POOL_HEIGHT + _GAP)
-
-
-def _pool(plan: Explanation, pool: int) -> Iterator[str]:
-    name, size = plan.pools[pool]
-    top, right = _pool_top(pool), _x(len(plan.steps)) + _COLUMN
-    if pool == 0 and plan.steps:
-        yield (
-            f'<rect x="{_x(plan.peak)}" y="{top}" width="{_COLUMN}" height="{_POOL_HEIGHT}" '
-            'fill="#fff3c4"/>'
+    Columns are layers, in the order in which they run; a group of layers that run together, row by
+    row, has one for each of its layers. A box spans the columns during which its bytes are taken
+    and is labelled in the first of them with its size in bytes; where an output is written over
+    an input, their boxes overlap. The layer that needs the most is marked.
+    """
+    columns = _Columns(plan.steps)
+    inches = min(max(_WIDTH_WANTED / columns.count, _COLUMN_LEAST), _COLUMN_MOST)
+    inches = min(inches, _WIDTH_MOST / columns.count)
+    pools = len(plan.pools)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(columns.count * inches + 1.2, pools * _POOL_HEIGHT + 1.4))
+        canvas = FigureCanvasAgg(figure)
+        all_axes = figure.subplots(pools, 1, sharex=True, squeeze=False)[:, 0]
+        for pool, axes in enumerate(all_axes):
+            _frame(axes, plan, pool, columns)
+            _boxes(axes, plan, pool, columns)
+        _name_columns(all_axes[-1], plan, columns, inches)
+        rows = _legend(all_axes[0], plan)
+        all_axes[0].set_title(
+            f"{plan.model} on {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace",
+            loc="left",
+            fontsize=_TITLE_SIZE,
+            pad=8 + 14 * rows,
         )
-    for share in range(5):
-        address = size * share // 4
-        y = top + _POOL_HEIGHT - share * _POOL_HEIGHT / 4
-        yield f'<line x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
-        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{address:,}</text>'
-    yield f'<text x="{_LEFT}" y="{top - 5}" fill="#555">{escape(name)}, {size:,} bytes</text>'
+        figure.tight_layout()
+        # Labels last: they are placed by what they measure in the finished layout.
+        canvas.draw()
+        for axes in all_axes:
+            _label(axes, canvas)
+    return figure
+
+
+class _Columns:
+    """The columns of a plan: the caller's inputs, each layer, the caller's outputs."""
+
+    def __init__(self, steps: Sequence[StepMemory]) -> None:
+        self._starts = [0, 1]
+        for step in steps:
+            self._starts.append(self._starts[-1] + (len(step.nodes) if step.kept else 1))
+        self._starts.append(self._starts[-1] + 1)
+        self.count = self._starts[-1]
+
+    def start(self, step: int) -> int:
+        """The first column of a step, :data:`BEFORE` and the number of steps included."""
+        return self._starts[step - BEFORE]
+
+    def end(self, step: int) -> int:
+        return self._starts[step - BEFORE + 1]
+
+
+class _Box(Rectangle):
+    """What lies in a pool: its bytes, over the columns during which they are taken."""
+
+    def __init__(
+        self, kind: str, start: int, end: int, first: int, last: int, name: str, gid: str
+    ) -> None:
+        colour, dash, _ = _KINDS[kind]
+        super().__init__(
+            (start + 0.03, first),
+            end - start - 0.06,
+            last - first,
+            facecolor=colour,
+            edgecolor=_INK,
+            linestyle=dash,
+            linewidth=0.8,
+            alpha=0.6,
+        )
+        self.column = start
+        self.first, self.last = first, last
+        #: The lowest byte on which its own label may stand: other boxes are drawn over the rest.
+        self.label_from = first
+        self.set_gid(gid)
+        self.title = f"{name}: {last - first:,} bytes, {first:,} to {last:,}"
+
+
+def _boxes(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
     # Large ones first, so that what lies over them is seen.
-    for tenant in sorted(plan.tenants, key=lambda t: (-t.nbytes, t.first)):
-        if tenant.pool == pool and size:
-            yield from _box(tenant, size, top)
+    tenants = [tenant for tenant in plan.tenants if tenant.pool == pool]
+    for index, tenant in enumerate(sorted(tenants, key=lambda t: (-t.nbytes, t.first))):
+        start, end = columns.start(tenant.first), columns.end(tenant.last)
+        gid = f"box-{pool}-{index}"
+        box = _Box(tenant.what, start, end, tenant.offset, tenant.end, tenant.name, gid)
+        axes.add_patch(box)
+        if tenant.what == "scratch":
+            for part in _kept(plan.steps[tenant.first], tenant, start, gid):
+                axes.add_patch(part)
+                box.label_from = max(box.label_from, part.last)
 
 
-def _box(tenant: Tenant, size: int, top: int) -> Iterator[str]:
-    scale = _POOL_HEIGHT / size
-    x, width = _x(tenant.first), (tenant.last - tenant.first + 1) * _COLUMN
-    y, height = top + _POOL_HEIGHT - tenant.end * scale, tenant.nbytes * scale
-    yield (
-        f"<g><title>{escape(tenant.name)}: {tenant.nbytes:,} bytes, {tenant.offset:,} to "
-        f'{tenant.end:,}</title><rect x="{x + 1}" y="{y:.2f}" width="{width - 2}" '
-        f'height="{max(height, 0.5):.2f}" fill="{_FILLS[tenant.what]}" fill-opacity="0.62" '
-        f"{_outline(tenant.what)}/>"
+def _kept(step: StepMemory, scratch: Tenant, start: int, gid: str) -> Iterator[_Box]:
+    """The rows of a group's inner tensors, from the layer that writes them to the next."""
+    order = {node.name: index for index, node in enumerate(step.nodes)}
+    for index, (name, first, last) in enumerate(step.kept):
+        column = start + order[name]
+        first, last = scratch.offset + first, scratch.offset + last
+        yield _Box("kept", column, column + 2, first, last, f"rows of {name}", f"{gid}-{index}")
+
+
+def _frame(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
+    name, size = plan.pools[pool]
+    axes.set_xlim(0, columns.count)
+    axes.set_ylim(0, max(size, 1) * 1.02)
+    axes.set_ylabel(f"byte of {name}", fontsize=_TICK_SIZE)
+    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 4, 5, 8, 10]))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.tick_params(axis="both", labelsize=_TICK_SIZE, length=3)
+    axes.grid(axis="y", color="#e2e2e2", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.axhline(size, color=_INK, linewidth=0.8, linestyle=(0, (6, 3)))
+    axes.annotate(
+        f"{size:,}",
+        (columns.count, size),
+        xytext=(3, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=_TICK_SIZE,
+        annotation_clip=False,
     )
-    if height >= _LABEL_HEIGHT and width >= _LABEL_WIDTH:
-        label = f"{tenant.nbytes:,}"
-        room = int((width - 6) / _CHARACTER) - len(label) - 1
-        if room >= 6:
-            label = f"{_shortened(tenant.name, room)} {label}"
-        middle = y + height / 2 + 4
-        yield f'<text x="{x + 4}" y="{middle:.1f}" font-size="10">{escape(label)}</text>'
-    yield "</g>"
+    if pool == 0 and plan.steps:
+        start, end = columns.start(plan.peak), columns.end(plan.peak)
+        axes.axvspan(start, end, color=_PEAK, linewidth=0, zorder=0)
 
 
-def _shortened(name: str, room: int) -> str:
-    """The end of a name, which is what tells names of one model apart."""
-    return name if len(name) <= room else "…" + name[1 - room :]
-
-
-def _layers(plan: Explanation) -> Iterator[str]:
-    y = _pool_top(len(plan.pools)) - _GAP + 14
-    texts = ["inputs", *(f"{i} {step.ops}" for i, step in enumerate(plan.steps)), "outputs"]
-    for index, text in enumerate(texts):
-        x = _x(index - 1) + _COLUMN / 2
-        weight = ' font-weight="bold"' if index - 1 == plan.peak else ""
-        label = text if len(text) <= 30 else f"{text[:29]}…"
-        yield (
-            f'<text transform="translate({x:.0f} {y}) rotate(50)"{weight}>{escape(label)}</text>'
+def _legend(axes: Axes, plan: Explanation) -> int:
+    """Draws it between the title and the first pool; the number of its rows."""
+    there: set[str] = {tenant.what for tenant in plan.tenants}
+    there |= {"kept"} if any(step.kept for step in plan.steps) else set()
+    handles = [
+        Patch(
+            facecolor=colour, edgecolor=_INK, linestyle=dash, linewidth=0.8, alpha=0.6, label=name
         )
+        for kind, (colour, dash, name) in _KINDS.items()
+        if kind in there
+    ]
+    if plan.steps:
+        handles.append(Patch(facecolor=_PEAK, label="layer that needs the most"))
+    columns = 3 if len(handles) > 4 else len(handles)
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=columns,
+        fontsize=_TICK_SIZE,
+        frameon=False,
+        borderaxespad=0.3,
+        columnspacing=1.2,
+        handlelength=1.4,
+    )
+    return -(-len(handles) // columns)
+
+
+def _name_columns(axes: Axes, plan: Explanation, columns: _Columns, inches: float) -> None:
+    """Each column's layer, below the last pool; of more than there is room for, every so many."""
+    names = ["inputs"]
+    for index, step in enumerate(plan.steps):
+        if step.kept:
+            last = len(step.nodes)
+            names += [f"{index} ({n} of {last}) {node.op}" for n, node in enumerate(step.nodes, 1)]
+        else:
+            names.append(f"{index} {step.ops}")
+    names.append("outputs")
+    every = max(1, -int(-_TICK_ROOM // inches))
+    places = [place + 0.5 for place in range(0, columns.count, every)]
+    axes.set_xticks(places, names[::every], rotation=45, ha="right", rotation_mode="anchor")
+    if plan.steps:
+        peak = range(columns.start(plan.peak), columns.end(plan.peak))
+        for place, text in zip(places, axes.get_xticklabels(), strict=True):
+            text.set_fontweight("bold" if int(place) in peak else "normal")
+
+
+def _label(axes: Axes, canvas: FigureCanvasAgg) -> None:
+    """Writes the size of each box into its first column, where there is room for it.
+
+    A label stands upright where it is too wide for the column, moves along the box where another
+    one is, and is left out where nothing helps: two labels never touch.
+    """
+    placed: list[Bbox] = []
+    boxes = [patch for patch in axes.patches if isinstance(patch, _Box)]
+    for box in sorted(boxes, key=lambda b: b.last - b.first):
+        text = axes.text(
+            box.column + 0.5,
+            box.label_from,
+            f"{box.last - box.first:,}",
+            fontsize=_LABEL_SIZE,
+            ha="center",
+            va="center",
+            color="#1a1a1a",
+        )
+        (left, low), (right, high) = axes.transData.transform(
+            [(box.column, box.label_from), (box.column + 1, box.last)]
+        )
+        room = Bbox([[left, low], [right, high]]).padded(-_LABEL_GAP)
+        for rotation, share in ((r, s) for r in (0, 90) for s in _LABEL_PLACES):
+            text.set_rotation(rotation)
+            text.set_y(box.label_from + share * (box.last - box.label_from))
+            extent = text.get_window_extent(canvas.get_renderer())
+            inside = (
+                room.x0 <= extent.x0
+                and extent.x1 <= room.x1
+                and room.y0 <= extent.y0
+                and extent.y1 <= room.y1
+            )
+            if inside and not any(extent.padded(_LABEL_GAP).overlaps(other) for other in placed):
+                placed.append(extent)
+                break
+        else:
+            text.remove()
+
+
+def _with_tooltips(svg: bytes, figure: Figure) -> bytes:
+    """The document with a title in each box's element, which viewers show where the mouse is."""
+    titles = {
+        box.get_gid(): box.title
+        for axes in figure.axes
+        for box in axes.patches
+        if isinstance(box, _Box)
+    }
+    namespace = "http://www.w3.org/2000/svg"
+    for prefix, uri in re.findall(rb'xmlns:?(\w*)="([^"]+)"', svg):
+        ElementTree.register_namespace(prefix.decode(), uri.decode())
+    root: Any = ElementTree.fromstring(svg)
+    for element in root.iter(f"{{{namespace}}}g"):
+        if (title := titles.get(element.get("id"))) is not None:
+            child = ElementTree.Element(f"{{{namespace}}}title")
+            child.text = title
+            element.insert(0, child)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root) + b"\n"

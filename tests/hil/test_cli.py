@@ -150,7 +150,7 @@ BAD = [
     Bad("compile tiny.tflite -o x.tar --pin x=0 --pin y=0 --keep-inputs", 2, "over each other"),
     Bad("compile tiny.tflite -o x.tar --keep-inputs --pools calls", 2, "only during a run"),
     Bad("compile tiny.tar -o x.tar --pin x=0", 2, "--pin cannot change it"),
-    Bad("explain tiny.tflite --board mps2-an386 -o plan.pdf", 2, "ends in .svg"),
+    Bad("explain tiny.tflite --board mps2-an386 -o plan.jpg", 2, "ends in one of .svg, .png, .pdf"),
     Bad("explain tiny.tflite huge.tflite --board mps2-an386 -o a.svg", 2, "there are 2 models"),
     # Boards.
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
@@ -219,7 +219,7 @@ def test_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = json.loads(capsys.readouterr().out)
     assert plan["model"] == "tiny"
     assert [layer["ops"] for layer in plan["layers"]] == [["FULLY_CONNECTED"]]
-    assert picture.read_text(encoding="utf-8").startswith("<svg ")
+    assert picture.read_text(encoding="utf-8").startswith("<?xml ")
     assert main(line) == 0
     assert f"{plan['workspace_bytes']:,} bytes of workspace" in capsys.readouterr().out
 
