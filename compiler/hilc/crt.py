@@ -16,12 +16,17 @@ from hilc.resources import data_dir
 def crt_files() -> dict[str, bytes]:
     """All files below an archive's ``runtime`` folder: ``include``, ``src``, ``CMakeLists.txt``.
 
-    The folder is complete: CMake builds it into a static library as it is.
+    They lie where TVM's archives have them, so a Makefile for those finds them. The folder is
+    complete: CMake builds it into a static library as it is.
     """
     include, crt = data_dir("runtime") / "include", data_dir("runtime") / "crt"
     headers = [*_below(include / "dlpack"), *_below(include / "tvm"), include / "hil/tvm_tensor.h"]
     files = {f"include/{path.relative_to(include).as_posix()}": path for path in headers}
-    files |= {f"src/{path.name}": path for path in crt.iterdir() if path.suffix in (".c", ".h")}
+    files |= {
+        f"src/runtime/crt/{path.relative_to(crt).as_posix()}": path
+        for path in _below(crt)
+        if path.suffix in (".c", ".h") and path.parent != crt / "host"
+    }
     files["CMakeLists.txt"] = crt / "CMakeLists.txt"
     return {name: files[name].read_bytes() for name in sorted(files)}
 

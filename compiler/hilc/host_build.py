@@ -214,7 +214,8 @@ def _runtime(compiler: str) -> tuple[tempfile.TemporaryDirectory[str], tuple[Pat
     """The C run time, compiled once for all models of this process; the folder ends with it."""
     folder = tempfile.TemporaryDirectory(prefix="hilc-crt-")
     root = data_dir("runtime")
-    sources = [*sorted((root / "crt").glob("*.c")), root / "crt" / "host" / "platform.c"]
+    # What an archive holds, and a platform for this machine (host/platform.c).
+    sources = sorted((root / "crt").rglob("*.c"))
     command = [compiler, *_FLAGS, f"-I{root / 'include'}", "-c", *map(str, sources)]
     _run(command, Path(folder.name), "the C run time", "")
     return folder, tuple(sorted(Path(folder.name).glob("*.o")))

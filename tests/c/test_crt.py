@@ -11,12 +11,15 @@ import cmake
 import ninja
 import pytest
 from kernel_runner import SANITIZERS, WARNINGS, compiler
+from random_graphs import GraphBuilder
 
+import hilc
 from hilc.crt import crt_files, crt_sources, template_files
 from hilc.resources import data_dir
 
 HERE = Path(__file__).parent / "crt"
 CRT = data_dir("runtime") / "crt"
+SOURCES = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
 INCLUDE = data_dir("runtime") / "include"
 
 ARM = shutil.which("arm-none-eabi-gcc")
@@ -45,10 +48,9 @@ def checked(*command: str | Path, cwd: Path) -> str:
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run time as a static library under the sanitizers."""
     folder = tmp_path_factory.mktemp("crt")
-    sources = [CRT / Path(name).name for name in crt_sources()]
     flags = (*WARNINGS, *SANITIZERS, f"-I{INCLUDE}")
-    checked(compiler(), *flags, "-c", *sources, cwd=folder)
-    checked("ar", "rcs", "libcrt.a", *(f"{source.stem}.o" for source in sources), cwd=folder)
+    checked(compiler(), *flags, "-c", *SOURCES, cwd=folder)
+    checked("ar", "rcs", "libcrt.a", *(f"{source.stem}.o" for source in SOURCES), cwd=folder)
     return folder / "libcrt.a"
 
 
@@ -74,16 +76,14 @@ def test_the_allocators_switch_by_either_name(switch, tmp_path):
     """TVM's template of crt_config.h misnames the switch that its code reads."""
     config = f"#define TVM_CRT_STACK_ALLOCATOR_ENABLE_{switch}_CHECK\n"
     (tmp_path / "crt_config.h").write_text(config, encoding="utf-8")
-    sources = [CRT / f"{name}_allocator.c" for name in ("stack", "page")]
+    sources = [CRT / f"memory/{name}_allocator.c" for name in ("stack", "page")]
     assert run_program("allocator_test.c", tmp_path, "-I.", *sources) == (0, "", "")
 
 
 def test_every_error_that_the_run_time_returns_is_tested():
     """Sections 1 to 9 of the error codes, as far as this code returns them."""
     pattern = re.compile(r"\bkTvmError[A-Z]\w+")
-    returned = {
-        code for path in CRT.glob("*.c") for code in pattern.findall(path.read_text("utf-8"))
-    }
+    returned = {code for path in SOURCES for code in pattern.findall(path.read_text("utf-8"))}
     tested = {
         code for path in HERE.glob("*_test.c") for code in pattern.findall(path.read_text("utf-8"))
     }
@@ -214,7 +214,7 @@ def test_builds_for(core, tmp_path):
         flags += ["-isystem", found[1]]
     for name, data in template_files().items():
         (tmp_path / name.removesuffix(".template")).write_bytes(data)
-    sources = [*sorted(CRT.glob("*.c")), Path("platform.c")]
+    sources = [*SOURCES, Path("platform.c")]
     checked(tool, *flags, "-Os", *WARNINGS, f"-I{INCLUDE}", "-I.", "-c", *sources, cwd=tmp_path)
 
 
@@ -234,7 +234,7 @@ def flash_bytes(program: str, folder: Path) -> int:
         ARM, "-mcpu=cortex-m4", "-mthumb", "-Os", *WARNINGS, "-ffunction-sections",
         "-fdata-sections", "-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs",
         "-Wl,--gc-sections", "-Wl,-e,start", f"-I{INCLUDE}", f"-I{HERE}", "main.c", "platform.c",
-        HERE / "packed_model.c", *sorted(CRT.glob("*.c")), "-o", "image",
+        HERE / "packed_model.c", *SOURCES, "-o", "image",
     ]  # fmt: skip
     checked(*command, cwd=folder)
     text, data = checked("arm-none-eabi-size", "image", cwd=folder).splitlines()[1].split()[:2]
@@ -302,7 +302,66 @@ def test_a_users_firmware(check, archive, tmp_path):
     if check == "plain":
         sources.append(archive / "build/libhil_crt.a")
     else:
-        sources += sorted((archive / "runtime/src").glob("*.c"))
+        sources += sorted((archive / "runtime/src").rglob("*.c"))
     flags = (*WARNINGS, f"-I{archive / 'runtime/include'}", f"-D{check}")
     checked(compiler(), *flags, *sources, "-o", "firmware", cwd=tmp_path)
     assert checked(tmp_path / "firmware", cwd=tmp_path) == "11 22 33 44 \n"
+
+
+def test_a_makefile_of_tvms_demos(tmp_path):
+    """What apps/microtvm of TVM compile of an archive, from where they take it, and link whole.
+
+    The firmware has no other part of the run time, and functions of its own for what TVM's own two
+    files need.
+    """
+    b = GraphBuilder()
+    graph = b.graph(b.relu(b.input(1, 4)), name="net")
+    hilc.compile(graph, pools="calls").save(tmp_path)
+    (tmp_path / "main.c").write_text(DEMO)
+    (tmp_path / "crt_config").mkdir()
+    template = tmp_path / "templates/crt_config.h.template"
+    (tmp_path / "crt_config/crt_config.h").write_bytes(template.read_bytes())
+    crt = "runtime/src/runtime/crt"
+    flags = ["-g", "-Wall", "-O2", "-std=gnu99", "-Icodegen/host/include", "-Icrt_config"]
+    flags += ["-Iruntime/include", f"-I{crt}/include"]
+    sources = ["main.c", f"{crt}/memory/stack_allocator.c", f"{crt}/common/crt_backend_api.c"]
+    sources += sorted(f"codegen/host/src/{path.name}" for path in tmp_path.glob("codegen/*/src/*"))
+    checked(compiler(), *flags, *sources, "-lm", "-o", "demo", cwd=tmp_path)
+    assert checked(tmp_path / "demo", cwd=tmp_path) == "ran 0\n"
+
+
+DEMO = """\
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/crt/stack_allocator.h>
+#include "tvmgen_net.h"
+
+static uint8_t memory[65536];
+static tvm_workspace_t workspace;
+
+void __attribute__((noreturn)) TVMPlatformAbort(tvm_crt_error_t error) { exit(error); }
+tvm_crt_error_t TVMPlatformMemoryAllocate(size_t bytes, DLDevice device, void **out) {
+    return StackMemoryManager_Allocate(&workspace, (int32_t)bytes, out);
+}
+tvm_crt_error_t TVMPlatformMemoryFree(void *block, DLDevice device) {
+    return StackMemoryManager_Free(&workspace, block);
+}
+void TVMLogf(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+}
+TVM_DLL int TVMFuncRegisterGlobal(const char *name, TVMFunctionHandle f, int override) { return 0; }
+
+int main(void) {
+    int8_t x[4] = {0}, y[4];
+    struct tvmgen_net_inputs inputs = {x};
+    struct tvmgen_net_outputs outputs = {y};
+    StackMemoryManager_Init(&workspace, memory, sizeof memory);
+    printf("ran %d\\n", (int)tvmgen_net_run(&inputs, &outputs));
+    return 0;
+}
+"""

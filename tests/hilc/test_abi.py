@@ -8,6 +8,7 @@ with arm-none-eabi-gcc for a Cortex-M4 and with gcc for x86-64.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,7 @@ VALUES: Mapping[str, int] = {
     # Limits of crt_config.h
     "TVM_CRT_MAX_NDIM": 6, "TVM_CRT_MAX_ARGS": 10, "TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES": 512,
     "TVM_CRT_MAX_REGISTERED_MODULES": 2, "TVM_CRT_MAX_PACKET_SIZE_BYTES": 2048,
-    "TVM_CRT_MAX_STRLEN_FUNCTION_NAME": 120, "TVM_METADATA_VERSION": 1,
+    "TVM_CRT_MAX_STRLEN_FUNCTION_NAME": 120,
     "TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES": 16,
     # tvm_crt_error_t: the category in the second byte
     "kTvmErrorNoError": 0,
@@ -219,6 +220,9 @@ SIGNATURES = (
     ("TVMBackendRunOnce", "int (*{})(void **, int (*)(void *), void *, int)"),
     ("TVMSystemLibEntryPoint", "const TVMModule *(*{})(void)"),
     ("TVMModCreateFromCModule", "int (*{})(const TVMModule *, TVMModuleHandle *)"),
+    ("TVMFuncRegistry_GetNumFuncs", "uint16_t (*{})(const TVMFuncRegistry *)"),
+    ("TVMFuncRegistry_SetNumFuncs", "int (*{})(const TVMFuncRegistry *, uint16_t)"),
+    ("TVMFuncRegistry_Get0thFunctionName", "const char *(*{})(const TVMFuncRegistry *)"),
     (
         "TVMFuncRegistry_Lookup",
         "tvm_crt_error_t (*{})(const TVMFuncRegistry *, const char *, tvm_function_index_t *)",
@@ -674,3 +678,33 @@ def _two_layers() -> Graph:
     b = GraphBuilder()
     x = b.input(1, 2, 2, 1)
     return b.graph(b.add(b.conv(x, 1), x), name="two")
+
+
+# Headers ----------------------------------------------------------------------------------------
+
+#: What TVM's own C headers declare beyond the tables above, as far as generated C may use it. What
+#: TVM has for C++ alone (TVM_METADATA_VERSION) is not in them.
+_ALSO_DECLARED = {"TVMBackendPackedCFunc", "TVMFunctionHandle"}
+
+
+@pytest.mark.parametrize("variant", SYMBOLS)
+def test_generated_code_needs_of_tvm_what_its_headers_declare(variant: str, tmp_path: Path) -> None:
+    """A user's firmware may have TVM's headers instead of ours; ours have more than those."""
+    library = hilc.compile(small_net(), **SYMBOLS[variant][0])
+    code = "codegen/host/"
+    text = "".join(d.decode() for p, d in library.files.items() if p.startswith(code))
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
+    used = set(re.findall(r"\b(?:k?TVM|kTvm(?!gen)|kDL|DL|tvm_(?!tensor\b))\w+", text))
+    declared = {*LAYOUTS, *(name.removeprefix("struct ") for name in LAYOUTS), *ENUM_SIZES}
+    declared |= {*INTEGER_SIZES, *VALUES, *(name for name, _ in SIGNATURES), *_ALSO_DECLARED}
+    used = {name for name in used if not name.startswith("TVMGEN_")}
+    assert used <= declared, used - declared
+    assert variant.startswith("c") or "TVMValue" in used
+
+    # And nothing else but TVM's headers is needed beside the archive's own.
+    library.save(tmp_path / "archive")
+    for part in ("tvm", "dlpack"):
+        shutil.copytree(generated_c.RUNTIME / part, tmp_path / "theirs" / part)
+    flags = ["-Iarchive/codegen/host/include", "-Itheirs", "-fsyntax-only"]
+    for source in generated_c.sources(library):
+        generated_c.run(["gcc", *generated_c.WARNINGS, *flags, f"archive/{source}"], tmp_path)

@@ -32,6 +32,8 @@ from hilc.params import save_array
 from hilc.plan import Program
 
 _STEM = "kTvmgenMetadata"
+#: A number, since TVM has its macro for it in a header for C++ alone.
+_VERSION = 1
 
 
 class _Info(NamedTuple):
@@ -106,7 +108,7 @@ def _constants(pool: ConstantPool, with_data: bool) -> Iterable[str]:
 
 
 def _metadata(names: Names, counts: dict[str, int], constants: ConstantPool) -> str:
-    lines = ["    TVM_METADATA_VERSION,\n"]
+    lines = [f"    {_VERSION}, /* version */\n"]
     for field, count in {**counts, "constant_pools": len(constants.members)}.items():
         array = f"{_STEM}_{field}" if count else "NULL"
         lines.append(f"    {array}, {count},\n")

@@ -10,8 +10,8 @@ static const int64_t shape[2] = {1, 4};
 static const struct TVMTensorInfo inputs[2] = {{"left", shape, 2, {kDLInt, 8, 1}},
                                                {"right", shape, 2, {kDLInt, 8, 1}}};
 static const struct TVMTensorInfo outputs[1] = {{"output0", shape, 2, {kDLInt, 8, 1}}};
-const struct TVMMetadata sum_good_metadata = {
-    TVM_METADATA_VERSION, inputs, 2, outputs, 1, NULL, 0, NULL, 0, "tvmgen_sum"};
+const struct TVMMetadata sum_good_metadata = {1,    inputs, 2,    outputs, 1,
+                                              NULL, 0,      NULL, 0,       "tvmgen_sum"};
 const struct TVMMetadata *sum_metadata = &sum_good_metadata;
 
 int32_t tvmgen_sum_run(TVMValue *args, int *type_code, int num_args, TVMValue *out_value,

@@ -56,6 +56,20 @@ static void test_by_index(void) {
     EXPECT(function == two);
 }
 
+static void test_the_number_of_functions(void) {
+    static const TVMBackendPackedCFunc functions[] = {one, two};
+    char names[] = "\2\0a\0b\0";
+    const TVMFuncRegistry registry = {names, functions}, no_names = {NULL, functions};
+    EXPECT_EQ(TVMFuncRegistry_GetNumFuncs(&registry), 2);
+    EXPECT_EQ(TVMFuncRegistry_SetNumFuncs(&registry, 0x0102), 0);
+    EXPECT(names[0] == 2 && names[1] == 1 && names[2] == 'a');
+    EXPECT_EQ(TVMFuncRegistry_GetNumFuncs(&registry), 0x0102);
+    EXPECT(TVMFuncRegistry_Get0thFunctionName(&registry) == &names[2]);
+    EXPECT_EQ(TVMFuncRegistry_GetNumFuncs(&no_names), 0);
+    EXPECT(TVMFuncRegistry_SetNumFuncs(&no_names, 1) != 0);
+    EXPECT(TVMFuncRegistry_Get0thFunctionName(NULL) == NULL);
+}
+
 static void test_tables_without_functions(void) {
     static const TVMBackendPackedCFunc functions[] = {one};
     const TVMFuncRegistry no_names = {NULL, functions}, no_functions = {"\1\0a\0", NULL};
@@ -178,6 +192,7 @@ static void test_set(void) {
 int main(void) {
     test_constant_tables();
     test_by_index();
+    test_the_number_of_functions();
     test_tables_without_functions();
     test_three_hundred();
     test_every_capacity();

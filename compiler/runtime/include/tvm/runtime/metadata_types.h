@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <tvm/runtime/c_runtime_api.h>
 
-#define TVM_METADATA_VERSION 1
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -32,7 +30,7 @@ struct TVMConstantInfo {
 
 /* The arrays have the order of the model's arguments. */
 struct TVMMetadata {
-    int64_t version; /* TVM_METADATA_VERSION */
+    int64_t version; /* 1 */
     const struct TVMTensorInfo *inputs;
     int64_t num_inputs;
     const struct TVMTensorInfo *outputs;

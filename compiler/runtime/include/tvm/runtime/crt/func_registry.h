@@ -19,6 +19,14 @@ typedef struct TVMFuncRegistry {
     const TVMBackendPackedCFunc *funcs;
 } TVMFuncRegistry;
 
+/* How many functions the table has: 0 for one without names or addresses. */
+uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry *reg);
+/* Write the number; the names must lie in memory that can be written to.
+ * kTvmErrorFunctionCallInvalidArg without names. */
+int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry *reg, const uint16_t num_funcs);
+/* The first name, behind which the others stand; NULL without names. */
+const char *TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry *reg);
+
 /* Where name stands in the table; *function_index only changes when it is there. A table without
  * names has no functions. kTvmErrorFunctionNameNotFound. */
 tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry *reg, const char *name,

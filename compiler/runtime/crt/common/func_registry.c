@@ -6,12 +6,24 @@
 /* The number of functions, before the names. */
 #define COUNT_BYTES sizeof(uint16_t)
 
-static uint16_t count_of(const TVMFuncRegistry *reg) {
+uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry *reg) {
     uint16_t count = 0;
     if (reg != NULL && reg->names != NULL && reg->funcs != NULL) {
         memcpy(&count, reg->names, sizeof count); /* a string may start at an odd address */
     }
     return count;
+}
+
+int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry *reg, const uint16_t num_funcs) {
+    if (reg == NULL || reg->names == NULL) {
+        return kTvmErrorFunctionCallInvalidArg;
+    }
+    memcpy((char *)(uintptr_t)reg->names, &num_funcs, sizeof num_funcs);
+    return kTvmErrorNoError;
+}
+
+const char *TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry *reg) {
+    return reg != NULL && reg->names != NULL ? reg->names + COUNT_BYTES : NULL;
 }
 
 /* Whether the text starts with name and its zero; *text moves on behind its own zero. In place of
@@ -32,11 +44,11 @@ static int take_name(const char **text, const char *name) {
 
 tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry *reg, const char *name,
                                        tvm_function_index_t *function_index) {
-    const uint16_t count = count_of(reg);
+    const uint16_t count = TVMFuncRegistry_GetNumFuncs(reg);
     if (count == 0 || name == NULL || function_index == NULL) {
         return kTvmErrorFunctionNameNotFound;
     }
-    const char *candidate = reg->names + COUNT_BYTES;
+    const char *candidate = TVMFuncRegistry_Get0thFunctionName(reg);
     for (uint16_t i = 0; i < count && *candidate != '\0'; i++) {
         if (take_name(&candidate, name)) {
             *function_index = i;
@@ -48,7 +60,7 @@ tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry *reg, const char *n
 
 tvm_crt_error_t TVMFuncRegistry_GetByIndex(const TVMFuncRegistry *reg, tvm_function_index_t index,
                                            TVMBackendPackedCFunc *out_func) {
-    if (index >= count_of(reg) || out_func == NULL) {
+    if (index >= TVMFuncRegistry_GetNumFuncs(reg) || out_func == NULL) {
         return kTvmErrorFunctionIndexInvalid;
     }
     *out_func = reg->funcs[index];
@@ -92,7 +104,7 @@ tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry *reg, const ch
         funcs[index] = func;
         return kTvmErrorNoError;
     }
-    uint16_t count = count_of(&reg->registry);
+    uint16_t count = TVMFuncRegistry_GetNumFuncs(&reg->registry);
     char *end = names + COUNT_BYTES;
     for (uint16_t i = 0; i < count; i++) {
         end += strlen(end) + 1;
@@ -107,6 +119,5 @@ tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry *reg, const ch
     end[length + 1] = '\0';
     funcs[count] = func;
     count++;
-    memcpy(names, &count, sizeof count);
-    return kTvmErrorNoError;
+    return (tvm_crt_error_t)TVMFuncRegistry_SetNumFuncs(&reg->registry, count);
 }

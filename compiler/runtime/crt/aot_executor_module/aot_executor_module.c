@@ -1,7 +1,7 @@
 /* An executor as a module of functions. */
 #include <tvm/runtime/crt/aot_executor_module.h>
 
-#include "internal.h"
+#include "../common/internal.h"
 
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/aot_executor.h>

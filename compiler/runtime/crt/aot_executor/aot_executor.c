@@ -1,7 +1,7 @@
 /* A model of the packed interface with memory for its inputs and outputs. */
 #include <tvm/runtime/crt/aot_executor.h>
 
-#include "internal.h"
+#include "../common/internal.h"
 
 #include <string.h>
 #include <tvm/runtime/crt/internal/aot_executor/aot_executor.h>
@@ -11,6 +11,9 @@
 
 /* No model has more tensors on its border, or constants; more is not metadata. */
 #define MAX_ENTRIES 65536
+
+/* What metadata say of themselves that have the fields of TVMMetadata. */
+#define METADATA_VERSION 1
 
 /* The function before + middle + after of the module, called. */
 static int call(TVMModuleHandle module, const char *before, const char *middle, const char *after,
@@ -39,8 +42,8 @@ static int count_is_good(int64_t count, const void *entries) {
 }
 
 static int check_metadata(const TVMMetadata *metadata) {
-    if (metadata == NULL || metadata->version != TVM_METADATA_VERSION ||
-        metadata->mod_name == NULL || !count_is_good(metadata->num_inputs, metadata->inputs) ||
+    if (metadata == NULL || metadata->version != METADATA_VERSION || metadata->mod_name == NULL ||
+        !count_is_good(metadata->num_inputs, metadata->inputs) ||
         !count_is_good(metadata->num_outputs, metadata->outputs) ||
         !count_is_good(metadata->num_workspace_pools, metadata->workspace_pools) ||
         !count_is_good(metadata->num_constant_pools, metadata->constant_pools)) {
