@@ -7,7 +7,6 @@ and which settings they take is data too: ``firmware_template/ports/<port>/port.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hil.errors import BoardError
+from hil.suggest import like, nearest
 from hilc._toml import tomllib
 from hilc.cpu import Cpu, cpu_names, get_cpu
 from hilc.resources import data_dir
@@ -226,9 +226,8 @@ def load_board(name_or_path: str | Path) -> Board:
             )
         return _read_board(path)
     if text not in board_names():
-        near = _suggestion(text, board_names())
         raise BoardError(
-            f"unknown board {text!r}{near}",
+            f"unknown board {text!r}{nearest(text, board_names())}",
             f"choose one of {', '.join(board_names())}, or give the path of a .toml file",
         )
     return _read_board(data_dir("targets") / f"{text}.toml")
@@ -291,7 +290,7 @@ class _Table:
         self._known.append(key)
         if key not in self._values:
             if default is None:
-                near = difflib.get_close_matches(key, self._unknown())
+                near = like(key, self._unknown())
                 hint = f"is {self._key(near[0])!r} a misspelling of it?" if near else "add it"
                 raise self.error(key, "the key is missing", hint)
             return default
@@ -311,7 +310,7 @@ class _Table:
         options = tuple(choices)
         value = self.string(key, default)
         if value not in options:
-            near = _suggestion(value, options)
+            near = nearest(value, options)
             raise self.error(
                 key, f"unknown value {value!r}{near}", f"choose one of {', '.join(options)}"
             )
@@ -365,15 +364,10 @@ class _Table:
     def finish(self) -> None:
         """Raises for the first key that nobody asked for."""
         for key in self._unknown():
-            near = _suggestion(key, self._known)
+            near = nearest(key, self._known)
             raise self.error(
                 key, f"unknown key{near}", f"the keys here are {', '.join(sorted(self._known))}"
             )
-
-
-def _suggestion(word: str, words: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(words), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 # -- the description ---------------------------------------------------------------------------
@@ -425,9 +419,10 @@ def _runners(top: _Table) -> tuple[str, ...]:
         raise top.error("runners", "the list is empty", f"choose from {', '.join(RUNNERS)}")
     for runner in runners:
         if runner not in RUNNERS:
-            near = _suggestion(runner, RUNNERS)
             raise top.error(
-                "runners", f"unknown runner {runner!r}{near}", f"choose from {', '.join(RUNNERS)}"
+                "runners",
+                f"unknown runner {runner!r}{nearest(runner, RUNNERS)}",
+                f"choose from {', '.join(RUNNERS)}",
             )
     return runners
 

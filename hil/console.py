@@ -1,29 +1,45 @@
-"""Where a command's words go: data on stdout, logs and progress on stderr."""
+"""Where a command's words go: data on stdout, logs and progress on stderr.
+
+Colours are for terminals only, and for nobody who sets ``NO_COLOR`` (no-color.org).
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
-from hilc.errors import InputError
-from hilc.ir import Array
+if TYPE_CHECKING:
+    from hilc.errors import HilError
+    from hilc.ir import Array
 
 T = TypeVar("T")
 
+#: What a text says of what it tells, as a colour.
+Mood = Literal["good", "bad", "odd"]
+_SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
+
 
 class Console:
-    """One command's output; with ``as_json`` stdout carries exactly one JSON object."""
+    """One command's output; with ``as_json`` stdout carries exactly one JSON object.
 
-    def __init__(self, as_json: bool) -> None:
+    ``quiet`` leaves of stderr what went wrong, or may have.
+    """
+
+    def __init__(self, as_json: bool, quiet: bool = False) -> None:
         self.as_json = as_json
+        self.quiet = quiet
+        #: Whether the one JSON object is on stdout.
+        self.has_result = False
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """The command's result, in the form that was asked for. Called once."""
+        self.has_result = True
         if self.as_json:
             json.dump(data, sys.stdout, indent=2, allow_nan=False)
             sys.stdout.write("\n")
@@ -32,11 +48,29 @@ class Console:
         sys.stdout.flush()
 
     def log(self, text: str) -> None:
+        """What a user may like to know, of what is being done."""
+        if not self.quiet:
+            self._say(text)
+
+    def warn(self, text: str) -> None:
+        """What a user should know although nothing failed."""
+        self._say(f"{coloured('warning:', 'odd', sys.stderr)} {text}")
+
+    def error(self, error: HilError, where: str = "") -> None:
+        """A failure, on stderr; ``where`` says of what, where there are several."""
+        at = f"{where}: " if where else ""
+        self._say(f"{coloured('error:', 'bad', sys.stderr)} {at}{error}")
+
+    def verdict(self, text: str, good: bool) -> str:
+        """``text`` in the colour of a verdict, for :meth:`result`."""
+        return coloured(text, "good" if good else "bad", sys.stdout)
+
+    def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def progress(self, items: Sequence[T], what: str) -> Iterable[T]:
         """The items, with a progress bar when stderr is a terminal."""
-        if not sys.stderr.isatty():
+        if not self._shows_progress():
             return items
         from tqdm import tqdm
 
@@ -46,7 +80,7 @@ class Console:
     @contextmanager
     def part_done(self, what: str) -> Iterator[Callable[[float], None] | None]:
         """A function that takes the part done, 0 to 1, and shows it; None without a terminal."""
-        if not sys.stderr.isatty():
+        if not self._shows_progress():
             yield None
             return
         from tqdm import tqdm
@@ -69,6 +103,33 @@ class Console:
             for bar in bars:
                 bar.close()
 
+    def _shows_progress(self) -> bool:
+        return not self.quiet and sys.stderr.isatty()
+
+
+class PartConsole(Console):
+    """The output of a command on one of several boards, whose results become one object."""
+
+    def __init__(self, whole: Console, after: Console | None = None) -> None:
+        super().__init__(whole.as_json, whole.quiet)
+        self.data: Mapping[str, Any] = {}
+        self._after = after
+
+    def result(self, data: Mapping[str, Any], text: str) -> None:
+        """Keeps the data; a text is shown at once: the next board may take long."""
+        self.data = data
+        if not self.as_json:
+            is_next = self._after is not None and self._after.has_result
+            super().result(data, f"\n{text}" if is_next else text)
+
+
+def coloured(text: str, mood: Mood, stream: TextIO) -> str:
+    """``text`` with the colour of ``mood`` where ``stream`` shows colours."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if is_plain or not stream.isatty():
+        return text
+    return f"\x1b[{_SGR[mood]}m{text}\x1b[0m"
+
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
@@ -76,6 +137,8 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        from hilc.errors import InputError
+
         raise InputError(
             f"cannot write {path}: {error.strerror or error}", "choose another place with -o"
         ) from None

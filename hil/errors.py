@@ -18,7 +18,12 @@ __all__ = [
     "Mend",
     "NumericError",
     "ProbeError",
+    "UsageError",
 ]
+
+
+class UsageError(InputError):
+    """The command line itself is wrong."""
 
 
 class BoardError(InputError):

@@ -6,7 +6,6 @@ Targets that come with pyOCD and those of installed packs are the same here. Not
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 import re
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hil.errors import InputError, ProbeError
+from hil.suggest import nearest
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -98,10 +98,8 @@ def read_chip(target: str) -> Chip:
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     name = target.lower()
     if name not in target_names():
-        near = difflib.get_close_matches(name, target_names(), 3, 0.5)
-        similar = f", which has {', '.join(near)}" if near else ""
         raise InputError(
-            f"pyOCD has no target {target!r}{similar}",
+            f"pyOCD has no target {target!r}{nearest(name, target_names())}",
             f"if a CMSIS pack has it: pyocd pack install {target}; `pyocd list --targets` has all",
         )
     if name not in TARGET:

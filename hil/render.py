@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,9 +42,11 @@ def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: s
     return "\n".join(lines)
 
 
-def verify_text(report: Report) -> str:
+def verify_text(
+    report: Report, verdict_text: Callable[[str, bool], str] = lambda text, good: text
+) -> str:
     """The verdict, each output, and the first layer that differs."""
-    verdict = "match" if report.match else "DIFFER"
+    verdict = verdict_text("match" if report.match else "DIFFER", report.match)
     lines = [
         f"{report.model} on {report.board}: {verdict} over {_plural(report.samples, 'sample')} "
         f"in {report.seconds:.1f} s",

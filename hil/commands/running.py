@@ -134,7 +134,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
                 )
             )
     data = several([report.json() for report in reports])
-    console.result(data, "\n\n".join(verify_text(report) for report in reports))
+    console.result(data, "\n\n".join(verify_text(report, console.verdict) for report in reports))
     return 0 if all(report.match for report in reports) else 1
 
 

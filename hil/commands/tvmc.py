@@ -16,7 +16,7 @@ import numpy as np
 import hilc
 from hil.build import Firmware, build, create_project
 from hil.commands.deploying import flash_image
-from hil.commands.tvmc_flags import Compilation, nearest, parse_shapes, translate
+from hil.commands.tvmc_flags import Compilation, parse_shapes, translate
 from hil.commands.tvmc_parser import DEVICES, FILL_MODES
 from hil.commands.tvmc_project import (
     ARCHIVE,
@@ -31,6 +31,7 @@ from hil.device import Device
 from hil.errors import HilError
 from hil.samples import load_arrays, random_sample, save_arrays, split_samples
 from hil.session import open_firmware
+from hil.suggest import nearest
 from hilc import host
 from hilc.errors import InputError
 from hilc.external import load_generator

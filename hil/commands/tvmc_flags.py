@@ -7,15 +7,15 @@ refused with the candidates. Nothing is ignored silently.
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hil.suggest import listed, nearest
 from hilc.allocate import ALIGNMENT
 from hilc.cpu import Cpu, cpu_names, get_cpu
 from hilc.errors import InputError
@@ -43,7 +43,7 @@ class Registry:
     def check_name(self, name: str) -> None:
         if name not in self.options:
             raise InputError(
-                f'{self.title} "{name}" is not defined', f"choose {_words(self.options)}"
+                f'{self.title} "{name}" is not defined', f"choose {listed(self.options, 'or')}"
             )
 
     def value(self, name: str, option: str, text: str) -> bool | int | str:
@@ -53,7 +53,7 @@ class Registry:
         if option not in known:
             raise InputError(
                 f'Attribute "{option}" is not available on this {self.title}',
-                f"{name} has {_words(known)}",
+                f"{name} has {listed(known, 'or')}",
             )
         wanted = known[option]
         if wanted == _STRING:
@@ -330,17 +330,6 @@ class Target:
     attributes: Mapping[str, str]
 
 
-def _words(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} or {last}" if first else last
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """``(did you mean ...?)`` where a word is near, else nothing."""
-    near = difflib.get_close_matches(word, list(words), n=3, cutoff=0.5)
-    return f" (did you mean {_words(near)}?)" if near else ""
-
-
 def _attribute(args: argparse.Namespace, flag: str) -> Any:
     return getattr(args, flag.lstrip("-").replace("-", "_"))
 
@@ -363,7 +352,7 @@ def _check_plain_flags(args: argparse.Namespace, notes: _Notes) -> None:
     if args.model_format not in (None, *MODEL_FORMATS):
         raise InputError(
             f"--model-format {args.model_format} is not offered",
-            f"convert the model to {_words(MODEL_FORMATS)}",
+            f"convert the model to {listed(MODEL_FORMATS, 'or')}",
         )
     if args.opt_level is not None:
         if args.opt_level not in ("0", "1", "2", "3"):

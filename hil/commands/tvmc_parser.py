@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any, Protocol
 
-from hil.commands.tvmc_flags import add_compile_flags
-
 #: Platforms of ``micro``; the project is this project's own in each case.
 PLATFORMS = ("zephyr", "arduino", "template")
 FILL_MODES = ("zeros", "ones", "random")
@@ -17,17 +15,20 @@ DEVICES = ("cpu", "micro")
 class Commands(Protocol):
     """What ``add_subparsers`` returns."""
 
-    def add_parser(self, name: str, **settings: Any) -> argparse.ArgumentParser: ...
+    def add_parser(self, name: str, **settings: Any) -> Any: ...
 
 
-def add_tvmc(commands: Commands, parser_class: type[argparse.ArgumentParser]) -> None:
-    """Adds ``tvmc`` and everything below it."""
+def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
+    """Adds ``tvmc`` and everything below it; without ``flags`` not those of ``compile``."""
     summary = "tvmc's commands for microcontrollers, for scripts that come from microTVM."
-    tvmc = commands.add_parser("tvmc", help=summary, description=summary, allow_abbrev=False)
-    words = tvmc.add_subparsers(metavar="COMMAND", required=True, parser_class=parser_class)
+    words = commands.add_parser("tvmc", help=summary, description=summary).add_commands()
 
     compile_ = _command(words, "compile", "compile", "Compile a model for a microcontroller.")
-    add_compile_flags(compile_)
+    if flags:
+        # Not at the top: targets and passes are the compiler's, which takes a while to load.
+        from hil.commands.tvmc_flags import add_compile_flags
+
+        add_compile_flags(compile_)
     compile_.add_argument(
         "--external",
         action="append",
@@ -58,8 +59,7 @@ def add_tvmc(commands: Commands, parser_class: type[argparse.ArgumentParser]) ->
     _add_project_option(run)
 
     text = "Firmware projects."
-    micro = words.add_parser("micro", help=text, description=text, allow_abbrev=False)
-    steps = micro.add_subparsers(metavar="COMMAND", required=True, parser_class=parser_class)
+    steps = words.add_parser("micro", help=text, description=text).add_commands()
     for name in ("create", "create-project"):
         create = _command(steps, name, "create", "Make a firmware project around a model.")
         create.add_argument("project_dir", metavar="PROJECT_DIR")
@@ -78,8 +78,10 @@ def add_tvmc(commands: Commands, parser_class: type[argparse.ArgumentParser]) ->
 
 
 def _command(commands: Commands, name: str, function: str, summary: str) -> argparse.ArgumentParser:
-    sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-    sub.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    sub: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    sub.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object on stdout"
+    )
     sub.set_defaults(handler=("hil.commands.tvmc", f"{function}_command"), parser=sub)
     return sub
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from hil.board import Board, board_names, load_board
 from hil.build import Firmware, project_digests, read_firmware
-from hil.commands.tvmc_flags import nearest
 from hil.commands.tvmc_parser import PLATFORMS
+from hil.suggest import nearest
 from hilc.archive import METADATA
 from hilc.errors import InputError
 from hilc.library import ModelLibrary

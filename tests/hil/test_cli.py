@@ -17,6 +17,7 @@ from tflite_builder import ModelBuilder
 import hilc
 from hil.cli import EXIT_BUG, main
 from hil.commands import looking
+from hil.commands.command_line import build_parser
 
 
 def dense_model(inputs: int, outputs: int) -> bytes:
@@ -72,12 +73,32 @@ class Bad:
 
 BAD = [
     # The command line itself.
-    Bad("", 2, "required: COMMAND"),
     Bad("frobnicate", 2, "invalid choice: 'frobnicate'"),
+    Bad("verfy tiny.tflite", 2, "invalid choice: 'verfy' (did you mean verify?)"),
+    Bad("lab lst", 2, "invalid choice: 'lst' (did you mean list?)"),
+    Bad("help lab lst", 2, "invalid choice: 'lst' (did you mean list?)"),
     Bad("verify", 2, "required: MODEL, --board"),
     Bad("verify tiny.tflite", 2, "required: --board"),
     Bad("compile tiny.tflite", 2, "required: -o/--output"),
-    Bad("verify tiny.tflite --boa mps2-an386", 2, "required: --board"),
+    # Also where it is the reason why something is missing.
+    Bad("verify tiny.tflite --bord mps2-an386", 2, "arguments: --bord (did you mean --board"),
+    Bad("verify tiny.tflite --boa mps2-an386", 2, "unrecognized arguments: --boa"),
+    Bad("compile tiny.tflite --optmize size -o x.tar", 2, "--optmize (did you mean --optimize?)"),
+    Bad("compile tiny.tflite --optimize sped -o x.tar", 2, "'sped' (did you mean speed?)"),
+    # What makes no sense twice.
+    Bad("compile tiny.tflite -o x.tar --output y.tar", 2, "-o and --output are both given"),
+    Bad("compile tiny.tflite -o x.tar --cpu host --cpu cortex-m4", 2, "--cpu is given twice"),
+    Bad(
+        "compile tiny.tflite -o x.tar --fold-constant-channels --no-fold-constant-channels",
+        2,
+        "--fold-constant-channels and --no-fold-constant-channels are both given",
+    ),
+    Bad(f"{RUN} --board native", 2, "--board is given twice"),
+    Bad(f"{VERIFY} --seed 0 --seed 0", 2, "--seed is given twice"),
+    Bad(f"{VERIFY} --samples 99999999999999999999", 2, "99999999999999999999 is too large"),
+    Bad(f"{VERIFY} --board mps2-an386", 2, "--board names 'mps2-an386' twice"),
+    Bad(f"{VERIFY} --board native --port loop://", 2, "--port belongs to one board"),
+    Bad(f"{VERIFY} --board frob", 2, "unknown board 'frob'"),
     Bad("boards --frob", 2, "unrecognized arguments: --frob"),
     Bad("compile tiny.tflite -o x.tar --board native --cpu host", 2, "not allowed with"),
     Bad(f"{VERIFY} --samples 0", 2, "'0' is not a whole number above 0"),
@@ -154,7 +175,8 @@ BAD = [
     Bad("explain tiny.tflite huge.tflite --board mps2-an386 -o a.svg", 2, "there are 2 models"),
     # Boards.
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
-    Bad("verify tiny.tflite --board mps2-an368", 2, "did you mean 'mps2-an386'?"),
+    Bad("verify tiny.tflite --board mps2-an368", 2, "did you mean mps2-an386"),
+    Bad("verify tiny.tflite --board NUCLEO_L476RG", 2, "(did you mean nucleo-l476rg?)"),
     Bad("verify tiny.tflite --board frob.toml", 2, "no board description 'frob.toml'"),
     Bad("verify tiny.tflite --board ./text.tflite", 2, "not valid TOML"),
     Bad(f"{VERIFY} --runner native", 2, "has no runner 'native'"),
@@ -289,9 +311,63 @@ def test_help_and_version_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["--help"]) == 0
     assert "Exit: 0 good" in capsys.readouterr().out
     assert main(["verify", "--help"]) == 0
-    assert "--per-layer" in capsys.readouterr().out
+    verify_help = capsys.readouterr().out
+    assert "--per-layer" in verify_help
+    assert main(["help", "verify"]) == 0
+    assert capsys.readouterr().out == verify_help
+    assert main(["help", "lab", "serve"]) == 0
+    assert "--coordinator" in capsys.readouterr().out
+    assert main(["help", "tvmc", "compile"]) == 0
+    assert "--executor-aot-unpacked-api" in capsys.readouterr().out
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("hil ")
+
+
+def test_every_command_has_its_place_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = [line.split()[0] for line in lines if line[:2] == "  " and line[2:3].isalpha()]
+    assert sorted(shown) == sorted(build_parser([]).commands())
+
+
+@pytest.mark.parametrize("line", ["", "lab", "board", "tvmc", "tvmc micro"])
+def test_what_lacks_a_command_is_described(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"usage: hil {line}".strip())
+    assert shown.err == ""
+    assert main([*line.split(), "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["message"] == f"{f'hil {line}'.strip()} needs a command"
+
+
+def test_options_of_all_commands_may_stand_before_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--json", "boards", "native"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "native"
+
+
+def test_help_loads_neither_numpy_nor_the_compiler() -> None:
+    """It answers at once: in less than 0.15 s of the processor's time."""
+    code = (
+        "import resource, sys\n"
+        "from hil.cli import main\n"
+        "main(['--help'])\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "heavy = {'numpy', 'hilc', 'serial', 'pyocd'} & set(sys.modules)\n"
+        "print(used.ru_utime + used.ru_stime, *heavy, file=sys.stderr)\n"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True) for _ in range(3)]
+    seconds = [float(run.stderr) for run in runs]
+    assert min(seconds) < 0.15
+
+
+@pytest.mark.parametrize("module", ["hil", "hil.cli"])
+def test_it_is_a_program(module: str) -> None:
+    run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True)
+    assert run.returncode == 0
+    assert run.stdout.startswith(b"hil ")
 
 
 def test_later_commands_are_not_offered(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import small_models
 
 import hilc
-from hil.cli import build_parser
+from hil.commands.command_line import build_parser
 from hil.commands.tvmc_flags import translate
 from hil.commands.tvmc_project import find_board, parse_options
 

@@ -18,7 +18,8 @@ import small_models
 
 import hilc
 import hilc.host
-from hil.cli import build_parser, main
+from hil.cli import main
+from hil.commands.command_line import build_parser
 from hil.commands.tvmc_flags import translate
 from hilc.errors import InputError
 from hilc.library import ModelLibrary

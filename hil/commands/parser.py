@@ -1,0 +1,216 @@
+"""The parser of the command line: argparse, with the errors that this project has."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from hil.byte_counts import parse_bytes
+from hil.suggest import listed, nearest
+
+#: Whole numbers of the command line fit the types of C and numpy that they end up in.
+_LARGEST = (1 << 31) - 1
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that usage errors look like every other error.
+
+    An option whose value is stored may be given once: the last of two would win unseen. What is
+    near to a word that is not known stands in the hint.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **settings})
+        self.register("action", None, _StoreOnce)
+        self.register("action", "store", _StoreOnce)
+        self.register("action", "yes_no", _YesOrNoOnce)
+        #: Commands below this one by section of the help; all in one where there are none.
+        self.sections: Mapping[str, Sequence[str]] = {}
+        self._commands: argparse._SubParsersAction[Parser] | None = None
+        self._words: Sequence[str] = ()
+
+    def add_commands(self) -> argparse._SubParsersAction[Parser]:
+        """The commands below this one; without any of them the parser's help is shown."""
+        self._commands = self.add_subparsers(
+            title="commands", metavar="COMMAND", parser_class=Parser
+        )
+        self.set_defaults(handler=None, parser=self)
+        self.add_output_options()
+        return self._commands
+
+    def add_output_options(self) -> None:
+        """What every command has, before its name or behind it."""
+        group = self.add_argument_group("output")
+        # The defaults are the whole program's: a command's would win over what stands before it.
+        absent = argparse.SUPPRESS
+        group.add_argument(
+            "--json", action="store_true", default=absent, help="one JSON object on stdout"
+        )
+        group.add_argument(
+            "-q",
+            "--quiet",
+            action="store_true",
+            default=absent,
+            help="on stderr only warnings and errors",
+        )
+        group.add_argument(
+            "-v",
+            "--verbose",
+            action="count",
+            default=absent,
+            help="on stderr also what is started, and how long it takes",
+        )
+
+    def commands(self) -> Sequence[str]:
+        """The names of the commands below this one."""
+        return tuple(self._commands.choices) if self._commands else ()
+
+    def lacking_command(self) -> Exception:
+        """The error of a line that ends here."""
+        return usage_error(
+            f"{self.prog} needs a command", f"choose {listed(self.commands(), 'or')}"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        # "--bord x" would else be told as "--board is required".
+        self._check_options(self._words)
+        raise usage_error(message, f"see `{self.prog} --help`")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._words = () if args is None else args
+        return super().parse_known_args(args, namespace)
+
+    def check_unknown(self, words: Sequence[str]) -> None:
+        """Raises for the words that were left over, if there are any."""
+        if not words:
+            return
+        self._check_options(words)
+        raise usage_error(f"unrecognized arguments: {' '.join(words)}", f"see `{self.prog} --help`")
+
+    def _check_options(self, words: Sequence[str]) -> None:
+        """Raises for the first word that looks like an option and is none."""
+        # Those of a command below are its own affair.
+        own = [] if self._commands else [word.partition("=")[0] for word in words]
+        for flag in own:
+            if flag == "--":
+                return
+            if not flag.startswith("--") or flag in self._option_string_actions:
+                continue
+            if self.prog.startswith("hil tvmc"):
+                from hil.commands.tvmc_flags import explain_flag
+
+                if error := explain_flag(flag):
+                    raise error
+            raise usage_error(
+                f"unrecognized arguments: {flag}{nearest(flag, self._option_string_actions)}",
+                f"see `{self.prog} --help`",
+            )
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's, with what the user may have meant."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        if action is self._commands:
+            what, hint = "command", f"see `{self.prog} --help`"
+        else:
+            what = "/".join(action.option_strings) or str(action.metavar or action.dest)
+            hint = f"choose {listed(choices, 'or')}"
+        raise usage_error(f"{what}: invalid choice: {value!r}{nearest(str(value), choices)}", hint)
+
+    def format_help(self) -> str:
+        """As argparse's; commands stand in their sections."""
+        if not self.sections or self._commands is None:
+            return super().format_help()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        entries = {entry.dest: entry for entry in self._commands._get_subactions()}
+        sections = {title: [entries[name] for name in s] for title, s in self.sections.items()}
+        options = [action for action in self._actions if action.option_strings]
+        for title, actions in {**sections, "options": options}.items():
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+
+class _StoreOnce(argparse.Action):
+    """Stores the value of an option that may be given once."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        _note_given(namespace, self.dest, option)
+        setattr(namespace, self.dest, values)
+
+
+class _YesOrNoOnce(argparse.BooleanOptionalAction):
+    """``--x`` or ``--no-x``, not both."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        _note_given(namespace, self.dest, option)
+        super().__call__(parser, namespace, values, option)
+
+
+def _note_given(namespace: argparse.Namespace, name: str, option: str | None) -> None:
+    """Notes that the option is given; raises where it was before."""
+    if option is None:
+        return  # an argument without a flag takes one place of the line
+    given: dict[str, str] = vars(namespace).setdefault("given", {})
+    if name in given:
+        both = option if given[name] == option else f"{given[name]} and {option}"
+        what = f"{option} is given twice" if both == option else f"{both} are both given"
+        raise usage_error(what, "give one of them")
+    given[name] = option
+
+
+def usage_error(message: str, hint: str) -> Exception:
+    """The command line itself is wrong."""
+    # Not at the top: `hil --help` needs no errors, and their root is the compiler's.
+    from hil.errors import UsageError
+
+    return UsageError(message, hint)
+
+
+# -- types of values ----------------------------------------------------------------------------
+
+
+def natural_int(text: str) -> int:
+    """A whole number, 0 or more."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    if len(text) > len(str(_LARGEST)) or int(text) > _LARGEST:
+        raise argparse.ArgumentTypeError(f"{text} is too large: the largest is {_LARGEST}")
+    return int(text)
+
+
+def positive_int(text: str) -> int:
+    """A whole number, 1 or more."""
+    value = natural_int(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+def positive_float(text: str) -> float:
+    """A number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def byte_count(text: str) -> int:
+    """``8192``, ``32K`` or ``1M``."""
+    count = parse_bytes(text)
+    if count is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes such as 8192, 32K or 1M")
+    return count

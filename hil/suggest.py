@@ -1,0 +1,43 @@
+"""What a user probably meant by a word that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+#: How alike two words must be, 0 to 1, and how many are named.
+_CUTOFF = 0.6
+_LIMIT = 3
+_SAME = str.maketrans("_. ", "---")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``(did you mean A or B?)`` with a space before it, or nothing where no word is near.
+
+    Case, and whether parts are joined by ``-``, ``_``, ``.`` or a space, do not matter.
+    """
+    found = like(word, known)
+    return f" (did you mean {listed(found, 'or')}?)" if found else ""
+
+
+def like(word: str, known: Iterable[str]) -> list[str]:
+    """Those of ``known`` that are like ``word``, the likest first."""
+    # Not at the top: a command line without a mistake does not need it.
+    import difflib
+
+    names: dict[str, list[str]] = {}
+    for name in known:
+        names.setdefault(_plain(name), []).append(name)
+    near = difflib.get_close_matches(_plain(word), names, _LIMIT, _CUTOFF)
+    if _plain(word) in names:
+        near = [_plain(word)]
+    return [name for plain in near for name in names[plain]]
+
+
+def listed(words: Iterable[str], last: str) -> str:
+    """``A, B or C``, with ``last`` for the word before the last one."""
+    *first, end = words
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
+def _plain(word: str) -> str:
+    return word.strip().lower().translate(_SAME)
