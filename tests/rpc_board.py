@@ -8,7 +8,7 @@ import pty
 import subprocess
 import tempfile
 import tty
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,17 +23,33 @@ _FLAGS = (
 
 
 def compile_program(
-    *names: str, output: Path | str, defines: Mapping[str, object] | None = None
+    *names: str | Path,
+    output: Path | str,
+    defines: Mapping[str, object] | None = None,
+    includes: Iterable[Path] = (),
 ) -> Path:
     """The program ``output`` of sources of the firmware template or of ``tests/hil/rpc_board``."""
     template = data_dir("firmware_template")
-    paths = [p if (p := SOURCES / name).is_file() else template / "src" / name for name in names]
+    places = (SOURCES, template / "src", template / "crt")
+    paths = [next(p for place in places if (p := place / name).is_file()) for name in names]
     macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
-    includes = [f"-I{SOURCES}", f"-I{template / 'include'}"]
+    folders = [f"-I{folder}" for folder in (SOURCES, template / "include", *includes)]
     subprocess.run(
-        ["gcc", *_FLAGS, *macros, *includes, *map(str, paths), "-o", str(output)], check=True
+        ["gcc", *_FLAGS, *macros, *folders, *map(str, paths), "-o", str(output)], check=True
     )
     return Path(output)
+
+
+def fuzz_program(output: Path, *, packed: bool) -> Path:
+    """``fuzz.c``: the server on a hostile line, with TVM's run time or without."""
+    template, runtime = data_dir("firmware_template"), data_dir("runtime")
+    sources: list[str | Path] = ["fuzz.c", "frame.c"]
+    defines: dict[str, object] = {"HIL_FUZZ_MAIN": 1, "HIL_FRAME_MAX": 512, "HIL_RX_MAX": 1024}
+    if packed:
+        sources += ["rpc_packed.c", "platform.c", *sorted((runtime / "crt").glob("*.c"))]
+        defines |= {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": 8}
+    includes = [template / "src", template / "crt", runtime / "include"]
+    return compile_program(*sources, output=output, defines=defines, includes=includes)
 
 
 @functools.cache

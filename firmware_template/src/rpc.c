@@ -33,6 +33,12 @@ _Static_assert(HIL_HELLO_REPLY_BYTES <= PAYLOAD_MAX(HIL_FRAME_MIN), "HELLO must 
 static uint8_t rx[HIL_FRAME_MAX - 2];
 static struct hil_frame_reader reader = {.buffer = rx, .capacity = sizeof rx};
 
+/* Taken from the line and not looked at yet. */
+static uint8_t received[32];
+static size_t received_size;
+static size_t received_at;
+static size_t waiting; /* header and payload in rx of a request that ended a run; 0: none */
+
 /* The last answer as it went out, for a request that comes again. */
 static uint8_t answer[HIL_FRAME_MAX];
 static size_t answer_size; /* 0: none */
@@ -41,8 +47,10 @@ static size_t answer_size; /* 0: none */
 static uint8_t notice[HIL_FRAME_MIN];
 
 static uint16_t session;  /* 0: no host said HELLO since the start */
-static uint16_t last_seq; /* of the request that `answer` answers */
-static size_t room;       /* bytes of payload that the host takes in a frame */
+static bool has_executed; /* a request of this session; its number is last_seq */
+static uint16_t last_seq; /* of the request that `answer` answers, or that is being executed */
+/* Bytes of payload that the host takes in a frame. */
+static size_t room = PAYLOAD_MAX(HIL_FRAME_MIN);
 static uint32_t bad_frames;
 static struct hil_fault fault;
 static bool faulted;
@@ -195,10 +203,7 @@ static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
     const uint16_t frame_max = host_max < HIL_FRAME_MAX ? host_max : HIL_FRAME_MAX;
 
     (void)size;
-    if (frame_max < HIL_FRAME_MIN) {
-        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, frame_max);
-    }
-    room = PAYLOAD_MAX(frame_max);
+    room = PAYLOAD_MAX(frame_max); /* check_hello() has seen that it is enough */
     if (faulted) {
         send_fault();
     }
@@ -334,6 +339,98 @@ static size_t on_read(const uint8_t *request, size_t size, uint8_t *reply) {
     return HIL_READ_REPLY_DATA + count;
 }
 
+/* Why a HELLO opens no session, and the number that comes with it; HIL_STATUS_OK: it opens one. */
+static enum hil_status check_hello(const uint8_t *request, size_t size, uint32_t *detail) {
+    if (size <= HIL_HELLO_REQUEST_VERSION ||
+        memcmp(request + HIL_HELLO_REQUEST_MAGIC, HIL_PROTOCOL_MAGIC, HIL_PROTOCOL_MAGIC_BYTES) !=
+            0 ||
+        request[HIL_HELLO_REQUEST_VERSION] != HIL_PROTOCOL_VERSION) {
+        *detail = HIL_PROTOCOL_VERSION;
+        return HIL_STATUS_VERSION;
+    }
+    if (size != HIL_HELLO_REQUEST_BYTES) {
+        *detail = HIL_HELLO_REQUEST_BYTES;
+        return HIL_STATUS_BAD_LENGTH;
+    }
+    *detail = hil_get_u16(request + HIL_HELLO_REQUEST_FRAME_MAX);
+    return *detail < HIL_FRAME_MIN ? HIL_STATUS_TOO_BIG : HIL_STATUS_OK;
+}
+
+/* Whether the request in rx has to be executed; if not it has been answered, or its answer is still
+ * to come. Asked twice about the same request it says the same. */
+static bool admit(size_t size) {
+    const uint16_t from_session = hil_get_u16(rx + HIL_HEADER_SESSION);
+    const uint16_t ahead = (uint16_t)(hil_get_u16(rx + HIL_HEADER_SEQ) - last_seq);
+
+    if (rx[HIL_HEADER_CODE] == HIL_COMMAND_HELLO && from_session != 0) {
+        uint32_t detail;
+        const enum hil_status status =
+            check_hello(rx + HIL_HEADER_BYTES, size - HIL_HEADER_BYTES, &detail);
+        if (status != HIL_STATUS_OK) {
+            refuse(rx, status, detail);
+            return false;
+        }
+        if (from_session != session) {
+            session = from_session;
+            has_executed = false;
+        }
+    } else if (from_session != session || session == 0) {
+        refuse(rx, HIL_STATUS_STALE, session);
+        return false;
+    }
+    if (!has_executed) {
+        return true;
+    }
+    if (ahead == 0) {
+        hil_uart_write(answer, answer_size); /* nothing while it is being executed */
+        return false;
+    }
+    if (ahead > 0x7FFF) {
+        refuse(rx, HIL_STATUS_REPEATED, last_seq);
+        return false;
+    }
+    return true;
+}
+
+static void receive(void) {
+    if (received_at == received_size) {
+        received_at = 0;
+        received_size = hil_uart_read(received, sizeof received);
+    }
+}
+
+/* Size of header and payload of the next request, in rx, among what was received; 0: none. */
+static size_t next_request(void) {
+    while (received_at < received_size) {
+        const int32_t size = hil_frame_push(&reader, received[received_at++]);
+        if (size < 0) {
+            ++bad_frames;
+        } else if (size > 0 && rx[HIL_HEADER_KIND] == HIL_KIND_REQUEST) {
+            return (size_t)size;
+        }
+    }
+    return 0;
+}
+
+/* In the middle of a run, whose own request rx no longer holds: whether another is to be executed
+ * in its place. What needs no execution is answered at once. */
+static bool is_interrupted(void) {
+    /* No longer than what can have arrived during the run: more may come all the time. */
+    for (size_t looked = 0; looked < HIL_RX_MAX; looked += sizeof received) {
+        receive();
+        if (received_size == 0) {
+            return false;
+        }
+        for (size_t size = next_request(); size != 0; size = next_request()) {
+            if (admit(size)) {
+                waiting = size;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Runs `run`, stores its time in *ticks and returns its result. Says BUSY when a second has passed
  * since *reported. */
 static int32_t measure(int32_t (*run)(void), uint64_t *ticks, uint64_t *reported, uint32_t done,
@@ -364,6 +461,9 @@ static size_t on_run(const uint8_t *request, size_t size, uint8_t *reply) {
     uint64_t reported = hil_ticks();
     for (uint32_t i = 0; i < repeat; ++i) {
         uint64_t ticks;
+        if (i > 0 && is_interrupted()) {
+            return 0;
+        }
         const int32_t result = measure(model->run, &ticks, &reported, i + 1, repeat);
         if (result != 0) {
             return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
@@ -398,6 +498,9 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
     uint64_t reported = hil_ticks();
     for (uint32_t i = 0; i < count; ++i) {
         uint64_t ticks;
+        if (i > 0 && is_interrupted()) {
+            return 0;
+        }
         const int32_t result =
             measure(model->layers[first + i].run, &ticks, &reported, i + 1, count);
         if (result != 0) {
@@ -433,7 +536,7 @@ static bool is_left_out(uint8_t code) {
     return code >= sizeof commands / sizeof commands[0] && code <= HIL_COMMAND_METADATA_CONSTANT;
 }
 
-/* Fills the reply and returns its size. */
+/* Fills the reply and returns its size; 0: another request came before there was one. */
 static size_t dispatch(uint8_t code, const uint8_t *request, size_t size, uint8_t *reply) {
     if (is_left_out(code)) {
         return hil_rpc_fail(reply, HIL_STATUS_NOT_IN_FIRMWARE, code);
@@ -457,53 +560,17 @@ static void execute(uint16_t seq, uint8_t code, const uint8_t *request, size_t s
     uint8_t *reply = answer + PAYLOAD_AT(sizeof answer);
 
     answer_size = 0;
+    has_executed = true;
     last_seq = seq;
     const size_t reply_size = dispatch(code, request, size, reply);
+    if (reply_size == 0) {
+        return;
+    }
     answer_size = seal(answer, reply, reply_size, session, seq, HIL_KIND_REPLY, code);
     hil_uart_write(answer, answer_size);
     if (code == HIL_COMMAND_RESET && reply_size == HIL_RESET_REPLY_BYTES) {
         hil_port_reset();
     }
-}
-
-/* Of this protocol and version: what may take the board over. */
-static bool is_hello(const uint8_t *request, size_t size) {
-    return size > HIL_HELLO_REQUEST_VERSION &&
-           memcmp(request + HIL_HELLO_REQUEST_MAGIC, HIL_PROTOCOL_MAGIC,
-                  HIL_PROTOCOL_MAGIC_BYTES) == 0 &&
-           request[HIL_HELLO_REQUEST_VERSION] == HIL_PROTOCOL_VERSION;
-}
-
-static void on_request(const uint8_t *header, const uint8_t *request, size_t size) {
-    const uint16_t from_session = hil_get_u16(header + HIL_HEADER_SESSION);
-    const uint16_t seq = hil_get_u16(header + HIL_HEADER_SEQ);
-    const uint8_t code = header[HIL_HEADER_CODE];
-
-    if (code == HIL_COMMAND_HELLO && from_session != 0) {
-        if (!is_hello(request, size)) {
-            refuse(header, HIL_STATUS_VERSION, HIL_PROTOCOL_VERSION);
-            return;
-        }
-        if (from_session != session) {
-            session = from_session;
-            answer_size = 0;
-        }
-    } else if (from_session != session || session == 0) {
-        refuse(header, HIL_STATUS_STALE, session);
-        return;
-    }
-    if (answer_size != 0) {
-        const uint16_t ahead = (uint16_t)(seq - last_seq);
-        if (ahead == 0) {
-            hil_uart_write(answer, answer_size);
-            return;
-        }
-        if (ahead > 0x7FFF) {
-            refuse(header, HIL_STATUS_REPEATED, last_seq);
-            return;
-        }
-    }
-    execute(seq, code, request, size);
 }
 
 void hil_rpc_init(void) {
@@ -512,16 +579,14 @@ void hil_rpc_init(void) {
 }
 
 void hil_rpc_poll(void) {
-    uint8_t received[HIL_FRAME_MIN];
-    const size_t count = hil_uart_read(received, sizeof received);
-
-    for (size_t i = 0; i < count; ++i) {
-        const int32_t size = hil_frame_push(&reader, received[i]);
-        if (size < 0) {
-            ++bad_frames;
-        } else if (size > 0 && rx[HIL_HEADER_KIND] == HIL_KIND_REQUEST) {
-            on_request(rx, rx + HIL_HEADER_BYTES, (size_t)size - HIL_HEADER_BYTES);
+    receive();
+    for (size_t size = next_request(); size != 0;) {
+        if (admit(size)) {
+            execute(hil_get_u16(rx + HIL_HEADER_SEQ), rx[HIL_HEADER_CODE], rx + HIL_HEADER_BYTES,
+                    size - HIL_HEADER_BYTES);
         }
+        size = waiting != 0 ? waiting : next_request();
+        waiting = 0;
     }
 }
 
@@ -530,6 +595,10 @@ void hil_rpc_fault(const struct hil_fault *new_fault) {
     faulted = true;
     /* The fault may have struck inside of this module: nothing that it was doing is trusted. */
     reader.size = 0;
+    received_size = 0;
+    received_at = 0;
+    waiting = 0;
+    has_executed = false;
     answer_size = 0;
     send_fault();
 }

@@ -558,8 +558,37 @@ def test_host_with_small_frames_is_served_within_them(raw: Raw) -> None:
     assert reply.frame_max == 128
     room = protocol.payload_max(128)
     assert error(raw.ask(Command.ECHO, b"\1" * room)) == (Status.TOO_BIG, room - 1)
-    too_small = build(Command.HELLO, version=1, frame_max=127)
-    assert error(raw.ask(Command.HELLO, too_small)) == (Status.TOO_BIG, 127)
+
+
+#: Of this protocol and version, but no session comes of it.
+HELLOS: dict[str, tuple[bytes, tuple[Status, int]]] = {
+    "frames too small": (build(Command.HELLO, version=1, frame_max=127), (Status.TOO_BIG, 127)),
+    "no frames": (build(Command.HELLO, version=1, frame_max=0), (Status.TOO_BIG, 0)),
+    "too short": (b"hilp\1\0", (Status.BAD_LENGTH, 7)),
+    "too long": (b"hilp\1\0\2\0", (Status.BAD_LENGTH, 7)),
+}
+
+
+@pytest.mark.parametrize("name", HELLOS)
+def test_refused_hello_opens_no_session(raw: Raw, name: str) -> None:
+    payload, expected = HELLOS[name]
+    assert error(raw.ask(Command.HELLO, payload)) == expected
+    read = build(Command.READ, **_tensor(1, Tensors.OUTPUT, 0), offset=0, length=0xFFFF)
+    assert error(raw.ask(Command.READ, read)) == (Status.STALE, 0)
+    raw.hello(0x2222)
+    assert _run_count(raw) == 0
+
+
+@pytest.mark.parametrize("name", HELLOS)
+def test_refused_hello_steals_no_session(raw: Raw, name: str) -> None:
+    payload, expected = HELLOS[name]
+    raw.hello()
+    run = build(Command.RUN, model=0, repeat=1)
+    first = raw.ask(Command.RUN, run)
+    for raw.session in (0x3333, 0x1111):
+        assert error(raw.ask(Command.HELLO, payload, seq=raw.seq + 1)) == expected
+    assert raw.ask(Command.RUN, run, seq=raw.seq) == first
+    assert _run_count(raw) == 1
 
 
 def test_frames_that_are_no_requests_are_ignored(raw: Raw) -> None:
@@ -614,6 +643,90 @@ def test_new_session_takes_over_in_the_middle_of_a_run(board: BoardProcess) -> N
     with connected(board.url) as client:
         assert runs(client) == 1
         assert add(client, 1, 1) == [4] * 4
+
+
+# Commands that take for ever, and how many repetitions or layers of 20 ms they are.
+LONG_RUNS = {
+    "RUN": (Command.RUN, {"model": 2, "repeat": 0xFFFF_FFFF}),
+    "RUN_LAYERS": (Command.RUN_LAYERS, {"model": 2, "first": 0, "count": 18}),
+}
+
+
+def _begin(raw: Raw, name: str) -> Frame:
+    """Starts a run of steps of 0.2 s and returns its request once it has begun."""
+    command, fields = LONG_RUNS[name]
+    action = build(
+        Command.WRITE, **_tensor(2, Tensors.INPUT, 0), offset=0, data=ints(ACT_SLEEP, 200)
+    )
+    raw.ask(Command.WRITE, action)
+    raw.seq += 1
+    request = Frame(raw.session, raw.seq, Kind.REQUEST, command, build(command, **fields))
+    raw.link.send(request)
+    _wait_for_event(raw, Event.BUSY)
+    return request
+
+
+def _wait_for_event(raw: Raw, event: Event) -> None:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        if any(f.kind == Kind.EVENT and f.code == event for f in raw.link.receive(0.2)):
+            return
+    raise AssertionError(f"no {event.name}")
+
+
+@pytest.mark.parametrize("name", LONG_RUNS)
+def test_hello_ends_a_run_at_the_next_step(raw: Raw, name: str) -> None:
+    raw.hello()
+    request = _begin(raw, name)
+    start = time.monotonic()
+    assert raw.hello(0x2222).payload[0] == Status.OK
+    assert time.monotonic() - start < 2
+    # It is over, and has no answer.
+    before = _run_count(raw)
+    assert before < 18
+    assert not any(f.kind == Kind.REPLY for f in raw.link.receive(0.5))
+    assert _run_count(raw) == before
+    raw.session = request.session
+    assert error(raw.ask(request.code, request.payload)) == (Status.STALE, 0x2222)
+
+
+@pytest.mark.parametrize("name", LONG_RUNS)
+def test_reset_ends_a_run_at_the_next_step(raw: Raw, name: str) -> None:
+    raw.hello()
+    _begin(raw, name)
+    assert raw.ask(Command.RESET, b"").payload == b"\0"
+    raw.hello(0x2222)
+    assert _run_count(raw) == 0
+
+
+@pytest.mark.parametrize("name", LONG_RUNS)
+def test_the_hosts_next_request_ends_a_run(raw: Raw, name: str) -> None:
+    raw.hello()
+    request = _begin(raw, name)
+    assert raw.ask(Command.ECHO, b"over").payload == b"\0over"
+    # It is not begun again.
+    assert error(raw.ask(request.code, request.payload, seq=request.seq)) == (
+        Status.REPEATED,
+        request.seq + 1,
+    )
+
+
+def test_what_does_not_end_a_run_is_answered_during_it(raw: Raw) -> None:
+    raw.hello()
+    request = _begin(raw, "RUN_LAYERS")
+    hello = build(Command.HELLO, version=1, frame_max=127)
+    for raw.session, seq, command, payload, expected in (
+        (0x1111, request.seq - 1, Command.MEMORY, b"", (Status.REPEATED, request.seq)),
+        (0x3333, 7, Command.RESET, b"", (Status.STALE, 0x1111)),
+        (0x3333, 7, Command.HELLO, hello, (Status.TOO_BIG, 127)),
+        (0x3333, 7, Command.HELLO, b"HILP" + hello[4:], (Status.VERSION, 1)),
+    ):
+        assert error(raw.ask(command, payload, seq=seq)) == expected
+    raw.link.send(request)  # a repetition: there is one answer
+    reply = raw.reply(request)
+    assert len(protocol.REPLIES[Command.RUN_LAYERS].parse(reply.payload).ticks) == 18
+    raw.session = 0x1111
+    assert _run_count(raw) == 18
 
 
 def test_old_session_is_told(board: BoardProcess, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,499 @@
+/* A hostile line in front of the real server, from the first byte after a start.
+ *
+ * An input is what comes over the line, as records: a byte that says what, two for the size, data.
+ *   0   bytes as they are
+ *   1   header and payload of a frame; the checksum and the coding are added here
+ * When the input is used up, a host says a good HELLO in a session that is not open, again and
+ * again, and it must be answered; so must whatever the board had begun, however long it is. Every
+ * frame of the board must be one, and no longer than the host said that it takes.
+ *
+ * LLVMFuzzerTestOneInput is what libFuzzer calls. Without it (HIL_FUZZ_MAIN) the program makes
+ * inputs itself: fuzz SEED COUNT, or runs files: fuzz FILE... A failure says which input it was. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The server with its variables, which a start has to set back. */
+#include "rpc.c"
+
+#ifdef HIL_HAS_PACKED
+#include "hil_crt.h"
+#include "hil_packed.h"
+#include "tvm/runtime/crt/module.h"
+#include "tvm/runtime/metadata_types.h"
+#endif
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { RECORD_RAW, RECORD_FRAME, RECORDS, RECORD_HEAD = 3 };
+/* Of the host that comes at the end. */
+enum { LAST_SESSION = 0x7A57, LAST_SEQ = 0x0101 };
+/* Looks at the line that a board may take until it has served what was on it. */
+static size_t most_looks = 1000;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* -- the line -------------------------------------------------------------------------------- */
+
+static uint8_t line[256 * 1024]; /* what the board still has to receive */
+static size_t line_size;
+static size_t line_at;
+static size_t looks;       /* since the line was used up */
+static bool is_answered;   /* the last HELLO */
+static size_t frame_limit; /* of the host that the board last answered a HELLO of */
+static uint8_t sent[HIL_FRAME_MAX];
+static struct hil_frame_reader host = {.buffer = sent, .capacity = sizeof sent - 2};
+static jmp_buf restart;
+
+static _Noreturn void fail(const char *what) {
+    fprintf(stderr, "fuzz: %s\n", what);
+    abort();
+}
+
+static size_t put_frame(uint8_t *to, const uint8_t *body, size_t size) {
+    const size_t body_at = 1 + HIL_COBS_OVERHEAD(size + HIL_FRAME_CRC_BYTES);
+
+    memcpy(to + body_at, body, size);
+    return hil_frame_encode(to, body_at, size);
+}
+
+static void say_last_hello(void) {
+    uint8_t body[HIL_HEADER_BYTES + HIL_HELLO_REQUEST_BYTES];
+    uint8_t *hello = body + HIL_HEADER_BYTES;
+
+    hil_put_u16(body + HIL_HEADER_SESSION, LAST_SESSION);
+    hil_put_u16(body + HIL_HEADER_SEQ, LAST_SEQ);
+    body[HIL_HEADER_KIND] = HIL_KIND_REQUEST;
+    body[HIL_HEADER_CODE] = HIL_COMMAND_HELLO;
+    memcpy(hello + HIL_HELLO_REQUEST_MAGIC, HIL_PROTOCOL_MAGIC, HIL_PROTOCOL_MAGIC_BYTES);
+    hello[HIL_HELLO_REQUEST_VERSION] = HIL_PROTOCOL_VERSION;
+    hil_put_u16(hello + HIL_HELLO_REQUEST_FRAME_MAX, HIL_FRAME_LIMIT);
+    line_at = 0;
+    line_size = put_frame(line, body, sizeof body);
+}
+
+size_t hil_uart_read(uint8_t *data, size_t max) {
+    if (line_at == line_size) {
+        if (++looks > most_looks) {
+            fail("a good HELLO is not answered");
+        }
+        say_last_hello();
+        return 0;
+    }
+    const size_t size = line_size - line_at < max ? line_size - line_at : max;
+    memcpy(data, line + line_at, size);
+    line_at += size;
+    return size;
+}
+
+static void on_sent_frame(const uint8_t *body, size_t size) {
+    const uint8_t *payload = body + HIL_HEADER_BYTES;
+
+    if (size < HIL_HEADER_BYTES ||
+        (body[HIL_HEADER_KIND] != HIL_KIND_REPLY && body[HIL_HEADER_KIND] != HIL_KIND_EVENT)) {
+        fail("the board sent what no board sends");
+    }
+    if (body[HIL_HEADER_KIND] != HIL_KIND_REPLY) {
+        return;
+    }
+    if (size < HIL_HEADER_BYTES + 1U) {
+        fail("a reply without a status");
+    }
+    if (body[HIL_HEADER_CODE] == HIL_COMMAND_HELLO && payload[0] == HIL_STATUS_OK) {
+        frame_limit = hil_get_u16(payload + HIL_HELLO_REPLY_FRAME_MAX);
+        if (frame_limit < HIL_FRAME_MIN || frame_limit > HIL_FRAME_MAX) {
+            fail("a HELLO with a frame size that is not allowed was taken");
+        }
+        is_answered |= hil_get_u16(body + HIL_HEADER_SESSION) == LAST_SESSION &&
+                       hil_get_u16(body + HIL_HEADER_SEQ) == LAST_SEQ;
+    }
+}
+
+void hil_uart_write(const uint8_t *data, size_t size) {
+    const size_t limit = frame_limit;
+
+    for (size_t i = 0; i < size; ++i) {
+        const int32_t found = hil_frame_push(&host, data[i]);
+        if (found < 0) {
+            fail("the board sent a bad frame");
+        }
+        if (found > 0) {
+            on_sent_frame(sent, (size_t)found);
+        }
+    }
+    if (host.size != 0) {
+        fail("the board sent a part of a frame");
+    }
+    /* A HELLO's own reply is as long as the new limit allows. */
+    if (size > (limit > frame_limit ? limit : frame_limit)) {
+        fail("the board sent a longer frame than the host takes");
+    }
+}
+
+/* -- the rest of the port -------------------------------------------------------------------- */
+
+uint64_t hil_ticks(void) {
+    static uint64_t now;
+    return now += HIL_CLOCK_HZ / 3; /* so that BUSY comes now and then */
+}
+
+uint64_t hil_ticks_align(void) { return hil_ticks(); }
+
+uint32_t hil_ticks_hz(void) { return HIL_CLOCK_HZ; }
+
+uint32_t hil_stack_bytes(void) { return 4096; }
+
+uint32_t hil_stack_peak_bytes(void) { return 1234; }
+
+void hil_guards_set(void) {}
+
+/* Sometimes something was written there. */
+uint32_t hil_guards_changed(void) { return line_size % 16 == 3 ? 4 : 0; }
+
+_Noreturn void hil_port_reset(void) { longjmp(restart, 1); }
+
+_Noreturn void hil_assert_failed(void) { fail("an assertion failed"); }
+
+/* -- models ---------------------------------------------------------------------------------- */
+
+static int32_t x[4];
+static int32_t y[4];
+
+static int32_t add(void) {
+    if (x[3] != 0) {
+        hil_log(x[3] > 0 ? "twenty characters...." : "");
+    }
+    for (size_t i = 0; i < COUNT(y); ++i) {
+        y[i] = (int32_t)((uint32_t)x[i] + 1U);
+    }
+    return 0;
+}
+
+static int32_t fail_sometimes(void) { return x[0]; }
+
+/* As a fault handler on its own stack: the rest of the program is gone. */
+static int32_t fault_at_once(void) {
+    static uint8_t stack[404];
+    const struct hil_fault found = {
+        .kind = HIL_FAULT_BUS,
+        .stack_bottom = (uintptr_t)stack,
+        .stack_top = (uintptr_t)stack + sizeof stack,
+        .stack_from = (uintptr_t)stack + 8U * ((uint32_t)x[1] % 51U),
+    };
+
+    hil_rpc_fault(&found);
+    while (!is_answered) {
+        hil_rpc_poll();
+    }
+    longjmp(restart, 2);
+}
+
+#define TWENTY "twenty characters...."
+#define LONG_NAME TWENTY TWENTY TWENTY TWENTY TWENTY TWENTY TWENTY TWENTY TWENTY TWENTY "."
+static const int32_t shape[] = {1, 4};
+static const int32_t deep_shape[40] = {1};
+static const struct hil_tensor tensors[] = {
+    {"x", shape, x, sizeof x, 2, HIL_INT32},
+    {LONG_NAME, deep_shape, x, sizeof x, COUNT(deep_shape), HIL_INT32},
+    {"", NULL, x, 1, 0, HIL_INT8},
+};
+/* More than the longest READ may ask for. */
+static uint8_t many_bytes[70 * 1000];
+static const struct hil_tensor large[] = {
+    {"large", shape, many_bytes, sizeof many_bytes, 2, HIL_INT8}};
+static const struct hil_tensor results[] = {{"y", shape, y, sizeof y, 2, HIL_INT32}};
+/* More than have their ticks in a small frame. */
+static const struct hil_layer layers[20] = {
+    {"add", results, add, 1},
+    {LONG_NAME, results, add, 1},
+    {"none", NULL, add, 0},
+    {"fail", results, fail_sometimes, 1},
+    {"fault", results, fault_at_once, 1},
+    [5 ... 19] = {"more", results, add, 1},
+};
+static const struct hil_model adder = {"adder", tensors,       results,        layers,        add,
+                                       64,      COUNT(layers), COUNT(tensors), COUNT(results)};
+static const struct hil_model bad = {LONG_NAME, large, large, NULL, fail_sometimes, 8, 0, 1, 1};
+static const struct hil_model dead = {"dead", tensors, results, NULL, fault_at_once, 8, 0, 1, 1};
+const struct hil_model *const hil_models[] = {&adder, &bad, &dead};
+const uint8_t hil_model_count = COUNT(hil_models);
+
+/* -- packed functions, on TVM's run time ----------------------------------------------------- */
+
+#ifdef HIL_HAS_PACKED
+
+uint8_t hil_crt_workspace[256];
+const size_t hil_crt_workspace_bytes = sizeof hil_crt_workspace;
+
+static int64_t wide_shape[40] = {1, 4};
+static const DLTensor places[] = {
+    {x, {kDLCPU, 0}, 2, {kDLInt, 32, 1}, wide_shape, NULL, 0},
+    {y, {kDLCPU, 0}, 2, {kDLInt, 32, 1}, wide_shape, NULL, 0},
+};
+static const struct hil_packed_layer packed_layers[COUNT(layers)] = {
+    [0 ... COUNT(layers) - 1] = {places, COUNT(places)}};
+
+/* Returns what its first argument is, as a text when there are two. */
+static int32_t describe(TVMValue *args, int *codes, int count, TVMValue *result, int *result_code,
+                        void *resource) {
+    (void)resource;
+    if (count == 0) {
+        return -1;
+    }
+    *result = args[0];
+    *result_code = codes[0];
+    if (count == 2) {
+        result->v_str = LONG_NAME LONG_NAME LONG_NAME;
+        *result_code = kTVMStr;
+    }
+    return 0;
+}
+
+static const struct TVMTensorInfo infos[] = {
+    {"x", wide_shape, 2, {kDLInt, 32, 1}},
+    {LONG_NAME, wide_shape, COUNT(wide_shape), {kDLInt, 32, 1}},
+};
+static const struct TVMConstantInfo constants[] = {{LONG_NAME, 16, 0, NULL}};
+static const struct TVMMetadata metadata = {
+    .version = 1,
+    .inputs = infos,
+    .num_inputs = COUNT(infos),
+    .outputs = infos,
+    .num_outputs = 1,
+    .constant_pools = constants,
+    .num_constant_pools = COUNT(constants),
+    .mod_name = LONG_NAME,
+};
+
+static int32_t get_metadata(TVMValue *args, int *codes, int count, TVMValue *result,
+                            int *result_code, void *resource) {
+    (void)args;
+    (void)codes;
+    (void)count;
+    (void)resource;
+    result->v_handle = (void *)(uintptr_t)&metadata;
+    *result_code = kTVMOpaqueHandle;
+    return 0;
+}
+
+static const struct hil_packed_model packed_adder = {places,        places,       places,
+                                                     packed_layers, get_metadata, COUNT(places)};
+const struct hil_packed_model *const hil_packed_models[] = {&packed_adder, NULL, NULL};
+
+static const TVMBackendPackedCFunc functions[] = {describe, get_metadata};
+static const TVMFuncRegistry functions_by_name = {"\2\0describe\0get_metadata\0", functions};
+static const TVMModule module = {&functions_by_name};
+const TVMModule *TVMSystemLibEntryPoint(void) { return &module; }
+#endif
+
+/* -- one input ------------------------------------------------------------------------------- */
+
+/* Puts what the records say on the line. */
+static void fill_line(const uint8_t *data, size_t size) {
+    line_at = 0;
+    line_size = 0;
+    while (size >= RECORD_HEAD) {
+        const uint8_t what = data[0] % RECORDS;
+        const size_t said = hil_get_u16(data + 1);
+        data += RECORD_HEAD;
+        size -= RECORD_HEAD;
+        const size_t part = said < size ? said : size;
+        if (line_size + part + part / 200 + 16 > sizeof line) {
+            return;
+        }
+        if (what == RECORD_RAW) {
+            memcpy(line + line_size, data, part);
+            line_size += part;
+        } else {
+            line_size += put_frame(line + line_size, data, part);
+        }
+        data += part;
+        size -= part;
+    }
+}
+
+static void start_board(void) {
+    session = 0;
+    has_executed = false;
+    last_seq = 0;
+    room = PAYLOAD_MAX(HIL_FRAME_MIN);
+    bad_frames = 0;
+    faulted = false;
+    answer_size = 0;
+    reader.size = 0;
+    received_at = 0;
+    received_size = 0;
+    waiting = 0;
+    memset(rx, 0, sizeof rx);
+    frame_limit = HIL_FRAME_MIN;
+#ifdef HIL_HAS_PACKED
+    hil_crt_init();
+#endif
+    hil_rpc_init();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    for (size_t i = 0; i < COUNT(x); ++i) {
+        x[i] = size % (i + 2) == 1 ? -1 : (int32_t)(size % 3);
+    }
+    memset(y, 0, sizeof y);
+    host.size = 0;
+    is_answered = false;
+    looks = 0;
+    fill_line(data, size);
+    if (setjmp(restart) != 2) {
+        start_board();
+        while (!is_answered) {
+            hil_rpc_poll();
+        }
+    }
+    return 0;
+}
+
+/* -- inputs made here ------------------------------------------------------------------------ */
+
+#ifdef HIL_FUZZ_MAIN
+static uint64_t dice_state;
+
+/* Knuth's linear congruential generator: the same on every machine. */
+static uint32_t dice(uint32_t below) {
+    dice_state = dice_state * 6364136223846793005U + 1442695040888963407U;
+    return (uint32_t)(dice_state >> 33) % below;
+}
+
+/* Mostly zeros and other small numbers, so that a request names something that exists. */
+static uint8_t *put_random(uint8_t *at, size_t size) {
+    for (size_t i = 0; i < size; ++i) {
+        const uint32_t kind = dice(16);
+        at[i] = (uint8_t)(kind < 11 ? 0 : kind < 14 ? dice(6) : kind < 15 ? 0xFF : dice(256));
+    }
+    return at + size;
+}
+
+static uint16_t any_limit(void) {
+    static const uint16_t limits[] = {0, 1, 127, 128, 129, 511, 512, 513, 0x7FFF, 0xFFFF};
+    return limits[dice(COUNT(limits))];
+}
+
+/* A request's payload: mostly of the size that its command has, with numbers near the limits. */
+static uint8_t *put_payload(uint8_t *at, uint8_t code) {
+    if (code == HIL_COMMAND_HELLO && dice(8) != 0) {
+        memcpy(at, HIL_PROTOCOL_MAGIC, HIL_PROTOCOL_MAGIC_BYTES);
+        at[HIL_HELLO_REQUEST_VERSION] = (uint8_t)(dice(8) != 0 ? HIL_PROTOCOL_VERSION : dice(4));
+        hil_put_u16(at + HIL_HELLO_REQUEST_FRAME_MAX, any_limit());
+        return at + HIL_HELLO_REQUEST_BYTES + dice(2) * dice(3);
+    }
+    if (code == HIL_COMMAND_CALL && dice(4) != 0) {
+        static const uint8_t kinds[] = {0, 2, 3, 4, 7, 7, 7, 9, 10, 11, 11, 1, 13};
+        static const uint8_t sizes[] = {8, 8, 8, 0, 5, 5, 5, 8, 8, 1, 20, 0, 8};
+        const uint32_t count = dice(4);
+        *at++ = (uint8_t)(dice(8) != 0 ? count : dice(256));
+        memcpy(at, "describe", 9);
+        at += dice(8) != 0 ? 9 : dice(9);
+        for (uint32_t i = 0; i < count; ++i) {
+            const uint32_t kind = dice(COUNT(kinds));
+            *at++ = kinds[kind];
+            at = put_random(at, dice(8) != 0 ? sizes[kind] : dice(10));
+        }
+        return at;
+    }
+    const bool is_known = code < COUNT(commands) && commands[code].handle != NULL;
+    size_t size = is_known && dice(8) != 0 ? commands[code].size : dice(24);
+    if (is_known && commands[code].has_data) {
+        size += dice(4) != 0 ? dice(16) : dice(HIL_FRAME_MAX);
+    }
+    return put_random(at, size);
+}
+
+static uint8_t *put_request(uint8_t *at) {
+    static const uint16_t sessions[] = {0x1111, 0x1111, 0x1111, 0x2222, 0, LAST_SESSION - 1};
+    static uint16_t seq;
+    const bool is_odd = dice(16) == 0;
+    const uint8_t code = (uint8_t)(is_odd ? dice(256) : dice(6) == 0 ? 1 : 1 + dice(16));
+
+    seq = (uint16_t)(seq + (is_odd ? dice(65536) : dice(6) == 0 ? 0 : 1));
+    hil_put_u16(at + HIL_HEADER_SESSION, sessions[dice(4) != 0 ? 0 : dice(COUNT(sessions))]);
+    hil_put_u16(at + HIL_HEADER_SEQ, seq);
+    at[HIL_HEADER_KIND] = (uint8_t)(dice(16) != 0 ? HIL_KIND_REQUEST : dice(256));
+    at[HIL_HEADER_CODE] = code;
+    return put_payload(at + HIL_HEADER_BYTES, code);
+}
+
+static uint8_t *put_record(uint8_t *at) {
+    uint8_t *data = at + RECORD_HEAD;
+    const bool is_frame = dice(6) != 0;
+
+    uint8_t *end = is_frame ? put_request(data) : put_random(data, dice(600));
+    at[0] = is_frame ? RECORD_FRAME : RECORD_RAW;
+    hil_put_u16(at + 1, (uint16_t)(end - data));
+    return end;
+}
+
+static uint8_t input[64 * 1024];
+static size_t input_size;
+
+/* However it ends: what it ended at, to be run again. */
+static void save_input(void) {
+    const char *path = getenv("HIL_FUZZ_CRASH");
+    FILE *file = path != NULL ? fopen(path, "wb") : NULL;
+
+    if (file != NULL) {
+        fwrite(input, 1, input_size, file);
+        fclose(file);
+    }
+}
+
+void __asan_set_death_callback(void (*callback)(void));
+
+static void on_signal(int number) {
+    save_input();
+    fprintf(stderr, "fuzz: signal %d\n", number);
+    _exit(1);
+}
+
+static void run_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+
+    if (file == NULL) {
+        perror(path);
+        exit(2);
+    }
+    input_size = fread(input, 1, sizeof input, file);
+    fclose(file);
+    LLVMFuzzerTestOneInput(input, input_size);
+}
+
+int main(int argc, char **argv) {
+    /* For the test of what a failure leaves behind. */
+    if (getenv("HIL_FUZZ_LOOKS") != NULL) {
+        most_looks = strtoul(getenv("HIL_FUZZ_LOOKS"), NULL, 10);
+    }
+    __asan_set_death_callback(save_input);
+    (void)signal(SIGABRT, on_signal);
+    (void)signal(SIGALRM, on_signal);
+    if (argc == 3 && strspn(argv[1], "0123456789") == strlen(argv[1])) {
+        const uint32_t seed = (uint32_t)strtoul(argv[1], NULL, 10);
+        const uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
+        for (uint32_t i = 0; i < count; ++i) {
+            dice_state = (uint64_t)seed << 32 | i;
+            uint8_t *end = input;
+            for (uint32_t records = 2 + dice(16); records > 0; --records) {
+                end = put_record(end);
+            }
+            input_size = (size_t)(end - input);
+            (void)alarm(20);
+            LLVMFuzzerTestOneInput(input, input_size);
+        }
+        printf("%u inputs\n", count);
+        return 0;
+    }
+    for (int i = 1; i < argc; ++i) {
+        (void)alarm(20);
+        run_file(argv[i]);
+    }
+    printf("%d inputs\n", argc - 1);
+    return 0;
+}
+#endif
