@@ -21,11 +21,15 @@ _HOST_MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "risc
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """``defined`` are the global names that others may not define again (weak ones may be)."""
+    """``defined`` are the global names that others may not define again (weak ones may be).
+
+    ``undefined`` are those that others must define.
+    """
 
     machine: int
     defined: frozenset[str]
     weak: frozenset[str]
+    undefined: frozenset[str]
 
 
 def read_object(data: bytes, where: str) -> ObjectFile:
@@ -53,7 +57,7 @@ def _read(data: bytes) -> ObjectFile:
         else (*struct.unpack_from("<I", data, 32), *struct.unpack_from("<HH", data, 46))
     )
     sections = [_section(data, table_at + index * entry_bytes, wide) for index in range(count)]
-    defined, weak = set[str](), set[str]()
+    defined, weak, undefined = set[str](), set[str](), set[str]()
     for kind, offset, size, link in sections:
         if kind != _SYMBOL_TABLE:
             continue
@@ -62,11 +66,15 @@ def _read(data: bytes) -> ObjectFile:
         symbol_bytes = 24 if wide else 16
         for at in range(offset, offset + size - symbol_bytes + 1, symbol_bytes):
             name_at, info, section = _symbol(data, at, wide)
-            if section == _UNDEFINED or info >> 4 not in (_GLOBAL, _WEAK):
+            is_weak = info >> 4 == _WEAK
+            if not is_weak and info >> 4 != _GLOBAL:
                 continue
-            end = names.index(b"\0", name_at)
-            (defined if info >> 4 == _GLOBAL else weak).add(names[name_at:end].decode())
-    return ObjectFile(machine, frozenset(defined), frozenset(weak))
+            name = names[name_at : names.index(b"\0", name_at)].decode()
+            if section == _UNDEFINED:
+                undefined |= set() if is_weak else {name}
+            else:
+                (weak if is_weak else defined).add(name)
+    return ObjectFile(machine, *map(frozenset, (defined, weak, undefined)))
 
 
 def _section(data: bytes, at: int, wide: bool) -> tuple[int, int, int, int]:

@@ -2,9 +2,10 @@
 
 CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED become calls of ``arm_convolve_wrapper_s8``,
 ``arm_depthwise_conv_wrapper_s8`` and ``arm_fully_connected_wrapper_s8`` (older versions:
-``arm_fully_connected_s8``) in a source tree of CMSIS-NN, version 4.1 or later, that the user has:
-the option ``path``, or the environment variable ``HIL_CMSIS_NN``, names its root. It is compiled
-for the core while code is generated; all models of an image share the one object.
+``arm_fully_connected_s8``) in a source tree of CMSIS-NN, version 5.0 or later, that the user has:
+the option ``path``, or the environment variable ``HIL_CMSIS_NN``, names its root. What the three
+need of it is compiled for the core while code is generated; all models of an image share the one
+object.
 
 CMSIS-NN must round twice, as it does unless CMSIS_NN_USE_SINGLE_ROUNDING is defined.
 """
@@ -22,26 +23,34 @@ from pathlib import Path
 
 import numpy as np
 
-from hilc.cpu import Cpu
+from hilc.cpu import Cpu, get_cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule, single_nodes
 from hilc.ir import Array, Graph, Node
+from hilc.objects import read_object
 from hilc.ops.int8_layers import Int8Layer, int8_layer, is_int8_layer
 from hilc.resources import data_dir
 
 _TIMEOUT_S = 300
 
-#: What holds the three operators and all that they call; nothing in it is needed in floating point.
-_SOURCES = (
-    "Source/ConvolutionFunctions/*.c",
-    "Source/FullyConnectedFunctions/*.c",
-    "Source/NNSupportFunctions/*.c",
+#: What a generated function may call; ``_Tree.library`` holds them and all that they call.
+_OPERATORS = ("arm_convolve_wrapper_s8", "arm_depthwise_conv_wrapper_s8", "arm_fully_connected_s8")
+_WRAPPER = "arm_fully_connected_wrapper_s8"
+_VECTOR_SUM = "arm_vector_sum_s8"
+_SIZE_FUNCTIONS = (
+    "arm_convolve_wrapper_s8_get_buffer_size",
+    "arm_depthwise_conv_wrapper_s8_get_buffer_size",
+    "arm_fully_connected_s8_get_buffer_size",
 )
-_FLOATING = re.compile(r"_f(16|32)(_|\.)")
+#: How CMSIS-NN calls what it defines, and the definition of a function or array of it.
+_OWN = "arm_"
+_DEFINITION = re.compile(r"\b(\w+)\s*(?:\([^(){};]*\)\s*\{|\[[^][]*\]\s*=)")
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 # Scratch sizes come from CMSIS-NN itself, which has versions of its functions that tell the host
 # what a core with DSP instructions or Helium needs.
 _SIZES = """\
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -154,7 +163,7 @@ class CmsisNn:
             text += self._tree.vector_sum(symbol, depth, layer.channels)
         quant: dict[str, int | str]
         if self._tree.has_wrapper:
-            kind, function = "cmsis_nn_quant_params", "arm_fully_connected_wrapper_s8"
+            kind, function = "cmsis_nn_quant_params", _WRAPPER
             quant = {
                 "multiplier": f"(int32_t *){symbol}_multipliers",
                 "shift": f"(int32_t *){symbol}_shifts",
@@ -302,29 +311,38 @@ class _Tree:
         self._declared = "".join(
             path.read_text(encoding="utf-8", errors="replace") for path in texts if path.is_file()
         )
+        if _VECTOR_SUM not in self._declared:
+            raise InputError(
+                f"{root} is CMSIS-NN 4 or older: it declares no {_VECTOR_SUM}",
+                "use CMSIS-NN 5.0 or later",
+            )
         #: Whether fully connected layers may have a factor for each channel.
-        self.has_wrapper = "arm_fully_connected_wrapper_s8" in self._declared
+        self.has_wrapper = _WRAPPER in self._declared
         self.library = functools.cache(self._library)
         self._size_program = functools.cache(self._compile_sizes)
 
     def vector_sum(self, symbol: str, depth: int, columns: int) -> str:
-        """The statement that sums up the weights; versions differ in what they add to the sums."""
-        match = re.search(r"\barm_vector_sum_s8\s*\(([^)]*)\)", self._declared)
+        """The statement that sums up the weights; versions differ in what they add to the sums.
+
+        Up to version 6 a fully connected layer multiplies them with the offset and adds the bias
+        itself, so they are to be the bare sums; from 7 on it takes them as all of that.
+        """
+        match = re.search(rf"\b{_VECTOR_SUM}\s*\(([^)]*)\)", self._declared)
         count = match[1].count(",") + 1 if match else 0
         given = {
             4: [],
-            6: ["params.input_offset", f"{symbol}_bias"],
+            6: ["1", "NULL"],
             7: ["params.input_offset", "params.filter_offset", f"{symbol}_bias"],
         }.get(count)
         if given is None:
             raise InputError(
-                f"{self._root} declares arm_vector_sum_s8 with {count} parameters, "
+                f"{self._root} declares {_VECTOR_SUM} with {count} parameters, "
                 "which no known version has",
                 "use a released version of CMSIS-NN",
             )
         arguments = ["context.buf", str(depth), str(columns), f"{symbol}_weights", *given]
         return (
-            f"    if (arm_vector_sum_s8({', '.join(arguments)}) != ARM_CMSIS_NN_SUCCESS) {{\n"
+            f"    if ({_VECTOR_SUM}({', '.join(arguments)}) != ARM_CMSIS_NN_SUCCESS) {{\n"
             "        return -1;\n    }\n"
         )
 
@@ -340,37 +358,72 @@ class _Tree:
 
     def _compile_sizes(self, suffix: str) -> bytes:
         """A program for this machine that tells scratch sizes, those of a kind of core."""
-        if f"arm_convolve_wrapper_s8_get_buffer_size{suffix}" not in self._declared:
+        functions = [f"{function}{suffix}" for function in _SIZE_FUNCTIONS]
+        missing = [name for name in functions if name not in self._declared]
+        if missing:
             raise InputError(
-                f"{self._root} cannot tell the scratch that cores with {suffix[1:]} need",
-                "use CMSIS-NN 4.1 or later",
+                f"{self._root} cannot tell the scratch that cores with {suffix[1:]} need: "
+                f"it declares no {missing[0]}",
+                "use a released version of CMSIS-NN from 5.0 on",
             )
-        everything = self._sources()
-        sizes = [name for name in everything if "get_buffer_size" in name]
-        with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as folder:
-            path, program = Path(folder, "sizes.c"), Path(folder, "sizes")
-            path.write_text(_SIZES, encoding="utf-8")
-            command = [_compiler("host"), "-std=gnu11", "-O1", "-w", "-ffunction-sections"]
-            command += ["-Wl,--gc-sections", f"-DCORE={suffix}", "-IInclude", str(path)]
-            try:
-                _run([*command, *sizes, "-o", str(program)], self._root)
-            except InputError:
-                # The files that only tell sizes are quick to compile, but may need others.
-                _run([*command, *everything, "-o", str(program)], self._root)
-            return program.read_bytes()
+        with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as name:
+            folder = Path(name)
+            (folder / "sizes.c").write_text(_SIZES, encoding="utf-8")
+            objects = self._closure(functions, get_cpu("host"), folder)
+            command = [_compiler("host"), "-std=gnu11", "-O1", "-w", f"-DCORE={suffix}"]
+            command += ["-IInclude", str(folder / "sizes.c"), *map(str, objects)]
+            _run([*command, "-o", str(folder / "sizes")], self._root)
+            return (folder / "sizes").read_bytes()
 
-    def _sources(self) -> list[str]:
-        paths = [path for pattern in _SOURCES for path in sorted(self._root.glob(pattern))]
-        names = [path.relative_to(self._root).as_posix() for path in paths]
-        return [name for name in names if not _FLOATING.search(name)]
+    @functools.cached_property
+    def _definitions(self) -> Mapping[str, Sequence[str]]:
+        """The source files, by what they define."""
+        definitions: dict[str, list[str]] = {}
+        for path in sorted(self._root.glob("Source/**/*.c")):
+            text = _COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
+            for name in dict.fromkeys(_DEFINITION.findall(text)):
+                definitions.setdefault(name, []).append(path.relative_to(self._root).as_posix())
+        return definitions
+
+    def _closure(self, wanted: Sequence[str], cpu: Cpu, folder: Path) -> list[Path]:
+        """Objects in ``folder`` that define the functions ``wanted`` and all that these call.
+
+        Which files those are differs from version to version; what they do not call, some of which
+        needs other libraries, is not compiled.
+        """
+        objects: dict[str, Path] = {}
+        defined = set[str]()
+        pending = list(wanted)
+        while pending:
+            name = pending.pop()
+            if name in defined:
+                continue
+            files = self._definitions.get(name, ())
+            # A file's own helper may have the name of another one's function.
+            for file in sorted(files, key=lambda file: Path(file).stem != name):
+                if file not in objects:
+                    objects[file] = folder / f"{len(objects)}.o"
+                    self._compile(cpu, Path(file), objects[file])
+                    found = read_object(objects[file].read_bytes(), file)
+                    defined |= found.defined | found.weak
+                    pending += sorted(found.undefined)
+                if name in defined:
+                    break
+            else:
+                # The rest is the compiler's and the C library's.
+                if files or name.startswith(_OWN):
+                    raise InputError(
+                        f"{self._root} calls {name}, which none of its files below Source defines "
+                        f"for {cpu.name}",
+                        "use a complete tree of a released version of CMSIS-NN",
+                    )
+        return list(objects.values())
 
     def _library(self, cpu: Cpu) -> bytes:
-        """All of CMSIS-NN that the operators may need, as one object; a linker drops the rest."""
+        """The part of CMSIS-NN that the operators need, as one object."""
+        wanted = [*_OPERATORS, *([_WRAPPER] if self.has_wrapper else []), _VECTOR_SUM]
         with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as folder:
-            objects = []
-            for name in self._sources():
-                objects.append(f"{Path(name).stem}.o")
-                self._compile(cpu, Path(name), Path(folder, objects[-1]))
+            objects = [path.name for path in self._closure(wanted, cpu, Path(folder))]
             together = [_compiler(cpu.arch), *cpu.cflags, "-r", "-nostdlib", *objects]
             _run([*together, "-o", "cmsis_nn.o"], Path(folder))
             return Path(folder, "cmsis_nn.o").read_bytes()

@@ -9,6 +9,7 @@ from pathlib import Path
 import models
 import numpy as np
 import pytest
+from cmsis_nn_versions import VERSIONS, stand_in
 from nested_generator import host_object
 
 import hil
@@ -88,10 +89,15 @@ def test_both_generators_in_one_image() -> None:
     assert counts == [1, 1, 10, 4]
 
 
-def test_cmsis_nn_with_helium() -> None:
-    """Another core, another scratch, and sums of the weights that the caller makes."""
-    library = compiled(DIGITS / "digits.tflite", "digits", "mps3-an547", CMSIS_NN, "unpacked")
-    (report,) = verified("mps3-an547", library)
+@pytest.mark.parametrize(
+    ("version", "board"),
+    [*((version, "mps3-an547") for version in VERSIONS), (5, "mps2-an386"), (6, "mps2-an386")],
+)
+def test_versions_of_cmsis_nn(version: int, board: str, tmp_path: Path) -> None:
+    """With Helium another scratch, and sums of the weights that the caller makes."""
+    generator = f"{ROOT / 'examples/byoc/cmsis_nn.py'},path={stand_in(version, tmp_path)}"
+    library = compiled(DIGITS / "digits.tflite", "digits", board, generator, "unpacked")
+    (report,) = verified(board, library)
     assert external_layers(report) == 4
 
 

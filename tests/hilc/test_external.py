@@ -7,7 +7,6 @@ import functools
 import itertools
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cmsis_nn_versions import STAND_IN, VERSIONS, stand_in
 from nested_generator import Nested, host_object
 from random_graphs import GraphBuilder, random_graph
 
@@ -36,6 +36,7 @@ from hilc.interpreter import run, run_all
 from hilc.ir import Array, Graph, Node
 from hilc.library import ModelLibrary
 from hilc.module import External
+from hilc.objects import read_object
 from hilc.passes import run_passes
 from hilc.passes.partition import partition
 from hilc.passes.remove_dead import remove_dead
@@ -44,7 +45,6 @@ from hilc.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "byoc"
-STAND_IN = ROOT / "tests" / "cmsis_nn"
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 HOST = get_cpu("host")
 
@@ -939,25 +939,32 @@ def test_scratch_is_what_the_core_needs(cpu: str, dense: int, conv: int) -> None
     assert scratch == [conv, dense]
 
 
-def older_stand_in(folder: Path, pattern: str) -> Path:
-    """The stand-in without the declarations that match, as versions before had it."""
-    tree = shutil.copytree(STAND_IN, folder / "cmsis_nn")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_versions_of_cmsis_nn(version: int, tmp_path: Path) -> None:
+    """Before arm_fully_connected_wrapper_s8 a layer with several factors stays ours."""
+    graph = run_passes(layers_for_cmsis_nn())
+    library = hilc.compile(graph, externals=[cmsis_nn(stand_in(version, tmp_path))])
+    (module,) = library.modules
+    dense = EXTERNAL if version >= 7 else "FULLY_CONNECTED"
+    assert [layer.op for layer in module.layers] == [*[EXTERNAL] * 3, dense, EXTERNAL]
+    assert_same_everywhere(graph, library)
+
+
+def test_the_shared_object_of_cmsis_nn_is_complete_and_no_more() -> None:
+    """Whatever folder its parts lie in; nothing that another operator would need."""
+    library = hilc.compile(DIGITS, cpu="cortex-m55", externals=[cmsis_nn(STAND_IN)])
+    found = read_object(library.files["codegen/host/lib/cmsis_nn.o"], "cmsis_nn.o")
+    assert {"arm_transpose_s8", "arm_vector_sum_s8"} < found.defined
+    assert not {name for name in found.undefined if name.startswith("arm_")}
+    assert "arm_nn_lstm_step_s8" not in found.defined
+
+
+def edited_stand_in(folder: Path, pattern: str) -> Path:
+    """The stand-in without the declarations that match."""
+    tree = stand_in(7, folder)
     header = tree / "Include" / "arm_nnfunctions.h"
     header.write_text(re.sub(pattern, "", header.read_text()))
     return tree
-
-
-def test_an_older_cmsis_nn(tmp_path: Path) -> None:
-    """Without arm_fully_connected_wrapper_s8 a layer with several factors stays ours."""
-    tree = older_stand_in(tmp_path, r"arm_cmsis_nn_status\s+arm_fully_connected_wrapper_s8[^;]*;")
-    source = tree / "Source" / "FullyConnectedFunctions" / "arm_fully_connected_s8.c"
-    text = source.read_text().replace("arm_cmsis_nn_status\narm_fully_connected_w", "static int w")
-    source.write_text(text.replace("arm_fully_connected_w", "w"))
-    graph = run_passes(layers_for_cmsis_nn())
-    library = hilc.compile(graph, externals=[cmsis_nn(tree)])
-    (module,) = library.modules
-    assert [layer.op for layer in module.layers] == [*[EXTERNAL] * 3, "FULLY_CONNECTED", EXTERNAL]
-    assert_same_everywhere(graph, library)
 
 
 @pytest.mark.parametrize(
@@ -965,15 +972,27 @@ def test_an_older_cmsis_nn(tmp_path: Path) -> None:
     [
         (
             r"int32_t\s+arm_convolve\w*_dsp[^;]*;",
-            "cannot tell the scratch that cores with dsp need",
+            "cannot tell the scratch that cores with dsp need: it declares no arm_convolve_wrapper",
         ),
         (r"cmsis_nn_fc_params \*fc_params", "arm-none-eabi-gcc failed on CMSIS-NN|cc failed"),
     ],
 )
 def test_a_tree_that_cannot_be_used(removed: str, message: str, tmp_path: Path) -> None:
-    generator = cmsis_nn(older_stand_in(tmp_path, removed))
+    generator = cmsis_nn(edited_stand_in(tmp_path, removed))
     with pytest.raises(InputError, match=message):
         hilc.compile(DIGITS, cpu="cortex-m4", externals=[generator])
+
+
+def test_an_incomplete_tree(tmp_path: Path) -> None:
+    tree = stand_in(7, tmp_path)
+    (tree / "Source/TransposeFunctions/arm_transpose_s8.c").unlink()
+    with pytest.raises(InputError, match="calls arm_transpose_s8, which none of its files"):
+        hilc.compile(DIGITS, cpu="cortex-m4", externals=[cmsis_nn(tree)])
+
+
+def test_cmsis_nn_4_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is CMSIS-NN 4 or older.*\n\nhint: use CMSIS-NN 5.0"):
+        cmsis_nn(stand_in(4, tmp_path))
 
 
 def test_cmsis_nn_must_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -29,6 +29,11 @@ typedef struct {
 } cmsis_nn_dims;
 
 typedef struct {
+    int32_t num_dims;
+    const uint32_t *permutations;
+} cmsis_nn_transpose_params;
+
+typedef struct {
     int32_t *multiplier;
     int32_t *shift;
 } cmsis_nn_per_channel_quant_params;

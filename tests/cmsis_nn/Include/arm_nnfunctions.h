@@ -75,4 +75,9 @@ arm_cmsis_nn_status arm_vector_sum_s8(int32_t *vector_sum_buf, const int32_t vec
                                       const int32_t lhs_offset, const int32_t rhs_offset,
                                       const int32_t *bias_data);
 
+arm_cmsis_nn_status arm_transpose_s8(const int8_t *input, int8_t *const output,
+                                     const cmsis_nn_dims *const input_dims,
+                                     const cmsis_nn_dims *const output_dims,
+                                     const cmsis_nn_transpose_params *const transpose_params);
+
 #endif
