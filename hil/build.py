@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -42,6 +43,7 @@ from hilc.library import ModelLibrary, Module
 #: Written last: what the build found out. Its presence says that the build is complete.
 _RESULT = "firmware.json"
 _LOG = "build.log"
+_TOLD = logging.getLogger("hil.build")
 _ELF = "build/firmware.elf"
 #: Part of every key: raise it when this module builds the same project differently.
 _KEY_VERSION = b"3"
@@ -178,12 +180,14 @@ def build(
     files = _project(libraries, board, layouts[0], placed)
     build_id = _key(files, (_compiler_version(board), *definitions))
     folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
+    start = time.monotonic()
     with _locked(folder):
         sizes = _read_result(folder, build_id)
         if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
             sizes = None
         if sizes is not None:
             os.utime(folder / _RESULT)  # used now: see _forget_unused
+            _TOLD.info("firmware %s for %s was built before: %s", build_id, board.name, folder)
         else:
             if output is not None:
                 _check_is_project(folder)
@@ -200,6 +204,9 @@ def build(
             sizes = _measure(folder, board, modules)
             _check_stack(sizes, board, modules, placed)
             _write_result(folder, build_id, sizes)
+            seconds = time.monotonic() - start
+            text = "built firmware %s for %s in %.1f s: %s"
+            _TOLD.info(text, build_id, board.name, seconds, folder)
             if output is None:
                 _forget_unused()
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)

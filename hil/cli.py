@@ -129,11 +129,13 @@ def _run(words: Sequence[str], console: Console) -> int:
     console.as_json, console.quiet = args.json, args.quiet
     import importlib
 
-    module_name, function_name = args.handler
-    handler = getattr(importlib.import_module(module_name), function_name)
     from hil.commands.each_board import on_its_boards
 
-    return on_its_boards(args, console, handler)
+    module_name, function_name = args.handler
+    handler = getattr(importlib.import_module(module_name), function_name)
+    # `hil tvmc compile -v` is tvmc's own, and a count, too.
+    with console.listening(args.verbose):
+        return on_its_boards(args, console, handler)
 
 
 def _lacking_command(parser: Any, console: Console) -> int:

@@ -6,9 +6,11 @@ Colours are for terminals only, and for nobody who sets ``NO_COLOR`` (no-color.o
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +38,44 @@ class Console:
         self.quiet = quiet
         #: Whether the one JSON object is on stdout.
         self.has_result = False
+
+    @contextmanager
+    def listening(self, verbosity: int) -> Iterator[None]:
+        """Shows what the harness logs, and its warnings, while the context lasts.
+
+        With a ``verbosity`` also what is going on: what is started, and how long it takes.
+        """
+        from hil.errors import HilWarning
+
+        level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
+        logger = logging.getLogger("hil")
+        handler = _LogHandler(self)
+        before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(level)
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, HilWarning):
+                self.warn(str(message))
+            else:
+                shown_before(message, category, filename, lineno, file, line)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", HilWarning)
+            shown_before = warnings.showwarning
+            warnings.showwarning = show
+            try:
+                yield
+            finally:
+                logger.removeHandler(handler)
+                logger.setLevel(before)
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """The command's result, in the form that was asked for. Called once."""
@@ -105,6 +145,18 @@ class Console:
 
     def _shows_progress(self) -> bool:
         return not self.quiet and sys.stderr.isatty()
+
+
+class _LogHandler(logging.Handler):
+    """What modules log, on a console."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        show = self._console.warn if record.levelno >= logging.WARNING else self._console.log
+        show(record.getMessage())
 
 
 class PartConsole(Console):

@@ -13,6 +13,7 @@ __all__ = [
     "FlashError",
     "HangError",
     "HilError",
+    "HilWarning",
     "InputError",
     "LinkError",
     "Mend",
@@ -24,6 +25,10 @@ __all__ = [
 
 class UsageError(InputError):
     """The command line itself is wrong."""
+
+
+class HilWarning(UserWarning):
+    """What a user should know of a result that is there all the same."""
 
 
 class BoardError(InputError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tarfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from hilc.library import ModelLibrary
 from hilc.program import Pin, PoolSpec
 from hilc.search import LimitError
 
+_LOG = logging.getLogger("hil.sources")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: How often a limit of flash that a link was over is corrected by what its estimate lacked.
 _CORRECTIONS = 2
@@ -263,9 +266,12 @@ def _compile(
     source: ModelSource, options: CompileOptions, memory: tuple[PoolSpec, ...] = ()
 ) -> ModelLibrary:
     arguments = options.compiled | ({"memory": memory} if memory else {})
+    start = time.monotonic()
     library: ModelLibrary = hilc.compile(
         source.path, cpu=options.cpu, name=source.name, **arguments
     )
+    seconds = time.monotonic() - start
+    _LOG.info("compiled %s for %s in %.1f s", source.path, options.cpu, seconds)
     return library
 
 

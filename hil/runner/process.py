@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hil.errors import DeviceError, Mend
 
+_LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0
 _PR_SET_PDEATHSIG = 1
 _SOMEBODY = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -66,6 +69,7 @@ class ChildProcess:
         except OSError as error:
             self._stderr.close()
             raise DeviceError(f"cannot start {command[0]}: {error}", install_hint) from None
+        _LOG.info("started %s, process %d: %s", name, self.process.pid, shlex.join(command))
 
     def alive(self) -> None:
         """Raises :class:`DeviceError` when the process has ended."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 
 import pytest
 
-from hil.console import Console, several, table, writing
+from hil.console import Console, coloured, several, table, writing
 from hil.errors import InputError
 
 
@@ -53,6 +54,41 @@ def test_progress_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(Console(False).progress([1, 2, 3], "counting")) == [1, 2, 3]
     assert quiet.getvalue() == ""
     assert "counting" in terminal.getvalue()
+
+
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet, terminal = io.StringIO(), _Terminal()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert coloured("match", "good", quiet) == "match"
+    assert coloured("match", "good", terminal) == "\x1b[32mmatch\x1b[0m"
+    monkeypatch.setenv("TERM", "dumb")
+    assert coloured("match", "good", terminal) == "match"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured("match", "good", terminal) == "match"
+
+
+def test_quiet_leaves_what_may_be_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(False, quiet=True)
+    console.log("a log")
+    console.warn("a warning")
+    console.error(InputError("a fact", "a remedy"), "a board")
+    expected = "warning: a warning\nerror: a board: a fact\n\nhint: a remedy\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "told"), [(0, "warning: odd\n"), (1, "warning: odd\ndone\n")]
+)
+def test_what_modules_log(verbosity: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("hil.anything")
+    with Console(False).listening(verbosity):
+        log.warning("odd")
+        log.info("done")
+        log.debug("a detail")
+    log.info("not any more")
+    assert capsys.readouterr().err == told
 
 
 def test_what_cannot_be_written() -> None:
