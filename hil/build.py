@@ -39,6 +39,7 @@ from hil.project import (
 )
 from hil.stack import stack_bound
 from hilc.library import ModelLibrary, Module
+from hilc.outputs import check_folder, looks_like_a_file, update_folder
 
 #: Written last: what the build found out. Its presence says that the build is complete.
 _RESULT = "firmware.json"
@@ -47,23 +48,20 @@ _TOLD = logging.getLogger("hil.build")
 _ELF = "build/firmware.elf"
 #: Part of every key: raise it when this module builds the same project differently.
 _KEY_VERSION = b"3"
-#: What a build makes in its folder; anything else there is the user's. The project's own mark comes
-#: last, so that a removal that was interrupted can go on.
-_ENTRIES = (
-    _RESULT,
-    _LOG,
-    "build",
-    "cmake",
-    "include",
+#: A file by which a project is known that an older version made.
+_MARK = "generated/hil_config.h"
+#: What CMake and Ninja make in the folder ``build``; anything else there is the user's.
+_CMAKE_ENTRIES = (
+    "CMakeCache.txt",
+    "CMakeFiles",
+    "build.ninja",
+    "cmake_install.cmake",
+    "compile_commands.json",
+    ".ninja_deps",
+    ".ninja_log",
+    "firmware.elf",
+    "firmware.map",
     "models",
-    "ports",
-    "runtime",
-    "crt",
-    "src",
-    "CMakeLists.txt",
-    "CMakePresets.json",
-    "README.md",
-    "generated",
 )
 _FIRST_ERRORS = 5
 #: A build in the cache that nobody used for so long is removed.
@@ -162,12 +160,14 @@ def build(
     *,
     workspace: str = "own",
     warnings_as_errors: bool = False,
+    force: bool = False,
 ) -> Firmware:
     """The firmware for ``board`` with all models of ``libraries``.
 
     ``workspace`` is ``own`` or ``shared``: whether models whose pools the firmware provides work in
     the same bytes (:mod:`hil.placement`). Without ``output`` the project lies in the cache; an
-    ``output`` folder that this function made before is brought up to date. Raises
+    ``output`` folder that this function made before is brought up to date: what the user has added
+    stays, and what they have edited is an InputError unless with ``force``. Raises
     :class:`~hil.fit.FitError` where the board is too small, :class:`~hil.errors.BuildError` where a
     tool is missing or fails.
     """
@@ -182,6 +182,8 @@ def build(
     folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
     start = time.monotonic()
     with _locked(folder):
+        if output is not None:
+            check_project(folder, force=force)
         sizes = _read_result(folder, build_id)
         if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
             sizes = None
@@ -189,13 +191,11 @@ def build(
             os.utime(folder / _RESULT)  # used now: see _forget_unused
             _TOLD.info("firmware %s for %s was built before: %s", build_id, board.name, folder)
         else:
-            if output is not None:
-                _check_is_project(folder)
-            _clear(folder)
+            _clear(folder, is_cached=output is None)
             for layout in layouts:
                 # The estimate allows each of them, the linker may not.
                 project = _project(libraries, board, layout, placed)
-                _write_project(folder, with_build_id(project, build_id))
+                update_folder(folder, with_build_id(project, build_id), force=force)
                 demands = _run_cmake(folder, board, definitions)
                 if not demands:
                     break
@@ -213,11 +213,17 @@ def build(
 
 
 def create_project(
-    libraries: Sequence[ModelLibrary], board: Board, output: Path, *, workspace: str = "own"
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    output: Path,
+    *,
+    workspace: str = "own",
+    force: bool = False,
 ) -> None:
-    """Writes the project of :func:`build` without building it, for a folder that is new or empty.
+    """Writes the project of :func:`build` without building it.
 
-    Raises as :func:`build` does where the board is too small by the estimate.
+    Raises as :func:`build` does where the board is too small by the estimate, and for a folder that
+    holds something else.
     """
     modules = modules_of(libraries)
     placed = check_placement(modules, board, workspace)
@@ -226,9 +232,9 @@ def create_project(
     files = _project(libraries, board, fit.layouts(modules, board, placed)[0], placed)
     build_id = _key(files, (_compiler_version(board),))
     with _locked(output.resolve()):
-        _check_is_project(output)
-        _clear(output)
-        _write_project(output, with_build_id(files, build_id))
+        check_project(output, force=force)
+        _clear(output, is_cached=False)
+        update_folder(output, with_build_id(files, build_id), force=force)
 
 
 def _project(
@@ -237,18 +243,14 @@ def _project(
     return project_files(libraries, board, layout.workspace, workspace, layout.constants)
 
 
-def project_digests(folder: Path) -> dict[str, str]:
-    """A digest of each file in ``folder`` that a project is made of, by its path in it."""
-    digests: dict[str, str] = {}
-    for name in _ENTRIES:
-        if name in (_RESULT, _LOG, "build"):
-            continue
-        entry = folder / name
-        for path in sorted(entry.rglob("*")) if entry.is_dir() else [entry]:
-            if path.is_file():
-                where = path.relative_to(folder).as_posix()
-                digests[where] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return digests
+def check_project(output: str | Path, *, force: bool = False) -> None:
+    """Refuses an ``output`` that :func:`build` could not write, or may not without ``force``."""
+    if looks_like_a_file(output):
+        raise InputError(
+            f"{str(output)!r} is no name for a firmware project, which is a folder",
+            f"give another name, or write {output}/; the ELF file is build/firmware.elf in it",
+        )
+    check_folder(output, kind="a firmware project", marks=(_MARK,), force=force)
 
 
 def read_firmware(libraries: Sequence[ModelLibrary], board: Board, folder: Path) -> Firmware | None:
@@ -338,14 +340,6 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
         yield
 
 
-def _check_is_project(folder: Path) -> None:
-    is_project = (folder / "generated" / "hil_config.h").is_file()
-    if folder.exists() and not is_project and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            f"{folder} exists and holds no firmware project", "choose a new or empty folder"
-        )
-
-
 def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
     """Whether nobody edited the project; where the pools lie is the result of an attempt."""
     return all(
@@ -355,24 +349,22 @@ def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
     )
 
 
-def _clear(folder: Path) -> None:
-    """Removes what a build makes, so that an interrupted or different one leaves no trace."""
-    for name in _ENTRIES:
-        path = folder / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+def _clear(folder: Path, *, is_cached: bool) -> None:
+    """Removes what an interrupted or different build left, but nothing of the user's."""
+    if is_cached:
+        _remove(folder)
+    else:
+        for name in (_RESULT, _LOG, *(f"build/{name}" for name in _CMAKE_ENTRIES)):
+            _remove(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _write_project(folder: Path, files: Mapping[str, bytes]) -> None:
-    for path, data in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Unchanged files keep their time, so that a second attempt compiles nothing again.
-        if not target.is_file() or target.read_bytes() != data:
-            target.write_bytes(data)
+def _remove(path: Path) -> None:
+    """Removes a file, a link or a folder, where there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:

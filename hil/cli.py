@@ -5,7 +5,7 @@ code   meaning
 =====  =====================================================================================
 0      good
 1      outputs differ
-2      bad input or usage
+2      bad input or usage, or an output that cannot be written
 3      the build failed, or the image does not fit the board
 4      board, emulator, probe or link failed; ``doctor``: something required is missing
 70     a bug in this program: the traceback is on stderr
@@ -18,7 +18,7 @@ On several boards the code is the largest of theirs.
 # What stands here is imported before anybody can catch Ctrl-C, and for `hil --help` too: little.
 from __future__ import annotations
 
-import os
+import contextlib
 import signal
 import sys
 from collections.abc import Sequence
@@ -94,17 +94,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _guarded(words: Sequence[str], signals: _Signals) -> int:
-    from hil.console import Console
+    from hil.console import Console, open_closed_streams, printing
 
+    open_closed_streams()
     # Needed before parsing has succeeded: a usage error is reported in the form asked for, too.
     console = Console("--json" in words)
     try:
         code = _run(words, console)
         # What is still buffered must fail here rather than at interpreter exit.
-        sys.stdout.flush()
-        return code
+        with printing():
+            return code
     except BrokenPipeError:
-        return _quiet_broken_pipe()
+        return EXIT_BROKEN_PIPE
     except (KeyboardInterrupt, _Terminated):
         return _stopped(signals)
     except Exception as error:
@@ -142,7 +143,7 @@ def _lacking_command(parser: Any, console: Console) -> int:
     """Describes what could follow; still, nothing was done that was asked for."""
     if console.as_json:
         raise parser.lacking_command()
-    print(parser.format_help(), end="")
+    console.line(parser.format_help().removesuffix("\n"))
     return EXIT_USAGE
 
 
@@ -150,19 +151,24 @@ def _report(error: Exception, console: Console) -> int:
     """Tells what failed, in the form that was asked for; returns the exit code."""
     # Not at the top: the root of all errors is the compiler's.
     from hil.errors import HilError, InputError
+    from hilc.outputs import OutputError, cannot_write, is_unwritable
 
-    if isinstance(error, OSError) and error.filename is not None:
-        # A file or folder that the system refuses is the user's to mend; anything else is ours.
+    # What the system refuses is the user's to mend; anything else is ours.
+    if isinstance(error, OSError) and is_unwritable(error):
+        import tempfile
+
+        place = error.filename or f"a file; temporary ones are in {tempfile.gettempdir()}"
+        error = cannot_write(place, error)
+    elif isinstance(error, OSError) and error.filename is not None:
         error = InputError(f"cannot use {error.filename}: {error.strerror}")
     if not isinstance(error, HilError):
         return _bug(error)
     if console.as_json and not console.has_result:
         from hil.commands.each_board import error_json
 
-        try:
+        # Where stdout takes nothing, stderr says it.
+        with contextlib.suppress(BrokenPipeError, OutputError):
             console.result({"error": error_json(error)}, "")
-        except BrokenPipeError:
-            _quiet_broken_pipe()
     console.error(error)
     return error.exit_code
 
@@ -180,12 +186,6 @@ def _stopped(signals: _Signals) -> int:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 128 + signals.received
-
-
-def _quiet_broken_pipe() -> int:
-    # Python flushes stdout once more at exit; give that flush somewhere to go.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_BROKEN_PIPE
 
 
 if __name__ == "__main__":

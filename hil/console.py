@@ -12,8 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -79,13 +78,15 @@ class Console:
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """The command's result, in the form that was asked for. Called once."""
-        self.has_result = True
         if self.as_json:
-            json.dump(data, sys.stdout, indent=2, allow_nan=False)
-            sys.stdout.write("\n")
-        else:
-            sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-        sys.stdout.flush()
+            text = json.dumps(data, indent=2, allow_nan=False)
+        self.has_result = True
+        self.line(text.removesuffix("\n"))
+
+    def line(self, text: str) -> None:
+        """A line of what goes to stdout bit by bit."""
+        with printing():
+            print(text, flush=True)
 
     def log(self, text: str) -> None:
         """What a user may like to know, of what is being done."""
@@ -106,7 +107,9 @@ class Console:
         return coloured(text, "good" if good else "bad", sys.stdout)
 
     def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        # What nobody can read any more is no reason to end the work.
+        with suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
 
     def progress(self, items: Sequence[T], what: str) -> Iterable[T]:
         """The items, with a progress bar when stderr is a terminal."""
@@ -184,16 +187,39 @@ def coloured(text: str, mood: Mood, stream: TextIO) -> str:
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """Turns a failure to write ``path`` into an error for the user."""
+def printing() -> Iterator[None]:
+    """Turns a failure of standard output into an error for the user, once.
+
+    A reader that went away stays a BrokenPipeError, which is no failure of anybody's.
+    """
     try:
         yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        raise
     except OSError as error:
-        from hilc.errors import InputError
+        _silence_stdout()
+        from hilc.outputs import cannot_write
 
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}", "choose another place with -o"
-        ) from None
+        raise cannot_write("standard output", error, "send it to another file") from None
+
+
+def _silence_stdout() -> None:
+    """Python flushes what is left once more at its end: give that somewhere to go."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def open_closed_streams() -> None:
+    """A stream that the caller has closed is None to Python, and would be one more traceback."""
+    if sys.stdout is None:
+        # Writing to it fails as it does for every other program: a bad file descriptor.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:

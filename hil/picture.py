@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
+import struct
 import xml.etree.ElementTree as ElementTree
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
 from hilc.explain import BEFORE, Explanation, StepMemory, Tenant
+from hilc.outputs import write_file
 
 #: The formats that a picture can have, by the suffix of its file.
 FORMATS = (".svg", ".png", ".pdf")
@@ -66,7 +70,36 @@ def save(figure: Figure, path: str | Path) -> None:
     with rc_context(STYLE):
         figure.savefig(buffer, format=suffix[1:], metadata=metadata, bbox_inches="tight", dpi=150)
     data = buffer.getvalue()
-    Path(path).write_bytes(_with_tooltips(data, figure) if suffix == ".svg" else data)
+    if suffix == ".svg":
+        data = _with_tooltips(data, figure)
+    write_file(path, _stamped(data, suffix))
+
+
+def is_unchanged(path: str | Path) -> bool:
+    """Whether the file is a picture as :func:`save` wrote it: nobody has edited it since."""
+    suffix, data = Path(path).suffix.lower(), Path(path).read_bytes()
+    end = _ends(data, suffix) - len(_stamp(b"", suffix))
+    return end >= 0 and _stamped(data[:end] + data[_ends(data, suffix) :], suffix) == data
+
+
+def _stamped(data: bytes, suffix: str) -> bytes:
+    """The picture with its own digest in it, where viewers take it for a comment."""
+    end = _ends(data, suffix)
+    return data[:end] + _stamp(data, suffix) + data[end:]
+
+
+def _ends(data: bytes, suffix: str) -> int:
+    """Where the stamp ends or is put: behind all of it, of a PNG before its last chunk, IEND."""
+    return len(data) - (12 if suffix == ".png" else 0)
+
+
+def _stamp(data: bytes, suffix: str) -> bytes:
+    text = b"hil\0" + hashlib.sha256(data).hexdigest().encode()
+    if suffix == ".png":
+        chunk = b"tEXt" + text
+        return struct.pack(">I", len(text)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    text = text.replace(b"\0", b" ")
+    return b"<!-- %s -->\n" % text if suffix == ".svg" else b"%%%s\n" % text
 
 
 def plan_figure(plan: Explanation) -> Figure:

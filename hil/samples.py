@@ -16,8 +16,12 @@ import numpy as np
 from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.library import TensorInfo
+from hilc.outputs import replacing
 
 Sample = Mapping[str, Array]
+
+#: In files of outputs, to tell them from the user's own.
+_OUTPUTS_MARK = b"written by hil"
 
 # int32 and int64 inputs are counts and indices as a rule, so they stay small; the narrow types are
 # quantised values and take their whole range.
@@ -108,10 +112,20 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
     """Writes an NPZ file; unlike ``numpy.savez`` with arrays of any name, and without a date."""
-    with zipfile.ZipFile(path, "w") as archive:
+    with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        archive.comment = _OUTPUTS_MARK
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def is_saved(path: str | Path) -> bool:
+    """Whether :func:`save_arrays` wrote the file: no inputs of the user's, say."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.comment == _OUTPUTS_MARK
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
 
 
 def load_input(path: str | Path, tensor: TensorInfo) -> Array:

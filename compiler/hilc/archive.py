@@ -11,11 +11,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hilc.errors import InputError
+from hilc.outputs import (
+    MANIFEST,
+    check_file,
+    check_folder,
+    looks_like_a_file,
+    update_folder,
+    write_file,
+)
 
 #: The file that marks a folder as a library's.
 METADATA = "metadata.json"
-#: The folders of a library, ours and TVM's.
-_PARTS = ("codegen", "hil", "parameters", "runtime", "src", "templates")
 
 # An archive may come from anywhere: what one may hold is bounded, far above what any model needs.
 _MAX_FILES = 10_000
@@ -42,57 +48,68 @@ def export_time_s() -> int:
 # Writing --------------------------------------------------------------------------------------
 
 
-def write_files(files: Mapping[str, bytes], path: Path) -> None:
+def check_target(path: str | Path, *, force: bool = False) -> None:
+    """Refuses a place that :func:`write_files` cannot write, or may not without ``force``.
+
+    An archive's name ends in ``.tar``; any other is a folder's, unless it has a file's ending.
+    """
+    if Path(path).suffix == ".tar":
+        check_file(path, kind="an archive of hil's", is_own=_is_own, force=force)
+        return
+    if looks_like_a_file(path):
+        raise InputError(
+            f"{str(path)!r} is no name for a library: it does not end in .tar",
+            f"give a name that ends in .tar, or for a folder of this name write {str(path)}/",
+        )
+    check_folder(path, kind="a library", marks=(METADATA,), force=force)
+
+
+def write_files(files: Mapping[str, bytes], path: str | Path, *, force: bool = False) -> None:
     """Write an archive when ``path`` ends in ``.tar``, else a folder.
 
-    A folder may hold an earlier library, which is replaced, but nothing else.
+    An earlier library there is replaced; what the user has edited since only with ``force``, and
+    nothing else at all.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".tar":
-            _write_tar(files, path)
-        else:
-            _write_folder(files, path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}", "choose a place that can be written to"
-        ) from None
+    check_target(path, force=force)
+    if Path(path).suffix == ".tar":
+        write_file(path, tar_bytes(files))
+    else:
+        update_folder(Path(path), files, force=force)
 
 
-def _write_tar(files: Mapping[str, bytes], path: Path) -> None:
+def tar_bytes(files: Mapping[str, bytes]) -> bytes:
+    """The archive of ``files``, the same every time."""
     time_s = export_time_s()
-    # Whoever reads the archive meets the old one or the whole new one.
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(f"./{name}")
+            member.size = len(data)
+            member.mtime = time_s
+            member.mode = 0o644
+            member.uname = member.gname = "root"
+            tar.addfile(member, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def is_library(path: Path) -> bool:
+    """Whether the file is an archive in Model Library Format; it is not read further."""
+    return METADATA in _member_names(path)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether hil wrote it: the archive has our description of a model."""
+    names = _member_names(path)
+    return METADATA in names and any(re.fullmatch(r"hil/[^/]+\.json", name) for name in names)
+
+
+def _member_names(path: Path) -> list[str]:
+    """The members of a tar; none of what is no tar."""
     try:
-        with tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as tar:
-            for name, data in sorted(files.items()):
-                member = tarfile.TarInfo(f"./{name}")
-                member.size = len(data)
-                member.mtime = time_s
-                member.mode = 0o644
-                member.uname = member.gname = "root"
-                tar.addfile(member, io.BytesIO(data))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _write_folder(files: Mapping[str, bytes], path: Path) -> None:
-    if path.is_dir() and any(path.iterdir()):
-        if not (path / METADATA).is_file():
-            raise InputError(
-                f"{path} is a folder with files that are not a library's",
-                "choose a folder that is empty or does not exist",
-            )
-        # What an earlier library left would be built with this one.
-        for file in (f for part in _PARTS for f in (path / part).rglob("*")):
-            if file.is_file() and file.relative_to(path).as_posix() not in files:
-                file.unlink()
-    # First the file that marks the folder as a library's, should writing be cut short.
-    for name in sorted(files, key=lambda name: (name != METADATA, name)):
-        target = path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(files[name])
+        with tarfile.open(path, "r:") as tar:
+            return [name.removeprefix("./") for name in tar.getnames()]
+    except (tarfile.TarError, OSError, ValueError, EOFError):
+        return []
 
 
 # Reading --------------------------------------------------------------------------------------
@@ -151,6 +168,8 @@ def _read_folder(path: Path) -> Iterator[tuple[str, bytes]]:
             for name in sorted(names):
                 file = Path(folder, name)
                 relative = file.relative_to(path).as_posix()
+                if relative == MANIFEST:
+                    continue
                 status = file.lstat()
                 if not stat.S_ISREG(status.st_mode):
                     raise InputError(f"{path} has {relative!r}, which is not a plain file")

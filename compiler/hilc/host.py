@@ -19,7 +19,6 @@ used as TVM's ahead-of-time executor was::
 
 from __future__ import annotations
 
-import os
 import shutil
 import struct
 import sys
@@ -44,6 +43,7 @@ from hilc.host_build import (
 from hilc.host_model import Code, Contexts, HostModel
 from hilc.ir import Array
 from hilc.library import ModelLibrary, Module
+from hilc.outputs import cannot_write, replacing
 
 __all__ = [
     "AotExecutorFactory",
@@ -91,7 +91,7 @@ def build(library: ModelLibrary, folder: str | Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         return build_shared_object(library, folder)
     except OSError as error:
-        raise _cannot_write(folder, error) from None
+        raise cannot_write(folder, error) from None
 
 
 def export_library(
@@ -241,16 +241,9 @@ class AotExecutorFactory:
                 "part of it",
                 "export the compiled library again with the new ones",
             )
-        # Whoever loads the library meets the old one or the whole new one.
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._shared_object(), partial)
-            partial.replace(path)
-        except OSError as error:
-            raise _cannot_write(path, error) from None
-        finally:
-            partial.unlink(missing_ok=True)
+        made = self._shared_object()
+        with replacing(path) as partial:
+            shutil.copyfile(made, partial)
         return path
 
     def _create(self, module: Module, devices: tuple[Any, ...], contexts: Contexts) -> AotModule:
@@ -379,10 +372,4 @@ def _module(modules: tuple[Module, ...], name: str | None) -> Module:
     raise InputError(
         f"the library has no module {name!r}" if name else "the library has several modules",
         f"choose one of {', '.join(names)}",
-    )
-
-
-def _cannot_write(path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"cannot write {path}: {error.strerror}", "choose a place that can be written to"
     )

@@ -56,14 +56,14 @@ class ModelLibrary:
     #: By a module's name what the compiler chose for it; not part of an archive.
     reports: Mapping[str, ChoiceReport] = field(default_factory=dict, compare=False)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the library as an archive when ``path`` ends in ``.tar``, else as a folder.
 
-        A folder may hold an earlier library, which is replaced, but nothing else.
+        A library that is there is replaced. What was edited since it was written is so only with
+        ``force``, and what else the user has added to a folder stays.
         """
-        path = Path(path)
-        write_files(self.files, path)
-        return path
+        write_files(self.files, path, force=force)
+        return Path(path)
 
     @staticmethod
     def load(path: str | Path) -> ModelLibrary:

@@ -81,6 +81,7 @@ def _add_model_commands(commands: Any) -> None:
     compile_.add_argument(
         "-o", "--output", required=True, metavar="OUT[.tar]", help="tar or folder"
     )
+    _add_force(compile_)
     target = compile_.add_mutually_exclusive_group()
     target.add_argument("--board", metavar="B", help="compile for this board's core")
     _add_cpu(target, "compile for this core (default: host)")
@@ -92,6 +93,7 @@ def _add_model_commands(commands: Any) -> None:
     )
     _add_models(explain)
     explain.add_argument("-o", "--output", metavar="FILE", help="draw it (.svg, .png or .pdf)")
+    _add_force(explain)
     _add_board(explain)
     _add_compile_options(explain)
     explain.add_output_options()
@@ -109,6 +111,7 @@ def _add_model_commands(commands: Any) -> None:
         metavar="DIR",
         help="folder for the project; of several boards, for a folder of each",
     )
+    _add_force(build)
     build.add_argument("--sizes", action="store_true", help="show each section, and whose it is")
     _add_board(build, several=True)
     _add_compile_options(build)
@@ -129,6 +132,7 @@ def _add_measuring_commands(commands: Any) -> None:
         help="an input's values; inputs not given are random, from --seed",
     )
     run.add_argument("-o", "--output", metavar="OUT.npz", help="write the outputs here")
+    _add_force(run)
     _add_seed(run)
     _add_device_options(run)
 
@@ -179,6 +183,7 @@ def _add_measuring_commands(commands: Any) -> None:
     tune.add_argument(
         "-o", "--output", metavar="F.json", help="the log (default: MODEL.tuning.json)"
     )
+    _add_force(tune)
     _add_seed(tune)
     _add_device_options(tune)
 
@@ -443,6 +448,14 @@ def _add_compile_options(parser: Parser) -> None:
         default=[],
         metavar="FILE.py[:FACTORY][,KEY=VALUE]...",
         help="hand parts of the model to this code generator; may be repeated",
+    )
+
+
+def _add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace files at the output's place that were edited, or are not hil's",
     )
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import load_board
-from hil.build import build
+from hil.build import build, check_project
 from hil.commands.options import board_of, compile_options, compiled_for
 from hil.console import Console, several, table
 from hil.render import build_text, chosen_lines, folded_lines
 from hil.sources import load_libraries
+from hilc.archive import check_target
 from hilc.choice import ChoiceReport
 from hilc.library import Module, merge
 
@@ -21,10 +22,11 @@ from hilc.library import Module, merge
 def compile_command(args: argparse.Namespace, console: Console) -> int:
     """Models to one Model Library Format file or folder."""
     start = time.monotonic()
+    check_target(args.output, force=args.force)
     board = load_board(args.board) if args.board else None
     options = compile_options(args, board, for_firmware=False)
     library = merge(load_libraries(args.models, options, args.name))
-    library.save(args.output)
+    library.save(args.output, force=args.force)
     seconds = round(time.monotonic() - start, 3)
     models = [
         _module_json(module)
@@ -101,10 +103,12 @@ def _module_json(module: Module) -> dict[str, Any]:
 def build_command(args: argparse.Namespace, console: Console) -> int:
     """A firmware project with its ELF."""
     start = time.monotonic()
+    output = Path(args.output) if args.output else None
+    if output is not None:
+        check_project(args.output, force=args.force)
     board = board_of(args)
     libraries = compiled_for(args, board)
-    output = Path(args.output) if args.output else None
-    firmware = build(libraries, board, output, workspace=args.workspace)
+    firmware = build(libraries, board, output, workspace=args.workspace, force=args.force)
     sizes = firmware.sizes
     data = {
         "board": board.name,

@@ -57,7 +57,7 @@ def flash_image(
 
 def _image(args: argparse.Namespace, board: Board) -> Path:
     """The image that the words name: an ELF file as it is, or models, which are built."""
-    elfs = [word for word in args.models if _is_elf(Path(word))]
+    elfs = [word for word in args.models if is_elf(Path(word))]
     if not elfs:
         libraries = compiled_for(args, board)
         return build(libraries, board, workspace=args.workspace).elf
@@ -69,7 +69,7 @@ def _image(args: argparse.Namespace, board: Board) -> Path:
     return Path(elfs[0])
 
 
-def _is_elf(path: Path) -> bool:
+def is_elf(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:

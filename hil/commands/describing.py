@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from hil.board_wizard import Answers, Ask, describe
-from hil.console import Console, writing
+from hil.console import Console
 from hil.errors import InputError
 from hil.render import board_json, board_text
+from hilc.outputs import check_file, write_file
 
 _PORT_ROLES = ("soc", "timer", "uart")
 
@@ -17,9 +19,8 @@ _PORT_ROLES = ("soc", "timer", "uart")
 def new_command(args: argparse.Namespace, console: Console) -> int:
     """Writes a description that the loader has accepted."""
     output = Path(args.output or f"{args.name}.toml")
-    if output.suffix != ".toml":
-        raise InputError(f"{output} does not end in .toml", "a board's file is NAME.toml")
-    if output.exists() and not args.force:
+    check_file(output, ".toml", kind="a board's description")
+    if os.path.lexists(output) and not args.force:
         raise InputError(f"{output} exists", "replace it with --force, or write another with -o")
     answers = Answers(
         base=args.base,
@@ -38,9 +39,7 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
     if can_ask and answers.base is None and answers.pyocd_target is None:
         answers = _first_answer(answers)
     made = describe(output.stem, answers, ask)
-    with writing(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(made.text, encoding="utf-8")
+    write_file(output, made.text)
     for note in made.notes:
         console.log(f"note: {note}")
     board = made.board

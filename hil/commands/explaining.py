@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from hil.commands.options import board_of, compile_options
-from hil.console import Console, several, writing
+from hil.console import Console, several
 from hil.errors import InputError
 from hil.plan_report import plan_json, plan_text
 from hil.sources import explain_models
+from hilc.outputs import check_file
 
 
 def explain_command(args: argparse.Namespace, console: Console) -> int:
@@ -18,20 +18,22 @@ def explain_command(args: argparse.Namespace, console: Console) -> int:
     if args.output:
         from hil import picture
 
-        if Path(args.output).suffix.lower() not in picture.FORMATS:
+        if len(args.models) != 1:
             raise InputError(
-                f"--output {args.output!r} does not name a format that a picture can have",
-                f"give a name that ends in one of {', '.join(picture.FORMATS)}",
+                f"--output is one picture, and there are {len(args.models)} models",
+                "give one model",
             )
+        check_file(
+            args.output,
+            *picture.FORMATS,
+            kind="a picture",
+            is_own=picture.is_unchanged,
+            force=args.force,
+        )
     options = compile_options(args, board_of(args), for_firmware=True)
     plans = explain_models(args.models, options, args.name)
     if args.output:
-        if len(plans) != 1:
-            raise InputError(
-                f"--output is one picture, and there are {len(plans)} models", "give one model"
-            )
-        with writing(args.output):
-            picture.save(picture.plan_figure(plans[0]), args.output)
+        picture.save(picture.plan_figure(plans[0]), args.output)
     text = "\n\n".join(plan_text(plan) for plan in plans)
     if args.output:
         text += f"\n\nthe picture: {args.output}"

@@ -203,7 +203,7 @@ def monitor_command(args: argparse.Namespace, console: Console) -> int:
             for seconds, line in listen(port, args.seconds, alive, elf):
                 heard.append({"seconds": round(seconds, 3), "kind": line.kind, "text": line.text})
                 if not console.as_json:
-                    print(f"{seconds:9.3f} {line.kind:5} {line.text}", flush=True)
+                    console.line(f"{seconds:9.3f} {line.kind:5} {line.text}")
         except KeyboardInterrupt:
             console.log("")
     if console.as_json:

@@ -9,23 +9,34 @@ from functools import partial
 
 from hil.bench import bench, check_countable
 from hil.commands.options import board_of, compiled_for, opened
-from hil.console import Console, arrays_json, several, writing
+from hil.console import Console, arrays_json, several
 from hil.cycles import check_estimable, estimate_cycles
 from hil.device import Model
 from hil.oracle import expected_outputs, reference_of
 from hil.project import modules_of
 from hil.render import bench_text, run_text, verify_text
-from hil.samples import RandomSamples, Sample, load_input, load_samples, random_sample, save_arrays
+from hil.samples import (
+    RandomSamples,
+    Sample,
+    is_saved,
+    load_input,
+    load_samples,
+    random_sample,
+    save_arrays,
+)
 from hil.verify import Oracle, verify
 from hilc.errors import InputError
 from hilc.ir import Array
 from hilc.library import ModelLibrary, Module, TensorInfo
+from hilc.outputs import check_file
 
 DEFAULT_SAMPLES = 10
 
 
 def run_command(args: argparse.Namespace, console: Console) -> int:
     """One inference of each model of the image."""
+    if args.output:
+        check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
     board = board_of(args)
     libraries = compiled_for(args, board)
     images = modules_of(libraries)
@@ -52,8 +63,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
                 outputs[_word(images, module, tensor)] = array
         counter = device.counter
     if args.output:
-        with writing(args.output):
-            save_arrays(args.output, outputs)
+        save_arrays(args.output, outputs)
     data = {
         "board": board.name,
         "counter": counter,

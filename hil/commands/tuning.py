@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import hilc
 from hil.bench import check_countable
 from hil.commands.options import board_of, compile_options, opened
-from hil.console import Console, writing
+from hil.console import Console
 from hil.render import tuning_text
 from hil.sources import parse_sources
 from hil.tune import tune
@@ -19,7 +20,9 @@ from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.external import load_generator
 from hilc.library import ModelLibrary
-from hilc.source import prepare
+from hilc.outputs import check_file, write_file
+from hilc.source import Source, prepare
+from hilc.tuning import load_tuning
 
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:
@@ -49,6 +52,15 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         model.path, model.name, cpu, externals=generators, api=api, fold_constant_channels=fold
     )
 
+    output = Path(args.output or f"{source.graph.name}.tuning.json")
+    check_file(
+        output,
+        ".json",
+        kind=f"a log of {source.graph.name!r} on {board.name}",
+        is_own=partial(_is_log, source=source, board=board.name, cpu=cpu.name),
+        force=args.force,
+    )
+
     def compiled(choice: Choice) -> ModelLibrary:
         library: ModelLibrary = hilc.compile(
             model.path, cpu=cpu.name, name=model.name, choice=choice, **arguments
@@ -64,9 +76,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
         seed=args.seed,
         started=lambda image, images: console.log(f"image {image + 1} of {images}"),
     )
-    output = Path(args.output or f"{source.graph.name}.tuning.json")
-    with writing(str(output)):
-        output.write_bytes(log.to_json())
+    write_file(output, log.to_json())
     data = {
         "output": str(output),
         "model": log.model,
@@ -86,3 +96,12 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     }
     console.result(data, f"{tuning_text(log)}\n{output}: {data['seconds']} s")
     return 0
+
+
+def _is_log(path: Path, source: Source, board: str, cpu: str) -> bool:
+    """Whether the file is an earlier log of the same: minutes of other measurements are not."""
+    try:
+        log = load_tuning(path)
+    except InputError:
+        return False
+    return (log.digest, log.board, log.cpu) == (source.digest, board, cpu)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 
 import hilc
 from hil.build import Firmware, build, create_project
-from hil.commands.deploying import flash_image
+from hil.commands.deploying import flash_image, is_elf
 from hil.commands.tvmc_flags import Compilation, parse_shapes, translate
 from hil.commands.tvmc_parser import DEVICES, FILL_MODES
 from hil.commands.tvmc_project import (
@@ -26,17 +25,22 @@ from hil.commands.tvmc_project import (
     load_project,
     parse_options,
 )
-from hil.console import Console, arrays_json, json_number, writing
+from hil.console import Console, arrays_json, json_number
 from hil.device import Device
 from hil.errors import HilError
-from hil.samples import load_arrays, random_sample, save_arrays, split_samples
+from hil.samples import is_saved, load_arrays, random_sample, save_arrays, split_samples
 from hil.session import open_firmware
 from hil.suggest import nearest
 from hilc import host
+from hilc.archive import is_library, tar_bytes
 from hilc.errors import InputError
 from hilc.external import load_generator
 from hilc.ir import Array
 from hilc.library import ModelLibrary, Module, TensorInfo
+from hilc.outputs import changed_files, check_file, edited_files, write_file
+
+#: Every part of a dump has its path first.
+_DUMP_START = b"/* codegen/"
 
 
 class NoBuildError(HilError):
@@ -73,7 +77,11 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
             "--output-format tar is not offered: it is what TVM's C++ RPC server links",
             "use mlf, which holds sources, or objects with --target llvm",
         )
-    dumps = _dump_formats(args.dump_code, compilation)
+    output = Path(args.output)
+    dumps = [output.with_name(f"{output.name}.{s}") for s in _dump_formats(args, compilation)]
+    check_file(output, kind="an output of tvmc compile", is_own=_is_compiled)
+    for dump in dumps:
+        check_file(dump, kind="a dump of code", is_own=_is_dump)
     library = hilc.compile(args.FILE, **compilation.options, externals=externals)
     (module,) = library.modules
     if module.name != args.module_name:
@@ -81,16 +89,13 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     _check_shapes(args.input_shapes, module)
     for note in notes:
         console.log(f"note: {note}")
-    output = Path(args.output)
-    with writing(output):
-        if args.output_format == "mlf":
-            _save_archive(library, output)
-        else:
-            _save_shared_object(library, output)
-    for suffix in dumps:
-        dump = output.with_name(f"{output.name}.{suffix}")
-        with writing(dump):
-            dump.write_text(_sources(library), encoding="utf-8")
+    if args.output_format == "mlf":
+        # tvmc goes by the format alone, whatever the name's suffix is.
+        write_file(output, tar_bytes(library.files))
+    else:
+        _save_shared_object(library, output)
+    for dump in dumps:
+        write_file(dump, _sources(library))
     data = {
         "model": module.name,
         "output": str(output),
@@ -114,8 +119,18 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _dump_formats(text: str, compilation: Compilation) -> list[str]:
-    formats = [word.strip() for word in text.split(",") if word.strip()]
+def _is_compiled(path: Path) -> bool:
+    """Whether the file is of a kind that ``tvmc compile`` writes."""
+    return is_elf(path) or is_library(path)
+
+
+def _is_dump(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_DUMP_START)) == _DUMP_START
+
+
+def _dump_formats(args: argparse.Namespace, compilation: Compilation) -> list[str]:
+    formats = [word.strip() for word in args.dump_code.split(",") if word.strip()]
     for word in formats:
         if word != "c":
             raise InputError(
@@ -145,23 +160,11 @@ def _check_shapes(text: str | None, module: Module) -> None:
             )
 
 
-def _save_archive(library: ModelLibrary, output: Path) -> None:
-    """An archive, whatever the name's suffix is: tvmc goes by the format alone."""
-    if output.suffix == ".tar":
-        library.save(output)
-        return
-    with tempfile.TemporaryDirectory(prefix="hil-tvmc-") as folder:
-        archive = library.save(Path(folder) / ARCHIVE)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(archive, output)
-
-
 def _save_shared_object(library: ModelLibrary, output: Path) -> None:
     """A shared object, whatever the name's suffix is."""
     with tempfile.TemporaryDirectory(prefix="hil-tvmc-") as folder:
         made = host.export_library(library, Path(folder) / "module.so")
-        output.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(made, output)
+        write_file(output, made.read_bytes())
 
 
 def _sources(library: ModelLibrary) -> str:
@@ -198,14 +201,12 @@ def create_command(args: argparse.Namespace, console: Console) -> int:
                 "To force overwriting it use '-f' or '--force'.",
                 f"it is {folder}",
             )
-        # Nothing but a project is removed, whatever the folder's name is.
+        # Nothing but a project is replaced, whatever the folder's name is.
         load_project(folder)
-        shutil.rmtree(folder)
     project = Project(folder, args.platform, board)
-    with writing(folder):
-        create_project([library], board, folder)
-        library.save(folder / ARCHIVE)
-        project.save()
+    create_project([library], board, folder, force=args.force)
+    library.save(folder / ARCHIVE, force=args.force)
+    project.save()
     console.log("note: the project is this project's own firmware, on every platform")
     models = ", ".join(module.name for module in library.modules)
     console.result(
@@ -221,16 +222,15 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
     project = load_project(args.project_dir)
-    changed = project.changed()
-    if changed and not args.force:
+    edited = edited_files(project.folder)
+    if edited and not args.force:
         raise InputError(
-            f"{project.folder} was changed since it was created ({', '.join(changed[:3])}), and "
+            f"{project.folder} was changed since it was created ({', '.join(edited[:3])}), and "
             "a build would undo that",
             "build it with `cmake --preset firmware && cmake --build --preset firmware` there, or "
             "undo the changes with --force",
         )
-    firmware = build([project.library()], project.board, project.folder)
-    project.save()
+    firmware = build([project.library()], project.board, project.folder, force=args.force)
     sizes = firmware.sizes
     console.result(
         {
@@ -276,7 +276,7 @@ def _built(project: Project) -> Firmware:
             f"Could not find a build in {project.folder}",
             f"run hil tvmc micro build {project.folder} {project.platform}",
         )
-    if changed := project.changed():
+    if changed := changed_files(project.folder):
         raise NoBuildError(
             f"{project.folder} was changed since it was built: {', '.join(changed[:3])}",
             "run hil tvmc micro build --force, which undoes the changes",
@@ -308,6 +308,8 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     repeat, number = _count(args.repeat, "--repeat"), _count(args.number, "--number")
     top = _count(args.print_top, "--print-top") if args.print_top is not None else 0
     _check_run_flags(args)
+    if args.outputs:
+        check_file(args.outputs, kind="a file of outputs", is_own=is_saved)
     with _opened(args, console) as (model, measured):
         inputs = _inputs(args, model.inputs)
 
@@ -330,8 +332,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
             f"output_{index}": model.get_output(index) for index in range(len(model.outputs))
         }
     if args.outputs:
-        with writing(args.outputs):
-            save_arrays(args.outputs, outputs)
+        save_arrays(args.outputs, outputs)
     largest = _largest(outputs["output_0"], top) if top else None
     data: dict[str, Any] = {
         "outputs": arrays_json(outputs),

@@ -7,18 +7,18 @@ file that says which board that is.
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hil.board import Board, board_names, load_board
-from hil.build import Firmware, project_digests, read_firmware
+from hil.build import Firmware, read_firmware
 from hil.commands.tvmc_parser import PLATFORMS
 from hil.suggest import nearest
-from hilc.archive import METADATA
+from hilc.archive import METADATA, is_library
 from hilc.errors import InputError
 from hilc.library import ModelLibrary
+from hilc.outputs import write_file
 
 #: The archive in a project, where TVM's projects have it.
 ARCHIVE = "model.tar"
@@ -133,15 +133,13 @@ class Project:
     folder: Path
     platform: str
     board: Board
-    #: What the project's files were when it was created or built.
-    digests: Mapping[str, str] = field(default_factory=dict)
 
     def library(self) -> ModelLibrary:
         """The project's models."""
         path = self.folder / ARCHIVE
         if not path.is_file():
             raise InputError(f"{path} does not exist", "create the project again")
-        if not _is_archive(path):
+        if not is_library(path):
             # TVM's own sentence for a project whose module is of another kind.
             raise InputError(
                 "Setting 'project_dir' is only allowed when importing a MLF.!",
@@ -153,35 +151,17 @@ class Project:
         """What was built in the folder, if something was."""
         return read_firmware([self.library()], self.board, self.folder.resolve())
 
-    def changed(self) -> list[str]:
-        """The files that somebody changed since the project was created or built."""
-        now = project_digests(self.folder)
-        return [path for path, digest in self.digests.items() if now.get(path) != digest]
-
     def save(self) -> None:
-        """Writes down which board the project is for, and what its files are.
+        """Writes down which board the project is for.
 
         A description of the user's is copied, so that the project does not depend on it.
         """
         name = self.board.name
         if name not in board_names():
             name = f"{name}.toml"
-            (self.folder / name).write_bytes(self.board.path.read_bytes())
-        about = {
-            "platform": self.platform,
-            "board": name,
-            "files": project_digests(self.folder),
-        }
-        text = json.dumps(about, indent=2)
-        (self.folder / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
-
-
-def _is_archive(path: Path) -> bool:
-    try:
-        with tarfile.open(path) as archive:
-            return any(name in (METADATA, f"./{METADATA}") for name in archive.getnames())
-    except (tarfile.TarError, EOFError):
-        return False
+            write_file(self.folder / name, self.board.path.read_bytes())
+        text = json.dumps({"platform": self.platform, "board": name}, indent=2)
+        write_file(self.folder / _DESCRIPTION, text + "\n")
 
 
 def load_project(folder: str | Path) -> Project:
@@ -193,7 +173,6 @@ def load_project(folder: str | Path) -> Project:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         platform, board = str(found["platform"]), str(found["board"])
-        digests = {str(path): str(digest) for path, digest in found["files"].items()}
     except FileNotFoundError:
         raise InputError(
             f"{folder} is no project of `hil tvmc micro create`: it has no {_DESCRIPTION}",
@@ -202,4 +181,4 @@ def load_project(folder: str | Path) -> Project:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read: {error}", "create the project again") from None
     place = folder / board if "." in board else board
-    return Project(folder, platform, load_board(place), digests)
+    return Project(folder, platform, load_board(place))

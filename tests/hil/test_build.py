@@ -28,6 +28,7 @@ from hil.glue import c_string
 from hil.linkmap import read_map
 from hil.placement import GUARD_BYTES
 from hil.project import project_files
+from hilc.outputs import MANIFEST
 
 BOARD = "mps2-an386"
 ADD_ONE = "for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"
@@ -272,21 +273,48 @@ def test_project_builds_without_python(name: str, tmp_path: Path) -> None:
 def test_output_folder_is_kept_up_to_date(tmp_path: Path) -> None:
     board, folder = load_board(BOARD), tmp_path / "project"
     first = build([tiny_library(ADD_ONE)], board, folder)
-    (folder / "notes.txt").write_text("the user's own")
-    (folder / "src" / "main.c").write_text("edited")
+    added = [folder / name for name in ("notes.txt", "src/mine.c", "models/x.h", "build/log.txt")]
+    for path in added:
+        path.write_text("the user's own")
+    (folder / "CMakeLists.txt").unlink()
     again = build([tiny_library(ADD_ONE)], board, folder)
     assert again == first
-    assert "hil_rpc_poll" in (folder / "src" / "main.c").read_text()
     other = build([tiny_library(ADD_ONE, name="other")], board, folder)
     assert not (folder / "models" / "tiny").exists()
     assert other.build_id != first.build_id
-    assert (folder / "notes.txt").read_text() == "the user's own"
+    assert [path.read_text() for path in added] == ["the user's own"] * 4
     assert [path.name for path in tmp_path.iterdir()] == ["project"], "nothing is left beside it"
+
+
+def test_an_edited_project_is_not_built_over(tmp_path: Path) -> None:
+    board, folder = load_board(BOARD), tmp_path / "project"
+    library = tiny_library(ADD_ONE)
+    first = build([library], board, folder)
+    (folder / "src" / "main.c").write_text("edited")
+    for other in (library, tiny_library(ADD_ONE, name="other")):
+        with pytest.raises(InputError, match=r"after they were written: src/main\.c\n") as caught:
+            build([other], board, folder)
+        assert "--force" in caught.value.hint
+        assert (folder / "src" / "main.c").read_text() == "edited"
+        assert (folder / "firmware.json").is_file(), "nothing else is touched either"
+    assert build([library], board, folder, force=True) == first
+    assert "hil_rpc_poll" in (folder / "src" / "main.c").read_text()
+
+
+def test_a_project_of_an_older_version_is_the_users(tmp_path: Path) -> None:
+    """It has no list of what was written, so whatever differs may have been edited."""
+    board, folder = load_board(BOARD), tmp_path / "project"
+    library = tiny_library(ADD_ONE)
+    build([library], board, folder)
+    (folder / MANIFEST).unlink()
+    build([library], board, folder)
+    with pytest.raises(InputError, match="edited or added after they were written"):
+        build([tiny_library(ADD_ONE + " y[0] = 1;")], board, folder)
 
 
 def test_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("irreplaceable")
-    with pytest.raises(InputError, match="holds no firmware project"):
+    with pytest.raises(InputError, match="files that are not a firmware project's"):
         build([tiny_library(ADD_ONE)], load_board(BOARD), tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.suffix] == ["thesis.txt"]
 

@@ -45,6 +45,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     (folder / "bad.tar").write_bytes(b"\0" * 10240)
     hilc.compile(folder / "tiny.tflite").save(folder / "tiny.tar")
+    for name in ("mine.tar", "mine.svg", "mine.json"):
+        (folder / name).write_text("the user's own\n")
     np.savez(folder / "x.npz", x=np.zeros((3, 8), np.int8))
     np.savez(folder / "y2.npz", y=np.zeros((2, 4), np.int8))
     np.savez(folder / "other.npz", z=np.zeros((3, 8), np.int8))
@@ -157,6 +159,8 @@ BAD = [
         "part of its code",
     ),
     Bad("compile tiny.tflite -o tiny.tflite/x.tar", 2, "cannot write tiny.tflite/x.tar"),
+    Bad("compile tiny.tflite -o x.zip", 2, "it does not end in .tar"),
+    Bad("compile tiny.tflite -o mine.tar", 2, "not an archive of hil's as hil writes it"),
     Bad("compile tiny.tflite -o .", 2, "files that are not a library's"),
     Bad("compile tiny.tflite -o x.tar --ram abc", 2, "'abc' is no number of bytes"),
     Bad("build tiny.tflite --board mps2-an386 --ram 0", 2, "the smallest is"),
@@ -173,6 +177,7 @@ BAD = [
     Bad("compile tiny.tar -o x.tar --pin x=0", 2, "--pin cannot change it"),
     Bad("explain tiny.tflite --board mps2-an386 -o plan.jpg", 2, "ends in one of .svg, .png, .pdf"),
     Bad("explain tiny.tflite huge.tflite --board mps2-an386 -o a.svg", 2, "there are 2 models"),
+    Bad("explain tiny.tflite --board mps2-an386 -o mine.svg", 2, "replace it with --force"),
     # Boards.
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
     Bad("verify tiny.tflite --board mps2-an368", 2, "did you mean mps2-an386"),
@@ -181,12 +186,18 @@ BAD = [
     Bad("verify tiny.tflite --board ./text.tflite", 2, "not valid TOML"),
     Bad(f"{VERIFY} --runner native", 2, "has no runner 'native'"),
     Bad("build huge.tflite --board lm3s6965evb", 3, "flash"),
-    Bad("build tiny.tflite --board mps2-an386 -o .", 2, "holds no firmware project"),
+    Bad("build tiny.tflite --board mps2-an386 -o .", 2, "not a firmware project's"),
     Bad(
         "build tiny.tflite --board mps2-an386 -o tiny.tflite/x",
         2,
-        "tiny.tflite/x/firmware.json: Not a directory",
+        "cannot write tiny.tflite/x: Not a directory",
     ),
+    Bad("build tiny.tflite --board mps2-an386 -o fw.elf", 2, "the ELF file is build/firmware.elf"),
+    Bad(f"{RUN} -o out.txt", 2, "a name that ends in .npz"),
+    Bad(f"{RUN} -o x.npz", 2, "not a file of outputs as hil writes it"),
+    Bad(f"{RUN} -o folder", 2, "ends in .npz"),
+    Bad("tune tiny.tflite --board mps2-an386 -o /proc/none/x.json", 2, "cannot write /proc/none"),
+    Bad("tune tiny.tflite --board mps2-an386 -o mine.json", 2, "not a log of 'tiny'"),
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
     Bad(f"{VERIFY} --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
     Bad("monitor --port /dev/does-not-exist", 4, "/dev/does-not-exist"),
@@ -259,6 +270,40 @@ def test_compile_to_tar_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture
         assert report["layers"] == 1
         assert report["macs"] == 32
         assert report["constants_bytes"] >= 32
+
+
+@pytest.mark.parametrize("name", ["out", "v1.zip/"])
+def test_an_edited_library_is_not_compiled_over(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["compile", "net=tiny.tflite", "-o", f"{tmp_path}/{name}"]
+    assert main(line) == 0
+    source = tmp_path / name / "codegen" / "host" / "src" / "net_lib1.c"
+    text = source.read_text()
+    source.write_text(f"{text}/* mine */\n")
+    (source.parent / "mine.c").write_text("/* mine */\n")
+    capsys.readouterr()
+    assert main([*line, "--optimize", "size", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "after they were written: codegen/host/src/net_lib1.c" in error["message"]
+    assert source.read_text().endswith("/* mine */\n")
+    assert main([*line, "--force"]) == 0
+    assert source.read_text() == text
+    assert (source.parent / "mine.c").exists(), "what the user has added stays in any case"
+
+
+def test_an_output_is_written_again_and_an_edited_one_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "plan.svg"
+    line = ["explain", "tiny.tflite", "--board", "mps2-an386", "-o", str(picture)]
+    assert main(line) == main(line) == 0
+    picture.write_bytes(picture.read_bytes().replace(b"</svg>", b"<!-- mine --></svg>"))
+    assert main(line) == 2
+    assert "mine" in picture.read_text()
+    assert main([*line, "--force"]) == 0
+    assert "mine" not in picture.read_text()
+    capsys.readouterr()
 
 
 def test_compile_for_a_board_takes_its_core(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from hil.console import Console, coloured, several, table, writing
+from hil.console import Console, coloured, several, table
 from hil.errors import InputError
 
 
@@ -91,10 +93,55 @@ def test_what_modules_log(verbosity: int, told: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == told
 
 
-def test_what_cannot_be_written() -> None:
-    with pytest.raises(InputError) as caught, writing("/no/such/folder/x"):
-        open("/no/such/folder/x", "wb")  # noqa: SIM115
-    assert caught.value.fact == "cannot write /no/such/folder/x: No such file or directory"
+def hil(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A command line in a process of its own, whose standard streams are the test's."""
+    command = [sys.executable, "-m", "hil.cli", *words]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(command, text=True, timeout=60, check=False, **streams)
+
+
+@pytest.mark.parametrize("words", [("boards",), ("boards", "--json"), ("boards", "x")])
+def test_a_full_disk_behind_stdout_is_one_error(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = hil(*words, stdout=full)
+    assert done.returncode == 2
+    if words != ("boards", "x"):
+        assert done.stderr == (
+            "error: cannot write standard output: No space left on device\n\n"
+            "hint: free some space there, or send it to another file\n"
+        )
+
+
+def test_an_error_is_one_json_object_where_stdout_works() -> None:
+    """Also the error that a file could not be written, and after a stderr that is full."""
+    with open("/dev/full", "w") as full:
+        done = hil("board", "new", "x", "-o", "/proc/none/x.toml", "--json", stderr=full)
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["exit_code"]) == (2, 2)
+    assert error["message"].startswith("cannot write /proc/none/x.toml: ")
+
+
+def test_a_reader_that_goes_away_is_told_nothing() -> None:
+    command = f"{sys.executable} -m hil.cli boards | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    # Where all fitted into the pipe before its reader went, nothing was wrong.
+    assert done.returncode in (0, 141)
+    assert done.stdout.startswith("board ")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_stream_that_was_closed(closed: str) -> None:
+    """Nothing that belongs on stderr gets onto stdout instead."""
+    command = f"{sys.executable} -m hil.cli boards microbit --json {closed}>&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    if closed == "2":
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["name"] == "microbit"
+    else:
+        assert done.returncode == 2
+        assert "cannot write standard output: Bad file descriptor" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_json_survives_a_round_trip(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 from small_models import SMALL_MODELS
 
 import hilc
-from hil.picture import FORMATS, plan_figure, save
+from hil.picture import FORMATS, is_unchanged, plan_figure, save
 from hilc.explain import Explanation
 
 
@@ -74,6 +74,11 @@ def test_the_same_plan_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
     first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in "ab")
     assert first == second
     assert len(first) > 1000
+    assert is_unchanged(tmp_path / f"a{suffix}")
+    # Wherever somebody has edited it.
+    for edited in (first[:-1], first[:900] + b" " + first[901:], first + b" ", b"", b"x"):
+        (tmp_path / f"a{suffix}").write_bytes(edited)
+        assert is_unchanged(tmp_path / f"a{suffix}") == (edited == first)
 
 
 def test_nothing_is_clipped(tmp_path: Path) -> None:

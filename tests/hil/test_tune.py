@@ -26,6 +26,19 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return model, log
 
 
+def test_a_log_of_something_else_is_not_written_over(
+    measured: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Told before anything is measured: it took minutes to make, and would take them again."""
+    model, log = measured
+    other = changed(log, tmp_path / "other.json", board="nucleo-f446re")
+    text = other.read_text()
+    assert main(["tune", str(model), "--board", BOARD, "-o", str(other)]) == 2
+    assert f"not a log of 'net' on {BOARD}" in capsys.readouterr().err
+    assert other.read_text() == text
+    assert main(["tune", str(model), "--board", BOARD, "-o", str(log), "--json"]) == 0
+
+
 def changed(log: Path, target: Path, **fields: object) -> Path:
     target.write_text(json.dumps(json.loads(log.read_text()) | fields))
     return target

@@ -1,0 +1,323 @@
+"""Files and folders that the user asked for: written whole or not at all, never over their work.
+
+A file is written beside its place and renamed. A folder has a list of what was written into it,
+``hil-files.json``, with a digest of each file: what is not on the list, or differs from its digest,
+is the user's, and is neither changed nor removed unless they say so.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from hilc.errors import InputError
+
+#: The list of the files in a folder that were written, and not added or edited later.
+MANIFEST = "hil-files.json"
+_VERSION = 1
+_ABOUT = "SHA-256 of what hil wrote here; a file that differs is yours, and hil leaves it alone"
+#: More files than these are not named in a message.
+_MOST_NAMED = 5
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+#: What the system says of a place that takes no more, wherever it is.
+_UNWRITABLE = (*_FULL, errno.EFBIG, errno.EROFS, errno.EIO)
+
+
+class OutputError(InputError):
+    """A file, a folder or standard output cannot be written."""
+
+
+def cannot_write(place: object, error: OSError, remedy: str = "") -> OutputError:
+    """The error for what the system said of ``place``."""
+    why = error.strerror or str(error)
+    if error.errno in _FULL:
+        return OutputError(
+            f"cannot write {place}: {why}", f"free some space there{remedy and f', or {remedy}'}"
+        )
+    if error.errno == errno.EFBIG:
+        return OutputError(f"cannot write {place}: {why}", "raise the limit of `ulimit -f`")
+    return OutputError(
+        f"cannot write {place}: {why}", remedy or "choose a place that can be written to"
+    )
+
+
+def is_unwritable(error: OSError) -> bool:
+    """Whether ``error`` tells of a disk that is full or broken, and of nothing else."""
+    return error.errno in _UNWRITABLE
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A file to write, which takes the place of ``path`` when the block has ended well.
+
+    Folders on the way are made; a link stays one; a device or pipe is written as it is. What fails
+    in the block is taken as a failure to write ``path``.
+    """
+    path = Path(path)
+    partial: Path | None = None
+    try:
+        # What a link leads to is replaced, not the link.
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            yield target
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = _beside(target)
+        yield partial
+        if target.exists():
+            partial.chmod(stat.S_IMODE(target.stat().st_mode))
+        partial.replace(target)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    finally:
+        if partial is not None:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def write_file(path: str | Path, data: bytes | str) -> None:
+    """Writes ``data`` (text as UTF-8): whoever reads the file meets the old one or all of it."""
+    with replacing(path) as partial:
+        partial.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def check_file(
+    path: str | Path,
+    *suffixes: str,
+    kind: str,
+    is_own: Callable[[Path], bool] | None = None,
+    force: bool | None = None,
+) -> None:
+    """Refuses an output that could not be written later, or would replace what is not ``is_own``.
+
+    To be called before the work whose result it shall hold. ``kind`` says in a message what the
+    command writes; ``force`` is None where it has no such option.
+    """
+    path = Path(path)
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise InputError(
+            f"the output {str(path)!r} is to be {kind}, and its name does not say so",
+            f"give a name that ends in {'one of ' * (len(suffixes) > 1)}{', '.join(suffixes)}",
+        )
+    _check_place(path, is_folder=False)
+    if force or is_own is None or not path.is_file() or path.stat().st_size == 0:
+        return
+    if not is_own(path):
+        remedy = "delete it" if force is None else "replace it with --force"
+        raise InputError(
+            f"{path} exists, and it is not {kind} as hil writes it",
+            f"choose another name, or {remedy}",
+        )
+
+
+def _check_place(path: Path, *, is_folder: bool) -> None:
+    """Whether the file or folder could be made now."""
+    try:
+        target = Path(os.path.realpath(path))
+        if target.exists():
+            if target.is_dir() != is_folder:
+                number = errno.ENOTDIR if is_folder else errno.EISDIR
+                raise OSError(number, os.strerror(number))
+            if not os.access(target, os.W_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            if not is_folder and not target.is_file():
+                return  # a device or a pipe
+        folder = target if is_folder else target.parent
+        while not folder.exists():
+            folder = folder.parent
+        # Some systems tell only when it is done whether a file can be made.
+        probe = _beside(folder / "probe")
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        probe.unlink()
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".hil-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+# -- folders -----------------------------------------------------------------------------------
+
+
+def looks_like_a_file(path: str | Path) -> bool:
+    """Whether a name has the ending of some kind of file, so that no folder is meant."""
+    # What a user writes as a folder, or has there as one, is one.
+    if str(path).endswith("/") or Path(path).is_dir():
+        return False
+    return re.fullmatch(r"\.[A-Za-z]\w*", Path(path).suffix) is not None
+
+
+def check_folder(
+    folder: str | Path, *, kind: str, marks: Sequence[str], force: bool = False
+) -> None:
+    """Refuses a folder that :func:`update_folder` could not or may not write.
+
+    ``marks`` are files by which an output of an older version without a list is known.
+    """
+    folder = Path(folder)
+    _check_place(folder, is_folder=True)
+    if not folder.exists():
+        return
+    is_own = any((folder / mark).is_file() for mark in (MANIFEST, *marks))
+    if not is_own and any(folder.iterdir()):
+        raise InputError(
+            f"{folder} is a folder with files that are not {kind}'s",
+            "choose a folder that is empty or does not exist",
+        )
+    if not force and (edited := edited_files(folder)):
+        raise _edited(folder, edited)
+
+
+def update_folder(
+    folder: Path, files: Mapping[str, bytes], *, force: bool = False, whole: bool = True
+) -> None:
+    """Makes ``files`` the files in ``folder`` that were written here.
+
+    Those of an earlier call that are no longer wanted are removed. InputError names what the user
+    has edited or added in their places, before anything is touched; with ``force`` it is replaced.
+    What else the user has added stays in any case. Without ``whole`` the files are more of what is
+    there already.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    try:
+        # Another process may be writing the same folder; it will be done soon.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _update(folder, files, force, whole)
+    except OSError as error:
+        raise cannot_write(error.filename or folder, error) from None
+    finally:
+        os.close(lock)
+
+
+def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) -> None:
+    wanted = {path: _digest(data) for path, data in files.items()}
+    known = _read_manifest(folder)
+    if not whole:
+        wanted = {path: digests[-1] for path, digests in known.items()} | wanted
+    stale = [path for path in known if path not in wanted]
+    found = {path: _digest_of(folder / path) for path in (*files, *stale)}
+    theirs = [
+        path
+        for path, digest in found.items()
+        if digest is not None and digest not in (wanted.get(path), *known.get(path, ()))
+    ]
+    theirs += [str(parent) for parent in _blocked(folder, files)]
+    if theirs and not force:
+        raise _edited(folder, theirs)
+    changes = [path for path in files if found[path] != wanted[path]]
+    if not changes and not stale and known == {path: (own,) for path, own in wanted.items()}:
+        return
+    # Until all is written, a file may be the old or the new one.
+    _write_manifest(folder, {p: (*known.get(p, ()), *new) for p, new in _lists(wanted).items()})
+    for path in stale:
+        _remove(folder, path)
+    for parent in _blocked(folder, files):
+        (folder / parent).unlink()
+    for path in changes:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_symlink():
+            target.unlink()
+        write_file(target, files[path])
+    _write_manifest(folder, _lists(wanted))
+
+
+def edited_files(folder: Path) -> list[str]:
+    """The files that were written into ``folder`` and are other ones now."""
+    return [
+        path
+        for path, digests in _read_manifest(folder).items()
+        if (found := _digest_of(folder / path)) is not None and found not in digests
+    ]
+
+
+def changed_files(folder: Path) -> list[str]:
+    """Those, and the ones that are gone."""
+    return [
+        path
+        for path, digests in _read_manifest(folder).items()
+        if _digest_of(folder / path) not in digests
+    ]
+
+
+def _edited(folder: Path, paths: Sequence[str]) -> InputError:
+    shown = ", ".join(paths[:_MOST_NAMED])
+    if len(paths) > _MOST_NAMED:
+        shown += f" and {len(paths) - _MOST_NAMED} more"
+    return InputError(
+        f"{folder} has files that were edited or added after they were written: {shown}",
+        "write to another folder, or replace these files with --force",
+    )
+
+
+def _blocked(folder: Path, files: Mapping[str, bytes]) -> list[PurePosixPath]:
+    """Files where a folder for ``files`` has to be."""
+    parents = {parent for path in files for parent in PurePosixPath(path).parents}
+    return [p for p in sorted(parents) if (folder / p).exists() and not (folder / p).is_dir()]
+
+
+def _remove(folder: Path, path: str) -> None:
+    """Removes a file and the folders that it leaves empty."""
+    target = folder / path
+    target.unlink(missing_ok=True)
+    for parent in list(PurePosixPath(path).parents)[:-1]:
+        with suppress(OSError):
+            (folder / parent).rmdir()
+
+
+def _lists(digests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {path: (digest,) for path, digest in digests.items()}
+
+
+def _write_manifest(folder: Path, digests: Mapping[str, tuple[str, ...]]) -> None:
+    value = {"about": _ABOUT, "version": _VERSION, "files": dict(sorted(digests.items()))}
+    write_file(folder / MANIFEST, json.dumps(value, indent=1) + "\n")
+
+
+def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:
+    """The digests that each file may have; none where there is no list, or none that can be read.
+
+    A folder may come from anywhere: paths that leave it are not looked at.
+    """
+    try:
+        value = json.loads((folder / MANIFEST).read_bytes())
+        if value["version"] != _VERSION:
+            return {}
+        files = {str(path): tuple(map(str, found)) for path, found in value["files"].items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {p: f for p, f in files.items() if not (p.startswith("/") or ".." in p.split("/"))}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest_of(path: Path) -> str | None:
+    """The digest of what is there; None for nothing, and one of nothing's for what is no file."""
+    try:
+        return _digest(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        # A link to nothing is there, too.
+        return "a link" if path.is_symlink() else None
+    except OSError:
+        return "unreadable"

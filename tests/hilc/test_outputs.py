@@ -1,0 +1,243 @@
+"""What is written where the user asked for it: whole, or not at all, and never over their work."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hilc.errors import InputError
+from hilc.outputs import (
+    MANIFEST,
+    OutputError,
+    changed_files,
+    check_file,
+    check_folder,
+    edited_files,
+    looks_like_a_file,
+    replacing,
+    update_folder,
+    write_file,
+)
+
+FILES = {"a.c": b"one", "src/b.c": b"two", "src/deep/c.c": b"three"}
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All files below a folder but the list."""
+    files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if name != MANIFEST}
+
+
+@contextmanager
+def file_size_limit(nbytes: int) -> Iterator[None]:
+    """A disk that takes no more than so much of a file, for anybody."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def test_a_file_is_the_old_one_until_all_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+
+    def interrupted() -> None:
+        with replacing(path) as partial:
+            partial.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with pytest.raises(OutputError, match="File too large"), file_size_limit(4096):
+        write_file(path, bytes(100_000))
+    assert content(tmp_path) == {"x.bin": b"old"}
+    write_file(path, "new")
+    assert content(tmp_path) == {"x.bin": b"new"}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "folder" / "real")
+    write_file(tmp_path / "link", b"data")
+    assert (tmp_path / "folder" / "real").read_bytes() == b"data"
+    assert (tmp_path / "link").is_symlink()
+    with pytest.raises(OutputError, match="cannot write /dev/full: No space left on device"):
+        write_file("/dev/full", b"data")
+    check_file("/dev/full", kind="anything")
+    write_file("/dev/null", b"data")
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("file/x.npz", "cannot write .*file/x.npz: Not a directory"),
+        ("folder.npz", "cannot write .*folder.npz: Is a directory"),
+        ("x.txt", "does not say so\n\nhint: give a name that ends in .npz"),
+        ("mine.npz", "exists, and it is not outputs as hil writes it"),
+        ("/proc/none/x.npz", "cannot write /proc/none/x.npz"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_the_work(
+    path: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "mine.npz").write_text("mine")
+    before = content(tmp_path)
+    with pytest.raises(InputError, match=message) as caught:
+        check_file(tmp_path / path, ".npz", kind="outputs", is_own=lambda _: False, force=False)
+    assert caught.value.exit_code == 2
+    assert content(tmp_path) == before
+
+
+def test_what_can_be_written_is_not_touched_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "own.npz").write_text("own")
+    for name in ("own.npz", "new.npz", "new/folder/x.npz"):
+        check_file(tmp_path / name, ".npz", kind="outputs", is_own=lambda _: True)
+    check_file(tmp_path / "own.npz", kind="outputs", is_own=lambda _: False, force=True)
+    check_folder(tmp_path / "none", kind="a project", marks=())
+    assert content(tmp_path) == {"own.npz": b"own"}
+    assert not (tmp_path / "new").exists()
+
+
+def test_no_file_is_made_where_another_may_not_be(tmp_path: Path) -> None:
+    """As an unprivileged user meets it; root is refused by the system alone."""
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            if os.getuid() == 0:
+                os.chown(tmp_path, 0, 0)
+                tmp_path.chmod(0o755)
+                os.setuid(65534)
+            else:
+                locked.chmod(0o555)
+            check_file(locked / "x.npz", kind="outputs")
+        except InputError as error:
+            # Without the right to come here at all, that is what is told.
+            code = 0 if "Permission denied" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+# -- folders -----------------------------------------------------------------------------------
+
+
+def test_a_folder_is_brought_up_to_date(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    update_folder(folder, FILES)
+    assert content(folder) == FILES
+    inode = (folder / "a.c").stat().st_ino
+    (folder / "src" / "notes.txt").write_text("mine")
+    update_folder(folder, {"a.c": b"one", "x/y.c": b"new"})
+    assert content(folder) == {"a.c": b"one", "x/y.c": b"new", "src/notes.txt": b"mine"}
+    assert (folder / "a.c").stat().st_ino == inode, "what is unchanged is not written"
+    assert not (folder / "src" / "deep").exists()
+
+
+@pytest.mark.parametrize("case", ["edited", "edited and unwanted", "in the way", "a link", "file"])
+def test_the_users_work_is_left_alone(case: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    update_folder(folder, FILES)
+    new = FILES | {"src/b.c": b"2"}
+    name = "src/b.c"
+    if case == "edited":
+        (folder / name).write_bytes(b"mine")
+    elif case == "edited and unwanted":
+        (folder / name).write_bytes(b"mine")
+        del new[name]
+    elif case == "in the way":
+        name = "new.c"
+        (folder / name).write_bytes(b"mine")
+        new[name] = b"theirs"
+    elif case == "a link":
+        (tmp_path / "mine.c").write_bytes(b"mine")
+        (folder / name).unlink()
+        (folder / name).symlink_to(tmp_path / "mine.c")
+    else:
+        name = "new"
+        (folder / name).write_bytes(b"mine")
+        new["new/x.c"] = b"theirs"
+    before = content(folder)
+    with pytest.raises(InputError, match=f"edited or added .*: {name}\n\nhint: .*--force"):
+        update_folder(folder, new)
+    assert content(folder) == before
+    update_folder(folder, new, force=True)
+    assert content(folder) == new
+    if case == "a link":
+        assert (tmp_path / "mine.c").read_bytes() == b"mine"
+
+
+def test_what_was_removed_comes_back(tmp_path: Path) -> None:
+    update_folder(tmp_path, FILES)
+    (tmp_path / "a.c").unlink()
+    assert (edited_files(tmp_path), changed_files(tmp_path)) == ([], ["a.c"])
+    update_folder(tmp_path, FILES)
+    assert content(tmp_path) == FILES
+
+
+def test_an_update_that_was_cut_short_is_gone_on_with(tmp_path: Path) -> None:
+    """At no point is a file of ours taken for the user's."""
+    update_folder(tmp_path, FILES)
+    new = {"a.c": b"1" * 9000, "src/b.c": b"2", "z.c": b"3"}
+    with pytest.raises(OutputError, match="File too large"), file_size_limit(8000):
+        update_folder(tmp_path, new)
+    assert edited_files(tmp_path) == []
+    update_folder(tmp_path, FILES)
+    assert content(tmp_path) == FILES
+    update_folder(tmp_path, new)
+    assert content(tmp_path) == new
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 9}', '{"version": 1, "files": 3}', "\xff"])
+def test_without_a_list_every_file_is_the_users(text: str, tmp_path: Path) -> None:
+    update_folder(tmp_path, FILES)
+    (tmp_path / MANIFEST).write_text(text, encoding="latin-1")
+    update_folder(tmp_path, FILES)
+    (tmp_path / MANIFEST).write_text(text, encoding="latin-1")
+    with pytest.raises(InputError, match=r"edited or added .*: a\.c\n"):
+        update_folder(tmp_path, FILES | {"a.c": b"new"})
+
+
+def test_a_list_from_elsewhere_removes_nothing_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    (tmp_path / "mine.c").write_bytes(b"one")
+    update_folder(folder, FILES)
+    text = (folder / MANIFEST).read_text()
+    for path in ("../mine.c", str(tmp_path / "mine.c"), "src/../../mine.c"):
+        (folder / MANIFEST).write_text(text.replace('"a.c"', f'"{path}"'))
+        update_folder(folder, {"src/b.c": b"two"}, force=True)
+        assert (tmp_path / "mine.c").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_file"),
+    [("x.zip", True), ("x.tar.gz", True), ("x.c", True), ("x", False), ("v1.2", False),
+     ("x.zip/", False), (".hidden", False)],
+)  # fmt: skip
+def test_names_of_files_are_no_folders(
+    name: str, is_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert looks_like_a_file(name) == is_file
+    Path(name).mkdir()
+    assert not looks_like_a_file(name)
