@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from hil.board import Board
 from hil.build import build
 from hil.fit import region_rooms, workspace_regions
 from hil.placement import aligned, buffer_bytes
+from hilc.archive import is_archive
 from hilc.errors import InputError
 from hilc.explain import Explanation
 from hilc.external import load_generator
@@ -99,7 +99,7 @@ class ModelSource:
     @property
     def is_archive(self) -> bool:
         """Already compiled: a Model Library Format folder or tar."""
-        return self.path.is_dir() or tarfile.is_tarfile(self.path)
+        return is_archive(self.path)
 
 
 def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSource]:

@@ -8,6 +8,7 @@ import re
 import stat
 import tarfile
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from hilc.errors import InputError
@@ -19,6 +20,7 @@ from hilc.outputs import (
     update_folder,
     write_file,
 )
+from hilc.tar import is_tar, read_members
 
 #: The file that marks a folder as a library's.
 METADATA = "metadata.json"
@@ -106,9 +108,10 @@ def _is_own(path: Path) -> bool:
 def _member_names(path: Path) -> list[str]:
     """The members of a tar; none of what is no tar."""
     try:
-        with tarfile.open(path, "r:") as tar:
-            return [name.removeprefix("./") for name in tar.getnames()]
-    except (tarfile.TarError, OSError, ValueError, EOFError):
+        with path.open("rb") as file:
+            members = islice(read_members(file, str(path)), _MAX_FILES)
+            return [member.name.removeprefix("./") for member in members]
+    except (InputError, OSError):
         return []
 
 
@@ -129,36 +132,35 @@ def read_files(path: Path) -> dict[str, bytes]:
     return files
 
 
+def is_archive(path: Path) -> bool:
+    """Whether ``path`` is a folder or a tar, and no model file; its contents are not looked at."""
+    if path.is_dir() or path.suffix == ".tar":
+        return True
+    if not path.is_file():
+        return False  # a pipe can be read only once
+    with path.open("rb") as file:
+        return is_tar(file)
+
+
 def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
     if not path.is_file():
         raise InputError(f"there is no library {path}", "compile the model first")
+    budget = _Budget(str(path))
     try:
-        with tarfile.open(path, "r:") as tar:
-            budget = _Budget(str(path))
-            for member in tar:
+        with path.open("rb") as file:
+            for member in read_members(file, str(path)):
                 name = budget.admit(member.name, member.size)
-                if member.isdir():
+                if member.kind == "folder":
                     continue
-                if not member.isreg() or member.issparse():
+                if member.kind != "file":
                     raise InputError(f"{path} has the member {name!r}, which is not a plain file")
-                file = tar.extractfile(member)
-                data = file.read() if file else b""
+                file.seek(member.offset)
+                data = file.read(member.size)
                 if len(data) != member.size:
                     raise InputError(f"{path} is cut off in the member {name!r}")
                 yield name, data
-            # tarfile takes a damaged header for the end.
-            assert tar.fileobj is not None
-            tar.fileobj.seek(tar.offset)
-            if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-                raise InputError(f"{path} is damaged or cut off after {tar.offset} bytes")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    # Besides its own errors tarfile lets those of the number and text decoding through.
-    except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
-        raise InputError(
-            f"{path} is not a Model Library Format archive: {error}",
-            "pass a .tar that hil compile or TVM made",
-        ) from None
 
 
 def _read_folder(path: Path) -> Iterator[tuple[str, bytes]]:

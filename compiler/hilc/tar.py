@@ -1,0 +1,186 @@
+"""The members of a tar file, read without trust.
+
+What one header can cost is bounded: Python's ``tarfile`` follows extended headers by recursion, as
+many as there are, and unfolds what they say of sparse files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+from hilc.errors import InputError
+
+#: Headers are of this size, and data are padded to it.
+BLOCK = 512
+
+# Headers that say more of the next one: a longer name, a longer target of a link, records.
+_LONG_NAME, _LONG_LINK, _RECORDS, _ALL_RECORDS = b"L", b"K", b"x", b"g"
+_EXTENSIONS = (_LONG_NAME, _LONG_LINK, _RECORDS, _ALL_RECORDS)
+# One of each is all that a member can use.
+_MAX_EXTENSIONS = len(_EXTENSIONS)
+_MAX_EXTENSION_BYTES = 64 << 10
+
+_FILES = (b"0", b"\0", b"7")
+_FOLDER = b"5"
+_RECORD = re.compile(rb"(\d{1,6}) ")
+_SPARSE = "GNU.sparse."
+
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7z": "xz", b"PK": "zip"}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member, whose ``size`` bytes are at ``offset`` in the file."""
+
+    name: str
+    #: What is neither a plain file nor a folder is a link, a device, a sparse file or unknown.
+    kind: Literal["file", "folder", "other"]
+    size: int
+    offset: int
+
+
+def is_tar(file: BinaryIO) -> bool:
+    """Whether the file begins as a tar with members does."""
+    return _has_checksum(file.read(BLOCK))
+
+
+def read_members(file: BinaryIO, where: str) -> Iterator[Member]:
+    """The members of ``file`` up to its end mark; InputError for a tar that is none or is damaged.
+
+    ``file`` may be read from and moved between members.
+    """
+    file_bytes = file.seek(0, 2)
+    at = 0
+    name, records, extensions = "", dict[str, str](), 0
+    while True:
+        file.seek(at)
+        header = file.read(BLOCK)
+        if header == bytes(BLOCK) and not extensions:
+            return
+        if not _has_checksum(header):
+            raise _no_archive(where, header) if at == 0 else _damaged(where, at)
+        size, kind = _number(header[124:136], where, at), header[156:157]
+        data_at = at + BLOCK
+        if kind in _EXTENSIONS:
+            extensions += 1
+            if extensions > _MAX_EXTENSIONS or size > _MAX_EXTENSION_BYTES:
+                raise _refused(where, at, "has longer extended headers than a member can use")
+            text = file.read(size)
+            if kind == _LONG_NAME:
+                name = _text(text, where, at)
+            elif kind in (_RECORDS, _ALL_RECORDS):
+                records |= _records(text, where, at)
+            at = data_at + _padded(size)
+            continue
+        member = _member(header, name, records, size, data_at, where, at)
+        if data_at + member.size > file_bytes:
+            raise _damaged(where, at)
+        yield member
+        at = data_at + (_padded(member.size) if member.kind != "folder" else 0)
+        name, records, extensions = "", {}, 0
+
+
+def _member(
+    header: bytes,
+    name: str,
+    records: Mapping[str, str],
+    size: int,
+    data_at: int,
+    where: str,
+    at: int,
+) -> Member:
+    """The member of a header and of the extended ones before it."""
+    if not name:
+        name = _text(header[:100], where, at)
+        prefix = header[345:500] if header[257:263] == b"ustar\0" else b""
+        if prefix.strip(b"\0"):
+            name = f"{_text(prefix, where, at)}/{name}"
+    name = records.get("path", name)
+    if "size" in records:
+        size = _number(records["size"].encode(), where, at, base=10)
+    type_ = header[156:157]
+    kind: Literal["file", "folder", "other"] = "other"
+    if any(key.startswith(_SPARSE) for key in records):
+        pass
+    elif type_ == _FOLDER or (type_ == b"\0" and name.endswith("/")):
+        kind, size = "folder", 0
+    elif type_ in _FILES:
+        kind = "file"
+    return Member(name, kind, size, data_at)
+
+
+def _records(text: bytes, where: str, at: int) -> dict[str, str]:
+    """Extended records, ``LENGTH KEY=VALUE`` and a newline each."""
+    records: dict[str, str] = {}
+    start = 0
+    while start < len(text) and text[start]:
+        match = _RECORD.match(text, start)
+        end = start + int(match[1]) if match else 0
+        if match is None or not match.end() < end <= len(text) or text[end - 1 : end] != b"\n":
+            raise _damaged(where, at)
+        key, separator, value = text[match.end() : end - 1].partition(b"=")
+        if not separator:
+            raise _damaged(where, at)
+        # What others say of a member (owners, times) may be in any form.
+        if key in (b"path", b"size") or key.startswith(_SPARSE.encode()):
+            records[_text(key, where, at)] = _text(value, where, at)
+        start = end
+    return records
+
+
+def _has_checksum(header: bytes) -> bool:
+    if len(header) != BLOCK or header == bytes(BLOCK):
+        return False
+    said = header[148:156].strip(b" \0")
+    if not re.fullmatch(rb"[0-7]{1,8}", said):
+        return False
+    # The checksum's own field counts as spaces. Some programs summed up signed bytes.
+    others = header[:148] + header[156:]
+    total = sum(others) + 8 * ord(" ")
+    return int(said, 8) in (total, total - 256 * sum(byte > 127 for byte in others))
+
+
+def _number(field: bytes, where: str, at: int, base: int = 8) -> int:
+    if base == 8 and field[:1] == b"\x80":
+        return int.from_bytes(field[1:], "big")
+    digits = field.strip(b" \0")
+    if not re.fullmatch(rb"[0-7]{0,12}" if base == 8 else rb"[0-9]{1,19}", digits):
+        raise _damaged(where, at)
+    return int(digits or b"0", base)
+
+
+def _text(field: bytes, where: str, at: int) -> str:
+    try:
+        return field.partition(b"\0")[0].decode()
+    except UnicodeDecodeError:
+        raise _refused(where, at, "has a member whose name is not UTF-8") from None
+
+
+def _padded(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK
+
+
+def _no_archive(where: str, header: bytes) -> InputError:
+    packing = next((kind for magic, kind in _COMPRESSED.items() if header.startswith(magic)), None)
+    if packing is not None:
+        return InputError(
+            f"{where} is not a Model Library Format archive: it is compressed with {packing}",
+            "unpack it: such an archive is a plain tar",
+        )
+    return InputError(
+        f"{where} is not a Model Library Format archive: it does not begin as a tar does",
+        "pass a .tar that hil compile or TVM made",
+    )
+
+
+def _damaged(where: str, at: int) -> InputError:
+    return InputError(
+        f"{where} is damaged or cut off after {at} bytes", "copy it again, or make it anew"
+    )
+
+
+def _refused(where: str, at: int, fact: str) -> InputError:
+    return InputError(f"{where} {fact}, at byte {at}", "pass a .tar that hil compile or TVM made")
