@@ -124,6 +124,7 @@ def read_files(path: Path) -> dict[str, bytes]:
     No path leaves the archive, none is a link, and their number and sizes are bounded.
     """
     files = dict(_read_folder(path) if path.is_dir() else _read_tar(path))
+    files.pop(MANIFEST, None)  # says what was written to a folder, and is no part of the library
     for name in files:
         parents = name.split("/")[:-1]
         for depth in range(1, len(parents) + 1):
@@ -170,8 +171,6 @@ def _read_folder(path: Path) -> Iterator[tuple[str, bytes]]:
             for name in sorted(names):
                 file = Path(folder, name)
                 relative = file.relative_to(path).as_posix()
-                if relative == MANIFEST:
-                    continue
                 status = file.lstat()
                 if not stat.S_ISREG(status.st_mode):
                     raise InputError(f"{path} has {relative!r}, which is not a plain file")
