@@ -88,6 +88,7 @@ class PortOnHost:
         here = ROOT / "tests" / "c" / "ports"
         includes = [folder, ROOT / "firmware_template" / "include", here]
         includes += [PORTS / name for port in (soc, uart) for name in (port.name, *port.uses)]
+        includes += [PORTS / "cortex_m"]  # for hil_wait.h; the rest of it is not looked for
         subprocess.run(
             [
                 *["gcc", "-std=c11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"],
@@ -98,11 +99,24 @@ class PortOnHost:
             check=True,
         )
         self.c = ctypes.CDLL(str(library))
+        self.c.hil_soc_init.restype = ctypes.c_uint32
+        self.attach(registers)
+
+    def attach(self, registers: Registers) -> None:
+        """The C uses these from now on."""
         # Both the C and this object use it.
         self._locate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(registers.locate)
         ctypes.c_void_p.in_dll(self.c, "hil_test_register").value = ctypes.cast(
             self._locate, ctypes.c_void_p
         ).value
+
+    def start(self) -> int:
+        """What happens between reset and main; returns the rate of the UART's clock."""
+        if hasattr(self.c, "hil_soc_early"):
+            self.c.hil_soc_early()
+        uart_hz = int(self.c.hil_soc_init())
+        self.c.hil_uart_init(ctypes.c_uint32(uart_hz))
+        return uart_hz
 
     @property
     def received(self) -> bytes:

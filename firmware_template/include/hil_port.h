@@ -17,7 +17,8 @@ size_t hil_uart_read(uint8_t *data, size_t max);
  * processor sleeps. Not with interrupts off, nor in a fault. */
 void hil_uart_wait(void);
 
-/* Sends all bytes; returns when the last one is in the transmitter. */
+/* Sends all bytes; returns when the last one is in the transmitter. Waits a bounded time: a
+ * transmitter that takes no more loses the rest, as the checksum of the frame will tell. */
 void hil_uart_write(const uint8_t *data, size_t size);
 
 /* Number of bytes that received input may wait in before hil_uart_read takes them. */

@@ -361,8 +361,7 @@ def start(name: str, folder: Path) -> tuple[PortOnHost, Registers]:
     family = FAMILIES[CHIPS[name].family]
     registers = Registers(dict(family.reset), family.follows)
     port = PortOnHost(load_board(name), registers, folder)
-    port.c.hil_soc_init()
-    port.c.hil_uart_init()
+    port.start()
     registers.settle()
     return port, registers
 
@@ -529,16 +528,83 @@ def test_internal_oscillator_stands_in_for_the_crystal(name: str, tmp_path: Path
     assert family.clocks(registers, 0).core == load_board(name).clock_hz
 
 
-@pytest.mark.parametrize("name", ["nucleo-f446re", "nucleo-l476rg", "nucleo-h743zi"])
-def test_a_dead_clock_leaves_the_core_as_after_reset(name: str, tmp_path: Path) -> None:
-    """Without its PLL the firmware still starts; it must not take one that does not run."""
-    family = FAMILIES[CHIPS[name].family]
-    registers = Registers(dict(family.reset), [])
-    port = PortOnHost(load_board(name), registers, tmp_path)
-    port.c.hil_soc_init()
-    registers.settle()
-    switch = family.rcc + (0x10 if CHIPS[name].family == "h7" else 0x08)
-    assert registers.get((switch, 0, 2)) == 0
+@dataclass(frozen=True)
+class AfterReset:
+    """Of a chip whose PLL does not start: its core's oscillator, and how to tell."""
+
+    hz: int
+    #: Field that selects the core's clock, and its value after reset.
+    switch: Field
+    selected: int
+    #: Field of the flash's wait states.
+    latency: Field
+    #: Dividers of core and buses: registers that are 0.
+    undivided: tuple[Field, ...]
+
+
+F4_AFTER_RESET = AfterReset(
+    16 * MHZ, (0x4002_3808, 0, 2), 0, (0x4002_3C00, 0, 4), ((0x4002_3808, 4, 12),)
+)
+L4 = ((0x4002_1008, 0, 2), (0x4002_2000, 0, 4), ((0x4002_1008, 4, 10),))
+AFTER_RESET = {
+    "nucleo-f446re": F4_AFTER_RESET,
+    "nucleo-f429zi": F4_AFTER_RESET,
+    "disco-f746ng": F4_AFTER_RESET,
+    "nucleo-l476rg": AfterReset(4 * MHZ, L4[0], 0, *L4[1:]),
+    "nucleo-l4r5zi": AfterReset(4 * MHZ, L4[0], 0, *L4[1:]),
+    "nucleo-g474re": AfterReset(16 * MHZ, L4[0], 1, *L4[1:]),
+    "nucleo-g0b1re": AfterReset(
+        16 * MHZ, (0x4002_1008, 0, 3), 0, (0x4002_2000, 0, 3), ((0x4002_1008, 8, 7),)
+    ),
+    "nucleo-h743zi": AfterReset(
+        64 * MHZ, (0x5802_4410, 0, 3), 0, (0x5200_2000, 0, 4),
+        ((0x5802_4418, 0, 12), (0x5802_441C, 4, 7), (0x5802_4420, 4, 3)),
+    ),
+    "nucleo-u575zi": AfterReset(
+        4 * MHZ, (0x4602_0C1C, 0, 2), 0, (0x4002_2000, 0, 4), ((0x4602_0C20, 0, 12),)
+    ),
+    "nucleo-h563zi": AfterReset(
+        32 * MHZ, (0x4402_0C1C, 0, 2), 0, (0x4002_2000, 0, 4), ((0x4402_0C20, 0, 15),)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AFTER_RESET)
+def test_a_pll_that_does_not_start_leaves_a_board_that_answers(name: str, tmp_path: Path) -> None:
+    """Whatever step of it fails: the core has its oscillator, the line has its rate."""
+    board, family, expected = load_board(name), FAMILIES[CHIPS[name].family], AFTER_RESET[name]
+    switch = expected.switch[0], expected.switch[1], 2
+    reset = {switch[0]: 0x5} if name == "nucleo-g474re" else {}
+
+    def without(*status: Field) -> Registers:
+        follows = [rule for rule in family.follows if rule[0] not in status]
+        return Registers({**family.reset, **reset}, follows)
+
+    broken = {
+        "PLL": without((family.rcc, 25, 1)),
+        "all": Registers({**family.reset, **reset}, []),
+        "wait states": without(),
+        "switch": without(*(s for s, control in family.follows if control == expected.switch)),
+    }
+    registers = broken["wait states"]
+
+    def keep_slow(address: int) -> None:
+        if address == expected.latency[0]:
+            registers.put(expected.latency, 15 >> (4 - expected.latency[2]))
+
+    registers.on_use = keep_slow
+    port = PortOnHost(board, registers, tmp_path)
+    base = board.macros["HIL_UART_BASE"]
+    is_old = any(port.name == "stm32_usart" for port in board.ports)
+    for what, registers in broken.items():
+        port.attach(registers)
+        assert port.start() == expected.hz, what
+        registers.settle()
+        assert registers.get(expected.switch) == expected.selected, what
+        assert not any(registers.get(where) for where in expected.undivided), what
+        scale = 256 if CHIPS[name].uart == "LPUART1" else 1
+        rate = expected.hz * scale / registers.value(base + (0x08 if is_old else 0x0C))
+        assert rate == pytest.approx(board.macros["HIL_UART_BAUD"], rel=0.01), what
 
 
 STM32_BOARDS = [

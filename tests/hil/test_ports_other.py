@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from port_on_host import PortOnHost, Registers
 
-from hil.board import Board, load_board
+from hil.board import Board, board_names, load_board
 
 MHZ = 1_000_000
 #: A cell that holds no byte of the transmitter.
@@ -268,9 +268,7 @@ def start(name: str, folder: Path) -> tuple[PortOnHost, Registers]:
     registers = Registers(dict(chip.reset), [])
     registers.on_use = lambda address: chip.answers(registers, address)
     port = PortOnHost(load_board(name), registers, folder, leave_out=["boot.c"])
-    for step in ("hil_soc_early", "hil_soc_init", "hil_uart_init"):
-        if hasattr(port.c, step):
-            getattr(port.c, step)()
+    port.start()
     registers.settle()
     return port, registers
 
@@ -394,21 +392,150 @@ def test_uarte_moves_buffers(tmp_path: Path) -> None:
     assert port.received == b"abc"
 
 
-@pytest.mark.parametrize(
-    ("name", "switch", "kept"),
-    [
-        ("frdm-k64f", (0x4004_8044, 0, 32), 0),  # the dividers for the fast clock
-        ("same54-xpro", (0x4000_1C20, 0, 4), 6),
-        ("raspberry-pi-pico", (0x4000_803C, 0, 1), 0),
-        ("ek-ra8m1", (0x4001_E026, 0, 3), 1),
-    ],
-)
-def test_a_dead_crystal_leaves_the_core_on_its_own_oscillator(
-    name: str, switch: tuple[int, int, int], kept: int, tmp_path: Path
-) -> None:
-    """It starts and can be asked what is wrong; it never takes a PLL that does not run."""
-    registers = Registers(dict(CHIPS[name].reset), [])
-    port = PortOnHost(load_board(name), registers, tmp_path, leave_out=["boot.c"])
-    port.c.hil_soc_init()
+def k64_line(registers: Registers, hz: float) -> float:
+    whole = word(registers, 0x4006_A000, 0, 5) << 8 | word(registers, 0x4006_A001, 0, 8)
+    return hz / (16 * (whole + word(registers, 0x4006_A00A, 0, 5) / 32))
+
+
+def sam_line(registers: Registers, hz: float) -> float:
+    boards = map(load_board, ("same54-xpro", "metro-m4"))
+    bases = [board.macros["HIL_UART_BASE"] for board in boards]
+    base = next(b for b in bases if word(registers, b + 0xC, 0, 16))
+    # Generator 2, which the UART has, is on and takes the core's oscillator undivided.
+    assert word(registers, 0x4000_1C28) == 6 | 1 << 8 | 1 << 16
+    return hz / 16 * (1 - word(registers, base + 0xC, 0, 16) / 65536)
+
+
+def pl011_line(registers: Registers, hz: float) -> float:
+    base = next(b for b in (0x4003_4000, 0x4000_C000) if word(registers, b + 0x24))
+    return hz / 16 / (word(registers, base + 0x24) + word(registers, base + 0x28) / 64)
+
+
+def ra_line(registers: Registers, hz: float) -> float:
+    base = load_board("ek-ra8m1").macros["HIL_UART_BASE"]
+    assert word(registers, 0x4001_E020) == word(registers, 0x4001_E024, 0, 8) == 0
+    return hz / 8 / (word(registers, base + 0x10, 8, 8) + 1)
+
+
+def f1_line(registers: Registers, hz: float) -> float:
+    return hz / word(registers, 0x4001_3808)
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A board whose crystal or PLL does not start: its oscillator, and what selects it."""
+
+    hz: float
+    switch: tuple[int, int, int]
+    kept: int
+    line: Callable[[Registers, float], float]
+    reset: dict[int, int]
+    #: How far the line may be off.
+    rel: float = 0.01
+
+
+DEAD = {
+    # The dividers for the fast clock.
+    "frdm-k64f": Dead(640 * 32_768, (0x4004_8044, 0, 32), 0, k64_line, CHIPS["frdm-k64f"].reset),
+    "same54-xpro": Dead(48 * MHZ, (0x4000_1C20, 0, 4), 6, sam_line, SAM.reset),
+    "metro-m4": Dead(48 * MHZ, (0x4000_1C20, 0, 4), 6, sam_line, SAM.reset),
+    "raspberry-pi-pico": Dead(6_500_000, (0x4000_803C, 0, 1), 0, pl011_line, RP2040.reset),
+    # Its divider has whole steps only.
+    "ek-ra8m1": Dead(8 * MHZ, (0x4001_E026, 0, 3), 1, ra_line, CHIPS["ek-ra8m1"].reset, rel=0.04),
+    # The crystal without the PLL: bypassed, undivided.
+    "lm3s6965evb": Dead(8 * MHZ, (0x400F_E060, 11, 1), 1, pl011_line, {0x400F_E060: 0x078E_3AD1}),
+    "stm32vldiscovery": Dead(8 * MHZ, (0x4002_1004, 0, 2), 0, f1_line, {0x4002_1000: 0x83}),
+}
+
+
+@pytest.mark.parametrize("name", DEAD)
+def test_a_dead_crystal_leaves_a_board_that_answers(name: str, tmp_path: Path) -> None:
+    """It never takes a PLL that does not run, and the line has its rate from what does."""
+    dead, board = DEAD[name], load_board(name)
+    registers = Registers(dict(dead.reset), [])
+    port = PortOnHost(board, registers, tmp_path, leave_out=["boot.c"])
+    assert port.start() == dead.hz
     registers.settle()
-    assert registers.get(switch) == kept
+    assert registers.get(dead.switch) == dead.kept
+    line = dead.line(registers, dead.hz)
+    assert line == pytest.approx(board.macros["HIL_UART_BAUD"], rel=dead.rel)
+
+
+def test_a_pico_whose_pll_does_not_lock_runs_from_its_crystal(tmp_path: Path) -> None:
+    def answers(registers: Registers, address: int) -> None:
+        rp2_answers(registers, address)
+        registers.put((0x4002_8000, 31, 1), 0)
+
+    registers = Registers(dict(RP2040.reset), [])
+    registers.on_use = lambda address: answers(registers, address)
+    port = PortOnHost(load_board("raspberry-pi-pico"), registers, tmp_path, leave_out=["boot.c"])
+    assert port.start() == 12 * MHZ
+    registers.settle()
+    assert registers.get((0x4000_803C, 0, 1)) == 0
+    assert pl011_line(registers, 12 * MHZ) == pytest.approx(115_200, rel=0.01)
+
+
+# -- a UART that does not answer as it should ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """Of a UART port, offsets and values of a status that never changes."""
+
+    board: str
+    #: All that the transmitter says, when it has no room.
+    sending: tuple[int, int]
+    #: There is always one byte more.
+    receiving: tuple[int, int]
+
+
+STUCK = {
+    "cmsdk_uart": Stuck("mps2-an386", (0x04, 1), (0x04, 2)),
+    "kinetis_uart": Stuck("frdm-k64f", (0x04, 0), (0x04, 1 << 5)),
+    "lpc_usart": Stuck("lpc55s69-evk", (0xE04, 0), (0xE04, 1 << 6)),
+    "nrf51_uart": Stuck("microbit", (0x11C, 0), (0x108, 1)),
+    "nrf_uarte": Stuck("nrf5340dk", (0x120, 0), (0x110, 1)),
+    "pl011": Stuck("raspberry-pi-pico", (0x18, 0x28), (0x18, 0)),
+    "ra_sci_b": Stuck("ek-ra8m1", (0x48, 0), (0x48, 1 << 31)),
+    "sam_sercom": Stuck("same54-xpro", (0x18, 0), (0x18, 4)),
+    "stm32_usart": Stuck("nucleo-f446re", (0x00, 0), (0x00, 1 << 5)),
+    "stm32_usart_v2": Stuck("nucleo-h743zi", (0x1C, 0), (0x1C, 1 << 5)),
+}
+
+
+def test_every_uart_is_checked() -> None:
+    uarts = {p.name for n in board_names() for p in load_board(n).ports if "uart" in p.roles}
+    assert uarts - {"native", "rtt"} == set(STUCK)
+
+
+@pytest.mark.parametrize("uart", STUCK)
+def test_a_stuck_uart_does_not_hold_the_core(uart: str, tmp_path: Path) -> None:
+    """Without its clock, say. Each loop ends by itself, long before this ends it."""
+    stuck = STUCK[uart]
+    board = load_board(stuck.board)
+    base = board.macros["HIL_UART_BASE"]
+    registers = Registers({}, [])
+    port = PortOnHost(board, registers, tmp_path, leave_out=["boot.c"])
+    uses: list[int] = []
+
+    def hold(offset: int, value: int, most: int) -> Callable[[int], None]:
+        def use(address: int) -> None:
+            uses.append(address)
+            if address == base + offset:
+                # Far beyond what it may look, let it go.
+                registers.put((address, 0, 32), value if len(uses) < 2 * most else ~value)
+
+        return use
+
+    registers.put((base + stuck.sending[0], 0, 32), stuck.sending[1])
+    registers.on_use = hold(*stuck.sending, 500)
+    port.c.hil_uart_write(bytes(100), ctypes.c_size_t(100))
+    port.c.hil_uart_flush()
+    # What is not taken is not waited for again, byte by byte.
+    assert len(uses) <= 20
+
+    uses.clear()
+    most = 4 * board.rx_max  # registers used, four for a byte
+    registers.on_use = hold(*stuck.receiving, most)
+    port.c.hil_uart_receive()
+    assert board.rx_max <= len(uses) <= most + 4

@@ -18,31 +18,29 @@ _Static_assert(HIL_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast for th
 
 void hil_uart_receive(void) {
     INTCLEAR = INT_RX;
-    while ((STATE & STATE_RX_FULL) != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && (STATE & STATE_RX_FULL) != 0; ++i) {
         INTCLEAR = INT_RX;
         hil_serial_put((uint8_t)DATA);
     }
 }
 
-void hil_uart_init(void) {
-    BAUDDIV = (HIL_CLOCK_HZ + HIL_UART_BAUD / 2) / HIL_UART_BAUD;
+void hil_uart_init(uint32_t clock_hz) {
+    BAUDDIV = (clock_hz + HIL_UART_BAUD / 2) / HIL_UART_BAUD;
     CTRL = CTRL_TX_ENABLE | CTRL_RX_ENABLE | CTRL_RX_INTERRUPT;
     hil_irq_enable(HIL_UART_IRQ);
 }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        while ((STATE & STATE_TX_FULL) != 0) {
+        if (!hil_wait_line(&STATE, STATE_TX_FULL, 0)) {
+            return;
         }
         DATA = data[i];
     }
 }
 
 void hil_uart_flush(void) {
-    while ((STATE & STATE_TX_FULL) != 0) {
-    }
+    (void)hil_wait_line(&STATE, STATE_TX_FULL, 0);
     /* The buffer is empty but the last byte is being shifted out, which nothing shows. */
-    const uint64_t start = hil_ticks();
-    while (hil_ticks() - start < 11ULL * HIL_CLOCK_HZ / HIL_UART_BAUD) {
-    }
+    hil_pause((uint32_t)(11ULL * HIL_CLOCK_HZ / HIL_UART_BAUD));
 }

@@ -7,10 +7,13 @@
 #include <stdint.h>
 
 #include "hil_config.h"
+#include "hil_wait.h"
 
 /* Role soc: clocks to full speed, power and pins of the peripherals. Bounded waits only: a board
- * that does not answer as expected still starts. */
-void hil_soc_init(void);
+ * that does not answer as expected still starts. Where its clocks do not, it runs from what it runs
+ * from after a reset. Returns the rate of the UART's clock as it is then, HIL_UART_FULL_HZ mostly,
+ * so that the board can still be asked. */
+uint32_t hil_soc_init(void);
 /* What cannot wait until memory is prepared: watchdogs that run from reset, RAM without a clock.
  * Optional. There are no variables yet, only the first bytes of the stack's region. */
 void hil_soc_early(void);
@@ -21,23 +24,27 @@ void hil_timer_handler(void);
 
 /* Role uart. Interrupt HIL_UART_IRQ, which says that there is something to receive, comes to
  * hil_serial_handler; a port without one is asked again and again. */
-void hil_uart_init(void);
-/* Acknowledges the interrupt and hands every byte that has arrived to hil_serial_put. Called with
- * interrupts off. */
+void hil_uart_init(uint32_t clock_hz);
+/* Acknowledges the interrupt and hands what has arrived to hil_serial_put, no more than HIL_RX_MAX
+ * bytes: a UART that always says that there is more must not hold the core. Called with interrupts
+ * off. */
 void hil_uart_receive(void);
 void hil_serial_put(uint8_t byte);
 void hil_serial_handler(void);
-/* Returns when the last bit has left the transmitter. */
+/* Returns when the last bit has left the transmitter, or does not leave it. */
 void hil_uart_flush(void);
 
 #define HIL_REG(address) (*(volatile uint32_t *)(uintptr_t)(address))
 #define HIL_REG16(address) (*(volatile uint16_t *)(uintptr_t)(address))
 #define HIL_REG8(address) (*(volatile uint8_t *)(uintptr_t)(address))
 
-/* The UART's clock must be what the soc gives it. A line through the debug probe has no UART. */
+/* The UART's clock must be what the soc gives it. A line through the debug probe has no UART, and
+ * some have the core's clock. */
 #ifdef HIL_UART_CLOCK_HZ
+#define HIL_UART_FULL_HZ HIL_UART_CLOCK_HZ
 #define HIL_CHECK_UART_CLOCK(hz, message) _Static_assert(HIL_UART_CLOCK_HZ == (hz), message)
 #else
+#define HIL_UART_FULL_HZ HIL_CLOCK_HZ
 #define HIL_CHECK_UART_CLOCK(hz, message) _Static_assert((hz) > 0, message)
 #endif
 
@@ -99,26 +106,5 @@ static inline void hil_irq_unlock(uint32_t primask) {
 
 /* Returns when every access before it is done. */
 static inline void hil_barrier(void) { __asm volatile("dsb" ::: "memory"); }
-
-/* Waits until bits of a register have a value, but not for ever: emulators model few of the clock
- * registers, and a board with a dead crystal must still tell. Returns whether they have. */
-static inline bool hil_wait(volatile const uint32_t *reg, uint32_t mask, uint32_t value) {
-    for (uint32_t i = 0; i < 100000; ++i) {
-        if ((*reg & mask) == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The same for registers of 8 bits. */
-static inline bool hil_wait8(volatile const uint8_t *reg, uint32_t mask, uint32_t value) {
-    for (uint32_t i = 0; i < 100000; ++i) {
-        if ((*reg & mask) == value) {
-            return true;
-        }
-    }
-    return false;
-}
 
 #endif

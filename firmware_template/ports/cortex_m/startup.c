@@ -121,13 +121,13 @@ __attribute__((naked)) _Noreturn void hil_reset_handler(void) {
 }
 
 void hil_port_init(void) {
-    hil_soc_init();
+    const uint32_t uart_hz = hil_soc_init();
     /* Not before: it may be what switches the memory on. */
     for (const struct hil_copy *copy = hil_copies_start; copy != hil_copies_end; ++copy) {
         memcpy(copy->to, copy->from, copy->nbytes);
     }
     hil_timer_init();
-    hil_uart_init();
+    hil_uart_init(uart_hz);
 }
 
 _Noreturn void hil_port_reset(void) {

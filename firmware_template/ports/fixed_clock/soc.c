@@ -1,3 +1,3 @@
 #include "hil_core.h"
 
-void hil_soc_init(void) {}
+uint32_t hil_soc_init(void) { return HIL_UART_FULL_HZ; }

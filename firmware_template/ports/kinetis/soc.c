@@ -22,12 +22,16 @@ _Static_assert(HIL_CLOCK_HZ <= 120000000, "the bus dividers are for up to 120 MH
 #define PORTB_PCR(pin) HIL_REG(0x4004A000 + 4 * (pin))
 
 #define STCTRLH_AS_AFTER_RESET_BUT_OFF 0x01D2U
+/* The internal 32.768 kHz times 640, as after reset. */
+#define FLL_HZ 20971520
+#define C1_FLL_INTERNAL (1U << 2)
 #define C1_EXTERNAL_BY_1536 (2U << 6 | 7U << 3)
 #define C1_PLL_OR_FLL (0U << 6 | 7U << 3)
 #define C2_VERY_HIGH_RANGE (2U << 4)
 #define C6_PLLS (1U << 6)
 #define S_IREFST (1U << 4)
 #define S_CLKST (3U << 2)
+#define S_CLKST_FLL (0U << 2)
 #define S_CLKST_EXTERNAL (2U << 2)
 #define S_CLKST_PLL (3U << 2)
 #define S_PLL_LOCKED (1U << 5 | 1U << 6)
@@ -52,26 +56,32 @@ void hil_soc_early(void) {
 }
 
 /* From the internal clock over the external one to the PLL, the manual's way FEI, FBE, PBE, PEE. */
-static void start_pll(void) {
+static bool start_pll(void) {
     MCG_C2 = C2_VERY_HIGH_RANGE;
     MCG_C1 = C1_EXTERNAL_BY_1536;
     if (!hil_wait8(&MCG_S, S_IREFST | S_CLKST, S_CLKST_EXTERNAL)) {
-        return;
+        return false;
     }
     MCG_C5 = HIL_SOC_PLL_DIV - 1;
     MCG_C6 = (uint8_t)(C6_PLLS | (HIL_SOC_PLL_MUL - 24U));
     if (!hil_wait8(&MCG_S, S_PLL_LOCKED, S_PLL_LOCKED)) {
-        return;
+        return false;
     }
     SIM_CLKDIV1 = CLKDIV1_DIVIDERS; /* before the clock that needs them */
     MCG_C1 = C1_PLL_OR_FLL;
-    (void)hil_wait8(&MCG_S, S_CLKST, S_CLKST_PLL);
+    return hil_wait8(&MCG_S, S_CLKST, S_CLKST_PLL);
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        MCG_C6 = 0;
+        MCG_C1 = C1_FLL_INTERNAL;
+        (void)hil_wait8(&MCG_S, S_IREFST | S_CLKST, S_IREFST | S_CLKST_FLL);
+    }
     SIM_SCGC4 |= 1UL << 10; /* UART0 */
     SIM_SCGC5 |= 1UL << 10; /* PORTB */
     PORTB_PCR(HIL_SOC_TX_PIN) = PCR_ALTERNATIVE_3;
     PORTB_PCR(HIL_SOC_RX_PIN) = PCR_ALTERNATIVE_3 | PCR_PULL_UP; /* an open line is idle */
+    return is_fast ? HIL_UART_FULL_HZ : FLL_HZ;
 }

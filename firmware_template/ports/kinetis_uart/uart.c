@@ -18,35 +18,37 @@
 #define S1_TDRE (1U << 7)
 
 /* clock / (16 * baud) in 32nds, rounded: the lowest five bits are the fraction. */
-#define DIVIDER_32 ((HIL_UART_CLOCK_HZ * 4ULL / HIL_UART_BAUD + 1) / 2)
+#define DIVIDER_32(clock_hz) ((4 * (clock_hz) / HIL_UART_BAUD + 1) / 2)
 
-_Static_assert(DIVIDER_32 >= 32 && DIVIDER_32 < 32 * 8192, "uart.baud does not fit its clock");
+_Static_assert(HIL_UART_CLOCK_HZ <= 1000000000 && DIVIDER_32(HIL_UART_CLOCK_HZ) >= 32 &&
+                   DIVIDER_32(HIL_UART_CLOCK_HZ) < 32 * 8192,
+               "uart.baud does not fit its clock");
 
 void hil_uart_receive(void) {
     /* Reading D after S1 also clears an overrun, which raises the same interrupt. */
-    while ((S1 & (S1_RDRF | S1_OR)) != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && (S1 & (S1_RDRF | S1_OR)) != 0; ++i) {
         hil_serial_put(D);
     }
 }
 
-void hil_uart_init(void) {
+void hil_uart_init(uint32_t clock_hz) {
+    const uint32_t divider = DIVIDER_32(clock_hz);
+
     C2 = 0;
-    BDH = (uint8_t)(DIVIDER_32 >> 13);
-    BDL = (uint8_t)(DIVIDER_32 >> 5);
-    C4 = (uint8_t)(DIVIDER_32 & 31);
+    BDH = (uint8_t)(divider >> 13);
+    BDL = (uint8_t)(divider >> 5);
+    C4 = (uint8_t)(divider & 31);
     C2 = C2_TE | C2_RE | C2_RIE;
     hil_irq_enable(HIL_UART_IRQ);
 }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        while ((S1 & S1_TDRE) == 0) {
+        if (!hil_wait8_line(&S1, S1_TDRE, S1_TDRE)) {
+            return;
         }
         D = data[i];
     }
 }
 
-void hil_uart_flush(void) {
-    while ((S1 & S1_TC) == 0) {
-    }
-}
+void hil_uart_flush(void) { (void)hil_wait8_line(&S1, S1_TC, S1_TC); }

@@ -10,6 +10,8 @@ _Static_assert(HIL_CLOCK_HZ == 50000000, "the PLL is set up for 50 MHz, so clock
 #define GPIOA_AFSEL HIL_REG(0x40004420)
 #define GPIOA_DEN HIL_REG(0x4000451C)
 
+#define CRYSTAL_HZ 8000000
+
 #define RCC_MOSCDIS (1UL << 0)
 #define RCC_OSCSRC (3UL << 4)
 #define RCC_XTAL (15UL << 6)
@@ -22,7 +24,8 @@ _Static_assert(HIL_CLOCK_HZ == 50000000, "the PLL is set up for 50 MHz, so clock
 #define RCC_SYSDIV_4 (3UL << 23) /* of the PLL's 200 MHz */
 #define RIS_PLL_LOCK (1UL << 6)
 
-void hil_soc_init(void) {
+uint32_t hil_soc_init(void) {
+    uint32_t uart_hz = CRYSTAL_HZ;
     uint32_t rcc = (RCC | RCC_BYPASS) & ~(RCC_USESYSDIV | RCC_MOSCDIS);
     RCC = rcc;
     rcc &= ~(RCC_OSCSRC | RCC_XTAL | RCC_PWRDN | RCC_OEN | RCC_SYSDIV);
@@ -30,10 +33,14 @@ void hil_soc_init(void) {
     RCC = rcc;
     if (hil_wait(&RIS, RIS_PLL_LOCK, RIS_PLL_LOCK)) {
         RCC = rcc & ~RCC_BYPASS;
+        uart_hz = HIL_UART_FULL_HZ;
+    } else {
+        RCC = rcc & ~RCC_USESYSDIV; /* the crystal's clock undivided */
     }
     RCGC1 |= 1UL << 0;
     RCGC2 |= 1UL << 0;
     (void)RCGC2; /* the gates open some clocks after the write */
     GPIOA_AFSEL |= 3;
     GPIOA_DEN |= 3;
+    return uart_hz;
 }

@@ -36,12 +36,14 @@ _Static_assert(WHOLE >= 1, "uart.baud is too fast for its clock");
 
 void hil_uart_receive(void) {
     FIFOSTAT = FIFOSTAT_RXERR; /* an overrun: what was lost is told by the frame's checksum */
-    while ((FIFOSTAT & FIFOSTAT_RXNOTEMPTY) != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && (FIFOSTAT & FIFOSTAT_RXNOTEMPTY) != 0; ++i) {
         hil_serial_put((uint8_t)FIFORD);
     }
 }
 
-void hil_uart_init(void) {
+/* Its clock is an oscillator's that needs no start: the rate is always the described one. */
+void hil_uart_init(uint32_t clock_hz) {
+    (void)clock_hz;
     /* 256 is not a value of the fraction; 255 is as near. */
     FRACTION = 0xFFUL | (FRACTION_N < 255 ? (uint32_t)FRACTION_N : 255UL) << 8;
     BRG = WHOLE - 1;
@@ -54,13 +56,14 @@ void hil_uart_init(void) {
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        while ((FIFOSTAT & FIFOSTAT_TXNOTFULL) == 0) {
+        if (!hil_wait_line(&FIFOSTAT, FIFOSTAT_TXNOTFULL, FIFOSTAT_TXNOTFULL)) {
+            return;
         }
         FIFOWR = data[i];
     }
 }
 
 void hil_uart_flush(void) {
-    while ((FIFOSTAT & FIFOSTAT_TXEMPTY) == 0 || (STAT & STAT_TXIDLE) == 0) {
-    }
+    (void)hil_wait_line(&FIFOSTAT, FIFOSTAT_TXEMPTY, FIFOSTAT_TXEMPTY);
+    (void)hil_wait_line(&STAT, STAT_TXIDLE, STAT_TXIDLE);
 }

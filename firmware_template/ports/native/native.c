@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 /* Hands the line over to the process that a reset starts: "master,slave". */
 #define LINE_VARIABLE "HIL_NATIVE_LINE"
 
-enum { NS_PER_S = 1000000000 };
+enum { NS_PER_S = 1000000000, WRITE_TIMEOUT_MS = 1000 };
 
 static struct {
     int master;
@@ -127,11 +128,13 @@ void hil_port_init(void) {
     catch_faults();
 }
 
-/* Waits for `events` on the line, up to `timeout_ms` (-1: for ever); ends with standard input. */
-static void wait_for(short events, int timeout_ms) {
+/* Waits for `events` on the line, up to `timeout_ms` (-1: for ever); ends with standard input.
+ * Returns whether the time is not over. */
+static bool wait_for(short events, int timeout_ms) {
     struct pollfd files[] = {{.fd = line.master, .events = events},
                              {.fd = STDIN_FILENO, .events = POLLIN}};
-    if (poll(files, 2, timeout_ms) < 0 && errno != EINTR) {
+    const int ready = poll(files, 2, timeout_ms);
+    if (ready < 0 && errno != EINTR) {
         die("poll");
     }
     if (files[1].revents != 0) {
@@ -140,6 +143,7 @@ static void wait_for(short events, int timeout_ms) {
             exit(EXIT_SUCCESS);
         }
     }
+    return ready != 0;
 }
 
 size_t hil_uart_read(uint8_t *data, size_t max) {
@@ -147,7 +151,7 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
     return size > 0 ? (size_t)size : 0;
 }
 
-void hil_uart_wait(void) { wait_for(POLLIN, -1); }
+void hil_uart_wait(void) { (void)wait_for(POLLIN, -1); }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     while (size > 0) {
@@ -155,8 +159,8 @@ void hil_uart_write(const uint8_t *data, size_t size) {
         if (written > 0) {
             data += written;
             size -= (size_t)written;
-        } else {
-            wait_for(POLLOUT, -1);
+        } else if (!wait_for(POLLOUT, WRITE_TIMEOUT_MS)) {
+            return; /* nobody reads: the frame is lost, as on a line that nobody listens to */
         }
     }
 }

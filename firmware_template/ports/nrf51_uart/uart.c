@@ -25,16 +25,18 @@
 /* The register is in 2^-32 of 16 MHz, in steps of 2^12. */
 #define BAUD_STEPS (((uint64_t)HIL_UART_BAUD << 32) / 16000000 + 0x800)
 
-static uint8_t is_sending;
+static bool is_sending;
 
 void hil_uart_receive(void) {
-    while (EVENTS_RXDRDY != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && EVENTS_RXDRDY != 0; ++i) {
         EVENTS_RXDRDY = 0;
         hil_serial_put((uint8_t)RXD);
     }
 }
 
-void hil_uart_init(void) {
+/* Its clock has one rate, whichever oscillator it comes from. */
+void hil_uart_init(uint32_t clock_hz) {
+    (void)clock_hz;
     GPIO_OUTSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
     GPIO_DIRSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
     GPIO_PIN_CNF(HIL_UART_RX_PIN) = PIN_INPUT_PULL_UP;
@@ -50,19 +52,23 @@ void hil_uart_init(void) {
     hil_irq_enable(HIL_UART_IRQ);
 }
 
-void hil_uart_flush(void) {
-    if (is_sending != 0) {
-        while (EVENTS_TXDRDY == 0) {
-        }
-        EVENTS_TXDRDY = 0;
-        is_sending = 0;
-    }
+/* Whether the transmitter is free again. */
+static bool wait_until_sent(void) {
+    const bool was_sent = !is_sending || hil_wait_line(&EVENTS_TXDRDY, 1, 1);
+
+    EVENTS_TXDRDY = 0;
+    is_sending = false;
+    return was_sent;
 }
+
+void hil_uart_flush(void) { (void)wait_until_sent(); }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        hil_uart_flush();
+        if (!wait_until_sent()) {
+            return;
+        }
         TXD = data[i];
-        is_sending = 1;
+        is_sending = true;
     }
 }

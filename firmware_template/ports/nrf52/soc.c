@@ -17,9 +17,11 @@ _Static_assert(HIL_CLOCK_HZ == 64000000, "this core runs at 64 MHz, so clock_hz 
  * again. */
 void hil_soc_early(void) { APPROTECT_DISABLE = APPROTECT_SW_DISABLE; }
 
-void hil_soc_init(void) {
+/* Without the crystal the internal oscillator runs at the same rate. */
+uint32_t hil_soc_init(void) {
     NVMC_ICACHECNF = 1;
     EVENTS_HFCLKSTARTED = 0;
     TASKS_HFCLKSTART = 1;
     (void)hil_wait(&EVENTS_HFCLKSTARTED, 1, 1);
+    return HIL_UART_FULL_HZ;
 }

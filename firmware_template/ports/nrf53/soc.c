@@ -22,10 +22,12 @@ void hil_soc_early(void) {
     SECUREAPPROTECT_DISABLE = APPROTECT_UNPROTECTED;
 }
 
-void hil_soc_init(void) {
+/* Without the crystal the internal oscillator runs at the same rate. */
+uint32_t hil_soc_init(void) {
     CACHE_ENABLE = 1;
     EVENTS_HFCLKSTARTED = 0;
     TASKS_HFCLKSTART = 1;
     (void)hil_wait(&EVENTS_HFCLKSTARTED, 1, 1);
     HFCLKCTRL = HFCLKCTRL_DIV1;
+    return HIL_UART_FULL_HZ;
 }

@@ -50,14 +50,16 @@ static volatile uint8_t received;
 static uint8_t sending[64];
 
 void hil_uart_receive(void) {
-    while (EVENTS_ENDRX != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && EVENTS_ENDRX != 0; ++i) {
         EVENTS_ENDRX = 0;
         hil_serial_put(received);
         TASKS_STARTRX = 1;
     }
 }
 
-void hil_uart_init(void) {
+/* Its clock has one rate, whichever oscillator it comes from. */
+void hil_uart_init(uint32_t clock_hz) {
+    (void)clock_hz;
     GPIO_OUTSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
     GPIO_DIRSET(HIL_UART_TX_PIN) = 1UL << (HIL_UART_TX_PIN % 32);
     GPIO_PIN_CNF(HIL_UART_RX_PIN) = PIN_INPUT_PULL_UP;
@@ -82,7 +84,8 @@ void hil_uart_write(const uint8_t *data, size_t size) {
         TXD_MAXCNT = part;
         EVENTS_ENDTX = 0;
         TASKS_STARTTX = 1;
-        while (EVENTS_ENDTX == 0) {
+        if (!hil_wait_line(&EVENTS_ENDTX, 1, 1)) {
+            return;
         }
         data += part;
         size -= part;

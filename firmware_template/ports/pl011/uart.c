@@ -17,20 +17,22 @@
 #define CR_UART_TX_RX (1UL << 0 | 1UL << 8 | 1UL << 9)
 #define INT_RX_AND_TIMEOUT (1UL << 4 | 1UL << 6)
 
-/* Divider in 64ths: clock / (16 * baud) * 64, rounded. */
-#define DIVIDER_64 ((HIL_CLOCK_HZ * 8ULL / HIL_UART_BAUD + 1) / 2)
+_Static_assert(HIL_CLOCK_HZ <= 1000000000, "four times the clock's rate must fit in 32 bits");
 
 void hil_uart_receive(void) {
     ICR = INT_RX_AND_TIMEOUT;
-    while ((FR & FR_RX_EMPTY) == 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && (FR & FR_RX_EMPTY) == 0; ++i) {
         hil_serial_put((uint8_t)DR);
     }
 }
 
-void hil_uart_init(void) {
+void hil_uart_init(uint32_t clock_hz) {
+    /* In 64ths: clock / (16 * baud) * 64, rounded. */
+    const uint32_t divider = (4 * clock_hz + HIL_UART_BAUD / 2) / HIL_UART_BAUD;
+
     CR = 0;
-    IBRD = (uint32_t)(DIVIDER_64 / 64);
-    FBRD = (uint32_t)(DIVIDER_64 % 64);
+    IBRD = divider / 64;
+    FBRD = divider % 64;
     LCRH = LCRH_FIFO_8N1;
     CR = CR_UART_TX_RX;
     IMSC = INT_RX_AND_TIMEOUT;
@@ -39,13 +41,11 @@ void hil_uart_init(void) {
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        while ((FR & FR_TX_FULL) != 0) {
+        if (!hil_wait_line(&FR, FR_TX_FULL, 0)) {
+            return;
         }
         DR = data[i];
     }
 }
 
-void hil_uart_flush(void) {
-    while ((FR & FR_BUSY) != 0) {
-    }
-}
+void hil_uart_flush(void) { (void)hil_wait_line(&FR, FR_BUSY, 0); }

@@ -32,6 +32,7 @@ HIL_CHECK_UART_CLOCK(120000000, "PCLKA is 120 MHz: uart.clock_hz must be that");
 #define PWPRS HIL_REG8(0x40400D14)
 #define PFS(port, pin) HIL_REG(0x40400800 + 0x40 * (port) + 4 * (pin))
 
+#define MOCO_HZ 8000000
 #define PRCR_CLOCKS_OPEN 0xA503U
 #define PRCR_CLOSED 0xA500U
 /* Drive for 8 to 24 MHz, and a bit that must be 1. */
@@ -62,26 +63,22 @@ static void set_waits(void) {
     SRAMPRCR = 0xA500;
 }
 
-/* 150 us and more, for the supply to follow the load: at most 2 clocks a turn at 240 MHz. */
-static void settle(void) {
-    for (uint32_t i = 0; i < 40000; ++i) {
-        __asm volatile("");
-    }
-}
+/* 150 us and more at 240 MHz, for the supply to follow the load. */
+static void settle(void) { hil_pause(40000); }
 
-static void start_pll(void) {
+static bool start_pll(void) {
     MOMCR = MOMCR_CRYSTAL_20MHZ;
     (void)hil_wait8(&SYRACCR, 1, 0);
     MOSCWTCR = MOSCWTCR_LONGEST;
     MOSCCR = 0; /* runs */
     if (!hil_wait8(&OSCSF, OSCSF_MOSCSF, OSCSF_MOSCSF)) {
-        return;
+        return false;
     }
     PLLCCR = PLLCCR_960MHZ;
     PLLCCR2 = PLLCCR2_HALVES;
     PLLCR = 0; /* runs */
     if (!hil_wait8(&OSCSF, OSCSF_PLLSF, OSCSF_PLLSF)) {
-        return;
+        return false;
     }
     set_waits();
     SCKDIVCR2 = 1; /* the core at half first, to spare the supply the whole step */
@@ -90,6 +87,7 @@ static void start_pll(void) {
     settle();
     SCKDIVCR2 = 0;
     settle();
+    return true;
 }
 
 static void set_pins(void) {
@@ -103,11 +101,16 @@ static void set_pins(void) {
     PFS(10, 15) = PFS_SCI9 | PFS_PULL_UP;
 }
 
-void hil_soc_init(void) {
+uint32_t hil_soc_init(void) {
+    bool is_fast = true;
     PRCR = PRCR_CLOCKS_OPEN;
     /* A reset by the core's request sets the clocks back, too. */
     if (SCKSCR != SCKSCR_PLL1P) {
-        start_pll();
+        is_fast = start_pll();
+    }
+    if (!is_fast) {
+        SCKDIVCR2 = 0;
+        SCKDIVCR = 0; /* all from the middle-speed oscillator, undivided */
     }
     MSTPCRB &= ~MSTPCRB_SCI9;
     PRCR = PRCR_CLOSED;
@@ -118,4 +121,5 @@ void hil_soc_init(void) {
     hil_cache_enable();
     HIL_CCR |= 3UL << 18; /* branch prediction and low-overhead loops */
     set_pins();
+    return is_fast ? HIL_UART_FULL_HZ : MOCO_HZ;
 }

@@ -31,13 +31,13 @@
 #define IELSR_IR (1UL << 16)
 
 /* Double speed and 8 samples a bit: rate = clock / (8 * (BRR + 1)). */
-#define BRR_VALUE ((HIL_UART_CLOCK_HZ + 4UL * HIL_UART_BAUD) / (8UL * HIL_UART_BAUD) - 1)
+#define BRR_VALUE(clock_hz) (((clock_hz) + 4UL * HIL_UART_BAUD) / (8UL * HIL_UART_BAUD) - 1)
 
-_Static_assert(BRR_VALUE <= 255, "uart.baud is too slow for its clock");
+_Static_assert(BRR_VALUE(HIL_UART_CLOCK_HZ) <= 255, "uart.baud is too slow for its clock");
 
 void hil_uart_receive(void) {
     IELSR &= ~IELSR_IR;
-    for (;;) {
+    for (uint32_t i = 0; i < HIL_RX_MAX; ++i) {
         const uint32_t status = CSR;
         if ((status & CSR_ERRORS) != 0) {
             CFCLR = CSR_ERRORS; /* it receives nothing before that */
@@ -49,11 +49,11 @@ void hil_uart_receive(void) {
     }
 }
 
-void hil_uart_init(void) {
+void hil_uart_init(uint32_t clock_hz) {
     CCR0 = 0;
     (void)hil_wait8(&CESR, CESR_RUNNING, 0);
     CCR1 = CCR1_IDLE_HIGH;
-    CCR2 = CCR2_8_SAMPLES | (uint32_t)BRR_VALUE << 8;
+    CCR2 = CCR2_8_SAMPLES | BRR_VALUE(clock_hz) << 8;
     CCR3 = CCR3_BUS_CLOCK | CCR3_8_BITS | CCR3_LSB_FIRST;
     CFCLR = CSR_ERRORS | CSR_RDRF;
     IELSR = HIL_UART_EVENT;
@@ -63,13 +63,11 @@ void hil_uart_init(void) {
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        while ((CSR & CSR_TDRE) == 0) {
+        if (!hil_wait_line(&CSR, CSR_TDRE, CSR_TDRE)) {
+            return;
         }
         TDR = data[i];
     }
 }
 
-void hil_uart_flush(void) {
-    while ((CSR & CSR_TEND) == 0) {
-    }
-}
+void hil_uart_flush(void) { (void)hil_wait_line(&CSR, CSR_TEND, CSR_TEND); }

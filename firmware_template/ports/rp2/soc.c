@@ -3,8 +3,13 @@
  * leaves the clocks as they were, so everything begins with the oscillator that always runs. */
 #include "hil_core.h"
 
+#define XOSC_HZ 12000000
+/* The ring oscillator's typical rate: from chip to chip it differs by more than a line allows. */
+#define ROSC_HZ (HIL_SOC_CHIP == 2040 ? 6500000 : 11000000)
+
 _Static_assert(HIL_SOC_CHIP == 2040 || HIL_SOC_CHIP == 2350, "soc.chip must be 2040 or 2350");
-_Static_assert(12000000ULL * HIL_SOC_PLL_MUL / HIL_SOC_PLL_DIV1 / HIL_SOC_PLL_DIV2 == HIL_CLOCK_HZ,
+_Static_assert((uint64_t)XOSC_HZ *HIL_SOC_PLL_MUL / HIL_SOC_PLL_DIV1 / HIL_SOC_PLL_DIV2 ==
+                   HIL_CLOCK_HZ,
                "clock_hz must be 12 MHz * soc.pll_mul / pll_div1 / pll_div2");
 _Static_assert(HIL_SOC_PLL_DIV1 >= HIL_SOC_PLL_DIV2, "soc.pll_div1 must not be less than pll_div2");
 
@@ -70,7 +75,8 @@ static bool start_block(uint32_t bits) {
     return hil_wait(&RESET_DONE, bits, bits);
 }
 
-static void start_pll(void) {
+/* Returns the rate of the clock that the system gets. */
+static uint32_t start_pll(void) {
     /* A source is left before its own selection changes, which would let glitches through. In
      * SELECTED one bit says which source a clock runs from. */
     CLK_SYS_CTRL &= ~SYS_SOURCE;
@@ -82,29 +88,30 @@ static void start_pll(void) {
     XOSC_STARTUP = 47; /* 1 ms, in 256 periods */
     XOSC_CTRL = XOSC_ENABLE_UP_TO_15_MHZ;
     if (!hil_wait(&XOSC_STATUS, XOSC_STABLE, XOSC_STABLE)) {
-        return;
+        return ROSC_HZ;
     }
     CLK_REF_CTRL = REF_FROM_XOSC;
     (void)hil_wait(&CLK_REF_SELECTED, 1UL << REF_FROM_XOSC, 1UL << REF_FROM_XOSC);
 
     RESET |= RESET_PLL_SYS;
     if (!start_block(RESET_PLL_SYS)) {
-        return;
+        return XOSC_HZ;
     }
     PLL_CS = 1; /* the crystal's clock undivided */
     PLL_FBDIV_INT = HIL_SOC_PLL_MUL;
     PLL_PWR = PLL_PWR_POSTDIV | PLL_PWR_FRACTIONAL;
     if (!hil_wait(&PLL_CS, PLL_LOCK, PLL_LOCK)) {
-        return;
+        return XOSC_HZ;
     }
     PLL_PRIM = (uint32_t)HIL_SOC_PLL_DIV1 << 16 | (uint32_t)HIL_SOC_PLL_DIV2 << 12;
     PLL_PWR = PLL_PWR_FRACTIONAL;
     CLK_SYS_CTRL = SYS_FROM_PLL; /* the first of its auxiliary sources is this PLL */
     (void)hil_wait(&CLK_SYS_SELECTED, 1UL << SYS_FROM_PLL, 1UL << SYS_FROM_PLL);
+    return HIL_UART_FULL_HZ;
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const uint32_t uart_hz = start_pll();
     CLK_PERI_CTRL = PERI_ENABLE_FROM_SYS;
     RESET |= RESET_UART0;
     (void)start_block(RESET_IO_BANK0 | RESET_PADS_BANK0 | RESET_UART0);
@@ -112,4 +119,5 @@ void hil_soc_init(void) {
     PAD(HIL_SOC_RX_PIN) = PAD_UART;
     GPIO_CTRL(HIL_SOC_TX_PIN) = FUNCTION_UART;
     GPIO_CTRL(HIL_SOC_RX_PIN) = FUNCTION_UART;
+    return uart_hz;
 }

@@ -22,25 +22,35 @@
 #define INT_RXC 4U
 #define STATUS_BUFOVF (1U << 2)
 
-/* 16 samples make a bit: rate = clock / 16 * (1 - BAUD / 65536). */
-#define BAUD_VALUE                                                                                 \
-    (65536 - (65536ULL * 16 * HIL_UART_BAUD + HIL_UART_CLOCK_HZ / 2) / HIL_UART_CLOCK_HZ)
-
 _Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 17, "uart.baud is too fast for its clock");
 
 static bool is_sending;
 
 void hil_uart_receive(void) {
-    while ((INTFLAG & INT_RXC) != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && (INTFLAG & INT_RXC) != 0; ++i) {
         STATUS = STATUS_BUFOVF;
         hil_serial_put((uint8_t)DATA);
     }
 }
 
-void hil_uart_init(void) {
+/* 16 samples make a bit: rate = clock / 16 * (1 - BAUD / 65536). The quotient of 2^20 * baud and
+ * the clock, rounded, a bit at a time: no division of 64 bits is worth its size here. */
+static uint16_t baud_value(uint32_t clock_hz) {
+    uint32_t quotient = 0;
+    uint32_t rest = HIL_UART_BAUD;
+
+    for (uint32_t i = 0; i < 20; ++i) {
+        rest *= 2;
+        quotient = 2 * quotient + (rest >= clock_hz);
+        rest -= rest >= clock_hz ? clock_hz : 0;
+    }
+    return (uint16_t)(65536 - quotient - (2 * rest >= clock_hz));
+}
+
+void hil_uart_init(uint32_t clock_hz) {
     CTRLA = CTRLA_SWRST;
     (void)hil_wait(&SYNCBUSY, 1, 0);
-    BAUD = (uint16_t)BAUD_VALUE;
+    BAUD = baud_value(clock_hz);
     CTRLB = CTRLB_TXEN | CTRLB_RXEN;
     (void)hil_wait(&SYNCBUSY, 4, 0);
     CTRLA = CTRLA_OWN_CLOCK | CTRLA_RX_PAD_1 | CTRLA_LSB_FIRST | CTRLA_ENABLE;
@@ -51,7 +61,8 @@ void hil_uart_init(void) {
 
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        while ((INTFLAG & INT_DRE) == 0) {
+        if (!hil_wait8_line(&INTFLAG, INT_DRE, INT_DRE)) {
+            return;
         }
         DATA = data[i];
         is_sending = true;
@@ -60,7 +71,8 @@ void hil_uart_write(const uint8_t *data, size_t size) {
 
 void hil_uart_flush(void) {
     /* The flag of the last bit is down after reset, until something was sent. */
-    while (is_sending && (INTFLAG & INT_TXC) == 0) {
+    if (is_sending) {
+        (void)hil_wait8_line(&INTFLAG, INT_TXC, INT_TXC);
     }
     is_sending = false;
 }

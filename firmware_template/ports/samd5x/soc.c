@@ -37,6 +37,7 @@ _Static_assert(HIL_SOC_CRYSTAL_HZ % 3000000 == 0, "soc.crystal_hz must be a mult
 /* Errata: the lock flag may drop without cause and would stop the clock. */
 #define DPLLCTRLB_LOCK_BYPASS (1UL << 11)
 #define DPLLSTATUS_LOCKED_AND_READY 3UL
+#define DFLL_HZ 48000000
 #define GENCTRL_ENABLED (1UL << 8)
 #define GENCTRL_50_PERCENT (1UL << 9)
 #define GENCTRL_DIV(n) ((uint32_t)(n) << 16)
@@ -81,22 +82,23 @@ static bool start_reference(void) {
     return true;
 }
 
-static void start_pll(void) {
+static bool start_pll(void) {
     /* A boot loader may have left the core on this PLL. */
     (void)set_generator(GENERATOR_CORE, GENCTRL_FROM_DFLL | GENCTRL_DIV(1));
     DPLLCTRLA = 0;
     (void)hil_wait(&DPLLSYNCBUSY, DPLLCTRLA_ENABLE, 0);
     if (!start_reference()) {
-        return;
+        return false;
     }
     (void)hil_wait(&DPLLSYNCBUSY, 4, 0);
     DPLLCTRLA = DPLLCTRLA_ENABLE;
     if (!hil_wait(&DPLLSTATUS, DPLLSTATUS_LOCKED_AND_READY, DPLLSTATUS_LOCKED_AND_READY)) {
-        return;
+        return false;
     }
     (void)set_generator(GENERATOR_CORE, GENCTRL_FROM_DPLL0 | GENCTRL_DIV(1) | GENCTRL_50_PERCENT);
     /* A SERCOM takes 100 MHz at most. */
     (void)set_generator(GENERATOR_UART, GENCTRL_FROM_DPLL0 | GENCTRL_DIV(2));
+    return true;
 }
 
 static void set_pin(uint32_t pin, uint8_t config) {
@@ -105,12 +107,16 @@ static void set_pin(uint32_t pin, uint8_t config) {
     PORT_PINCFG(pin) = config;
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        (void)set_generator(GENERATOR_UART, GENCTRL_FROM_DFLL | GENCTRL_DIV(1));
+    }
     CMCC_CTRL = 1;
     connect(HIL_SOC_UART_CHANNEL, GENERATOR_UART);
     MCLK_APBMASK(HIL_SOC_UART_BUS) |= 1UL << HIL_SOC_UART_ENABLE_BIT;
     PORT_OUTSET = 1UL << HIL_SOC_RX_PIN; /* the pull is up: an open line is idle */
     set_pin(HIL_SOC_TX_PIN, PINCFG_PERIPHERAL);
     set_pin(HIL_SOC_RX_PIN, PINCFG_PERIPHERAL | PINCFG_INPUT | PINCFG_PULL);
+    return is_fast ? HIL_UART_FULL_HZ : DFLL_HZ;
 }

@@ -19,23 +19,24 @@ _Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast f
 
 void hil_uart_receive(void) {
     /* Reading DR after SR also clears an overrun, which raises the same interrupt. */
-    while ((SR & (SR_RXNE | SR_ORE)) != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX && (SR & (SR_RXNE | SR_ORE)) != 0; ++i) {
         hil_serial_put((uint8_t)DR);
     }
 }
 
-void hil_uart_init(void) {
-    BRR = (HIL_UART_CLOCK_HZ + HIL_UART_BAUD / 2) / HIL_UART_BAUD;
+void hil_uart_init(uint32_t clock_hz) {
+    BRR = (clock_hz + HIL_UART_BAUD / 2) / HIL_UART_BAUD;
     CR1 = CR1_UE | CR1_TE | CR1_RE | CR1_RXNEIE;
     hil_irq_enable(HIL_UART_IRQ);
 }
 
-/* A UART without its clock never gets ready: then the bytes are lost, not the firmware. */
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        (void)hil_wait(&SR, SR_TXE, SR_TXE);
+        if (!hil_wait_line(&SR, SR_TXE, SR_TXE)) {
+            return;
+        }
         DR = data[i];
     }
 }
 
-void hil_uart_flush(void) { (void)hil_wait(&SR, SR_TC, SR_TC); }
+void hil_uart_flush(void) { (void)hil_wait_line(&SR, SR_TC, SR_TC); }

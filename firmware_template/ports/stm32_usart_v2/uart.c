@@ -19,19 +19,24 @@
 #define CR1_TE (1UL << 3)
 #define CR1_RXNEIE (1UL << 5)
 
-/* An LPUART divides in steps of 1/256 of its clock. */
-#define SCALE (HIL_UART_LOW_POWER ? 256ULL : 1ULL)
-#define DIVIDER ((SCALE * HIL_UART_CLOCK_HZ + HIL_UART_BAUD / 2) / HIL_UART_BAUD)
+/* An LPUART divides in steps of 1/256 of its clock. In two steps, which 32 bits hold. */
+#define SCALE (HIL_UART_LOW_POWER ? 256UL : 1UL)
+#define DIVIDER(clock_hz)                                                                          \
+    ((clock_hz) / HIL_UART_BAUD * SCALE +                                                          \
+     ((clock_hz) % HIL_UART_BAUD * SCALE + HIL_UART_BAUD / 2) / HIL_UART_BAUD)
 
-_Static_assert(DIVIDER >= (HIL_UART_LOW_POWER ? 0x300 : 16),
+_Static_assert(HIL_UART_BAUD <= 16000000, "uart.baud times 256 must fit in 32 bits");
+_Static_assert(DIVIDER(HIL_UART_CLOCK_HZ) >= (HIL_UART_LOW_POWER ? 0x300 : 16),
                "uart.baud is too fast for uart.clock_hz");
-_Static_assert(DIVIDER <= (HIL_UART_LOW_POWER ? 0xFFFFF : 0xFFFF),
+_Static_assert(DIVIDER(HIL_UART_CLOCK_HZ) <= (HIL_UART_LOW_POWER ? 0xFFFFF : 0xFFFF),
                "uart.baud is too slow for uart.clock_hz");
 
 void hil_uart_receive(void) {
-    uint32_t state;
-
-    while (((state = ISR) & (ISR_RXNE | ISR_ORE)) != 0) {
+    for (uint32_t i = 0; i < HIL_RX_MAX; ++i) {
+        const uint32_t state = ISR;
+        if ((state & (ISR_RXNE | ISR_ORE)) == 0) {
+            return;
+        }
         if ((state & ISR_RXNE) != 0) {
             hil_serial_put((uint8_t)RDR);
         }
@@ -39,19 +44,20 @@ void hil_uart_receive(void) {
     }
 }
 
-void hil_uart_init(void) {
+void hil_uart_init(uint32_t clock_hz) {
     CR1 = 0; /* the divider takes no write while the UART is on, which it may be after a reset */
-    BRR = (uint32_t)DIVIDER;
+    BRR = DIVIDER(clock_hz);
     CR1 = CR1_UE | CR1_TE | CR1_RE | CR1_RXNEIE;
     hil_irq_enable(HIL_UART_IRQ);
 }
 
-/* A UART without its clock never gets ready: then the bytes are lost, not the firmware. */
 void hil_uart_write(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < size; ++i) {
-        (void)hil_wait(&ISR, ISR_TXE, ISR_TXE);
+        if (!hil_wait_line(&ISR, ISR_TXE, ISR_TXE)) {
+            return;
+        }
         TDR = data[i];
     }
 }
 
-void hil_uart_flush(void) { (void)hil_wait(&ISR, ISR_TC, ISR_TC); }
+void hil_uart_flush(void) { (void)hil_wait_line(&ISR, ISR_TC, ISR_TC); }

@@ -11,6 +11,8 @@ HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "APB2 runs undivided: uart.clock_hz is clock_
 #define FLASH_ACR HIL_REG(0x40022000)
 #define GPIOA_CRH HIL_REG(0x40010804)
 
+#define HSI_HZ 8000000
+#define CR_HSION (1UL << 0)
 #define CR_HSEON (1UL << 16)
 #define CR_HSERDY (1UL << 17)
 #define CR_PLLON (1UL << 24)
@@ -19,28 +21,38 @@ HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "APB2 runs undivided: uart.clock_hz is clock_
 #define CFGR_SWS (3UL << 2)
 #define CFGR_SWS_PLL (2UL << 2)
 #define CFGR_PPRE1_DIV2 (4UL << 8)
+#define ACR_LATENCY 7UL
+#define ACR_PREFETCH (1UL << 4)
 #define CFGR_PLLSRC_HSE (1UL << 16)
 
-static void start_pll(void) {
+static bool start_pll(void) {
     RCC_CR |= CR_HSEON;
     if (!hil_wait(&RCC_CR, CR_HSERDY, CR_HSERDY)) {
-        return;
+        return false;
     }
-    FLASH_ACR = 0x10UL | HIL_SOC_FLASH_WAIT_STATES; /* with prefetch */
+    FLASH_ACR = ACR_PREFETCH | HIL_SOC_FLASH_WAIT_STATES;
+    if (!hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
+        return false;
+    }
     RCC_CFGR = CFGR_PLLSRC_HSE | CFGR_PPRE1_DIV2 | (HIL_SOC_PLL_MULTIPLIER - 2UL) << 18;
     RCC_CR |= CR_PLLON;
     if (!hil_wait(&RCC_CR, CR_PLLRDY, CR_PLLRDY)) {
-        return;
+        return false;
     }
     RCC_CFGR |= CFGR_SW_PLL;
-    (void)hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL);
+    return hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL);
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        RCC_CR |= CR_HSION;
+        RCC_CFGR = 0; /* the internal oscillator, all buses undivided */
+    }
     RCC_APB2ENR |= 1UL << 2 | 1UL << 14; /* GPIOA, USART1 */
     (void)RCC_APB2ENR;                   /* the clocks run after the next access */
     /* PA9: alternate push-pull, 50 MHz. PA10: input with pull-up, so that an open line is idle. */
     GPIOA_CRH = (GPIOA_CRH & ~0xFF0UL) | 0x8B0UL;
     HIL_REG(0x40010810) = 1UL << 10;
+    return is_fast ? HIL_UART_FULL_HZ : HSI_HZ;
 }

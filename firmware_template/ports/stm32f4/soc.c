@@ -46,6 +46,7 @@ HIL_CHECK_UART_CLOCK(APB_HZ, "uart.clock_hz must be the clock of soc.uart_bus");
 #define PWR_VOS (3UL << 14)
 #define PWR_OD (1UL << 16)
 #define PWR_ODSW (1UL << 17)
+#define ACR_LATENCY 15UL
 /* Prefetch, and the flash's caches of instructions and data (F4) or its ART (F7). */
 #define ACR_ACCELERATORS ((HIL_SOC_L1_CACHES ? 3UL : 7UL) << 8)
 
@@ -76,7 +77,7 @@ static bool raise_voltage(void) {
 }
 #endif
 
-static void start_pll(void) {
+static bool start_pll(void) {
     RCC_APB1ENR |= 1UL << 28; /* PWR */
     (void)RCC_APB1ENR;
     PWR_CR = (PWR_CR & ~PWR_VOS) | (uint32_t)HIL_SOC_VOS << 14;
@@ -85,22 +86,29 @@ static void start_pll(void) {
                   (uint32_t)HIL_SOC_PLL_Q << 24 | 2UL << 28;
     RCC_CR |= CR_PLLON;
     if (!hil_wait(&RCC_CR, CR_PLLRDY, CR_PLLRDY)) {
-        return;
+        return false;
     }
 #if HIL_SOC_OVER_DRIVE
     if (!raise_voltage()) {
-        return;
+        return false;
     }
 #endif
     /* Wait states and bus dividers before the clock that needs them. */
     FLASH_ACR = ACR_ACCELERATORS | HIL_SOC_FLASH_WAIT_STATES;
+    if (!hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
+        return false;
+    }
     RCC_CFGR = APB_FIELD(HIL_SOC_APB1_DIV) << 10 | APB_FIELD(HIL_SOC_APB2_DIV) << 13;
     RCC_CFGR |= CFGR_SW_PLL;
-    (void)hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL);
+    return hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL);
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        RCC_CR |= CR_HSION;
+        RCC_CFGR = 0; /* the internal oscillator, all buses undivided */
+    }
 #if HIL_SOC_L1_CACHES
     hil_cache_enable();
 #endif
@@ -112,4 +120,5 @@ void hil_soc_init(void) {
 #endif
     (void)RCC_APB2ENR; /* the clocks run after the next access */
     stm32_set_uart_pins();
+    return is_fast ? HIL_UART_FULL_HZ : HSI_HZ;
 }

@@ -31,29 +31,34 @@ HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "the bus runs undivided: uart.clock_hz");
 #define ACR_LATENCY 7UL
 #define ACR_PREFETCH_AND_CACHE (3UL << 8)
 
-static void start_pll(void) {
+static bool start_pll(void) {
     RCC_CR |= CR_HSION;
     if (!hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY)) {
-        return;
+        return false;
     }
     RCC_PLLCFGR = PLLCFGR_SRC_HSI | (HIL_SOC_PLL_M - 1UL) << 4 | (uint32_t)HIL_SOC_PLL_N << 8 |
                   PLLCFGR_REN | (HIL_SOC_PLL_R - 1UL) << 29;
     RCC_CR |= CR_PLLON;
     if (!hil_wait(&RCC_CR, CR_PLLRDY, CR_PLLRDY)) {
-        return;
+        return false;
     }
     /* The register has a further bit, which must keep its reset value. */
     FLASH_ACR = (FLASH_ACR & ~ACR_LATENCY) | ACR_PREFETCH_AND_CACHE | HIL_SOC_FLASH_WAIT_STATES;
-    if (hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
-        RCC_CFGR = CFGR_SW_PLL;
-        (void)hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL);
+    if (!hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
+        return false;
     }
+    RCC_CFGR = CFGR_SW_PLL;
+    return hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL);
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        RCC_CFGR = 0; /* the internal oscillator */
+    }
     RCC_IOPENR |= GPIO_ENABLE;
     RCC_UARTENR |= 1UL << HIL_SOC_UART_ENABLE_BIT;
     (void)RCC_UARTENR; /* the clocks run after the next access */
     stm32_set_uart_pins();
+    return is_fast ? HIL_UART_FULL_HZ : HSI_HZ;
 }

@@ -66,29 +66,34 @@ static uint32_t start_source(void) {
     return PLL1CFGR_SRC_HSI | HSI_HZ / PLL_INPUT_HZ << 8;
 }
 
-static void start_pll(void) {
+static bool start_pll(void) {
     if (!raise_voltage()) {
-        return;
+        return false;
     }
     RCC_PLL1CFGR = start_source() | PLL1CFGR_RGE << 2 | PLL1CFGR_PEN;
     /* Q and R are off; 2 is what they divide by after reset. */
     RCC_PLL1DIVR = (HIL_SOC_PLL_N - 1UL) | (HIL_SOC_PLL_P - 1UL) << 9 | 1UL << 16 | 1UL << 24;
     RCC_CR |= CR_PLL1ON;
     if (!hil_wait(&RCC_CR, CR_PLL1RDY, CR_PLL1RDY)) {
-        return;
+        return false;
     }
     FLASH_ACR = ACR_PREFETCH | HIL_SOC_FLASH_WRITE_DELAY << 4 | HIL_SOC_FLASH_WAIT_STATES;
-    if (hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
-        RCC_CFGR1 |= CFGR1_SW_PLL1;
-        (void)hil_wait(&RCC_CFGR1, CFGR1_SWS, CFGR1_SWS_PLL1);
+    if (!hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
+        return false;
     }
+    RCC_CFGR1 |= CFGR1_SW_PLL1;
+    return hil_wait(&RCC_CFGR1, CFGR1_SWS, CFGR1_SWS_PLL1);
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        RCC_CFGR1 &= ~CFGR1_SW_PLL1; /* the internal oscillator */
+    }
     ICACHE_CR |= 1;
     RCC_AHB2ENR |= GPIO_ENABLE;
     RCC_UARTENR |= 1UL << HIL_SOC_UART_ENABLE_BIT;
     (void)RCC_UARTENR; /* the clocks run after the next access */
     stm32_set_uart_pins();
+    return is_fast ? HIL_UART_FULL_HZ : HSI_HZ;
 }

@@ -84,9 +84,9 @@ static uint32_t start_source(void) {
     return HSI_HZ / PLL_INPUT_HZ << 4;
 }
 
-static void start_pll(void) {
+static bool start_pll(void) {
     if (!raise_voltage()) {
-        return;
+        return false;
     }
     RCC_PLLCKSELR = start_source();
     RCC_PLLCFGR = PLLCFGR_RGE << 2 | PLLCFGR_DIVP1EN;
@@ -94,25 +94,35 @@ static void start_pll(void) {
     RCC_PLL1DIVR = (HIL_SOC_PLL_N - 1UL) | (HIL_SOC_PLL_P - 1UL) << 9 | 1UL << 16 | 1UL << 24;
     RCC_CR |= CR_PLL1ON;
     if (!hil_wait(&RCC_CR, CR_PLL1RDY, CR_PLL1RDY)) {
-        return;
+        return false;
     }
     /* Wait states and dividers before the clock that needs them. All buses at half of the core's
      * rate, the peripherals' at a part of that. */
     FLASH_ACR = HIL_SOC_FLASH_WAIT_STATES | HIL_SOC_FLASH_WRITE_DELAY << 4;
-    (void)hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES);
+    if (!hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
+        return false;
+    }
     RCC_D1CFGR = HPRE_DIV2 | APB_FIELD(HIL_SOC_APB_DIV) << 4;
     RCC_D2CFGR = APB_FIELD(HIL_SOC_APB_DIV) << 4 | APB_FIELD(HIL_SOC_APB_DIV) << 8;
     RCC_D3CFGR = APB_FIELD(HIL_SOC_APB_DIV) << 4;
     RCC_CFGR = CFGR_SW_PLL1;
-    (void)hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL1);
+    return hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL1);
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        RCC_CR |= CR_HSION;
+        RCC_CFGR = 0; /* the internal oscillator, all buses undivided */
+        RCC_D1CFGR = 0;
+        RCC_D2CFGR = 0;
+        RCC_D3CFGR = 0;
+    }
     RCC_AHB2ENR |= 7UL << 29; /* SRAM1 to 3 */
     RCC_AHB4ENR |= GPIO_ENABLE;
     RCC_UARTENR |= 1UL << HIL_SOC_UART_ENABLE_BIT;
     (void)RCC_UARTENR; /* the clocks run after the next access */
     hil_cache_enable();
     stm32_set_uart_pins();
+    return is_fast ? HIL_UART_FULL_HZ : HSI_HZ;
 }

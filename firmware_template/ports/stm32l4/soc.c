@@ -6,6 +6,7 @@
 #include "hil_stm32.h"
 
 #define HSI_HZ 16000000
+#define MSI_HZ 4000000
 
 _Static_assert(HSI_HZ / HIL_SOC_PLL_M * HIL_SOC_PLL_N / HIL_SOC_PLL_R == HIL_CLOCK_HZ,
                "clock_hz must be 16 MHz / soc.pll_m * pll_n / pll_r");
@@ -34,6 +35,7 @@ HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "the buses run undivided: uart.clock_hz");
 #define PLLCFGR_REN (1UL << 24)
 #define CFGR_SW_PLL 3UL
 #define CFGR_SWS (3UL << 2)
+#define CFGR_SWS_HSI (1UL << 2)
 #define CFGR_SWS_PLL (3UL << 2)
 #define CFGR_HPRE (15UL << 4)
 #define CFGR_HPRE_DIV2 (8UL << 4)
@@ -57,7 +59,7 @@ static bool raise_voltage(void) {
     return hil_wait(&PWR_SR2, SR2_VOSF, 0);
 }
 
-static void set_up_flash(void) {
+static bool set_up_flash(void) {
     /* The register has further bits, some of which must keep their reset value. */
 #if HIL_SOC_ICACHE
     FLASH_ACR = (FLASH_ACR & ~ACR_LATENCY) | HIL_SOC_FLASH_WAIT_STATES;
@@ -65,36 +67,41 @@ static void set_up_flash(void) {
 #else
     FLASH_ACR = (FLASH_ACR & ~ACR_LATENCY) | ACR_PREFETCH_AND_CACHES | HIL_SOC_FLASH_WAIT_STATES;
 #endif
-    (void)hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES);
+    return hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES);
 }
 
-static void start_pll(void) {
+static bool start_pll(void) {
     RCC_CR |= CR_HSION;
     if (!raise_voltage() || !hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY)) {
-        return;
+        return false;
     }
     RCC_PLLCFGR = PLLCFGR_SRC_HSI | (HIL_SOC_PLL_M - 1UL) << 4 | (uint32_t)HIL_SOC_PLL_N << 8 |
                   PLLCFGR_REN | (HIL_SOC_PLL_R / 2 - 1UL) << 25;
     RCC_CR |= CR_PLLON;
-    if (!hil_wait(&RCC_CR, CR_PLLRDY, CR_PLLRDY)) {
-        return;
+    if (!hil_wait(&RCC_CR, CR_PLLRDY, CR_PLLRDY) || !set_up_flash()) {
+        return false;
     }
-    set_up_flash();
     /* Beyond 80 MHz the core has to get there in two steps, a microsecond apart. */
     RCC_CFGR |= CFGR_HPRE_DIV2;
     RCC_CFGR |= CFGR_SW_PLL;
-    if (hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL)) {
-        for (uint32_t turn = 0; turn < HIL_CLOCK_HZ / 1000000; ++turn) {
-            __asm volatile("nop");
-        }
-        RCC_CFGR &= ~CFGR_HPRE;
+    if (!hil_wait(&RCC_CFGR, CFGR_SWS, CFGR_SWS_PLL)) {
+        return false;
     }
+    hil_pause(HIL_CLOCK_HZ / 1000000);
+    RCC_CFGR &= ~CFGR_HPRE;
+    return true;
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const uint32_t after_reset = RCC_CFGR;
+    uint32_t uart_hz = HIL_UART_FULL_HZ;
+    if (!start_pll()) {
+        RCC_CFGR = after_reset; /* the MSI, or in the G4 the HSI; all buses undivided */
+        uart_hz = (after_reset & CFGR_SWS) == CFGR_SWS_HSI ? HSI_HZ : MSI_HZ;
+    }
     RCC_AHB2ENR |= GPIO_ENABLE;
     RCC_UARTENR |= 1UL << HIL_SOC_UART_ENABLE_BIT;
     (void)RCC_UARTENR; /* the clocks run after the next access */
     stm32_set_uart_pins();
+    return uart_hz;
 }

@@ -6,6 +6,7 @@
 #include "hil_stm32.h"
 
 #define HSI_HZ 16000000
+#define MSI_HZ 4000000
 #define PLL_INPUT_HZ (HSI_HZ / HIL_SOC_PLL_M)
 
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_R,
@@ -51,10 +52,10 @@ static bool raise_voltage(void) {
     return hil_wait(&PWR_VOSR, VOSR_VOSRDY, VOSR_VOSRDY);
 }
 
-static void start_pll(void) {
+static bool start_pll(void) {
     RCC_CR |= CR_HSION;
     if (!raise_voltage() || !hil_wait(&RCC_CR, CR_HSIRDY, CR_HSIRDY)) {
-        return;
+        return false;
     }
     RCC_PLL1CFGR = PLL1CFGR_SRC_HSI | PLL1CFGR_RGE | (HIL_SOC_PLL_M - 1UL) << 8 | PLL1CFGR_REN;
     /* P and Q are off; 2 is what they divide by after reset. */
@@ -64,28 +65,33 @@ static void start_pll(void) {
     RCC_CR |= CR_PLL1ON;
     if (!hil_wait(&RCC_CR, CR_PLL1RDY, CR_PLL1RDY) ||
         !hil_wait(&PWR_VOSR, VOSR_BOOSTRDY, VOSR_BOOSTRDY)) {
-        return;
+        return false;
     }
     FLASH_ACR = (FLASH_ACR & ~ACR_LATENCY) | ACR_PREFETCH | HIL_SOC_FLASH_WAIT_STATES;
     if (!hil_wait(&FLASH_ACR, ACR_LATENCY, HIL_SOC_FLASH_WAIT_STATES)) {
-        return;
+        return false;
     }
     /* Beyond 80 MHz the core has to get there in two steps, a microsecond apart. */
     RCC_CFGR2 |= CFGR2_HPRE_DIV2;
     RCC_CFGR1 |= CFGR1_SW_PLL1;
-    if (hil_wait(&RCC_CFGR1, CFGR1_SWS, CFGR1_SWS_PLL1)) {
-        for (uint32_t turn = 0; turn < HIL_CLOCK_HZ / 1000000; ++turn) {
-            __asm volatile("nop");
-        }
-        RCC_CFGR2 &= ~CFGR2_HPRE;
+    if (!hil_wait(&RCC_CFGR1, CFGR1_SWS, CFGR1_SWS_PLL1)) {
+        return false;
     }
+    hil_pause(HIL_CLOCK_HZ / 1000000);
+    RCC_CFGR2 &= ~CFGR2_HPRE;
+    return true;
 }
 
-void hil_soc_init(void) {
-    start_pll();
+uint32_t hil_soc_init(void) {
+    const bool is_fast = start_pll();
+    if (!is_fast) {
+        RCC_CFGR1 &= ~CFGR1_SW_PLL1; /* the MSI, all buses undivided */
+        RCC_CFGR2 &= ~CFGR2_HPRE;
+    }
     ICACHE_CR |= 1;
     RCC_AHB2ENR1 |= GPIO_ENABLE;
     RCC_UARTENR |= 1UL << HIL_SOC_UART_ENABLE_BIT;
     (void)RCC_UARTENR; /* the clocks run after the next access */
     stm32_set_uart_pins();
+    return is_fast ? HIL_UART_FULL_HZ : MSI_HZ;
 }

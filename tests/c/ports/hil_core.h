@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "hil_config.h"
+#include "hil_wait.h"
 
 /* Where the register with this address on the chip is. The test also takes the call as the time to
  * look what was written since the last one, and to answer as the chip would. */
@@ -19,25 +20,22 @@ extern hil_test_locate hil_test_register;
 #define HIL_REG8(address) (*(volatile uint8_t *)hil_test_register((uint32_t)(address)))
 #define HIL_CCR HIL_REG(0xE000ED14)
 
+#ifdef HIL_UART_CLOCK_HZ
+#define HIL_UART_FULL_HZ HIL_UART_CLOCK_HZ
+#else
+#define HIL_UART_FULL_HZ HIL_CLOCK_HZ
+#endif
 #define HIL_CHECK_UART_CLOCK(hz, message) _Static_assert(HIL_UART_CLOCK_HZ == (hz), message)
 
 void hil_soc_early(void);
-void hil_soc_init(void);
-void hil_uart_init(void);
+uint32_t hil_soc_init(void);
+void hil_uart_init(uint32_t clock_hz);
 void hil_uart_receive(void);
 void hil_uart_flush(void);
 void hil_serial_put(uint8_t byte);
 
 static inline void hil_irq_enable(uint32_t irq) {
     HIL_REG(0xE000E100 + 4 * (irq / 32)) = 1UL << (irq % 32);
-}
-
-static inline bool hil_wait(volatile const uint32_t *reg, uint32_t mask, uint32_t value) {
-    return (*reg & mask) == value;
-}
-
-static inline bool hil_wait8(volatile const uint8_t *reg, uint32_t mask, uint32_t value) {
-    return (*reg & mask) == value;
 }
 
 static inline void hil_barrier(void) { __asm volatile("" ::: "memory"); }
