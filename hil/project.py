@@ -27,6 +27,7 @@ from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared
 from hilc.codegen.registry import ENTRY_POINT, system_lib_source
 from hilc.crt import crt_files, crt_sources
 from hilc.library import ModelLibrary, Module, module_path
+from hilc.objects import require_fits
 from hilc.resources import data_dir
 
 #: What stands for the build id until the rest of the project is known.
@@ -54,6 +55,15 @@ def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
 
 _SOURCES = "codegen/host/src/"
 _INCLUDES_TVM = re.compile(rb'^#include "tvm/', re.MULTILINE)
+
+
+def check_objects(libraries: Sequence[ModelLibrary], board: Board) -> None:
+    """Refuses objects that the board's core cannot execute: a linker would not, or not by name."""
+    for library in libraries:
+        names = " and ".join(module.name for module in library.modules)
+        for path, data in library.files.items():
+            if path.startswith(_OBJECTS) and path.endswith(".o"):
+                require_fits(data, board.cpu, f"{names}: {path}")
 
 
 def needs_crt(library: ModelLibrary) -> bool:

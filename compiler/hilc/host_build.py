@@ -19,11 +19,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hilc.codegen.registry import system_lib_source
+from hilc.cpu import get_cpu
 from hilc.errors import HilError, InputError
 from hilc.ir import Array
 from hilc.jsondata import decode, parse_json
 from hilc.library import ModelLibrary, Module, module_path
 from hilc.module import check_module
+from hilc.objects import require_fits
 from hilc.params import load_params, save_params
 from hilc.resources import data_dir
 
@@ -163,6 +165,9 @@ def _require_for_this_machine(library: ModelLibrary) -> None:
                 f"the objects of {module.name!r} are for {module.cpu}, which is not this machine",
                 "compile the model with cpu=host, or with codegen=c",
             )
+    for name, data in library.files.items():
+        if _is_part(name, "lib", ".o"):
+            require_fits(data, get_cpu("host"), name)
 
 
 def _hint(library: ModelLibrary) -> str:

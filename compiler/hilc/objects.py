@@ -1,9 +1,15 @@
-"""What a relocatable object (ELF) defines and for which machine it is, read from its own tables."""
+"""What a relocatable object (ELF) defines and for which core it is, read from its own tables.
+
+Compilers for Arm write into ``.ARM.attributes`` what the code needs of a core. A linker takes the
+most of all objects, and so makes an image that the core cannot run; or it fails with a message
+about the image. So objects are compared with the core before linking.
+"""
 
 from __future__ import annotations
 
 import platform
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hilc.cpu import Cpu
@@ -12,6 +18,7 @@ from hilc.errors import InputError
 _MAGIC = b"\x7fELF"
 _RELOCATABLE = 1
 _SYMBOL_TABLE = 2
+_ARM_ATTRIBUTES = 0x70000003
 _UNDEFINED = 0
 _GLOBAL, _WEAK = 1, 2
 #: Numbers of machines in ELF, by the name that the host gives itself, and that of our cores.
@@ -19,17 +26,52 @@ _ARM = 40
 _HOST_MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243}
 
 
+# Tags of the Arm ABI's build attributes (ABI addenda, "Build attributes").
+_CPU_NAME, _CPU_ARCH, _CPU_PROFILE, _FP_ARCH = 5, 6, 7, 10
+_FP_MODEL, _FP_USE, _FP_ARGUMENTS, _DSP, _HELIUM = 23, 27, 28, 46, 48
+_OF_FILE = 1
+_MICROCONTROLLER = ord("M")
+_SINGLE_ONLY = 1
+
+_V6_M, _V6S_M, _V7, _V7E_M, _V8_BASE, _V8_MAIN, _V8_1_MAIN = 11, 12, 10, 13, 16, 17, 21
+_ARCH_NAMES = {
+    _V6_M: "Armv6-M",
+    _V6S_M: "Armv6-M",
+    _V7E_M: "Armv7E-M",
+    _V8_BASE: "Armv8-M Baseline",
+    _V8_MAIN: "Armv8-M Mainline",
+    _V8_1_MAIN: "Armv8.1-M Mainline",
+}
+#: What a core of an architecture executes: its name, and the architectures of objects.
+_EXECUTES = {
+    "armv6-m": ("Armv6-M", (_V6_M, _V6S_M)),
+    "armv7-m": ("Armv7-M", (_V6_M, _V6S_M, _V7)),
+    "armv7e-m": ("Armv7E-M", (_V6_M, _V6S_M, _V7, _V7E_M)),
+    "armv8-m.main": ("Armv8-M", (_V6_M, _V6S_M, _V7, _V7E_M, _V8_BASE, _V8_MAIN)),
+    "armv8.1-m.main": (
+        "Armv8.1-M",
+        (_V6_M, _V6S_M, _V7, _V7E_M, _V8_BASE, _V8_MAIN, _V8_1_MAIN),
+    ),
+}
+#: Floating-point units by the begin of gcc's name, and those of objects that they execute.
+_UNITS = {"fpv4": (6,), "fpv5": (6, 8), "auto": (6, 8)}
+#: Cores whose unit never computes in double precision.
+_SINGLE_PRECISION = ("cortex-m4", "cortex-m33")
+
+
 @dataclass(frozen=True)
 class ObjectFile:
     """``defined`` are the global names that others may not define again (weak ones may be).
 
-    ``undefined`` are those that others must define.
+    ``undefined`` are those that others must define. ``attributes`` are the Arm ABI's, by tag; none
+    where the object has none.
     """
 
     machine: int
     defined: frozenset[str]
     weak: frozenset[str]
     undefined: frozenset[str]
+    attributes: Mapping[int, int | str]
 
 
 def read_object(data: bytes, where: str) -> ObjectFile:
@@ -58,7 +100,10 @@ def _read(data: bytes) -> ObjectFile:
     )
     sections = [_section(data, table_at + index * entry_bytes, wide) for index in range(count)]
     defined, weak, undefined = set[str](), set[str](), set[str]()
+    attributes: dict[int, int | str] = {}
     for kind, offset, size, link in sections:
+        if kind == _ARM_ATTRIBUTES and machine == _ARM:
+            attributes |= _attributes(data[offset : offset + size])
         if kind != _SYMBOL_TABLE:
             continue
         _, names_at, names_bytes, _ = sections[link]
@@ -74,7 +119,9 @@ def _read(data: bytes) -> ObjectFile:
                 undefined |= set() if is_weak else {name}
             else:
                 (weak if is_weak else defined).add(name)
-    return ObjectFile(machine, *map(frozenset, (defined, weak, undefined)))
+    return ObjectFile(
+        machine, frozenset(defined), frozenset(weak), frozenset(undefined), attributes
+    )
 
 
 def _section(data: bytes, at: int, wide: bool) -> tuple[int, int, int, int]:
@@ -95,15 +142,118 @@ def _symbol(data: bytes, at: int, wide: bool) -> tuple[int, int, int]:
     return name, info, section
 
 
-def require_defined(data: bytes, symbol: str | None, cpu: Cpu, where: str) -> None:
-    """Refuse an object for another machine than ``cpu``, or one that lacks ``symbol``."""
+def _attributes(section: bytes) -> dict[int, int | str]:
+    """The public attributes of a whole file: ``A``, then parts with length and vendor."""
+    attributes: dict[int, int | str] = {}
+    at = 1 if section[:1] == b"A" else len(section)
+    while at < len(section):
+        (length,) = struct.unpack_from("<I", section, at)
+        if length < 5 or at + length > len(section):
+            raise ValueError(f"its attributes have a part of {length} bytes")
+        vendor, _, part = section[at + 4 : at + length].partition(b"\0")
+        at += length
+        while vendor == b"aeabi" and part:
+            scope = part[0]
+            (length,) = struct.unpack_from("<I", part, 1)
+            if not 5 <= length <= len(part):
+                raise ValueError(f"its attributes have a scope of {length} bytes")
+            if scope == _OF_FILE:
+                attributes |= _values(part[5:length])
+            part = part[length:]
+    return attributes
+
+
+def _values(text: bytes) -> dict[int, int | str]:
+    """Tags with their values: numbers, or texts that end with a zero."""
+    values: dict[int, int | str] = {}
+    at = 0
+    while at < len(text):
+        tag, at = _uleb128(text, at)
+        # Tag 32 has both; of the others these two and, from there on, the odd ones are texts.
+        if tag == 32:
+            _, at = _uleb128(text, at)
+        if tag in (4, _CPU_NAME, 32) or (tag > 32 and tag % 2):
+            end = text.index(b"\0", at)
+            values[tag], at = text[at:end].decode("ascii", "replace"), end + 1
+        else:
+            values[tag], at = _uleb128(text, at)
+    return values
+
+
+def _uleb128(text: bytes, at: int) -> tuple[int, int]:
+    """A number in groups of seven bits, and where it ends."""
+    value = 0
+    for shift in range(0, 35, 7):
+        value |= (text[at] & 0x7F) << shift
+        at += 1
+        if not text[at - 1] & 0x80:
+            return value, at
+    raise ValueError("its attributes have a number of more than 32 bits")
+
+
+def require_fits(data: bytes, cpu: Cpu, where: str) -> ObjectFile:
+    """The tables of an object; :class:`~hilc.errors.InputError` where ``cpu`` cannot execute it."""
     found = read_object(data, where)
     wanted = _HOST_MACHINES.get(platform.machine().lower()) if cpu.arch == "host" else _ARM
+    hint = f"compile it for {cpu.name}: {' '.join(cpu.cflags) or 'with the compiler of the host'}"
     if wanted is not None and found.machine != wanted:
         raise InputError(
-            f"{where} is an object for the ELF machine {found.machine}, but {cpu.name} is {wanted}",
-            f"compile it for {cpu.name}: {' '.join(cpu.cflags) or 'with the compiler of the host'}",
+            f"{where} is an object for {_machine_name(found.machine)}, but {cpu.name} is "
+            f"{_machine_name(wanted)}",
+            hint,
         )
+    if cpu.arch != "host" and (misfit := _misfit(found.attributes, cpu)):
+        raise InputError(f"{where} is an object {misfit}", hint)
+    return found
+
+
+def _machine_name(machine: int) -> str:
+    if machine == _ARM:
+        return "32-bit Arm"
+    hosts = [name for name, number in _HOST_MACHINES.items() if number == machine]
+    return hosts[0] if hosts else f"the ELF machine {machine}"
+
+
+def _misfit(attributes: Mapping[int, int | str], cpu: Cpu) -> str:
+    """What of an object's attributes ``cpu`` cannot execute; empty where it can all of it."""
+    core, architectures = _EXECUTES[cpu.arch]
+    unit = next((f.removeprefix("-mfpu=") for f in cpu.cflags if f.startswith("-mfpu=")), "")
+    arch, profile = attributes.get(_CPU_ARCH), attributes.get(_CPU_PROFILE, _MICROCONTROLLER)
+    if arch is not None and (profile != _MICROCONTROLLER or arch not in architectures):
+        return f"for {_built_for(attributes)}, but {cpu.name} is {core}"
+    for tag, extension, feature in ((_DSP, "DSP instructions", "dsp"), (_HELIUM, "Helium", "mve")):
+        if attributes.get(tag) and feature not in cpu.features:
+            return f"for {_built_for(attributes)} with {extension}, which {cpu.name} lacks"
+    needed = attributes.get(_FP_ARCH)
+    units = next((units for name, units in _UNITS.items() if unit.startswith(name)), ())
+    if needed and needed not in units:
+        return f"for a floating-point unit that {cpu.name} lacks"
+    if needed and cpu.name in _SINGLE_PRECISION and attributes.get(_FP_USE) != _SINGLE_ONLY:
+        return f"for a floating-point unit of double precision; that of {cpu.name} has single"
+    in_registers = "-mfloat-abi=hard" in cpu.cflags
+    # 0: in the core's registers, 1: in the unit's. Without floats it does not matter.
+    passed = attributes.get(_FP_ARGUMENTS, 0)
+    if attributes.get(_FP_MODEL) and passed in (0, 1) and passed != int(in_registers):
+        own, other = ("floating-point unit's", "core's")[:: 1 if in_registers else -1]
+        return f"that passes floats in the {other} registers; firmware of {cpu.name} in the {own}"
+    return ""
+
+
+def _built_for(attributes: Mapping[int, int | str]) -> str:
+    """The architecture that an object was built for, and the core where it says that."""
+    arch, profile = attributes.get(_CPU_ARCH), attributes.get(_CPU_PROFILE)
+    suffix = f"-{chr(profile)}" if isinstance(profile, int) and 65 <= profile <= 90 else ""
+    # Of the others a number and a letter say enough: all are for larger processors, or old ones.
+    name = _ARCH_NAMES.get(arch, "") if isinstance(arch, int) else ""
+    if not name:
+        name = f"Armv7{suffix}" if arch == _V7 else f"Arm architecture {arch}{suffix}"
+    core = attributes.get(_CPU_NAME, "")
+    return f"{name} ({core})" if isinstance(core, str) and core.startswith("cortex-") else name
+
+
+def require_defined(data: bytes, symbol: str | None, cpu: Cpu, where: str) -> None:
+    """Refuse an object that ``cpu`` cannot execute, or one that lacks ``symbol``."""
+    found = require_fits(data, cpu, where)
     if symbol is not None and symbol not in found.defined | found.weak:
         raise InputError(
             f"{where}: the object does not define {symbol!r}",

@@ -162,7 +162,7 @@ def _cpu(code: Code, entry: _Entry) -> str:
         code.refuse(f"has the target {targets!r:.60}")
     named = [match[1] for text in texts if (match := re.search(r"-mcpu=([\w.+-]+)", text))]
     cpu = next((cpu for cpu in named if cpu in cpu_names()), "host")
-    code.check_machine(cpu)
+    code.check_objects(cpu)
     return cpu
 
 

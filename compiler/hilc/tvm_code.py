@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
+from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.module import IDENTIFIER
-from hilc.tvm_text import definition, elf_machine, registry_names, without_comments
+from hilc.objects import require_fits
+from hilc.tvm_text import definition, registry_names, without_comments
 
 _FOLDER = "codegen/host"
 # Longer headers are not what TVM writes for a microcontroller.
@@ -174,14 +176,10 @@ class Code:
             calls += 4 * (operators + 1)
         return calls
 
-    def check_machine(self, cpu: str) -> None:
-        """The objects are for the core ``cpu``, as far as their headers say."""
+    def check_objects(self, cpu: str) -> None:
+        """The core ``cpu`` can execute the objects, as far as they say."""
         for path, data in self.objects.items():
-            machine = elf_machine(data)
-            if machine is None:
-                self.refuse(f"has {path}, which is no ELF object")
-            if (machine == "arm") != (cpu != "host"):
-                self.refuse(f"has {path} for {machine}, which does not fit its target {cpu!r}")
+            require_fits(data, get_cpu(cpu), f"{self.where}: {path}")
 
 
 # How the parameters of a packed function begin.

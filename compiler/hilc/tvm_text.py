@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ _MAX_SIGNATURE = 1 << 19
 _MAX_PARAMETERS = 4000
 
 _TYPE_CODES = {"kDLInt": 0, "kDLUInt": 1, "kDLFloat": 2}
-_ELF_MACHINES = {40: "arm", 62: "x86-64", 183: "aarch64", 243: "riscv"}
 
 
 @dataclass(frozen=True)
@@ -185,14 +184,3 @@ def unescape(literal: str) -> bytes:
     latin = literal.encode("utf-8", "replace").decode("latin-1")
     plain = re.sub(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]+)|(.))", byte, latin, flags=re.DOTALL)
     return plain.encode("latin-1")
-
-
-def elf_machine(data: bytes) -> str | None:
-    """The machine that a relocatable ELF object is for; None for anything else."""
-    if len(data) < 64 or data[:4] != b"\x7fELF" or data[5] not in (1, 2):
-        return None
-    order: Literal["little", "big"] = "little" if data[5] == 1 else "big"
-    if int.from_bytes(data[16:18], order) != 1:
-        return None
-    machine = int.from_bytes(data[18:20], order)
-    return _ELF_MACHINES.get(machine, f"machine {machine}")

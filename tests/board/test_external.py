@@ -9,11 +9,12 @@ from pathlib import Path
 import models
 import numpy as np
 import pytest
-from cmsis_nn_versions import VERSIONS, stand_in
+from cmsis_nn_versions import STAND_IN, VERSIONS, stand_in
 from nested_generator import host_object
 
 import hil
 import hilc
+import hilc.host
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
@@ -124,6 +125,18 @@ def test_models_must_share_one_library() -> None:
     ]
     with pytest.raises(InputError, match="models 'a' and 'b' bring different objects common.o"):
         build(libraries, load_board("native"))
+
+
+def test_an_archives_object_for_another_core_is_refused_before_linking() -> None:
+    """An object for a Cortex-M4 would link into firmware of a Cortex-M3, and end in a fault."""
+    generator = f"{ROOT / 'examples/byoc/cmsis_nn.py'},path={STAND_IN}"
+    library = compiled(DIGITS / "digits.tflite", "digits", "mps2-an386", generator, "unpacked")
+    with pytest.raises(
+        InputError, match=r"digits: codegen/host/lib/\w+.o is an object for Armv7E-M"
+    ):
+        build([library], load_board("lm3s6965evb"))
+    with pytest.raises(InputError, match="is an object for 32-bit Arm, but host is"):
+        hilc.host.load(library)
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,8 @@ import functools
 import itertools
 import os
 import re
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from random_graphs import GraphBuilder, random_graph
 
 import hilc
 import hilc.host
-from hilc.cpu import get_cpu
+from hilc.cpu import cpu_names, get_cpu
 from hilc.errors import HilError, InputError
 from hilc.external import (
     EXTERNAL,
@@ -36,7 +38,7 @@ from hilc.interpreter import run, run_all
 from hilc.ir import Array, Graph, Node
 from hilc.library import ModelLibrary
 from hilc.module import External
-from hilc.objects import read_object
+from hilc.objects import read_object, require_fits
 from hilc.passes import run_passes
 from hilc.passes.partition import partition
 from hilc.passes.remove_dead import remove_dead
@@ -622,9 +624,75 @@ def test_an_object_for_another_machine_is_refused() -> None:
     text = "int tvmgen_net_toy_main_0(void) { return 0; }"
     generator = Toy([0], source=None, object=host_object(text))
     with pytest.raises(
-        InputError, match="ELF machine .* but cortex-m4 is 40\n\nhint: .*-mcpu=cort"
+        InputError, match=r"for \w+, but cortex-m4 is 32-bit Arm\n\nhint: .*-mcpu=cort"
     ):
         hilc.compile(diamond(), cpu="cortex-m4", externals=[generator])
+
+
+def arm_object(text: str, flags: str, language: str = "c") -> bytes:
+    """The text compiled or assembled for an Arm core."""
+    command = ["arm-none-eabi-gcc", "-mthumb", *flags.split(), "-x", language, "-c", "-", "-o"]
+    with tempfile.NamedTemporaryFile(suffix=".o") as file:
+        subprocess.run([*command, file.name], input=text.encode(), check=True, timeout=60)
+        return file.read()
+
+
+_HARD = "-mfloat-abi=hard"
+#: For which core an object is built, by which core it is asked for, and what is said of it.
+_MISFITS = (
+    ("-mcpu=cortex-m4 -mfloat-abi=soft", "cortex-m3", "for Armv7E-M, but cortex-m3 is Armv7-M"),
+    ("-mcpu=cortex-m3", "cortex-m0", "for Armv7-M, but cortex-m0 is Armv6-M"),
+    ("-mcpu=cortex-a9", "cortex-m4", "for Armv7-A, but cortex-m4 is Armv7E-M"),
+    ("-mcpu=cortex-m33 -mfloat-abi=soft", "cortex-m4", "for Armv8-M Mainline, but"),
+    (f"-mcpu=cortex-m55 {_HARD}", "cortex-m33", r"Armv8.1-M Mainline \(cortex-m55\), but"),
+    ("-mcpu=cortex-m4 -mfloat-abi=soft", "cortex-m4", "floats in the core's registers; firmware"),
+    ("-mcpu=cortex-m4 -mfloat-abi=softfp", "cortex-m4", "floats in the core's registers; firmw"),
+    ("-mcpu=cortex-m3 -mfloat-abi=soft", "cortex-m4", "floats in the core's registers; firmware"),
+    (f"-mcpu=cortex-m7 {_HARD} -mfpu=fpv5-d16", "cortex-m4", "floating-point unit that cortex-m4"),
+    (f"-mcpu=cortex-m7 {_HARD} -mfpu=fpv5-d16", "cortex-m33", "double precision; that of cortex-m"),
+)
+
+
+@pytest.mark.parametrize(("flags", "cpu", "message"), _MISFITS)
+def test_an_object_for_another_core_is_refused(flags: str, cpu: str, message: str) -> None:
+    data = arm_object("int tvmgen_net_toy_main_0(void) { return 0; }", flags)
+    with pytest.raises(InputError, match=message) as caught:
+        require_fits(data, get_cpu(cpu), "unit.o")
+    assert caught.value.hint == f"compile it for {cpu}: {' '.join(get_cpu(cpu).cflags)}"
+    with pytest.raises(InputError, match=message):
+        hilc.compile(diamond(), cpu=cpu, externals=[Toy([0], source=None, object=data)])
+
+
+_TAKEN = (
+    *((name, name) for name in cpu_names() if name != "host"),
+    ("cortex-m0", "cortex-m3"),
+    ("cortex-m4", "cortex-m7"),
+    ("cortex-m4", "cortex-m33"),
+    ("cortex-m7", "cortex-m55"),
+    ("cortex-m33", "cortex-m55"),
+)
+
+
+@pytest.mark.parametrize(("built_for", "cpu"), _TAKEN)
+def test_an_object_for_the_core_or_an_older_one_is_taken(built_for: str, cpu: str) -> None:
+    """Also one of assembly, which says nothing of floats."""
+    text, flags = "float f(float a) { return a * 2; }", get_cpu(built_for).cflags
+    require_fits(arm_object(text, " ".join(flags)), get_cpu(cpu), "older.o")
+    require_fits(arm_object("", "-mcpu=cortex-m0", "assembler"), get_cpu(cpu), "assembled.o")
+
+
+def test_damaged_attributes_are_refused() -> None:
+    """Every byte of them: read or refused, and nothing else."""
+    data = arm_object("int f(void) { return 0; }", "-mcpu=cortex-m4")
+    start = data.index(b"aeabi\0") - 5
+    refused = 0
+    for at, value in itertools.product(range(start, start + 48), (0, 0x7F, 0x80, 0xFF)):
+        damaged = data[:at] + bytes([value]) + data[at + 1 :]
+        try:
+            read_object(damaged, "x.o")
+        except InputError:
+            refused += 1
+    assert refused
 
 
 def test_not_exportable_modules_are_named_together() -> None:
