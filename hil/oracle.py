@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from hil.errors import HilWarning
 from hil.samples import Sample, load_samples
-from hil.verify import Oracle
+from hil.verify import Fallback, Oracle
 from hilc.errors import InputError
 from hilc.importer import load_model
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary, Module, TensorInfo
-from hilc.references import Reference, get_reference
+from hilc.references import Reference, get_reference, tflm_package
 
 DEFAULT_REFERENCE = "tflm"
 FALLBACK_REFERENCE = "hilc"
+
+
+class FallbackWarning(HilWarning):
+    """Nobody named a reference, and the default one cannot run here."""
+
+
+def installed_reference() -> tuple[str, Fallback | None]:
+    """The reference of who names none, by what is installed; and why it is not the default one."""
+    try:
+        tflm_package()
+    except InputError as error:
+        return FALLBACK_REFERENCE, _fallback(error)
+    return DEFAULT_REFERENCE, None
+
+
+def _fallback(error: InputError) -> Fallback:
+    return Fallback(DEFAULT_REFERENCE, error.fact, error.hint)
 
 
 def reference_of(
@@ -30,8 +49,8 @@ def reference_of(
     """The reference called ``name`` for a model of ``library``.
 
     It computes the model's file, which the library holds; for one that does not (TVM's), ``source``
-    is the file. Without a name the reference is ``tflm``, or ``hilc`` where that one cannot run;
-    the description says why.
+    is the file. Without a name the reference is ``tflm``, or ``hilc`` where that one cannot run:
+    then the oracle has the reason, and a :class:`FallbackWarning` is given.
     """
     model = library.files.get(f"src/{module.name}.tflite")
     if source is not None:
@@ -47,7 +66,9 @@ def reference_of(
     # Where the file is another one, the mismatch is to be told before anything runs.
     names = _pair(module, graph, "input", module.inputs, graph.inputs)
     outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
-    reference, remark = _reference(name, graph, model)
+    reference, fallback = _reference(name, graph, model)
+    if fallback is not None:
+        warnings.warn(f"{module.name}: {fallback}", FallbackWarning, stacklevel=2)
 
     def values(index: int, sample: Sample) -> Mapping[str, Array]:
         inputs = {
@@ -57,7 +78,8 @@ def reference_of(
         computed = reference.run_all(inputs)
         return {**computed, **{ours: computed[theirs] for ours, theirs in outputs.items()}}
 
-    return Oracle(reference.name, reference.description + remark, values)
+    remark = f" ({fallback.missing})" if fallback else ""
+    return Oracle(reference.name, reference.description + remark, values, fallback)
 
 
 def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
@@ -118,10 +140,10 @@ def _in_c(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
 
-def _reference(name: str | None, graph: Graph, source: bytes) -> tuple[Reference, str]:
+def _reference(name: str | None, graph: Graph, source: bytes) -> tuple[Reference, Fallback | None]:
     if name is not None:
-        return get_reference(name, graph, source), ""
+        return get_reference(name, graph, source), None
     try:
-        return get_reference(DEFAULT_REFERENCE, graph, source), ""
+        return get_reference(DEFAULT_REFERENCE, graph, source), None
     except InputError as error:
-        return get_reference(FALLBACK_REFERENCE, graph, source), f" ({error.fact})"
+        return get_reference(FALLBACK_REFERENCE, graph, source), _fallback(error)

@@ -94,7 +94,7 @@ def _only(fits: Sequence[ProbeInfo], what: str, probes: Sequence[ProbeInfo]) -> 
         )
     raise ProbeError(
         f"{what} is not connected; the probes here:\n{listed}",
-        "plug it in, or choose one of these with --probe UID",
+        "plug it in" + (", or choose one of these with --probe UID" if probes else ""),
     )
 
 

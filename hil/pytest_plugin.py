@@ -20,12 +20,14 @@ asked twice.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import _pytest._code
 import pytest
 from _pytest.runner import runtestprotocol
 
@@ -108,6 +110,16 @@ def _check_board(spec: str, ask_lab: bool) -> None:
         check_known(wanted)
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Which reference :func:`hil.oracle.reference_of` compares with, where it is another one."""
+    if not config.getoption("--hil-board"):
+        return None  # nothing of the harness is loaded for runs that may not need it
+    from hil.oracle import installed_reference
+
+    _, fallback = installed_reference()
+    return f"hil: {fallback}" if fallback else None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A worker that waits for a board must not sit on tests that another could run."""
@@ -153,11 +165,17 @@ def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
 @pytest.fixture
 def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
     """The board that the test runs on."""
+    from hil.errors import ProbeError
     from hil.lab.errors import NoPlaceError
 
     try:
         return _hil_session.board(request.param)
     except NoPlaceError as error:
+        pytest.skip(str(error))
+    except ProbeError as error:
+        # A board that only the marker names may be on other desks; one that was asked for is due.
+        if request.config.getoption("--hil-board"):
+            raise
         pytest.skip(str(error))
 
 
@@ -233,14 +251,39 @@ def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """Notes that it was the board which failed, not the test."""
+    """Notes that it was the board which failed, not the test; tells the harness's errors."""
     report: pytest.TestReport = (yield).get_result()
-    if report.failed and call.excinfo is not None and _FAILURE in item.stash:
-        from hil.errors import DeviceError
+    # Only what the harness raised needs it, and that it is loaded then is certain.
+    errors = sys.modules.get("hil.errors")
+    if not report.failed or call.excinfo is None or errors is None:
+        return
+    if _FAILURE in item.stash and call.excinfo.errisinstance(errors.DeviceError):
+        name = item.config.stash[_SESSION].unit_name(_spec(item))
+        item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {call.excinfo.value}"
+    if call.excinfo.errisinstance(errors.HilError) and not item.config.getoption("fulltrace"):
+        report.longrepr = _told(item, call.excinfo)
 
-        if call.excinfo.errisinstance(DeviceError):
-            name = item.config.stash[_SESSION].unit_name(_spec(item))
-            item.stash[_FAILURE] = f"{name}: {call.excinfo.typename}: {call.excinfo.value}"
+
+def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
+    """An error of the harness as its sentences, below the lines of the user's that led to it."""
+    own = []
+    for entry in failure.traceback:
+        package = str(entry.frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in ("hil", "hilc"):
+            break
+        if package not in ("_pytest", "pluggy", "contextlib"):
+            own.append(entry)
+    if not own:
+        return str(failure.value)
+    # Written to where pytest keeps it, since it shows the traceback that is there.
+    failure.traceback = _pytest._code.Traceback(own)
+    style = item.config.getoption("tbstyle")
+    return failure.getrepr(
+        showlocals=item.config.getoption("showlocals"),
+        style="long" if style == "auto" else style,
+        tbfilter=False,
+        chain=False,
+    )
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

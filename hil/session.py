@@ -17,9 +17,18 @@ from hil.power import Power, power_of
 from hil.recovery import Recovery, Step
 from hil.rpc.bulk import ProbeMemory
 from hil.rpc.client import RUN_TIMEOUT_S, Client
-from hil.rpc.link import Link
+from hil.rpc.link import Link, check_port
 from hil.rpc.rtt import RttLine
-from hil.runner import VIRTUAL, Choice, Counter, Resettable, Running, runner_name, start
+from hil.runner import (
+    VIRTUAL,
+    Choice,
+    Counter,
+    Resettable,
+    Running,
+    check_ready,
+    runner_name,
+    start,
+)
 from hil.sources import CompileOptions, load_sources, parse_sources
 from hilc.library import ModelLibrary
 
@@ -90,11 +99,10 @@ def open(
         board = load_board(board)
     if transport == "rtt":
         board = board.over_rtt()
-    if board.is_over_rtt and port is not None:
-        raise InputError("RTT goes through a probe, not through a port", "drop the port")
     if bulk:
         _check_bulk(board)
     choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
+    check_way(board, runner, choice)
     libraries = _libraries(models, board, workspace)
     has_firmware = bool(libraries) or not _attaches(runner, choice)
     firmware = build(libraries, board, workspace=workspace) if has_firmware else None
@@ -131,6 +139,17 @@ def _check_bulk(board: Board) -> None:
             f"{board.name} has a data cache, past which a probe would read and write",
             "leave out --bulk",
         )
+
+
+def check_way(board: Board, runner: str | None, choice: Choice) -> None:
+    """Raises where what the way to the board needs is not there, before anything is built."""
+    if board.is_over_rtt and choice.port is not None:
+        raise InputError("RTT goes through a probe, not through a port", "drop the port")
+    if _attaches(runner, choice):
+        assert choice.port is not None
+        check_port(choice.port)
+    else:
+        check_ready(board, runner, choice)
 
 
 def _attaches(runner: str | None, choice: Choice) -> bool:

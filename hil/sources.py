@@ -241,6 +241,7 @@ def _load_all(
 
 
 def _load(source: ModelSource, options: CompileOptions) -> ModelLibrary:
+    _existing(str(source.path))
     if not source.is_archive:
         return _compile(source, options)
     changing = [*options.chosen, *(n for n in ("memory", "external") if getattr(options, n))]

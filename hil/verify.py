@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -38,6 +38,23 @@ class RunnableModel(ExecutedModel, Protocol):
 
 
 @dataclass(frozen=True)
+class Fallback:
+    """Why the reference is not the one that is compared with by default."""
+
+    #: The default one.
+    wanted: str
+    #: What it lacks, and how to get it.
+    missing: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"compared with this compiler's own interpreter, not with {self.wanted}: "
+            f"{self.missing} ({self.remedy})"
+        )
+
+
+@dataclass(frozen=True)
 class Oracle:
     """What a device is compared with: a reference that computes, or outputs from a file."""
 
@@ -45,6 +62,8 @@ class Oracle:
     description: str
     #: Every tensor that it knows, by name, for sample number ``index``.
     values: Callable[[int, Sample], Mapping[str, Array]]
+    #: None for the default reference, and for one that was asked for.
+    fallback: Fallback | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +146,7 @@ class Report:
     #: None when layers were not asked for.
     layers: tuple[LayerReport, ...] | None
     seconds: float
+    fallback: Fallback | None = None
 
     @property
     def match(self) -> bool:
@@ -164,6 +184,7 @@ class Report:
             "samples": self.samples,
             "reference": self.reference,
             "reference_description": self.reference_description,
+            "reference_fallback": asdict(self.fallback) if self.fallback else None,
             "match": self.match,
             "outputs": [output.json() for output in self.outputs],
             "seconds": round(self.seconds, 3),
@@ -271,6 +292,7 @@ def verify(
         outputs=tuple(comparison.report() for comparison in outputs),
         layers=_layer_reports(model.layers, layers, uncompared) if per_layer else None,
         seconds=time.monotonic() - start,
+        fallback=oracle.fallback,
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -25,6 +26,9 @@ from hilc.errors import InputError, ModelError
 from hilc.importer.tflite import tensor_names, with_float_weights
 from hilc.interpreter import check_inputs, run_all
 from hilc.ir import Array, Graph
+
+#: The first Python that has no package for ``tflm``.
+_TFLM_UNTIL = (3, 13)
 
 
 class Reference(Protocol):
@@ -142,15 +146,24 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _tflm(graph: Graph, model: bytes | None) -> Reference:
+def tflm_package() -> tuple[str, str]:
+    """The package and the version that compute ``tflm`` here; InputError where there is none."""
     wanted = {"ai-edge-litert": "1.2.0", "tflite-runtime": "2.14.0"}
     installed = {package: _installed(package) for package in wanted}
     for package, version in wanted.items():
         if installed[package] == version:
-            return _TfliteRuntime("tflm", package, version, graph, model)
-    raise _unavailable(
-        "tflm", "ai-edge-litert 1.2.0 (Python 3.10 to 3.12)", installed, "ai-edge-litert==1.2.0"
-    )
+            return package, version
+    remedy = "pip install 'ai-edge-litert==1.2.0'"
+    if sys.version_info >= _TFLM_UNTIL:
+        here, newest = (
+            ".".join(map(str, part)) for part in (sys.version_info[:2], (3, _TFLM_UNTIL[1] - 1))
+        )
+        remedy = f"no Python after {newest} has it, and this is {here}: use Python {newest}"
+    raise _unavailable("tflm", "ai-edge-litert 1.2.0 (Python 3.10 to 3.12)", installed, remedy)
+
+
+def _tflm(graph: Graph, model: bytes | None) -> Reference:
+    return _TfliteRuntime("tflm", *tflm_package(), graph, model)
 
 
 def _litert(graph: Graph, model: bytes | None) -> Reference:
@@ -160,7 +173,7 @@ def _litert(graph: Graph, model: bytes | None) -> Reference:
             "litert",
             "ai-edge-litert 1.4 or later",
             {"ai-edge-litert": version},
-            "ai-edge-litert>=1.4",
+            "pip install 'ai-edge-litert>=1.4'",
         )
     return _TfliteRuntime("litert", "ai-edge-litert", version, graph, model)
 
@@ -171,12 +184,12 @@ def _release(version: str) -> list[int]:
 
 
 def _unavailable(
-    name: str, needed: str, installed: Mapping[str, str | None], requirement: str
+    name: str, needed: str, installed: Mapping[str, str | None], remedy: str
 ) -> InputError:
     found = [f"{package} {version}" for package, version in installed.items() if version]
     return InputError(
         f"the reference {name} needs {needed}; installed is {' and '.join(found) or 'none'}",
-        f"pip install '{requirement}', or choose the reference hilc",
+        f"{remedy}, or choose the reference hilc",
     )
 
 

@@ -16,7 +16,7 @@ from hil.debug import serve
 from hil.deploy import deploy
 from hil.errors import DeviceError, InputError
 from hil.render import flashed_text
-from hil.runner import Choice
+from hil.runner import Choice, check_ready
 
 _ELF_MAGIC = b"\x7fELF"
 _POLL_S = 0.2
@@ -59,6 +59,7 @@ def _image(args: argparse.Namespace, board: Board) -> Path:
     """The image that the words name: an ELF file as it is, or models, which are built."""
     elfs = [word for word in args.models if is_elf(Path(word))]
     if not elfs:
+        _check_probe(args, board)
         libraries = compiled_for(args, board)
         return build(libraries, board, workspace=args.workspace).elf
     if len(args.models) > 1:
@@ -67,6 +68,14 @@ def _image(args: argparse.Namespace, board: Board) -> Path:
             "give one ELF file, or models",
         )
     return Path(elfs[0])
+
+
+def _check_probe(args: argparse.Namespace, board: Board) -> None:
+    """Raises before anything is built where the probe is missing that the image needs."""
+    # A gdb server may do without: QEMU has one of its own.
+    runner = getattr(args, "runner", "pyocd") or ("pyocd" if args.probe else board.default_runner)
+    if runner == "pyocd":
+        check_ready(board, runner, Choice(args.probe, args.port, board.is_over_rtt))
 
 
 def is_elf(path: Path) -> bool:

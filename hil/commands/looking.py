@@ -15,11 +15,12 @@ from serial.tools.list_ports import comports
 
 from hil.board import Board, board_names, load_board
 from hil.build import build
-from hil.commands.options import board_of, compiled_for
+from hil.commands.options import compiled_for, reachable_board
 from hil.console import Console, table
 from hil.doctor import Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
 from hil.monitor import listen, open_line
+from hil.oracle import installed_reference
 from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes
 from hil.pyocd_targets import check_target
 from hil.render import board_json, board_text, memory_bytes, ran_on, size_text
@@ -67,6 +68,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         tested = self_test()
     except HilError as error:
         problem = tested = error.fact
+    reference, fallback = installed_reference()
     works = problem is None and not any(finding.tool.required for finding in missing)
     rows = [[f.tool.name, f.version or "MISSING", f.tool.purpose] for f in findings]
     lines = [table(rows, ["tool", "version", "for"]), ""]
@@ -75,6 +77,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
     lines += [f"probes: {probe_problem}"] if probe_problem else []
     lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
+    lines.append(f"reference {reference}" + (f": {fallback}" if fallback else ""))
     lines.append(f"self-test: {tested}")
     lines.append("emulated boards work" if works else "emulated boards do NOT work")
     data: dict[str, Any] = {
@@ -83,6 +86,10 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         "ports": ports,
         "probes": [asdict(probe) for probe in probes],
         "forbidden_probes": [{"name": p.name, "node": str(p.node)} for p in forbidden],
+        "reference": {
+            "name": reference,
+            "reference_fallback": asdict(fallback) if fallback else None,
+        },
         "self_test": {"ok": problem is None, "result": tested},
     }
     if board is not None:
@@ -181,7 +188,7 @@ def _line(
         return
     if args.board is None:
         raise InputError("nothing to listen to", "give --port URL, or --board B to start one")
-    board = board_of(args)
+    board = reachable_board(args)
     libraries = compiled_for(args, board)
     firmware = build(libraries, board, workspace=args.workspace)
     with console.part_done(f"programming {board.name}") as progress:

@@ -14,6 +14,8 @@ from hil.console import Console
 from hil.device import Device
 from hil.errors import InputError
 from hil.render import flashed_text
+from hil.runner import Choice
+from hil.session import check_way
 from hil.sources import CompileOptions, load_libraries
 from hilc.library import ModelLibrary
 from hilc.program import Pin, PoolSpec
@@ -51,6 +53,14 @@ def board_of(args: argparse.Namespace) -> Board:
     """The board that the arguments name, with the serial line that they choose."""
     board = load_board(args.board)
     return board.over_rtt() if args.transport == "rtt" else board
+
+
+def reachable_board(args: argparse.Namespace) -> Board:
+    """The board that the arguments name; raises before a build where there is no way to it."""
+    board = board_of(args)
+    choice = Choice(args.probe, args.port, board.is_over_rtt, lab=getattr(args, "lab", None))
+    check_way(board, args.runner, choice)
+    return board
 
 
 def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pin]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from hil.bench import bench, check_countable
-from hil.commands.options import board_of, compiled_for, opened
+from hil.commands.options import compiled_for, opened, reachable_board
 from hil.console import Console, arrays_json, several
 from hil.cycles import check_estimable, estimate_cycles
 from hil.device import Model
@@ -37,7 +37,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     """One inference of each model of the image."""
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
-    board = board_of(args)
+    board = reachable_board(args)
     libraries = compiled_for(args, board)
     images = modules_of(libraries)
     given = _given_inputs(
@@ -111,7 +111,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         given = {"--reference": args.reference, "--source": args.source}
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
-    board = board_of(args)
+    board = reachable_board(args)
     libraries = compiled_for(args, board)
     images = modules_of(libraries)
     if args.inputs and len(images) > 1:
@@ -169,7 +169,7 @@ def _oracle(
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:
     """What an inference of each model costs."""
-    board = board_of(args)
+    board = reachable_board(args)
     check_countable(board)
     if args.cycles:
         check_estimable(board)

@@ -10,7 +10,7 @@ from typing import Any
 
 import hilc
 from hil.bench import check_countable
-from hil.commands.options import board_of, compile_options, opened
+from hil.commands.options import compile_options, opened, reachable_board
 from hil.console import Console
 from hil.render import tuning_text
 from hil.sources import parse_sources
@@ -28,7 +28,7 @@ from hilc.tuning import load_tuning
 def tune_command(args: argparse.Namespace, console: Console) -> int:
     """Measures every kernel of every layer of a model."""
     start = time.monotonic()
-    board = board_of(args)
+    board = reachable_board(args)
     check_countable(board)
     sources = parse_sources(args.models, args.name)
     if len(sources) != 1 or sources[0].is_archive:

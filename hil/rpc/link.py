@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import select
 import socket
 import time
@@ -184,8 +185,15 @@ def _open_error(url: str, error: Exception) -> LinkError:
     if number == errno.ECONNREFUSED:
         return LinkError(f"nothing listens at {url}", "start the program that serves the port")
     if number == errno.ENOENT:
-        return LinkError(
-            f"there is no port {url}",
-            "connect the board; `python -m serial.tools.list_ports` lists the ports",
-        )
+        return _no_port(url)
     return LinkError(f"cannot open {url}: {error}", "check the URL and that the board is connected")
+
+
+def check_port(url: str) -> None:
+    """Raises :class:`LinkError` where ``url`` is a device that is not there."""
+    if "://" not in url and not os.path.exists(url):
+        raise _no_port(url)
+
+
+def _no_port(url: str) -> LinkError:
+    return LinkError(f"there is no port {url}", "connect the board; `hil doctor` lists the ports")

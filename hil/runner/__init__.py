@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from hil.errors import InputError
+from hil.errors import DeviceError, InputError
 from hil.runner import native, qemu, renode
 from hil.runner.choice import VIRTUAL, Choice, Image
+from hil.suggest import nearest
 
 if TYPE_CHECKING:
     from hil.board import Board
     from hil.rpc.link import Line
 
-__all__ = ["VIRTUAL", "Choice", "Counter", "Image", "Resettable", "Running", "runner_name", "start"]
+__all__ = [
+    "VIRTUAL",
+    "Choice",
+    "Counter",
+    "Image",
+    "Resettable",
+    "Running",
+    "check_ready",
+    "runner_name",
+    "start",
+]
 
 Counter = Literal["instructions", "cycles", "nanoseconds"]
 
@@ -62,6 +74,24 @@ def runner_name(board: Board, runner: str | None, choice: Choice) -> str:
     return runner or ("pyocd" if needs_probe else board.default_runner)
 
 
+def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
+    """Raises where :func:`start` would for want of a program, a probe or a port.
+
+    Whoever builds a firmware asks first: nobody waits for a build that cannot run.
+    """
+    if choice.lab is not None:
+        return
+    name = _checked_runner(board, runner, choice)
+    program = {"qemu": qemu, "renode": renode}.get(name)
+    if program is not None and shutil.which(program.PROGRAM) is None:
+        raise DeviceError(f"{program.PROGRAM} is not installed", program.INSTALL_HINT)
+    if name == "pyocd" and choice.probe != VIRTUAL:
+        from hil.runner import pyocd
+
+        with pyocd.reached(board, choice.probe) as chosen:
+            pyocd.line_url(board, chosen, choice)
+
+
 def start(
     board: Board,
     firmware: Image,
@@ -76,21 +106,7 @@ def start(
     if choice.lab is not None:
         return choice.lab.start(firmware.elf, choice)
     choice = replace(choice, rtt=choice.rtt or board.is_over_rtt)
-    needs_probe = choice.probe is not None or choice.rtt
-    name = runner_name(board, runner, choice)
-    if name not in board.runners:
-        raise InputError(
-            f"board {board.name!r} has no runner {name!r}",
-            f"choose one of {', '.join(board.runners)}",
-        )
-    if needs_probe and name != "pyocd":
-        if board.is_over_rtt:
-            raise InputError(
-                f"the serial line to {board.name} goes through a probe, and the runner {name!r} "
-                "uses none",
-                "use the runner pyocd (--probe virtual where it is emulated)",
-            )
-        raise InputError(f"the runner {name!r} uses no probe", "drop --probe, or use pyocd")
+    name = _checked_runner(board, runner, choice)
     if name == "pyocd":
         # Not at the top: pyOCD takes a third of a second to import.
         from hil.runner import pyocd
@@ -99,3 +115,22 @@ def start(
     if name == "renode":
         return renode.start(board, firmware)
     return native.start(board, firmware) if name == "native" else qemu.start(board, firmware)
+
+
+def _checked_runner(board: Board, runner: str | None, choice: Choice) -> str:
+    """The runner for the board; InputError where the board has it not, or it has no probe."""
+    name = runner_name(board, runner, choice)
+    if name not in board.runners:
+        raise InputError(
+            f"board {board.name!r} has no runner {name!r}{nearest(name, board.runners)}",
+            f"choose one of {', '.join(board.runners)}",
+        )
+    if name != "pyocd" and (choice.probe is not None or choice.rtt or board.is_over_rtt):
+        if board.is_over_rtt:
+            raise InputError(
+                f"the serial line to {board.name} goes through a probe, and the runner {name!r} "
+                "uses none",
+                "use the runner pyocd (--probe virtual where it is emulated)",
+            )
+        raise InputError(f"the runner {name!r} uses no probe", "drop --probe, or use pyocd")
+    return name

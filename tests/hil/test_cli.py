@@ -495,3 +495,49 @@ def test_doctor_without_an_emulator(
     out = capsys.readouterr().out
     assert "qemu-system-arm is missing: apt install qemu-system-arm" in out
     assert "emulated boards do NOT work" in out
+
+
+def test_without_its_reference_verify_says_what_it_compares_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never a silent match with our own interpreter."""
+    monkeypatch.setattr(hilc.references, "_installed", lambda package: None)
+    line = ["verify", "tiny.tflite", "--board", "native", "--samples", "1", "-q"]
+    assert main([*line, "--json"]) == 0
+    shown = capsys.readouterr()
+    report = json.loads(shown.out)
+    assert report["reference"] == "hilc"
+    assert report["reference_fallback"]["wanted"] == "tflm"
+    assert "needs ai-edge-litert 1.2.0" in report["reference_fallback"]["missing"]
+    assert shown.err.startswith("warning: tiny: compared with this compiler's own interpreter, not")
+    assert main([*line, "--reference", "hilc"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "reference hilc: compared with this compiler's own interpreter, not with tflm: " in out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("verify tiny.tflite --board nucleo-l476rg --probe nobody", "the probe 'nobody' is not"),
+        ("flash tiny.tflite --board nucleo-l476rg --probe nobody", "the probe 'nobody' is not"),
+        ("debug tiny.tflite --board nucleo-l476rg --probe nobody", "the probe 'nobody' is not"),
+        ("bench tiny.tflite --board mps2-an386 --port /dev/nothing", "there is no port"),
+        ("run tiny.tflite --board mps2-an386", "qemu-system-arm is not installed"),
+    ],
+)
+def test_what_is_missing_is_told_before_the_build(
+    line: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main([*line.split(), "-v"]) == 4
+    err = capsys.readouterr().err
+    assert message in err
+    assert "compiled" not in err
+    assert not (tmp_path / "cache").exists()

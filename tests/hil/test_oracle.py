@@ -14,7 +14,7 @@ from tflm import needs_tflm
 import hilc
 import hilc.references
 from hil.errors import InputError
-from hil.oracle import expected_outputs, reference_of
+from hil.oracle import FallbackWarning, expected_outputs, installed_reference, reference_of
 from hilc.library import ModelLibrary, Module
 
 
@@ -47,8 +47,12 @@ def test_without_tflm_it_is_hilc_and_says_why(
     library: ModelLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hilc.references, "_installed", lambda package: None)
-    oracle = reference_of(library, library.modules[0])
+    with pytest.warns(FallbackWarning, match=r"compared with this compiler's own interpreter, not"):
+        oracle = reference_of(library, library.modules[0])
     assert oracle.name == "hilc"
+    assert oracle.fallback is not None
+    assert oracle.fallback.wanted == "tflm"
+    assert installed_reference() == ("hilc", oracle.fallback)
     assert (
         "the reference tflm needs ai-edge-litert 1.2.0 (Python 3.10 to 3.12); "
         in oracle.description
@@ -56,6 +60,8 @@ def test_without_tflm_it_is_hilc_and_says_why(
     assert oracle.values(0, {"x": X})["y"].tolist() == RELU_X
     with pytest.raises(InputError, match="the reference tflm needs"):
         reference_of(library, library.modules[0], "tflm")
+    # Who asks for it is not told that it is one.
+    assert reference_of(library, library.modules[0], "hilc").fallback is None
 
 
 def test_a_library_without_its_model(library: ModelLibrary) -> None:

@@ -132,6 +132,7 @@ def test_json_is_the_contract() -> None:
         "samples": 3,
         "reference": "given",
         "reference_description": "given numbers",
+        "reference_fallback": None,
         "match": False,
         "outputs": [
             {"name": "y", "shape": [3], "dtype": "int8", "mismatches": 3, "max_abs_diff": 3}

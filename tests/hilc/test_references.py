@@ -99,10 +99,19 @@ def test_another_version_is_refused(
     data = _model()
     graph = load_model(data)
     _installed(monkeypatch, **versions)
+    monkeypatch.setattr(references, "_TFLM_UNTIL", (9, 0))
     with pytest.raises(InputError) as caught:
         get_reference(name, graph, data)
     assert found in caught.value.fact
     assert f"pip install '{requirement}'" in caught.value.hint
+
+
+def test_a_python_that_has_no_package_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch)
+    monkeypatch.setattr(references, "_TFLM_UNTIL", (3, 10))
+    with pytest.raises(InputError) as caught:
+        references.tflm_package()
+    assert caught.value.hint.startswith("no Python after 3.9 has it, and this is 3.")
 
 
 @pytest.mark.parametrize(

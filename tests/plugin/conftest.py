@@ -1,5 +1,7 @@
 """The plugin's tests run pytest inside pytest, with the plugin that is installed."""
 
 # pytester forgets what an inner run imported; what is there before is imported only once.
+import pyocd.core.helpers  # noqa: F401
+
 import hil.doctor
 import hil.session  # noqa: F401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import psutil
 import pytest
 from tflite_builder import ModelBuilder
 
+import hilc.references
 from hil.board import load_board
 from hil.build import build
 from hil.runner import start
@@ -240,3 +242,66 @@ def test_a_suite_without_hil_tests_does_not_load_the_harness(pytester: pytest.Py
         """
     )
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_errors_of_the_harness_are_sentences(suite: pytest.Pytester) -> None:
+    """A misfit, a missing model, a mistake in a test: no line of the harness's own code."""
+    builder = ModelBuilder()
+    builder.input("x", (1, 1024), "int8", scale=0.05)
+    builder.const("w", np.ones((512, 1024), np.int8), scale=0.01)
+    builder.output("y", (1, 512), "int8", scale=0.4)
+    builder.op("FULLY_CONNECTED", ("x", "w", ""), ("y",))
+    (suite.path / "models" / "huge.tflite").write_bytes(builder.build())
+    suite.makepyfile("""
+        import pytest
+
+        @pytest.mark.hil(model="models/huge.tflite", boards="lm3s6965evb")
+        def test_misfit(hil_device):
+            pass
+
+        @pytest.mark.hil(model="models/missing.tflite", boards="native")
+        def test_missing(hil_device):
+            pass
+
+        @pytest.mark.hil(model="models/tiny.tflite", boards="native")
+        def test_mistake(hil_device):
+            hil_device["tiny"].set_input("nothing", None)
+
+        @pytest.mark.hil(model="models/tiny.tflite", boards="nucleo-l476rg")
+        def test_elsewhere(hil_device):
+            pass
+    """)
+    result = run(suite)
+    result.assert_outcomes(errors=2, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "'huge' does not fit lm3s6965evb:",
+            "'*missing.tflite' does not exist",
+            ">*set_input(*",
+            "E*there is no input of model 'tiny' called 'nothing'",
+            "SKIPPED*a probe for nucleo-l476rg is not connected*",
+        ]
+    )
+    shown = result.stdout.str()
+    assert not re.search(r"/hilc?/\w+\.py", shown)
+    assert "def " not in shown.replace("def test_mistake", "")
+
+
+def test_another_reference_is_told(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hilc.references, "_installed", lambda package: None)
+    suite.makepyfile("""
+        import pytest
+        from hil.oracle import reference_of
+
+        @pytest.mark.hil(model="models/tiny.tflite")
+        def test_it(hil_library):
+            assert reference_of(hil_library, hil_library.modules[0]).name == "hilc"
+    """)
+    result = run(suite, "--hil-board=native")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        [
+            "hil: compared with this compiler's own interpreter, not with tflm: *",
+            "*FallbackWarning: tiny: compared with this compiler's own interpreter, not with*",
+        ]
+    )
