@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prove bench figures format clean distclean
+.PHONY: help setup demo test check prove sweep bench figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -13,6 +13,7 @@ help:
 	@echo 'make test       all tests (ARGS="-k name" narrows them; JOBS=N sets the workers)'
 	@echo 'make check      ruff, mypy --strict, clang-format, cppcheck'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
+	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
 	@echo 'make bench      what they cost on six cores, beside what others need'
 	@echo 'make figures    write what make prove and make bench found into README.md'
 	@echo 'make format     format Python and C'
@@ -45,6 +46,9 @@ check: setup
 
 prove: setup
 	$(BIN)/python ci/prove.py $(ARGS)
+
+sweep: setup
+	$(BIN)/python ci/sweep.py $(ARGS)
 
 bench: setup
 	$(BIN)/python ci/bench.py $(ARGS)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.libm import expf
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     attribute,
@@ -157,7 +158,7 @@ def _reference(
     if source.dtype == "float32":
         with np.errstate(under="ignore", over="ignore"):
             distance = (x - x.max(-1, keepdims=True)) * np.float32(node.attrs["beta"])
-            powers = np.exp(distance)
+            powers = expf(distance)
         return [powers / powers.sum(-1, keepdims=True, dtype=np.float32)]
     widened = x.astype(np.int64)
     powers = _exponentials(node, source)[widened.max(-1, keepdims=True) - widened].astype(np.int64)

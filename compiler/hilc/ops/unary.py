@@ -3,10 +3,9 @@
 Attributes: ``alpha`` (LEAKY_RELU).
 
 An int8 operator is a table of its 256 values, made here and exact by construction. LOGISTIC and
-TANH follow TFLite, whose reference kernels make such a table from single-precision functions; TFLM
-computes both in fixed point, which differs by one for some values. The exponential and the
-hyperbolic tangent are rounded correctly here; where the C library below TFLite does not, an entry
-that lies within its error of a rounding boundary may differ by one.
+TANH follow TFLite, whose reference kernels make such a table from single-precision functions of the
+C library (:mod:`hilc.libm`); TFLM computes both in fixed point, which differs by one for some
+values.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -33,7 +33,6 @@ from hilc.ops.operands import (
 )
 from hilc.quant import Multiplier, activation_range, requantize
 
-Float32Array = npt.NDArray[np.float32]
 Int64Array = npt.NDArray[np.int64]
 
 #: Where the reference's logistic leaves the formula: above, it is 1; below, exp(x).
@@ -48,6 +47,18 @@ def table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int8]:
     values = _INT8[node.op](node, source, target)
     low, high = -128, 127
     return np.roll(np.clip(values, low, high).astype(np.int8), 128)
+
+
+def host_function_matters(node: Node, source: Tensor, target: Tensor) -> str | None:
+    """The C function by which this host's TFLite makes another table than :func:`table`, if any."""
+    if node.op not in _OF_LIBM or source.dtype != "int8":
+        return None
+    name, formula = _OF_LIBM[node.op]
+    ours, hosts = (
+        _rounded_function(formula(function))(node, source, target)
+        for function in (_LIBM[name], host_function(name) or _LIBM[name])
+    )
+    return None if np.array_equal(ours, hosts) else name
 
 
 def table_call(values: Array, size: int) -> KernelCall:
@@ -115,7 +126,11 @@ def _ratio(node: Node, real: float | np.float32) -> Multiplier:
     result = multiplier(node, float(real))
     # 256 steps times 2^22 and the rounding stay within 31 bits.
     if result.shift > 22:
-        unsupported(node, f"has an input scale {real} times its output scale")
+        unsupported(
+            node,
+            f"has an input scale {real} times its output scale",
+            "no reference defines this; check the quantisation of the model",
+        )
     return result
 
 
@@ -146,17 +161,27 @@ def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
 
 
 def _rounded_function(
-    function: Callable[[Float32Array], Float32Array],
+    function: Function,
 ) -> Callable[[Node, Tensor, Tensor], Int64Array]:
     """A table made in single precision, rounded half away from zero."""
 
     def values(node: Node, source: Tensor, target: Tensor) -> Int64Array:
         in_scale, out_scale = _scales(node, source, target)
         if node.op == "LOGISTIC" and out_scale != np.float32(1 / 256):
-            unsupported(node, f"has output scale {out_scale}, not 1/256")
+            unsupported(
+                node,
+                f"has output scale {out_scale}, not 1/256",
+                "int8 probabilities have scale 1/256 and zero point -128",
+            )
         with np.errstate(all="ignore"):
             x = in_scale * (_ALL_INT8 - quantization(node, source)[1]).astype(np.float32)
             y = function(x) * (np.float32(1) / out_scale)
+        if np.abs(y).max() >= 2**31:
+            unsupported(
+                node,
+                f"has output scale {out_scale}",
+                "no reference defines this; check the quantisation of the model",
+            )
         rounded = np.copysign(np.floor(np.abs(y.astype(np.float64)) + 0.5), y)
         shifted: Int64Array = np.clip(rounded + quantization(node, target)[1], -128, 127).astype(
             np.int64
@@ -166,18 +191,21 @@ def _rounded_function(
     return values
 
 
-def _exp(x: Float32Array) -> Float32Array:
-    """exp, correctly rounded but for rare ties of the double's last bit."""
-    with np.errstate(all="ignore"):
-        return np.exp(x.astype(np.float64)).astype(np.float32)
+def _sigmoid_by(exponential: Function) -> Function:
+    def sigmoid(x: Float32Array) -> Float32Array:
+        return np.float32(1) / (np.float32(1) + exponential(-x))
+
+    return sigmoid
 
 
-def _tanh(x: Float32Array) -> Float32Array:
-    return np.tanh(x.astype(np.float64)).astype(np.float32)
+_sigmoid = _sigmoid_by(expf)
 
-
-def _sigmoid(x: Float32Array) -> Float32Array:
-    return np.float32(1) / (np.float32(1) + _exp(-x))
+_LIBM: Mapping[str, Function] = {"expf": expf, "tanhf": tanhf}
+#: The function of the C library that an operator's table is made by, and the formula around it.
+_OF_LIBM: Mapping[str, tuple[str, Callable[[Function], Function]]] = {
+    "LOGISTIC": ("expf", _sigmoid_by),
+    "TANH": ("tanhf", lambda tanh: tanh),
+}
 
 
 def _int16(x: Int64Array) -> Int64Array:
@@ -242,7 +270,7 @@ _INT8: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
     "RELU6": _clamped_int8,
     "LEAKY_RELU": _leaky_relu_int8,
     "LOGISTIC": _rounded_function(_sigmoid),
-    "TANH": _rounded_function(_tanh),
+    "TANH": _rounded_function(tanhf),
     "HARD_SWISH": _hard_swish_int8,
 }
 
@@ -255,12 +283,12 @@ def _clamped_float32(node: Node, x: Array) -> Array:
 
 
 def _logistic_float32(node: Node, x: Array) -> Array:
-    y = np.where(x < _LOGISTIC_EXP_BELOW, _exp(x), _sigmoid(x))
+    y = np.where(x < _LOGISTIC_EXP_BELOW, expf(x), _sigmoid(x))
     return np.where(x > _LOGISTIC_ONE_ABOVE, np.float32(1), y)
 
 
 def _tanh_float32(node: Node, x: Array) -> Array:
-    return _tanh(x)
+    return tanhf(x)
 
 
 def _hard_swish_float32(node: Node, x: Array) -> Array:

@@ -1,0 +1,125 @@
+"""Operators that are tables: many quantisations at once, every entry compared.
+
+A wrong rounding shows in one entry of one table in thousands, so that single operators with random
+inputs do not find it. ``ci/sweep.py`` is the campaign, ``tests/hilc/test_tables.py`` a slice of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tflm
+from single_op import Draft, Random, SingleOp, finish, merged, pick
+from tflite_builder import file_of
+
+from hilc.errors import UnsupportedError
+from hilc.ir import Array, Quant, Tensor
+
+#: Operators of one variable, and QUANTIZE from one type of integers to another.
+SWEPT = (
+    *("TANH", "LOGISTIC", "HARD_SWISH", "LEAKY_RELU", "RELU", "RELU6", "SOFTMAX"),
+    *("QUANTIZE int8 int8", "QUANTIZE int8 uint8", "QUANTIZE uint8 int8", "QUANTIZE uint8 uint8"),
+)
+_ALL = np.arange(-128, 128, dtype=np.int8)
+#: A row for each distance to its maximum.
+_ROWS = np.stack([np.full(256, 127), 127 - np.arange(256)], 1).astype(np.int8)
+_BATCH = 2000
+
+
+@dataclass
+class Sweep:
+    """What a sweep of one operator found."""
+
+    operator: str
+    quantizations: int = 0
+    answers: int = 0
+    #: Drawn, but refused by our checks.
+    refused: int = 0
+    #: Quantisations with an answer that is not the reference's, described.
+    different: tuple[str, ...] = ()
+
+
+def sweep(operator: str, count: int, seed: int) -> Sweep:
+    """``count`` random quantisations of an operator, compared with the reference."""
+    rng = np.random.default_rng([seed, SWEPT.index(operator)])
+    result = Sweep(operator)
+    drawn = _draw(rng, operator, result)
+    while (left := count - result.quantizations) > 0:
+        compare([next(drawn) for _ in range(min(left, _BATCH))], result)
+    return result
+
+
+def compare(singles: Sequence[SingleOp], result: Sweep) -> None:
+    """Add to ``result`` what the reference says of ``singles``, all in one model."""
+    graph, values = merged(singles)
+    interpreter = tflm.interpreter(file_of(graph))
+    # Both list inputs and outputs in the file's order.
+    for detail, name in zip(interpreter.get_input_details(), graph.inputs, strict=True):
+        interpreter.set_tensor(detail["index"], values[name])
+    interpreter.invoke()
+    for detail, single in zip(interpreter.get_output_details(), singles, strict=True):
+        (ours,), theirs = single.reference(), interpreter.get_tensor(detail["index"])
+        result.quantizations += 1
+        result.answers += ours.size
+        if not np.array_equal(ours, theirs):
+            result.different += (_described(single, ours, theirs),)
+
+
+def unary(
+    op: str, source: Quant, target: Quant, types: tuple[str, str] = ("int8", "int8"), **attrs: Any
+) -> SingleOp:
+    """An operator on every value of a byte, or on what stands for them in SOFTMAX."""
+    values: Array = _ROWS if op == "SOFTMAX" else _ALL.view(types[0])
+    if op == "QUANTIZE":
+        attrs["dtype"] = types[1]
+    x = Tensor("x", values.shape, types[0], source)
+    return finish(np.random.default_rng(0), op, Draft([x], target, attrs), [values])
+
+
+def _draw(rng: Random, operator: str, result: Sweep) -> Iterator[SingleOp]:
+    op, *types = operator.split()
+    source, target = types or ("int8", "int8")
+    while True:
+        in_scale = _scale(rng, -9, 2)
+        out = Quant((_scale(rng, -9, 2),), (_zero_point(rng, target),))
+        attrs = {}
+        if op == "LEAKY_RELU":
+            attrs["alpha"] = float(np.float32(pick(rng, rng.uniform(0, 2), 0.01, 0.1, 0.2, 0.3)))
+        elif op == "SOFTMAX":
+            attrs["beta"] = float(np.float32(pick(rng, 1.0, np.exp(rng.uniform(-3, 3)))))
+        if op in ("LOGISTIC", "SOFTMAX"):
+            out = Quant((1 / 256,), (-128,))
+        elif op == "TANH" and rng.random() < 0.75:
+            # The converter's.
+            out = Quant((1 / 128,), (0,))
+        try:
+            yield unary(
+                op, Quant((in_scale,), (_zero_point(rng, source),)), out, (source, target), **attrs
+            )
+        except UnsupportedError:
+            result.refused += 1
+
+
+def _scale(rng: Random, low: float, high: float) -> float:
+    """A scale as a file holds it; now and then a power of two, which makes ties."""
+    exponent = rng.uniform(low, high)
+    return 2.0 ** round(exponent) if rng.random() < 0.1 else float(np.float32(np.exp(exponent)))
+
+
+def _zero_point(rng: Random, dtype: str) -> int:
+    info = np.iinfo(dtype)
+    ends = (int(info.min), int(info.max), int(info.min) // 2 + int(info.max) // 2)
+    return int(rng.integers(info.min, info.max + 1)) if rng.random() < 0.7 else pick(rng, *ends)
+
+
+def _described(single: SingleOp, ours: Array, theirs: Array) -> str:
+    (x,), (y,) = single.ins, single.outs
+    place = tuple(int(i) for i in np.argwhere(ours != theirs)[0])
+    return (
+        f"{single.node.op} {dict(single.node.attrs)} {x.quant} -> {y.quant}: "
+        f"{np.count_nonzero(ours != theirs)} differ, first {single.values[0][place]} gives "
+        f"{ours[place]}, reference {theirs[place]}"
+    )
