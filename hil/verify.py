@@ -225,7 +225,8 @@ class _Comparison:
                 "compare with the reference of the same model file",
             )
         expected = expected.reshape(got.shape)
-        difference, different = _differences(expected, got)
+        # Flat, because numpy's functions make numbers of arrays without dimensions.
+        difference, different = _differences(expected.ravel(), got.ravel())
         count = int(np.count_nonzero(different))
         # numpy's maximum hands a NaN on, so one element that is no number is never hidden.
         self.max_abs_diff = float(np.maximum(self.max_abs_diff, difference.max(initial=0)))

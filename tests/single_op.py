@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tflite_builder import ModelBuilder
+from tflite_builder import file_of
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.ops import OPS
@@ -34,18 +34,11 @@ class SingleOp:
 
     def tflite(self) -> bytes:
         """The operator as a model."""
-        builder = ModelBuilder()
-        for tensor in {t.name: t for t in (*self.ins, *self.outs)}.values():
-            quant = tensor.quant
-            scale, zero_point = (quant.scale, quant.zero_point) if quant else (None, 0)
-            if tensor.data is not None:
-                builder.const(tensor.name, tensor.data, scale, zero_point)
-            else:
-                add = builder.output if tensor in self.outs else builder.input
-                add(tensor.name, tensor.shape, tensor.dtype, scale, zero_point)
-        attrs = {k: v for k, v in self.node.attrs.items() if k != "dtype"}
-        builder.op(self.node.op, self.node.inputs, self.node.outputs, **attrs)
-        return builder.build()
+        tensors = {t.name: t for t in (*self.ins, *self.outs)}
+        inputs = [name for name, tensor in tensors.items() if tensor not in self.outs]
+        variable = [name for name in inputs if tensors[name].data is None]
+        outputs = tuple(tensor.name for tensor in self.outs)
+        return file_of(Graph("operator", tensors, (self.node,), tuple(variable), outputs))
 
 
 @dataclass(frozen=True)
@@ -275,13 +268,33 @@ def _mean(rng: Random, dtype: str) -> Draft:
 
 
 def _quantize(rng: Random, dtype: str) -> Draft:
-    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))
-    target = "int8" if dtype == "float32" else pick(rng, "int8", "uint8")
+    shape = shape_of(rng, int(rng.integers(1, 6)))
+    targets = {
+        "float32": ("int8", "uint8", "int16"),
+        "int16": ("int8", "int16", "int32"),
+        "int32": ("int8", "int16"),
+    }
+    target = pick(rng, *targets.get(dtype, ("int8", "uint8")))
+    if dtype in ("int16", "int32"):
+        # Wide integers are symmetric, and cover with their steps what the other type's do.
+        x = Tensor("x", shape, dtype, Quant((scale_near(rng, 2.0**-14),), (0,)))
+        centre = {"int8": 2.0**-6, "int16": 2.0**-13, "int32": 2.0**-16}[target]
+        if dtype == "int32":
+            x = replace(x, quant=Quant((scale_near(rng, 2.0**-30),), (0,)))
+            centre = max(centre, 2 * scale_of(x))
+        zero_point = byte_quant(rng).zero_point if target == "int8" else (0,)
+        return Draft([x], Quant((scale_near(rng, centre),), zero_point), {"dtype": target})
+    x = activation_tensor(rng, dtype, shape)
+    if target == "int16":
+        return Draft([x], Quant((scale_near(rng, 2.0**-12),), (0,)), {"dtype": target})
     return Draft([x], quantized(rng, target, 0.05), {"dtype": target})
 
 
 def _dequantize(rng: Random, dtype: str) -> Draft:
-    return Draft([activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))])
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6))))
+    if dtype == "int16":
+        x = replace(x, quant=Quant((scale_near(rng, 2.0**-12),), (0,)))
+    return Draft([x])
 
 
 def _reshape(rng: Random, dtype: str) -> Draft:
@@ -345,10 +358,27 @@ def _strided_slice(rng: Random, dtype: str) -> Draft:
         begin.append(first - size * int(rng.integers(2)))
         end.append(last)
         strides.append(step)
-    attrs = {**masks, "ellipsis_mask": 0, "new_axis_mask": 0}
-    ins = [x, *(index_tensor(v, n) for v, n in ((begin, "b"), (end, "e"), (strides, "s")))]
-    assert rank == len(begin)
-    return Draft(ins, x.quant, attrs)
+    lists = (begin, end, strides)
+    masks |= {"ellipsis_mask": 0, "new_axis_mask": 0}
+    if rng.random() < 0.3:
+        first = int(rng.integers(rank))
+        _insert(lists, masks, first, int(rng.integers(1, rank - first + 1)))
+        masks["ellipsis_mask"] = 1 << first
+    for _ in range(pick(rng, 0, 0, 0, 1, 2)):
+        if rank + masks["new_axis_mask"].bit_count() < 5:
+            place = int(rng.integers(len(begin) + 1))
+            _insert(lists, masks, place, 0)
+            masks["new_axis_mask"] |= 1 << place
+    ins = [x, *(index_tensor(v, n) for v, n in zip(lists, "bes", strict=True))]
+    return Draft(ins, x.quant, masks)
+
+
+def _insert(lists: Sequence[list[int]], masks: dict[str, int], place: int, replaced: int) -> None:
+    """Put an entry of any value where ``replaced`` ones were, in the lists and the masks."""
+    for values in lists:
+        values[place : place + replaced] = [1]
+    for name, mask in masks.items():
+        masks[name] = mask & ((1 << place) - 1) | mask >> place + replaced << place + 1
 
 
 def _parts(rng: Random, dtype: str, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
@@ -416,8 +446,8 @@ KINDS: Sequence[tuple[str, str]] = [
     (op, dtype)
     for op in _DRAFTS
     for dtype in {
-        "QUANTIZE": ("int8", "uint8", "float32"),
-        "DEQUANTIZE": ("int8",),
+        "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
+        "DEQUANTIZE": ("int8", "uint8", "int16"),
         **{
             move: MOVABLE
             for move in (

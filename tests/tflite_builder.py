@@ -13,7 +13,7 @@ a test may build what no converter would write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ import flatbuffers
 import numpy as np
 import numpy.typing as npt
 import tflite
+
+from hilc.ir import Graph
 
 Array = npt.NDArray[Any]
 
@@ -100,6 +102,8 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "PACK": ("PackOptions", {"values_count": "ValuesCount", "axis": "Axis"}),
     "SHAPE": ("ShapeOptions", {"out_type": "OutType"}),
     "EXPAND_DIMS": ("ExpandDimsOptions", {}),
+    "GATHER": ("GatherOptions", {"axis": "Axis", "batch_dims": "BatchDims"}),
+    "REDUCE_PROD": ("ReducerOptions", {"keep_dims": "KeepDims"}),
     "PAD": ("PadOptions", {}),
     "HARD_SWISH": ("HardSwishOptions", {}),
     "QUANTIZE": ("QuantizeOptions", {}),
@@ -118,6 +122,7 @@ class _Tensor:
     axis: int
     data: Array | None = None
     signature: tuple[int, ...] | None = None
+    variable: bool = False
 
 
 @dataclass
@@ -141,10 +146,15 @@ class ModelBuilder:
     """Collects tensors and operators of one subgraph; ``build`` returns the file."""
 
     description: str = "tflite_builder"
+    #: Copies of the subgraph that the model does not call.
+    extra_subgraphs: int = 0
+    metadata: Mapping[str, bytes] = field(default_factory=dict)
     _tensors: list[_Tensor] = field(default_factory=list)
     _operators: list[_Operator] = field(default_factory=list)
     _inputs: list[int] = field(default_factory=list)
     _outputs: list[int] = field(default_factory=list)
+    #: The first tensor of each name.
+    _indices: dict[str, int] = field(default_factory=dict)
 
     def tensor(
         self,
@@ -157,12 +167,14 @@ class ModelBuilder:
         *,
         data: Array | None = None,
         signature: Sequence[int] | None = None,
+        variable: bool = False,
     ) -> str:
         """Declare a tensor; one zero point serves every scale. Returns ``name``."""
         scales = _each(scale)
         zero_points = tuple(int(z) for z in _each(zero_point))
         if len(zero_points) == 1:
             zero_points *= len(scales)
+        self._indices.setdefault(name, len(self._tensors))
         self._tensors.append(
             _Tensor(
                 name,
@@ -173,6 +185,7 @@ class ModelBuilder:
                 axis,
                 data,
                 None if signature is None else tuple(signature),
+                variable,
             )
         )
         return name
@@ -181,6 +194,10 @@ class ModelBuilder:
         """Declare a tensor (arguments of ``tensor``) that is an input of the model."""
         self._inputs.append(len(self._tensors))
         return self.tensor(name, *args, **kwargs)
+
+    def inputs(self, *names: str) -> None:
+        """Make declared tensors inputs of the model."""
+        self._inputs += map(self._index, names)
 
     def output(self, name: str, *args: Any, **kwargs: Any) -> str:
         """Make a tensor an output of the model; with more than a name, declare it too."""
@@ -223,15 +240,30 @@ class ModelBuilder:
             )
         )
 
-    def build(self) -> bytes:
-        """The file as a converter writes it: buffer 0 empty, constants aligned to 16 bytes."""
+    def build(self, *, outside: bool = False) -> bytes:
+        """The file as a converter writes it: buffer 0 empty, constants aligned to 16 bytes.
+
+        With ``outside`` the constants stand behind the FlatBuffers part, as they do where that
+        would become larger than 2 GB.
+        """
         fbb = flatbuffers.Builder(1024)
         codes = list(dict.fromkeys((o.code, o.version, o.custom_code) for o in self._operators))
         subgraph = self._write_subgraph(fbb, codes)
         code_vector = _table_vector(fbb, [_write_code(fbb, *code) for code in codes])
         constants = [t.data for t in self._tensors if t.data is not None]
-        buffers = _table_vector(fbb, [_write_buffer(fbb, data) for data in [None, *constants]])
-        subgraphs = _table_vector(fbb, [subgraph])
+        infos = [np.frombuffer(data, np.uint8) for data in self.metadata.values()]
+        buffers = _table_vector(
+            fbb, [_write_buffer(fbb, data, outside) for data in [None, *constants, *infos]]
+        )
+        others = [self._write_subgraph(fbb, codes) for _ in range(self.extra_subgraphs)]
+        subgraphs = _table_vector(fbb, [subgraph, *others])
+        metadata = _table_vector(
+            fbb,
+            [
+                _write_metadata(fbb, name, 1 + len(constants) + index)
+                for index, name in enumerate(self.metadata)
+            ],
+        )
         description = fbb.CreateString(self.description)
         tflite.ModelStart(fbb)
         tflite.ModelAddVersion(fbb, 3)
@@ -239,14 +271,27 @@ class ModelBuilder:
         tflite.ModelAddSubgraphs(fbb, subgraphs)
         tflite.ModelAddDescription(fbb, description)
         tflite.ModelAddBuffers(fbb, buffers)
+        if self.metadata:
+            tflite.ModelAddMetadata(fbb, metadata)
         fbb.Finish(tflite.ModelEnd(fbb), b"TFL3")
-        return bytes(fbb.Output())
+        file = bytearray(fbb.Output())
+        if outside:
+            model = tflite.Model.GetRootAs(bytes(file), 0)
+            for index, data in enumerate([*constants, *infos], start=1):
+                raw = _raw(data)
+                file.extend(bytes(-len(file) % 16))
+                table = model.Buffers(index)._tab
+                for slot, value in ((6, len(file)), (8, len(raw))):
+                    place = table.Pos + table.Offset(slot)
+                    file[place : place + 8] = value.to_bytes(8, "little")
+                file.extend(raw)
+        return bytes(file)
 
     def _index(self, name: str) -> int:
-        for index, tensor in enumerate(self._tensors):
-            if tensor.name == name:
-                return index
-        raise KeyError(f"no tensor {name!r} was declared")
+        try:
+            return self._indices[name]
+        except KeyError:
+            raise KeyError(f"no tensor {name!r} was declared") from None
 
     def _write_subgraph(self, fbb: flatbuffers.Builder, codes: list[tuple[str, int, str]]) -> int:
         buffer = 0
@@ -274,6 +319,23 @@ class ModelBuilder:
         return int(tflite.SubGraphEnd(fbb))
 
 
+def file_of(graph: Graph) -> bytes:
+    """The file from which :func:`hilc.importer.load_model` reads ``graph``."""
+    builder = ModelBuilder()
+    for tensor in graph.tensors.values():
+        quant = tensor.quant
+        numbers = (quant.scale, quant.zero_point, quant.axis) if quant else (None, 0, 0)
+        builder.tensor(tensor.name, tensor.shape, tensor.dtype, *numbers, data=tensor.data)
+    builder.inputs(*graph.inputs)
+    for name in graph.outputs:
+        builder.output(name)
+    for node in graph.nodes:
+        # What the file says by the output's type alone.
+        attrs = {name: value for name, value in node.attrs.items() if name != "dtype"}
+        builder.op(node.op, node.inputs, node.outputs, **attrs)
+    return builder.build()
+
+
 def _int_vector(fbb: flatbuffers.Builder, values: Sequence[int], dtype: str = "int32") -> int:
     return int(fbb.CreateNumpyVector(np.asarray(values, dtype)))
 
@@ -298,10 +360,18 @@ def _write_code(fbb: flatbuffers.Builder, code: str, version: int, custom_code: 
     return int(tflite.OperatorCodeEnd(fbb))
 
 
-def _write_buffer(fbb: flatbuffers.Builder, data: Array | None) -> int:
+def _write_metadata(fbb: flatbuffers.Builder, name: str, buffer: int) -> int:
+    text = fbb.CreateString(name)
+    tflite.MetadataStart(fbb)
+    tflite.MetadataAddName(fbb, text)
+    tflite.MetadataAddBuffer(fbb, buffer)
+    return int(tflite.MetadataEnd(fbb))
+
+
+def _write_buffer(fbb: flatbuffers.Builder, data: Array | None, outside: bool) -> int:
     vector = None
-    if data is not None:
-        raw = data.astype(data.dtype.newbyteorder("<")).tobytes()
+    if data is not None and not outside:
+        raw = _raw(data)
         fbb.StartVector(1, len(raw), 16)
         fbb.head -= len(raw)
         fbb.Bytes[fbb.head : fbb.head + len(raw)] = raw
@@ -309,7 +379,15 @@ def _write_buffer(fbb: flatbuffers.Builder, data: Array | None) -> int:
     tflite.BufferStart(fbb)
     if vector is not None:
         tflite.BufferAddData(fbb, vector)
+    elif data is not None:
+        # Known once the file is whole; only what is not 0 gets a place in the table.
+        tflite.BufferAddOffset(fbb, 1)
+        tflite.BufferAddSize(fbb, 1)
     return int(tflite.BufferEnd(fbb))
+
+
+def _raw(data: Array) -> bytes:
+    return data.astype(data.dtype.newbyteorder("<")).tobytes()
 
 
 def _write_tensor(fbb: flatbuffers.Builder, tensor: _Tensor, buffer: int) -> int:
@@ -334,6 +412,8 @@ def _write_tensor(fbb: flatbuffers.Builder, tensor: _Tensor, buffer: int) -> int
         tflite.TensorAddQuantization(fbb, quantization)
     if signature is not None:
         tflite.TensorAddShapeSignature(fbb, signature)
+    if tensor.variable:
+        tflite.TensorAddIsVariable(fbb, True)
     return int(tflite.TensorEnd(fbb))
 
 

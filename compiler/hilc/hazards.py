@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hilc.access import NEVER, Access, access_of
 from hilc.allocate import ALIGNMENT, align
-from hilc.interpreter import check_inputs
+from hilc.interpreter import check_inputs, run_node
 from hilc.ir import Array, Tensor
 from hilc.ops import OPS
 from hilc.program import Place, PlanError, Program, Step
@@ -293,7 +293,7 @@ class _Execution:
             values = [
                 known.get(name, graph.tensors[name].data) if name else None for name in node.inputs
             ]
-            results = OPS[node.op].reference(node, graph.ins(node), graph.outs(node), values)
+            results = run_node(graph, node, values)
             known |= zip(node.outputs, results, strict=True)
         return results
 

@@ -171,7 +171,9 @@ class HostModel:
 
     def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
         """Run layer by layer; yield each with copies of its outputs right after it ran."""
-        if not self.layers:
+        # A model whose outputs all lie where its inputs do has nothing to compute.
+        given = {(tensor.pool, tensor.offset) for tensor in self.inputs if self.module.io_in_pool}
+        if not self.layers and any((t.pool, t.offset) not in given for t in self.outputs):
             raise InputError(
                 f"the library does not say what layers {self.name!r} has",
                 "compile the model with hil compile",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from hilc.errors import InputError
-from hilc.ir import Array, Graph
+from hilc.ir import Array, Graph, Node
 from hilc.ops import OPS
 
 
@@ -24,16 +24,22 @@ def run_all(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     values.update({name: np.asarray(inputs[name]) for name in graph.inputs})
     for node in graph.nodes:
         operands = [values[name] if name else None for name in node.inputs]
-        outs = graph.outs(node)
-        results = OPS[node.op].reference(node, graph.ins(node), outs, operands)
-        for tensor, result in zip(outs, results, strict=True):
-            if result.shape != tensor.shape or result.dtype != np.dtype(tensor.dtype):
-                raise AssertionError(
-                    f"{node.op} computed {result.dtype}{list(result.shape)} for {tensor.name!r}, "
-                    f"which is {tensor.dtype}{list(tensor.shape)}"
-                )
-            values[tensor.name] = result
+        values.update(zip(node.outputs, run_node(graph, node, operands), strict=True))
     return values
+
+
+def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list[Array]:
+    """What a node computes of its inputs, None for an absent one."""
+    outs = graph.outs(node)
+    # numpy's functions make numbers of arrays without dimensions.
+    results = list(map(np.asarray, OPS[node.op].reference(node, graph.ins(node), outs, operands)))
+    for tensor, result in zip(outs, results, strict=True):
+        if result.shape != tensor.shape or result.dtype != np.dtype(tensor.dtype):
+            raise AssertionError(
+                f"{node.op} computed {result.dtype}{list(result.shape)} for {tensor.name!r}, "
+                f"which is {tensor.dtype}{list(tensor.shape)}"
+            )
+    return results
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:

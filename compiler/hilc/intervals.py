@@ -125,6 +125,8 @@ def _mapped(
     source, out, interval = ins[0], outs[0], values[0]
     assert source is not None
     assert interval is not None
+    if source.dtype not in _BOUNDED:
+        return [_any(out)]
     info = np.iinfo(source.dtype)
     every = np.arange(info.min, info.max + 1, dtype=source.dtype)
     line = Tensor("every value", every.shape, source.dtype, source.quant)

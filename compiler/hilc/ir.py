@@ -39,8 +39,9 @@ class Quant:
             raise ModelError(
                 f"quantisation has {len(self.scale)} scales and {len(self.zero_point)} zero points"
             )
-        if not all(np.isfinite(s) and s > 0 for s in self.scale):
-            raise ModelError("quantisation has a scale that is not a positive finite number")
+        # Of weights that are all zero a converter may write the scale 0.
+        if not all(np.isfinite(s) and s >= 0 for s in self.scale):
+            raise ModelError("quantisation has a scale that is negative or not a finite number")
 
     @property
     def per_tensor(self) -> bool:
@@ -50,6 +51,8 @@ class Quant:
 @dataclass(frozen=True)
 class Tensor:
     """A value with a static shape. ``data`` is set for constants and has exactly ``shape``.
+
+    Only a constant may hold no element: the list of axes that is empty, the shape of a scalar.
 
     ``channels`` are those of the model's own tensor of this name that it holds along its last axis,
     in order; None for all of them (:mod:`hilc.passes.fold_channels`).
@@ -65,7 +68,7 @@ class Tensor:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ModelError(f"tensor {self.name!r} has unsupported type {self.dtype}")
-        if any(d <= 0 for d in self.shape):
+        if any(d < 0 or (d == 0 and self.data is None) for d in self.shape):
             raise ModelError(
                 f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0"
             )

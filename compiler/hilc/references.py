@@ -5,7 +5,8 @@ reference is one of each, checked when it is made and stated in its description:
 
 ``tflm``
     gemmlowp's double rounding, as TensorFlow Lite Micro computes: ``ai-edge-litert`` 1.2.0 or
-    ``tflite-runtime`` 2.14.0 with the reference kernels. The default for int8.
+    ``tflite-runtime`` 2.14.0 with the reference kernels, on glibc 2.28 to 2.40 of x86-64
+    (:mod:`hilc.libm`). The default for int8.
 ``litert``
     ``ai-edge-litert`` 1.4 or later with the reference kernels: fully connected layers round once.
 ``hilc``
@@ -23,9 +24,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from hilc.errors import InputError, ModelError
-from hilc.importer.tflite import tensor_names, with_float_weights
+from hilc.importer.tflite import for_reference, tensor_names
 from hilc.interpreter import check_inputs, run_all
 from hilc.ir import Array, Graph
+from hilc.ops.unary import host_function_matters
 
 #: The first Python that has no package for ``tflm``.
 _TFLM_UNTIL = (3, 13)
@@ -91,22 +93,42 @@ class _TfliteRuntime:
                 f"the reference {name} runs the model's file, but there is none",
                 "give the .tflite file, or choose the reference hilc",
             )
-        float_weights = with_float_weights(model)
+        _require_same_functions(name, graph)
+        file, remarks = for_reference(model)
         self.name = name
-        self.description = f"{name}: {package} {version}, BUILTIN_REF"
-        if float_weights is not None:
-            self.description += ", dynamic-range weights as float32"
+        self.description = ", ".join((f"{name}: {package} {version}, BUILTIN_REF", *remarks))
         self._graph = graph
         indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
         self._indices = {n: indices[n] for n in _variables(graph) if n in indices}
-        self._runtime = _load_runtime(package, float_weights or model)
+        # What hilc.importer.outputs added: copies, by what they copy.
+        self._copies = {
+            node.name: node.inputs[0] for node in graph.nodes if node.name not in indices
+        }
+        self._runtime = _load_runtime(package, file)
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)
         for name, array in inputs.items():
-            self._runtime.set_tensor(self._indices[name], np.ascontiguousarray(array))
+            # asarray: ascontiguousarray gives a scalar a dimension.
+            self._runtime.set_tensor(self._indices[name], np.asarray(array, order="C"))
         self._runtime.invoke()
-        return {name: self._runtime.get_tensor(index) for name, index in self._indices.items()}
+        values = {name: self._runtime.get_tensor(index) for name, index in self._indices.items()}
+        return {**values, **{copy: values[name] for copy, name in self._copies.items()}}
+
+
+def _require_same_functions(name: str, graph: Graph) -> None:
+    """Refuse a reference that would fill a table by another C library than the reference's own."""
+    for node in graph.nodes:
+        source, *_ = graph.ins(node)
+        if source is None or not (
+            function := host_function_matters(node, source, graph.outs(node)[0])
+        ):
+            continue
+        raise InputError(
+            f"on this host the reference {name} computes {node.op} {node.name!r} otherwise than it "
+            f"is defined: the C library's {function} rounds unlike that of glibc 2.28 to 2.40",
+            "choose the reference hilc, or compare on x86-64 Linux with such a glibc",
+        )
 
 
 def _variables(graph: Graph) -> list[str]:

@@ -33,12 +33,21 @@ def verify(graph: Graph) -> None:
 
 def verify_flow(graph: Graph) -> None:
     """The part of :func:`verify` that asks no operator: tensors, and who writes and reads them."""
+    verify_order(graph)
+    _check_unique(graph.outputs, "output")
+    computed = {name for node in graph.nodes for name in node.outputs}
+    for name in graph.outputs:
+        if name not in computed:
+            raise ModelError(f"no operator computes the model's output {name!r}")
+
+
+def verify_order(graph: Graph) -> None:
+    """The part of :func:`verify_flow` that lets outputs be inputs, constants, or named twice."""
     for name, tensor in graph.tensors.items():
         if name != tensor.name:
             raise ModelError(f"tensor {tensor.name!r} is listed under the name {name!r}")
         _check_tensor(tensor)
     _check_unique(graph.inputs, "input")
-    _check_unique(graph.outputs, "output")
     for name in graph.inputs:
         if _tensor(graph, name, "the model's inputs").is_constant:
             raise ModelError(f"the model's input {name!r} is a constant")
@@ -54,10 +63,8 @@ def verify_flow(graph: Graph) -> None:
             if name in written:
                 raise ModelError(f"{where} writes {name!r}, which already has a value")
             written.add(name)
-    computed = written - set(graph.inputs)
     for name in graph.outputs:
-        if name not in computed:
-            raise ModelError(f"no operator computes the model's output {name!r}")
+        _tensor(graph, name, "the model's outputs")
     if not graph.outputs:
         raise ModelError("the model has no output")
 
@@ -72,7 +79,16 @@ def check_node(graph: Graph, node: Node) -> None:
     where = describe(node)
     if node.op not in OPS:
         raise UnsupportedError(f"{where} is not supported", f"supported are {', '.join(OPS)}")
-    with _located(where):
+    for tensor in graph.ins(node):
+        # A list of axes or sizes may be empty; no kernel computes on nothing.
+        is_list = tensor and tensor.dtype in ("int32", "int64") and len(tensor.shape) == 1
+        if tensor and not tensor.size and not is_list and not OPS[node.op].ignores_empty:
+            raise UnsupportedError(
+                f"{where} works on {tensor.name!r}, {_type((tensor.shape, tensor.dtype))}, which "
+                "holds no element",
+                "remove the operator from the model",
+            )
+    with located(where):
         inferred = OPS[node.op].infer(node, graph.ins(node))
     declared: list[Signature] = [(t.shape, t.dtype) for t in graph.outs(node)]
     if len(inferred) != len(declared):
@@ -83,12 +99,12 @@ def check_node(graph: Graph, node: Node) -> None:
                 f"{where} computes {_type(computed)} but {name!r} is declared {_type(had)}",
                 "the file is damaged, or was exported with dynamic shapes: fix the input's shape",
             )
-    with _located(where):
+    with located(where):
         OPS[node.op].check(node, graph.ins(node), graph.outs(node))
 
 
 @contextmanager
-def _located(where: str) -> Iterator[None]:
+def located(where: str) -> Iterator[None]:
     """Put ``where`` in front of an operator's complaint."""
     try:
         yield
@@ -112,7 +128,9 @@ def _check_unique(names: Iterable[str], role: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ModelError(f"tensor {name!r} is listed twice as {role} of the model")
+            raise ModelError(
+                f"tensor {name!r} is listed twice as {role} of the model", "list it once"
+            )
         seen.add(name)
 
 

@@ -67,6 +67,15 @@ def test_forms_of_samples(tmp_path: Path, shape: tuple[int, ...], count: int) ->
     assert np.concatenate([s["x"].ravel() for s in samples]).tolist() == array.ravel().tolist()
 
 
+@pytest.mark.parametrize(("shape", "count"), [((), 1), ((1,), 1), ((4,), 4)])
+def test_samples_of_a_tensor_without_dimensions(
+    tmp_path: Path, shape: tuple[int, ...], count: int
+) -> None:
+    np.savez(tmp_path / "a.npz", x=np.full(shape, 7, np.int8))
+    samples = load_samples(tmp_path / "a.npz", [tensor("x", ())], "input")
+    assert [(np.shape(s["x"]), int(s["x"])) for s in samples] == [((), 7)] * count
+
+
 @pytest.mark.parametrize(
     ("shape", "count"), [((6,), 1), ((1, 2, 3), 1), ((2, 3), 1), ((5, 6), 5), ((4, 2, 3), 4)]
 )

@@ -98,6 +98,10 @@ BIG = 2.0**20
         (np.array([2**62], np.int64), np.array([2**62 + 1], np.int64), 1, 0),
         (np.array([True, False]), np.array([True, True]), 1, 1),
         (f32(1, -2), f32(1, -2), 0, 0),
+        # Without dimensions.
+        (np.array(1, np.int8), np.array(3, np.int8), 1, 2),
+        (np.array(1.5, np.float32), np.array(1.5, np.float32), 0, 0),
+        (np.array(1.5, np.float32), np.array(2.5, np.float32), 1, 1),
         # The tolerance is relative to the tensor's largest magnitude, so 0 may become 1e-5 * BIG.
         (f32(BIG, 0), f32(BIG, FLOAT_RTOL * BIG * 0.99), 0, FLOAT_RTOL * BIG * 0.99),
         (f32(BIG, 0), f32(BIG, FLOAT_RTOL * BIG * 1.01), 1, FLOAT_RTOL * BIG * 1.01),

@@ -35,6 +35,10 @@ def s8(*shape: int, scale: float = 0.1, zero_point: int = 0, name: str = "x") ->
     return Tensor(name, shape, "int8", quant)
 
 
+def s16(size: int, scale: float, zero_point: int) -> Tensor:
+    return Tensor("x", (size,), "int16", Quant((scale,), (zero_point,)))
+
+
 def q(scale: float, zero_point: int = 0) -> Quant:
     return Quant((float(np.float32(scale)),), (zero_point,))
 
@@ -125,7 +129,9 @@ CASES: Sequence[tuple[str, Draft, type[ModelError], str]] = [
     ("LEAKY_RELU", Draft([f32(3)], attrs={"alpha": float("nan")}), ModelError, "slope nan"),
     ("LEAKY_RELU", Draft([s8(3)], q(1), {"alpha": -0.5}), UnsupportedError, "slope -0.5"),
     ("QUANTIZE", Draft([f32(3)]), ModelError, "without quantisation"),
-    ("QUANTIZE", Draft([f32(3)], attrs={"dtype": "int16"}), UnsupportedError, "int16"),
+    ("QUANTIZE", Draft([f32(3)], attrs={"dtype": "int32"}), UnsupportedError, "float32 to int32"),
+    ("QUANTIZE", Draft([s16(3, 0.1, 1)], q(0.1)), UnsupportedError, "zero point 1"),
+    ("QUANTIZE", Draft([s16(3, 1e9, 0)], q(1e-9)), UnsupportedError, "output scale"),
     ("QUANTIZE", Draft([s8(3, scale=1e9)], q(1e-9)), UnsupportedError, "output scale"),
     ("DEQUANTIZE", Draft([replace(s8(3), quant=None)]), ModelError, "without quantisation"),
     ("MEAN", Draft([f32(2, 3), run_time()], attrs={"keep_dims": True}), UnsupportedError, "run"),
@@ -156,8 +162,13 @@ CASES: Sequence[tuple[str, Draft, type[ModelError], str]] = [
     ("STRIDED_SLICE", slice_of(f32(4), [0], [4, 4], [1]), ModelError, "2 ends"),
     ("STRIDED_SLICE", slice_of(f32(4), [0, 0], [1, 1], [1, 1]), ModelError, "2 begins"),
     ("STRIDED_SLICE", slice_of(f32(4), [9], [10], [1], shrink_axis_mask=1), ModelError, "of 4"),
-    ("STRIDED_SLICE", slice_of(f32(4), [0], [4], [1], ellipsis_mask=1), UnsupportedError, "ellip"),
-    ("STRIDED_SLICE", slice_of(f32(4), [0], [4], [1], new_axis_mask=1), UnsupportedError, "new_"),
+    ("STRIDED_SLICE", slice_of(f32(4), [0, 0], [4, 4], [1, 1], ellipsis_mask=3), ModelError, "ell"),
+    (
+        "STRIDED_SLICE",
+        slice_of(f32(1, 1, 1, 1, 4), [0], [4], [1], new_axis_mask=1),
+        UnsupportedError,
+        "into 6",
+    ),
     ("STRIDED_SLICE", Draft([f32(2), ints(0), ints(1), ints(1)]), ModelError, "begin_mask"),
     ("CONCATENATION", Draft([], attrs={"axis": 0}), ModelError, "0 tensors"),
     ("CONCATENATION", Draft([f32(2), f32(2)], attrs={"axis": 1}), ModelError, "axis 1"),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.importer import tflite
+from hilc.importer.outputs import with_own_outputs
+from hilc.importer.shapes import resolve_shapes
 from hilc.ir import Graph
-from hilc.passes.fold_constants import fold_constants
-from hilc.verify import verify, verify_flow
+from hilc.verify import verify, verify_order
 
 #: FlatBuffers' own limit: its offsets are 32 bits, one of them a sign.
 _MAX_FILE_BYTES = 2**31 - 1
@@ -68,11 +69,10 @@ def _load(data: bytes, name: str) -> Graph:
     if not tflite.is_tflite(data):
         raise _foreign(data)
     try:
-        graph = tflite.import_graph(data, name)
-        verify_flow(graph)
-        # Converters spell the shapes of RESHAPE as arithmetic on SHAPE, which must be a constant
-        # before the operators can be asked for their shapes.
-        graph = fold_constants(graph)
+        graph, open_shapes = tflite.import_graph(data, name)
+        verify_order(graph)
+        # The operators cannot be asked before their operands' shapes are known.
+        graph = with_own_outputs(resolve_shapes(graph, open_shapes))
         verify(graph)
     except _UNFORESEEN as error:
         raise ModelError(

@@ -10,15 +10,18 @@ resolved here, where that is exact:
   kernels for such layers additionally quantise the *activations* at run time: a speed-up for
   processors whose integer units are faster, which costs accuracy and differs between TFLite's
   kernel sets. So the float graph is what such a model means here, and its reference is TFLite's
-  float kernels on the dequantised weights (:func:`with_float_weights`).
-* **SHAPE** of a static shape is a constant.
+  float kernels on the dequantised weights (:func:`for_reference`).
 
-Only the first subgraph is the model; others belong to control flow, which is not supported.
+What a file leaves open of its shapes is resolved by :mod:`hilc.importer.shapes`, and outputs that
+no operator computes by :mod:`hilc.importer.outputs`.
+
+Only the first subgraph is the model; others belong to control flow, which is not supported, or to
+signatures that this one does not call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,9 +45,13 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == IDENTIFIER
 
 
-def import_graph(data: bytes, name: str) -> Graph:
-    """The graph of a TFLite file; what a single operator cannot know is left to ``verify``."""
-    return _Importer(data).graph(name)
+def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
+    """The graph of a TFLite file, and the tensors whose shapes the file leaves open.
+
+    What a single operator cannot know is left to ``verify``.
+    """
+    importer = _Importer(data)
+    return importer.graph(name), importer.open_shapes
 
 
 def tensor_names(data: bytes) -> tuple[str, ...]:
@@ -52,19 +59,26 @@ def tensor_names(data: bytes) -> tuple[str, ...]:
     return _Importer(data).names
 
 
-def with_float_weights(data: bytes) -> bytes | None:
-    """The file with its dynamic-range weights as float32; None when it has none.
+def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The file in a form that TFLite's run time takes, and what had to be changed for that.
 
-    This is the model that :func:`import_graph` means by such a file, in a form for TFLite's run
-    time: each weight tensor is declared float32, its buffer points to new data at the file's end.
+    The changed file is the model that :func:`import_graph` means by the given one:
+
+    - A dynamic-range weight tensor is declared float32; its buffer points to new data at the file's
+      end.
+    - A quantised dimension that does not exist, and that nothing depends on, becomes 0: converters
+      write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
     """
     importer = _Importer(data)
-    weights = importer.hybrid_weights()
-    if not weights:
-        return None
     file = bytearray(data)
+    remarks = []
+    if axes := importer.meaningless_axes():
+        for quantization in axes:
+            place = quantization._tab.Pos + quantization._tab.Offset(16)
+            file[place : place + 4] = bytes(4)
+        remarks.append("quantised dimensions that do not exist as 0")
     appended: dict[int, bytes] = {}
-    for index in weights:
+    for index in importer.hybrid_weights():
         tensor = importer.subgraph.Tensors(index)
         values = _dequantized(importer.tensor(index)).astype("<f4").tobytes()
         if appended.setdefault(tensor.Buffer(), values) != values:
@@ -80,7 +94,9 @@ def with_float_weights(data: bytes) -> bytes | None:
         file.extend(bytes(-(len(file) + 4) % 16))
         file[place : place + 4] = (len(file) - place).to_bytes(4, "little")
         file.extend(len(values).to_bytes(4, "little") + values)
-    return bytes(file)
+    if appended:
+        remarks.append("dynamic-range weights as float32")
+    return bytes(file), tuple(remarks)
 
 
 class _Importer:
@@ -99,7 +115,10 @@ class _Importer:
         self.names = _unique_names(
             [self.subgraph.Tensors(i).Name() or b"" for i in range(self.subgraph.TensorsLength())]
         )
+        self._data = data
         self._tensors: dict[int, Tensor] = {}
+        #: Names of the computed tensors whose shapes in the file are placeholders.
+        self.open_shapes = frozenset(self._open_shapes())
 
     def graph(self, name: str) -> Graph:
         operators = [self.subgraph.Operators(i) for i in range(self.subgraph.OperatorsLength())]
@@ -108,7 +127,7 @@ class _Importer:
         inputs = self._indices(self.subgraph, "Inputs", "the model's inputs")
         outputs = self._indices(self.subgraph, "Outputs", "the model's outputs")
         for index in inputs:
-            self._refuse_dynamic(index)
+            self._check_input(index)
         tensors = {self.names[i]: self.tensor(i) for i in (*inputs, *outputs)}
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
@@ -137,6 +156,21 @@ class _Importer:
                     found[inputs[1]] = None
         return tuple(found)
 
+    def meaningless_axes(self) -> list[Any]:
+        """The quantisations whose dimension does not exist in their tensor."""
+        quantizations = []
+        for i in range(self.subgraph.TensorsLength()):
+            table = self.subgraph.Tensors(i)
+            quantization, rank = table.Quantization(), table.ShapeLength()
+            if (
+                quantization is not None
+                and quantization.ScaleLength()
+                and rank
+                and not 0 <= quantization.QuantizedDimension() < rank
+            ):
+                quantizations.append(quantization)
+        return quantizations
+
     def tensor(self, index: int) -> Tensor:
         if index not in self._tensors:
             try:
@@ -157,9 +191,12 @@ class _Importer:
             raise ModelError(f"it has {len(inputs)} inputs; it takes {_range(least, most)}")
         if not outputs or min(outputs) < 0 or min(inputs[:least]) < 0:
             raise ModelError("it lacks an operand")
-        if constant := self._resolve(code, inputs, outputs):
+        if constant := self._widened(code, inputs, outputs):
             tensors[constant.name] = constant
             return []
+        for i in outputs:
+            if self.names[i] not in self.open_shapes:
+                self._refuse_empty(i, "its output")
         named = [self.tensor(i) if i >= 0 else None for i in inputs]
         if code in _HYBRID_OPS and named[0] and named[1] and _is_hybrid(code, named[0], named[1]):
             named[1] = self._float_weights(named[1])
@@ -179,24 +216,20 @@ class _Importer:
             attrs["depth_multiplier"] = weights_shape[-1] // x_shape[-1]
         return [Node(code, tuple(input_names), tuple(self.names[i] for i in outputs), attrs, index)]
 
-    def _resolve(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
-        """The output of an operator that a constant replaces; None for any other operator."""
+    def _widened(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
+        """The float32 constant that a DEQUANTIZE makes of a float16 one; None for all others."""
         source = self.subgraph.Tensors(inputs[0])
-        if code == "SHAPE":
-            values: Array = np.array(self.tensor(inputs[0]).shape)
-        elif code == "DEQUANTIZE" and source.Type() == tflite.TensorType.FLOAT16:
-            constant = self._constant(inputs[0], np.dtype("float16"))
-            if constant is None:
-                raise UnsupportedError("float16 activations are not supported; only constants are")
-            values = constant
-        else:
+        if code != "DEQUANTIZE" or source.Type() != tflite.TensorType.FLOAT16:
             return None
+        values = self._constant(inputs[0], np.dtype("float16"))
+        if values is None:
+            raise UnsupportedError("float16 activations are not supported; only constants are")
         output = self.tensor(outputs[0])
-        if output.shape != values.shape or output.dtype not in ("float32", "int32", "int64"):
+        if output.shape != values.shape or output.dtype != "float32":
             raise ModelError(
                 f"it yields shape {list(values.shape)}, not {output.dtype}{list(output.shape)}"
             )
-        return replace(output, quant=None, data=_frozen(values.astype(output.dtype)))
+        return replace(output, quant=None, data=_frozen(values.astype(np.float32)))
 
     def _float_weights(self, weights: Tensor) -> Tensor:
         name = f"{weights.name}:float32"
@@ -228,7 +261,7 @@ class _Importer:
                 raise ModelError(f"{where}: tensor number {i}; the model has {len(self.names)}")
         return indices
 
-    def _refuse_dynamic(self, index: int) -> None:
+    def _check_input(self, index: int) -> None:
         """Refuse an input of unknown size; an open batch, written as 1, is taken as 1."""
         tensor = self.subgraph.Tensors(index)
         shape, signature = _ints(tensor, "Shape"), _ints(tensor, "ShapeSignature")
@@ -236,6 +269,26 @@ class _Importer:
             raise UnsupportedError(
                 f"the input {self.names[index]!r} has the dynamic shape {signature}",
                 "export the model with fixed sizes, and a batch of 1",
+            )
+        self._refuse_empty(index, "the input")
+
+    def _open_shapes(self) -> Iterator[str]:
+        for i in range(self.subgraph.OperatorsLength()):
+            operator = self.subgraph.Operators(i)
+            where = f"operator {i} ({self._code(i, operator)})"
+            for index in self._indices(operator, "Outputs", where):
+                tensor = self.subgraph.Tensors(index)
+                # Files of before TensorFlow 2.13 do not say that they know a rank, 0 included.
+                known = tensor.ShapeLength() or tensor.HasRank()
+                if not known or any(n < 0 for n in _ints(tensor, "ShapeSignature")):
+                    yield self.names[index]
+
+    def _refuse_empty(self, index: int, role: str) -> None:
+        shape = _ints(self.subgraph.Tensors(index), "Shape")
+        if min(shape, default=1) < 1:
+            raise UnsupportedError(
+                f"{role} {self.names[index]!r} has shape {shape}, which holds no element",
+                "remove it from the model: only constants that list axes or sizes may be empty",
             )
 
     def _read_tensor(self, index: int) -> Tensor:
@@ -249,14 +302,24 @@ class _Importer:
                 f"supported: {', '.join(DTYPES)}",
             )
         if table.IsVariable():
-            raise UnsupportedError(f"{name!r} is a variable (state between runs): not supported")
+            raise UnsupportedError(
+                f"{name!r} ({dtype}{_ints(table, 'Shape')}) is a variable, which keeps its value "
+                "from one run to the next: not supported",
+                "make the state an input and an output of the model",
+            )
         if table.Sparsity() is not None:
             raise UnsupportedError(f"{name!r} is sparse: not supported", "export dense weights")
         shape = tuple(_ints(table, "Shape"))
         if len(shape) > _MAX_RANK:
-            raise UnsupportedError(f"{name!r} has {len(shape)} dimensions, more than {_MAX_RANK}")
-        tensor = Tensor(name, shape, dtype, _quantization(table, name, dtype, shape))
-        return replace(tensor, data=self._constant(index, np.dtype(dtype)))
+            raise UnsupportedError(
+                f"{name!r} has the shape {list(shape)} of {len(shape)} dimensions",
+                f"supported are {_MAX_RANK} dimensions; join some of them by a reshape",
+            )
+        if name in self.open_shapes:
+            # A placeholder, until the operator that computes it is asked.
+            shape = tuple(max(n, 1) for n in shape)
+        quant = _quantization(table, name, dtype, shape)
+        return Tensor(name, shape, dtype, quant, self._constant(index, np.dtype(dtype)))
 
     def _constant(self, index: int, dtype: np.dtype[Any]) -> Array | None:
         """The data of a constant; None for a tensor that is computed."""
@@ -267,26 +330,41 @@ class _Importer:
             raise ModelError(
                 f"{name!r} has buffer number {number}; the file has {self.model.BuffersLength()}"
             )
-        buffer = self.model.Buffers(number)
-        if buffer.Offset() > 1 or buffer.Size() > 1:
-            raise UnsupportedError(
-                f"{name!r} has its data outside the FlatBuffers part of the file"
-            )
-        # Buffer 0 is empty by definition, and so is that of a computed tensor.
-        if number == 0 or buffer.DataLength() == 0:
-            return None
+        raw = self._bytes(number, name)
         shape = _ints(table, "Shape")
+        if raw is None:
+            # A list of nothing needs no data. What an operator computes is never empty.
+            is_empty = min(shape, default=1) == 0 and name not in self.open_shapes
+            return _frozen(np.zeros(shape, dtype)) if is_empty else None
         expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        if buffer.DataLength() != expected or min(shape, default=1) < 1:
+        if raw.size != expected or min(shape, default=1) < 1:
             raise ModelError(
-                f"the constant {name!r} has {buffer.DataLength()} bytes of data; "
+                f"the constant {name!r} has {raw.size} bytes of data; "
                 f"its shape {shape} of {dtype} takes {expected}"
             )
-        raw: Array = buffer.DataAsNumpy()
         values = raw.view(dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         if dtype == np.bool_ and (raw > 1).any():
             raise ModelError(f"the constant {name!r} is bool but holds other bytes than 0 and 1")
         return _frozen(values)
+
+    def _bytes(self, number: int, name: str) -> Array | None:
+        """The data of a buffer; None where it has none."""
+        buffer = self.model.Buffers(number)
+        # Buffer 0 is empty by definition, and so is that of a computed tensor.
+        if number and buffer.DataLength():
+            values: Array = buffer.DataAsNumpy()
+            return values
+        # Large files have their data behind the FlatBuffers part; 0 and 1 say that this is none.
+        start, size = buffer.Offset(), buffer.Size()
+        if start <= 1 or size <= 1:
+            return None
+        if start + size > len(self._data):
+            raise ModelError(
+                f"the data of {name!r}, {size} bytes at {start}, end behind the file's "
+                f"{len(self._data)} bytes",
+                "the file is cut off: copy or export it again",
+            )
+        return np.frombuffer(self._data, np.uint8, size, start)
 
 
 def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> Quant | None:
@@ -296,7 +374,8 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
         return None
     scales = [float(s) for s in quantization.ScaleAsNumpy()]
     zero_points = _ints(quantization, "ZeroPoint")
-    axis = quantization.QuantizedDimension() if len(scales) > 1 else 0
+    # Of one dimension there is only one; some converters write that of the weights beside a bias.
+    axis = quantization.QuantizedDimension() if len(scales) > 1 and len(shape) > 1 else 0
     if len(scales) > 1 and (not 0 <= axis < len(shape) or shape[axis] != len(scales)):
         raise ModelError(
             f"{name!r} with shape {list(shape)} has {len(scales)} scales along axis {axis}"

@@ -31,6 +31,7 @@ _TENSOR = Table(
         5: ("is_variable", 1),
         6: ("sparsity", ANY_TABLE),
         7: ("shape_signature", Vector(4)),
+        8: ("has_rank", 1),
     },
 )
 _OPERATOR = Table(
@@ -256,6 +257,18 @@ OPERATORS: Mapping[str, Operator] = {
     "PACK": Operator(
         (1, _MANY), "PackOptions", {"axis": _value("Axis"), "values_count": _value("ValuesCount")}
     ),
-    # Resolved by the importer: shapes are static.
+    # Computed by the importer, from constants: hilc.importer.shapes.
     "SHAPE": Operator((1, 1)),
+    "RANK": Operator((1, 1)),
+    "GATHER": Operator(
+        (2, 2), "GatherOptions", {"axis": _value("Axis"), "batch_dims": _value("BatchDims")}
+    ),
+    "SLICE": Operator((3, 3)),
+    "CAST": Operator((1, 1)),
+    "REDUCE_PROD": Operator((2, 2), "ReducerOptions", {"keep_dims": _value("KeepDims")}),
+    "RANGE": Operator((3, 3)),
+    "FILL": Operator((2, 2)),
+    "FLOOR_DIV": Operator((2, 2)),
+    "MINIMUM": Operator((2, 2)),
+    "MAXIMUM": Operator((2, 2)),
 }

@@ -74,7 +74,11 @@ def _infer_concatenation(node: Node, ins: Sequence[Tensor | None]) -> list[Signa
     parts = _parts(node, ins)
     axis = _concatenation_axis(node, ins)
     if activation(node) != "NONE":
-        unsupported(node, f"has the fused activation {activation(node)}")
+        unsupported(
+            node,
+            f"has the fused activation {activation(node)}",
+            "put the activation behind it as an operator of its own",
+        )
     shape = list(parts[0].shape)
     for part in parts:
         if any(n != m for i, (n, m) in enumerate(zip(part.shape, shape, strict=True)) if i != axis):
@@ -179,7 +183,11 @@ def _emit_split(
 
 
 CONCATENATION = OpDef(
-    _infer_concatenation, _concatenation, only(_emit_concatenation), check=_check_parts
+    _infer_concatenation,
+    _concatenation,
+    only(_emit_concatenation),
+    check=_check_parts,
+    ignores_empty=True,
 )
 PACK = OpDef(_infer_pack, _pack, only(_emit_pack), check=_check_parts)
 SPLIT = OpDef(_infer_split, _split, only(_emit_split))

@@ -51,7 +51,11 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     axes = _axes(node, ins)
     count = prod(x.shape[axis] for axis in axes)
     if count > _MAX_COUNT:
-        unsupported(node, f"averages {count} values, more than {_MAX_COUNT}")
+        unsupported(
+            node,
+            f"averages {count} values, more than {_MAX_COUNT}",
+            "average in two steps, along one axis each",
+        )
     if attribute(node, "keep_dims", (bool, int)):
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
     else:

@@ -73,7 +73,11 @@ def _infer_transpose(node: Node, ins: Sequence[Tensor | None]) -> list[Signature
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
     if len(x.shape) > _MAX_RANK + 1:
-        unsupported(node, f"transposes {len(x.shape)} axes, more than {_MAX_RANK + 1}")
+        unsupported(
+            node,
+            f"transposes {len(x.shape)} axes, more than {_MAX_RANK + 1}",
+            "join axes that stay side by side by a reshape before it",
+        )
     return [(tuple(x.shape[axis] for axis in _permutation(node, ins)), x.dtype)]
 
 
@@ -85,7 +89,7 @@ def _transpose(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
-    return [np.ascontiguousarray(x.transpose(_permutation(node, ins)))]
+    return [x.transpose(_permutation(node, ins)).copy()]
 
 
 def _emit_transpose(
@@ -111,32 +115,57 @@ class _Slice:
     dropped: bool
 
 
-def _slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
-    shape = operand(node, ins, 0).shape
-    begin, end, steps = (constant_ints(node, operand(node, ins, i)) for i in (1, 2, 3))
-    if not len(begin) == len(end) == len(steps) <= len(shape):
-        invalid(
+def _sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int | None]]:
+    """The axes of the input and the new ones between them: size, and who says what is taken.
+
+    That is the position in begin, end and strides; None where the whole axis is taken.
+    """
+    shape, count = operand(node, ins, 0).shape, len(constant_ints(node, operand(node, ins, 1)))
+    wide = [i for i in range(count) if node.attrs["ellipsis_mask"] >> i & 1]
+    if len(wide) > 1:
+        invalid(node, f"has ellipsis_mask {node.attrs['ellipsis_mask']}, more than one ellipsis")
+    added = [i for i in range(count) if node.attrs["new_axis_mask"] >> i & 1 and i not in wide]
+    rest = list(shape)
+    covered = len(shape) - (count - len(added) - len(wide))
+    if covered < 0:
+        invalid(node, f"slices {len(shape)} axes by {count} begins, {len(added)} of new axes")
+    if wide and covered == 0:
+        unsupported(
             node,
-            f"slices {len(shape)} axes with {len(begin)} begins, {len(end)} ends "
-            f"and {len(steps)} strides",
+            f"has ellipsis_mask {node.attrs['ellipsis_mask']} and no axis for the ellipsis",
+            "TFLite takes it for one axis, TensorFlow for none: leave it out",
         )
+    axes: list[tuple[int, int | None]] = []
+    for i in range(count):
+        if i in wide:
+            axes += [(rest.pop(0), None) for _ in range(covered)]
+        else:
+            axes.append((1, None) if i in added else (rest.pop(0), i))
+    return [*axes, *((size, None) for size in rest)]
+
+
+def _slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
+    """What is taken along each axis of the input, new ones included."""
+    begin, end, steps = (constant_ints(node, operand(node, ins, i)) for i in (1, 2, 3))
+    if not len(begin) == len(end) == len(steps):
+        invalid(node, f"slices by {len(begin)} begins, {len(end)} ends and {len(steps)} strides")
     slices = []
-    for axis, size in enumerate(shape):
-        if axis >= len(begin):
+    for axis, (size, given) in enumerate(_sliced_shape(node, ins)):
+        if given is None:
             slices.append(_Slice(0, size, 1, dropped=False))
             continue
-        step = steps[axis]
+        step = steps[given]
         if step == 0:
             invalid(node, f"slices axis {axis} with stride 0")
-        first = None if node.attrs["begin_mask"] >> axis & 1 else begin[axis]
-        last = None if node.attrs["end_mask"] >> axis & 1 else end[axis]
+        first = None if node.attrs["begin_mask"] >> given & 1 else begin[given]
+        last = None if node.attrs["end_mask"] >> given & 1 else end[given]
         start, stop, step = slice(first, last, step).indices(size)
-        dropped = bool(node.attrs["shrink_axis_mask"] >> axis & 1)
+        dropped = bool(node.attrs["shrink_axis_mask"] >> given & 1)
         if dropped:
             if step < 0 or start >= size:
                 invalid(
                     node,
-                    f"takes element {begin[axis]} by stride {step} of axis {axis}, of {size}",
+                    f"takes element {begin[given]} by stride {step} of axis {axis}, of {size}",
                 )
             stop = start + 1
         count = len(range(start, stop, step))
@@ -151,15 +180,13 @@ def _infer_strided_slice(node: Node, ins: Sequence[Tensor | None]) -> list[Signa
     x = operand(node, ins, 0)
     for mask in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
         int_attribute(node, mask)
-    for mask in ("ellipsis_mask", "new_axis_mask"):
-        if node.attrs[mask]:
-            unsupported(
-                node,
-                f"has {mask} {node.attrs[mask]}",
-                "slice every axis explicitly, and add axes by a reshape",
-            )
-    if len(x.shape) > _MAX_RANK:
-        unsupported(node, f"slices {len(x.shape)} axes, more than {_MAX_RANK}")
+    rank = len(_sliced_shape(node, ins))
+    if rank > _MAX_RANK:
+        unsupported(
+            node,
+            f"slices {len(x.shape)} axes into {rank}, more than {_MAX_RANK}",
+            "slice fewer axes at once, or add axes by a reshape",
+        )
     return [(tuple(s.count for s in _slices(node, ins) if not s.dropped), x.dtype)]
 
 
@@ -171,6 +198,7 @@ def _strided_slice(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
+    x = x.reshape([size for size, _ in _sliced_shape(node, ins)])
     for axis, taken in enumerate(_slices(node, ins)):
         places = taken.start + taken.step * np.arange(taken.count)
         x = x.take(places, axis)
@@ -182,7 +210,7 @@ def _emit_strided_slice(
 ) -> KernelCall:
     x = operand(node, ins, 0)
     slices = _slices(node, ins)
-    strides = contiguous_strides(x.shape)
+    strides = contiguous_strides([size for size, _ in _sliced_shape(node, ins)])
     return _gather(
         node,
         x,
@@ -216,7 +244,11 @@ def _infer_pad(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
     if len(x.shape) > _MAX_RANK:
-        unsupported(node, f"pads {len(x.shape)} axes, more than {_MAX_RANK}")
+        unsupported(
+            node,
+            f"pads {len(x.shape)} axes, more than {_MAX_RANK}",
+            "join axes that it does not pad by a reshape before it",
+        )
     amounts = _paddings(node, ins).sum(1)
     return [(tuple(n + int(more) for n, more in zip(x.shape, amounts, strict=True)), x.dtype)]
 
@@ -229,7 +261,11 @@ def _fill(node: Node, out: Tensor) -> int:
     """The element that stands for zero; of types wider than a byte it has all bits clear."""
     zero_point = quantization(node, out)[1] if out.quant is not None else 0
     if zero_point and _itemsize(out) > 1:
-        unsupported(node, f"pads {out.dtype} with the zero point {zero_point}")
+        unsupported(
+            node,
+            f"pads {out.dtype} with the zero point {zero_point}",
+            "quantise int16 and int32 symmetrically, as the TFLite quantisation scheme asks",
+        )
     return zero_point
 
 

@@ -75,3 +75,5 @@ class OpDef:
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
     check: Check = nothing_to_check
+    #: Operands that hold no element add nothing to the output, and may be left out.
+    ignores_empty: bool = False

@@ -1,13 +1,14 @@
-"""QUANTIZE and DEQUANTIZE: between float32 and int8, and from one quantisation of bytes to another.
+"""QUANTIZE and DEQUANTIZE: between float32 and integers, and from one quantisation to another.
 
 Attributes: ``dtype`` (QUANTIZE: the output's type, "int8" by default).
 
-From one quantisation to another every byte has one answer: a table, as in :mod:`hilc.ops.unary`.
+From one quantisation of bytes to another every byte has one answer: a table, as in
+:mod:`hilc.ops.unary`. Wider integers are requantised one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,20 +25,32 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.unary import look_up, table_call
-from hilc.quant import requantize
+from hilc.quant import Multiplier, requantize
 
 _BYTES = ("int8", "uint8")
+#: What the reference quantises each type to.
+_TARGETS: Mapping[str, tuple[str, ...]] = {
+    "float32": ("int8", "uint8", "int16"),
+    "int8": _BYTES,
+    "uint8": _BYTES,
+    "int16": ("int8", "int16", "int32"),
+    "int32": ("int8", "int16"),
+}
+_DEQUANTIZED = ("int8", "uint8", "int16")
+_C_NAMES = {"int8": "s8", "uint8": "u8", "int16": "s16"}
 
 
 def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
-    require_dtype(node, x, ("float32", *_BYTES))
+    require_dtype(node, x, tuple(_TARGETS))
     dtype = node.attrs.get("dtype", "int8")
-    if x.dtype in _BYTES:
+    if x.dtype != "float32":
         quantization(node, x)
-    if dtype not in (_BYTES if x.dtype in _BYTES else ("int8",)):
-        unsupported(node, f"quantises {x.dtype} to {dtype}", "quantise to int8")
+    if dtype not in _TARGETS[x.dtype]:
+        unsupported(
+            node, f"quantises {x.dtype} to {dtype}", f"quantise to {' or '.join(_TARGETS[x.dtype])}"
+        )
     return [(x.shape, dtype)]
 
 
@@ -47,11 +60,36 @@ def _table(node: Node, source: Tensor, target: Tensor) -> Array:
     ratio = multiplier(node, in_scale / out_scale)
     # 256 steps times 2^22 and the rounding stay within 31 bits.
     if ratio.shift > 22:
-        unsupported(node, f"has input scale {in_scale} and output scale {out_scale}")
+        unsupported(
+            node,
+            f"has input scale {in_scale} and output scale {out_scale}",
+            "no reference defines this; check the quantisation of the model",
+        )
     every_byte = np.arange(256, dtype=np.uint8).view(source.dtype)
     scaled = requantize(every_byte.astype(np.int64) - in_zero, *ratio)
     info = np.iinfo(target.dtype)
     return np.clip(scaled + out_zero, info.min, info.max).astype(target.dtype)
+
+
+def _wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
+    """The factor from one quantisation to the other, for integers wider than a byte."""
+    (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
+    for tensor, zero in ((source, in_zero), (target, out_zero)):
+        if zero and tensor.dtype != "int8":
+            unsupported(
+                node,
+                f"works on {tensor.name!r} ({tensor.dtype}) with zero point {zero}",
+                "quantise int16 and int32 symmetrically, as the TFLite quantisation scheme asks",
+            )
+    ratio = multiplier(node, in_scale / out_scale)
+    # 2^15 steps of either sign times 2^16 are 32 bits.
+    if ratio.shift > (16 if source.dtype == "int16" else 0):
+        unsupported(
+            node,
+            f"has input scale {in_scale} ({source.dtype}) and output scale {out_scale}",
+            "no reference defines this; check the quantisation of the model",
+        )
+    return ratio
 
 
 def _check_quantize(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
@@ -59,6 +97,8 @@ def _check_quantize(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Ten
     quantization(node, y)
     if x.dtype in _BYTES:
         _table(node, x, y)
+    elif x.dtype != "float32":
+        _wide_ratio(node, x, y)
 
 
 def _quantize(
@@ -72,11 +112,17 @@ def _quantize(
     if source.dtype in _BYTES:
         return [look_up(_table(node, source, outs[0]), x)]
     scale, zero_point = quantization(node, outs[0])
+    info = np.iinfo(outs[0].dtype)
+    if source.dtype != "float32":
+        steps = x.astype(np.int64) - quantization(node, source)[1]
+        y = requantize(steps, *_wide_ratio(node, source, outs[0])) + zero_point
+        return [np.clip(y, info.min, info.max).astype(outs[0].dtype)]
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled) + zero_point
     # What is no number becomes the smallest, as in the kernel.
-    return [np.clip(np.nan_to_num(rounded, nan=-128.0), -128, 127).astype(np.int8)]
+    numbers = np.nan_to_num(rounded, nan=float(info.min))
+    return [np.clip(numbers, info.min, info.max).astype(outs[0].dtype)]
 
 
 def _emit_quantize(
@@ -86,16 +132,33 @@ def _emit_quantize(
     if x.dtype in _BYTES:
         return table_call(_table(node, x, outs[0]).view(np.int8), x.size)
     scale, zero_point = quantization(node, outs[0])
+    if x.dtype == "float32":
+        return KernelCall(
+            kernels()[f"hil_quantize_f32_{_C_NAMES[outs[0].dtype]}"],
+            {"size": x.size, "scale": scale, "zero_point": zero_point},
+        )
+    mantissa, shift = _wide_ratio(node, x, outs[0])
+    info = np.iinfo(outs[0].dtype)
     return KernelCall(
-        kernels()["hil_quantize_f32_s8"],
-        {"size": x.size, "scale": scale, "zero_point": zero_point},
+        kernels()["hil_requantize_wide"],
+        {
+            "size": x.size,
+            "in_bytes": np.dtype(x.dtype).itemsize,
+            "out_bytes": np.dtype(outs[0].dtype).itemsize,
+            "in_zero_point": quantization(node, x)[1],
+            "mantissa": mantissa,
+            "shift": shift,
+            "low": int(info.min) - zero_point,
+            "high": int(info.max) - zero_point,
+            "out_zero_point": zero_point,
+        },
     )
 
 
 def _infer_dequantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
-    require_dtype(node, x, ("int8",))
+    require_dtype(node, x, _DEQUANTIZED)
     quantization(node, x)
     return [(x.shape, "float32")]
 
@@ -118,7 +181,7 @@ def _emit_dequantize(
     x = operand(node, ins, 0)
     scale, zero_point = quantization(node, x)
     return KernelCall(
-        kernels()["hil_dequantize_s8_f32"],
+        kernels()[f"hil_dequantize_{_C_NAMES[x.dtype]}_f32"],
         {"size": x.size, "scale": scale, "zero_point": zero_point},
     )
 

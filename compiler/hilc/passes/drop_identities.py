@@ -1,10 +1,11 @@
-"""Removes operators that pass their input on as it is."""
+"""Removes operators that pass their input on as it is, and operands that add nothing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from hilc.ir import Graph, Node, Tensor
+from hilc.ops import OPS
 
 #: Operators that only name other places for the same bytes, or requantise.
 _MOVERS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "QUANTIZE", "PAD", "CONCATENATION")
@@ -19,6 +20,8 @@ def drop_identities(graph: Graph) -> Graph:
     kept: list[Node] = []
     for node in graph.nodes:
         inputs = tuple(alias.get(name, name) for name in node.inputs)
+        if OPS[node.op].ignores_empty:
+            inputs = tuple(name for name in inputs if graph.tensors[name].size)
         node = replace(node, inputs=inputs)
         if _is_identity(graph, node) and node.outputs[0] not in graph.outputs:
             alias[node.outputs[0]] = inputs[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hilc.interpreter import run_node
 from hilc.ir import Graph, Node, Tensor
-from hilc.ops import OPS
 from hilc.verify import check_node
 
 
@@ -17,22 +17,24 @@ def fold_constants(graph: Graph) -> Graph:
     tensors = dict(graph.tensors)
     kept: list[Node] = []
     for node in graph.nodes:
-        ins = [tensors[name] if name else None for name in node.inputs]
-        foldable = all(t is None or t.is_constant for t in ins) and any(ins)
-        if not foldable or set(node.outputs) & set(graph.outputs):
+        folded = fold_node(graph.with_(tensors=tensors), node)
+        if folded is None:
             kept.append(node)
-            continue
-        for tensor in _evaluate(graph.with_(tensors=tensors), node):
-            tensors[tensor.name] = tensor
+        else:
+            tensors.update({tensor.name: tensor for tensor in folded})
     return graph.with_(tensors=tensors, nodes=tuple(kept))
 
 
-def _evaluate(graph: Graph, node: Node) -> list[Tensor]:
+def fold_node(graph: Graph, node: Node) -> list[Tensor] | None:
+    """The outputs of a node as constants; None where its inputs are not all constant."""
+    ins = graph.ins(node)
+    foldable = all(t is None or t.is_constant for t in ins) and any(ins)
+    if not foldable or set(node.outputs) & set(graph.outputs):
+        return None
     check_node(graph, node)
-    ins, outs = graph.ins(node), graph.outs(node)
-    results = OPS[node.op].reference(node, ins, outs, [t.data if t else None for t in ins])
+    results = run_node(graph, node, [t.data if t else None for t in ins])
     folded = []
-    for tensor, data in zip(outs, results, strict=True):
+    for tensor, data in zip(graph.outs(node), results, strict=True):
         data.flags.writeable = False
         folded.append(replace(tensor, data=data))
     return folded

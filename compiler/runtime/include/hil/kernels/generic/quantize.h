@@ -1,4 +1,4 @@
-/* From float to int8 and back. */
+/* From float to integers and back, and from wide integers to others. */
 #ifndef HIL_KERNELS_GENERIC_QUANTIZE_H
 #define HIL_KERNELS_GENERIC_QUANTIZE_H
 
@@ -6,6 +6,17 @@
 #include <stdint.h>
 
 #include "hil/quant.h"
+
+/* The integer for a number, from low to high. Clamped before the conversion, which only numbers in
+ * range survive; what is no number becomes low. */
+HIL_INLINE int32_t hil_quantized(float x, float scale, int32_t zero_point, int32_t low,
+                                 int32_t high) {
+    const float least = (float)(low - zero_point);
+    const float most = (float)(high - zero_point);
+    const float steps = roundf(x / scale);
+    const float clamped = steps > least ? (steps < most ? steps : most) : least;
+    return (int32_t)clamped + zero_point;
+}
 
 /*@kernel
 name = "hil_quantize_f32_s8"
@@ -23,13 +34,50 @@ struct hil_quantize_f32_s8 {
 
 HIL_INLINE void hil_quantize_f32_s8(const struct hil_quantize_f32_s8 *p, const float *in,
                                     int8_t *out) {
-    const float low = (float)(INT8_MIN - p->zero_point);
-    const float high = (float)(INT8_MAX - p->zero_point);
     for (int32_t i = 0; i < p->size; i++) {
-        const float steps = roundf(in[i] / p->scale);
-        /* Before the conversion, which only numbers in range survive; no number becomes low. */
-        const float clamped = steps > low ? (steps < high ? steps : high) : low;
-        out[i] = (int8_t)((int32_t)clamped + p->zero_point);
+        out[i] = (int8_t)hil_quantized(in[i], p->scale, p->zero_point, INT8_MIN, INT8_MAX);
+    }
+}
+
+/*@kernel
+name = "hil_quantize_f32_u8"
+requires = []
+inputs = ["float"]
+outputs = ["uint8_t"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_quantize_f32_u8 {
+    int32_t size;
+    float scale;
+    int32_t zero_point;
+};
+
+HIL_INLINE void hil_quantize_f32_u8(const struct hil_quantize_f32_u8 *p, const float *in,
+                                    uint8_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = (uint8_t)hil_quantized(in[i], p->scale, p->zero_point, 0, UINT8_MAX);
+    }
+}
+
+/*@kernel
+name = "hil_quantize_f32_s16"
+requires = []
+inputs = ["float"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_quantize_f32_s16 {
+    int32_t size;
+    float scale;
+    int32_t zero_point;
+};
+
+HIL_INLINE void hil_quantize_f32_s16(const struct hil_quantize_f32_s16 *p, const float *in,
+                                     int16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = (int16_t)hil_quantized(in[i], p->scale, p->zero_point, INT16_MIN, INT16_MAX);
     }
 }
 
@@ -51,6 +99,86 @@ HIL_INLINE void hil_dequantize_s8_f32(const struct hil_dequantize_s8_f32 *p, con
                                       float *out) {
     for (int32_t i = 0; i < p->size; i++) {
         out[i] = p->scale * (float)(in[i] - p->zero_point);
+    }
+}
+
+/*@kernel
+name = "hil_dequantize_u8_f32"
+requires = []
+inputs = ["uint8_t"]
+outputs = ["float"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_dequantize_u8_f32 {
+    int32_t size;
+    float scale;
+    int32_t zero_point;
+};
+
+HIL_INLINE void hil_dequantize_u8_f32(const struct hil_dequantize_u8_f32 *p, const uint8_t *in,
+                                      float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = p->scale * (float)(in[i] - p->zero_point);
+    }
+}
+
+/*@kernel
+name = "hil_dequantize_s16_f32"
+requires = []
+inputs = ["int16_t"]
+outputs = ["float"]
+scratch = "0"
+order = "none"
+@*/
+struct hil_dequantize_s16_f32 {
+    int32_t size;
+    float scale;
+    int32_t zero_point;
+};
+
+HIL_INLINE void hil_dequantize_s16_f32(const struct hil_dequantize_s16_f32 *p, const int16_t *in,
+                                       float *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = p->scale * (float)(in[i] - p->zero_point);
+    }
+}
+
+/* From one quantisation to another. low and high are the output's range less its zero point, so
+ * that nothing overflows. */
+/*@kernel
+name = "hil_requantize_wide"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "elementwise"
+@*/
+struct hil_requantize_wide {
+    int32_t size;
+    int32_t in_bytes;  /* 2 or 4 */
+    int32_t out_bytes; /* 1, 2 or 4 */
+    int32_t in_zero_point;
+    int32_t mantissa;
+    int32_t shift;
+    int32_t low;
+    int32_t high;
+    int32_t out_zero_point;
+};
+
+HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const void *in,
+                                    void *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        const int32_t x = p->in_bytes == 2 ? ((const int16_t *)in)[i] : ((const int32_t *)in)[i];
+        const int32_t scaled = hil_requantize(x - p->in_zero_point, p->mantissa, p->shift);
+        const int32_t y = hil_clamp(scaled, p->low, p->high) + p->out_zero_point;
+        if (p->out_bytes == 1) {
+            ((int8_t *)out)[i] = (int8_t)y;
+        } else if (p->out_bytes == 2) {
+            ((int16_t *)out)[i] = (int16_t)y;
+        } else {
+            ((int32_t *)out)[i] = y;
+        }
     }
 }
 

@@ -1,0 +1,54 @@
+"""Gives every output of a model a tensor of its own, which an operator computes.
+
+Converters write ``return y, y`` as one tensor listed twice, an input that is handed through as an
+output, a result that does not depend on the inputs as a constant. The compiler's graphs have none
+of that: here such an output becomes a RESHAPE to the shape that it has, which the planner turns
+into a copy, or into nothing where the output may share its source's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from hilc.ir import Graph, Node
+
+
+def with_own_outputs(graph: Graph) -> Graph:
+    """The graph with each output computed by a node, and named once.
+
+    An output that is named before, or that is an input, is called after it and its own position,
+    ``NAME_outputPOSITION``; a constant leaves its name to the output.
+    """
+    tensors, nodes, outputs = dict(graph.tensors), list(graph.nodes), list[str]()
+    constants: dict[str, str] = {}
+    index = max((node.index for node in nodes), default=-1)
+    for position, name in enumerate(graph.outputs):
+        source = tensors[name]
+        output = name
+        if name in graph.inputs or name in outputs:
+            output = _unused(f"{name}_output{position}", tensors)
+            tensors[output] = replace(source, name=output, data=None)
+        elif source.is_constant:
+            constants[name] = _unused(f"{name}_constant", tensors)
+            tensors[constants[name]] = replace(source, name=constants[name])
+            tensors[name] = replace(source, data=None)
+            name = constants[name]
+        if output != name:
+            index += 1
+            attrs = {"new_shape": source.shape}
+            nodes.append(Node("RESHAPE", (name,), (output,), attrs, index))
+        outputs.append(output)
+    if constants:
+        computed = len(graph.nodes)
+        nodes[:computed] = [
+            replace(node, inputs=tuple(constants.get(name, name) for name in node.inputs))
+            for node in nodes[:computed]
+        ]
+    return graph.with_(tensors=tensors, nodes=tuple(nodes), outputs=tuple(outputs))
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,246 @@
+"""Models with something that few models have: equal to the reference in every byte and layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tflm
+from odd_models import ODD_MODELS, Q, open_batch, outputs
+from tflite_builder import ModelBuilder
+
+import hilc
+import hilc.host
+from hil.oracle import reference_of
+from hil.samples import random_sample
+from hil.verify import verify
+from hilc.errors import ModelError, UnsupportedError
+from hilc.host import HostModel
+from hilc.importer import load_model
+from hilc.interpreter import run_all
+
+FORMS: Mapping[str, dict[str, Any]] = {
+    "structs": {"interface": "c", "pools": "external"},
+    "packed": {"api": "packed", "interface": "packed", "pools": "calls"},
+    "in the pool": {"io_in_pool": True, "pools": "internal"},
+    "kept": {"io_in_pool": True, "keep_inputs": True, "pools": "external", "optimize": "size"},
+}
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize("form", FORMS)
+def test_on_the_host(form: str, tmp_path: Path) -> None:
+    libraries = {
+        name: hilc.compile(build(), name=name, **FORMS[form]) for name, build in ODD_MODELS.items()
+    }
+    path = hilc.host.export_library(hilc.merge(list(libraries.values())), tmp_path / "odd.so")
+    factory = hilc.host.load_module(path)
+    for name, library in libraries.items():
+        (module,) = library.modules
+        with factory[name](hilc.host.cpu(0)) as executor:
+            assert isinstance(executor.model, HostModel)
+            report = verify(
+                executor.model,
+                [random_sample(module.inputs, 1, index) for index in range(3)],
+                reference_of(library, module, "tflm"),
+                board="this machine",
+                per_layer=True,
+            )
+        report.check()
+        assert not any(layer.uncompared for layer in report.layers or ())
+
+
+def test_outputs_have_names_of_their_own() -> None:
+    library = hilc.compile(outputs(), name="net")
+    (module,) = library.modules
+    names = ("y", "x_output1", "y_output2", "c", "x_output4", "n_output5", "flag_output6")
+    assert tuple(tensor.name for tensor in module.outputs) == (*names, "q", "c_output8", "d")
+    assert [(tensor.dtype, tensor.shape) for tensor in module.outputs[3:7]] == [
+        ("int8", (5,)),
+        ("int8", (1, 4)),
+        ("int32", (2, 3)),
+        ("bool", (3,)),
+    ]
+
+
+def test_outputs_that_share_memory_take_none_of_their_own() -> None:
+    """What is handed through lies where the input does, what is listed twice lies there once."""
+    (module,) = hilc.compile(outputs(), name="net", io_in_pool=True).modules
+    places = {tensor.name: tensor.offset for tensor in (*module.inputs, *module.outputs)}
+    assert places["x"] == places["x_output1"] == places["x_output4"]
+    assert places["y"] == places["y_output2"] != places["x"]
+    assert places["n"] == places["n_output5"]
+
+
+def test_shapes_that_a_file_leaves_open() -> None:
+    graph = load_model(open_batch())
+    assert [node.op for node in graph.nodes] == ["RESHAPE", "RELU", "RESHAPE", "LEAKY_RELU"]
+    assert graph.tensors["flat"].shape == (4, 6)
+    assert graph.tensors["y"].shape == (2, 12)
+
+
+def _bare_rank(b: ModelBuilder) -> None:
+    """A result of unknown rank, for which a file gives no side at all."""
+    b.input("x", (1, 4), **Q)
+    b.tensor("r", (), **Q)
+    b.output("y", (), **Q)
+    b.op("RELU", ("x",), ("r",))
+    b.op("RELU6", ("r",), ("y",))
+
+
+def test_a_rank_that_a_file_leaves_open() -> None:
+    b = ModelBuilder()
+    _bare_rank(b)
+    graph = load_model(b.build())
+    assert graph.tensors["y"].shape == (1, 4)
+
+
+# What stands in a file beside the graph -----------------------------------------------------------
+
+
+def _sum_with_constant(**build: Any) -> bytes:
+    b = ModelBuilder()
+    b.input("x", (1, 4))
+    b.const("c", np.array([[1, 2, 3, 4]], np.float32))
+    b.output("y", (1, 4))
+    b.op("ADD", ("x", "c"), ("y",))
+    return b.build(**build)
+
+
+def test_data_behind_the_flatbuffer() -> None:
+    data = _sum_with_constant(outside=True)
+    graph = load_model(data)
+    x = {"x": np.ones((1, 4), np.float32)}
+    assert run_all(graph, x)["y"].tolist() == [[2, 3, 4, 5]]
+    np.testing.assert_array_equal(tflm.reference(graph, data).run_all(x)["y"], [[2, 3, 4, 5]])
+    with pytest.raises(ModelError, match="16 bytes at .* end behind the file's"):
+        load_model(data[:-1])
+
+
+def test_other_subgraphs_and_metadata_are_no_matter() -> None:
+    b = ModelBuilder(extra_subgraphs=2, metadata={"min_runtime_version": b"1.14.0", "x": b""})
+    b.input("x", (1, 4), **Q)
+    b.output("y", (1, 4), **Q)
+    b.op("RELU", ("x",), ("y",))
+    data = b.build()
+    graph = load_model(data)
+    x = {"x": np.arange(-2, 2, dtype=np.int8).reshape(1, 4)}
+    expected = tflm.reference(graph, data).run_all(x)["y"]
+    np.testing.assert_array_equal(run_all(graph, x)["y"], expected, strict=True)
+
+
+# Refused ------------------------------------------------------------------------------------------
+
+
+def _gather_at_run_time(b: ModelBuilder) -> None:
+    b.input("x", (5,), **Q)
+    b.const("i", np.array([0, 2], np.int32))
+    b.output("y", (2,), **Q)
+    b.op("GATHER", ("x", "i"), ("y",))
+
+
+def _gather_outside(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.tensor("shape", (2,), "int32")
+    b.const("i", np.array([2], np.int32))
+    b.tensor("n", (1,), "int32")
+    b.output("y", (4,), **Q)
+    b.op("SHAPE", ("x",), ("shape",), out_type=2)
+    b.op("GATHER", ("shape", "i"), ("n",))
+    b.op("RESHAPE", ("x", "n"), ("y",))
+
+
+def _variable(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.tensor("state", (1, 4), variable=True, **Q)
+    b.output("y", (1, 4), **Q)
+    b.op("ADD", ("x", "state"), ("y",))
+
+
+def _nine_dimensions(b: ModelBuilder) -> None:
+    b.input("x", (1,) * 9, **Q)
+    b.output("y", (1,) * 9, **Q)
+    b.op("RELU", ("x",), ("y",))
+
+
+def _seven_dimensions(b: ModelBuilder) -> None:
+    b.input("x", (2,) * 7)
+    b.const("p", np.arange(7, dtype=np.int32)[::-1].copy())
+    b.output("y", (2,) * 7)
+    b.op("TRANSPOSE", ("x", "p"), ("y",))
+
+
+def _weights_with_zero_points(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.const("w", np.ones((2, 4), np.int8), (0.1, 0.2), (0, 5))
+    b.output("y", (1, 2), **Q)
+    b.op("FULLY_CONNECTED", ("x", "w", ""), ("y",))
+
+
+def _empty_result(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.output("y", (0, 4), **Q)
+    b.op("RELU", ("x",), ("y",))
+
+
+def _empty_operand(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.tensor("none", (0,), data=np.zeros(0, np.int8), **Q)
+    b.output("y", (1, 4), **Q)
+    b.op("ADD", ("x", "none"), ("y",))
+
+
+def _input_twice(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.inputs("x")
+    b.output("y", (1, 4), **Q)
+    b.op("RELU", ("x",), ("y",))
+
+
+def _activation_of_scale_zero(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), "int8", 0.0, 0)
+    b.output("y", (1, 4), **Q)
+    b.op("RELU", ("x",), ("y",))
+
+
+def _mean_without_operand(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.output("y", (), **Q)
+    b.op("MEAN", ("x",), ("y",))
+
+
+@pytest.mark.parametrize(
+    ("build", "kind", "words"),
+    [
+        (_gather_at_run_time, UnsupportedError, ("operator 0 (GATHER)", "'x' (int8[5])")),
+        (_gather_outside, ModelError, ("operator 1 (GATHER)", "outside of axis 0")),
+        (_variable, UnsupportedError, ("operator 0 (ADD)", "'state' (int8[1, 4]) is a variable")),
+        (_nine_dimensions, UnsupportedError, ("'x'", "9 dimensions")),
+        (_seven_dimensions, UnsupportedError, ("operator 0 (TRANSPOSE)", "7 axes, more than 6")),
+        (
+            _weights_with_zero_points,
+            UnsupportedError,
+            ("operator 0 (FULLY_CONNECTED)", "'w' with a zero point other than 0"),
+        ),
+        (_empty_result, UnsupportedError, ("operator 0 (RELU)", "'y' has shape [0, 4]")),
+        (_empty_operand, UnsupportedError, ("operator 0 (ADD)", "'none', int8[0]")),
+        (_input_twice, ModelError, ("'x' is listed twice as input",)),
+        (_activation_of_scale_zero, ModelError, ("operator 0 (RELU)", "'x' with scale 0.0")),
+        (_mean_without_operand, ModelError, ("operator 0 (MEAN)", "1 inputs; it takes 2")),
+    ],
+)
+def test_refused(
+    build: Callable[[ModelBuilder], None], kind: type[ModelError], words: tuple[str, ...]
+) -> None:
+    b = ModelBuilder()
+    build(b)
+    with pytest.raises(ModelError) as caught:
+        load_model(b.build())
+    assert type(caught.value) is kind
+    for word in words:
+        assert word in caught.value.fact
+    if kind is UnsupportedError:
+        assert caught.value.hint
