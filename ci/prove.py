@@ -24,7 +24,8 @@ from steps import ROOT, Result, Results, Step, compiled, models, one_line, run_s
 import hil
 from hil.bench import bench
 from hil.board import load_board
-from hil.build import build, cache_folder
+from hil.build import build
+from hil.cache import cache_folder
 from hil.console import table
 from hil.fit import FitError
 from hil.oracle import reference_of

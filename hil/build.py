@@ -7,25 +7,34 @@ build from one that was interrupted.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
 import logging
-import os
 import re
 import shutil
+import signal
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from hil import fit
 from hil.board import Board
+from hil.cache import (
+    REMEDY,
+    RESULT,
+    cache_folder,
+    digest,
+    forget_unused,
+    locked,
+    remove,
+    sealed,
+    unsealed,
+    used,
+)
 from hil.errors import BuildError, InputError
 from hil.glue import model_key
 from hil.linkmap import LinkMap, Piece, read_map
@@ -39,16 +48,23 @@ from hil.project import (
     with_build_id,
 )
 from hil.stack import stack_bound
+from hil.toolchain import build_programs, compiler_version
 from hilc.library import ModelLibrary, Module
-from hilc.outputs import check_folder, looks_like_a_file, update_folder
+from hilc.outputs import (
+    OutputError,
+    cannot_write,
+    check_folder,
+    looks_like_a_file,
+    update_folder,
+    write_file,
+)
+from hilc.process import run
 
-#: Written last: what the build found out. Its presence says that the build is complete.
-_RESULT = "firmware.json"
 _LOG = "build.log"
 _TOLD = logging.getLogger("hil.build")
 _ELF = "build/firmware.elf"
 #: Part of every key: raise it when this module builds the same project differently.
-_KEY_VERSION = b"3"
+_KEY_VERSION = b"4"
 #: A file by which a project is known that an older version made.
 _MARK = "generated/hil_config.h"
 #: What CMake and Ninja make in the folder ``build``; anything else there is the user's.
@@ -65,9 +81,17 @@ _CMAKE_ENTRIES = (
     "models",
 )
 _FIRST_ERRORS = 5
-#: A build in the cache that nobody used for so long is removed.
-_KEPT_DAYS = 30
-_ERROR_LINE = re.compile(r"error:|CMake Error|undefined reference|multiple definition|cannot find")
+#: Far above what the largest image takes on a slow machine.
+_BUILD_LIMIT_S = 1800.0
+_ERROR_LINE = re.compile(
+    r"error:|CMake Error|undefined reference|multiple definition|cannot find|link failed"
+)
+#: What tools say where a file cannot grow.
+_NO_ROOM = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
+)
+#: A disk with less is full, whatever a tool made of it.
+_LEAST_ROOM = 64 * 1024
 _STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
 
 _FLASH_SECTIONS = (".text", ".rodata", ".data", ".data.rel.ro")
@@ -180,38 +204,64 @@ def build(
     layouts = fit.layouts(modules, board, placed)
     definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
     files = _project(libraries, board, layouts[0], placed)
-    build_id = _key(files, (_compiler_version(board), *definitions))
+    build_id = _key(files, (compiler_version(board), *definitions))
     folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
-    start = time.monotonic()
-    with _locked(folder):
-        if output is not None:
-            check_project(folder, force=force)
-        sizes = _read_result(folder, build_id)
-        if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
-            sizes = None
-        if sizes is not None:
-            os.utime(folder / _RESULT)  # used now: see _forget_unused
-            _TOLD.info("firmware %s for %s was built before: %s", build_id, board.name, folder)
-        else:
-            _clear(folder, is_cached=output is None)
-            for layout in layouts:
-                # The estimate allows each of them, the linker may not.
-                project = _project(libraries, board, layout, placed)
-                update_folder(folder, with_build_id(project, build_id), force=force)
-                demands = _run_cmake(folder, board, definitions)
-                if not demands:
-                    break
-            else:
-                raise fit.fit_error(modules, board, demands, placed)
-            sizes = _measure(folder, board, modules)
-            _check_stack(sizes, board, modules, placed)
-            _write_result(folder, build_id, sizes)
-            seconds = time.monotonic() - start
-            text = "built firmware %s for %s in %.1f s: %s"
-            _TOLD.info(text, build_id, board.name, seconds, folder)
-            if output is None:
-                _forget_unused()
+    sizes = _look_up(folder, build_id) if output is None else None
+    if sizes is None:
+        with locked(folder), _writing(folder, is_cached=output is None):
+            if output is not None:
+                check_project(folder, force=force)
+            # Another process may have built it meanwhile.
+            sizes = _look_up(folder, build_id)
+            if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
+                sizes = None
+            if sizes is None:
+                sizes = _build(
+                    libraries, board, layouts, placed, folder, build_id, definitions,
+                    is_cached=output is None, force=force,
+                )  # fmt: skip
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
+
+
+def _build(
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    layouts: Sequence[fit.Layout],
+    placed: Workspace,
+    folder: Path,
+    build_id: str,
+    definitions: Sequence[str],
+    *,
+    is_cached: bool,
+    force: bool,
+) -> Sizes:
+    """Builds in ``folder``, whatever is there."""
+    start = time.monotonic()
+    modules = modules_of(libraries)
+    if is_cached:
+        # Whatever is there, a link to somewhere else too, is not the whole build.
+        remove(folder)
+    demands: tuple[fit.Demand, ...] = ()
+    for index, layout in enumerate(layouts):
+        # The estimate allows each of them, the linker may not.
+        project = with_build_id(_project(libraries, board, layout, placed), build_id)
+        update_folder(folder, project, force=force)
+        if index == 0:
+            _clear(folder)
+        demands = _run_cmake(folder, board, definitions, is_cached=is_cached)
+        if not demands:
+            break
+    else:
+        raise fit.fit_error(modules, board, demands, placed)
+    sizes = _measure(folder, board, modules)
+    _check_stack(sizes, board, modules, placed)
+    _write_result(folder, build_id, sizes)
+    seconds = time.monotonic() - start
+    text = "built firmware %s for %s in %.1f s: %s"
+    _TOLD.info(text, build_id, board.name, seconds, folder)
+    if is_cached:
+        forget_unused()
+    return sizes
 
 
 def create_project(
@@ -233,11 +283,11 @@ def create_project(
     if not board.is_host:
         fit.check_estimate(modules, board, placed)
     files = _project(libraries, board, fit.layouts(modules, board, placed)[0], placed)
-    build_id = _key(files, (_compiler_version(board),))
-    with _locked(output.resolve()):
+    build_id = _key(files, (compiler_version(board),))
+    with locked(output.resolve()), _writing(output, is_cached=False):
         check_project(output, force=force)
-        _clear(output, is_cached=False)
         update_folder(output, with_build_id(files, build_id), force=force)
+        _clear(output)
 
 
 def _project(
@@ -261,25 +311,13 @@ def read_firmware(libraries: Sequence[ModelLibrary], board: Board, folder: Path)
 
     None where there is none, or where it was not finished.
     """
-    try:
-        text = (folder / _RESULT).read_text(encoding="utf-8")
-        build_id = str(json.loads(text)["build_id"])
-        sizes = _read_result(folder, build_id)
-    except FileNotFoundError:
+    if not (folder / RESULT).is_file() or not (folder / _ELF).is_file():
         return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise BuildError(f"{folder / _RESULT} cannot be read: {error}", "build again") from None
-    if sizes is None:
-        return None
+    built = _read_result(folder)
+    if built is None:
+        raise BuildError(f"{folder / _ELF} is not the one that was built there", "build again")
+    build_id, sizes = built
     return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
-
-
-def cache_folder() -> Path:
-    """Where builds are kept: ``HIL_CACHE``, or ``hil`` in the user's cache folder."""
-    if chosen := os.environ.get("HIL_CACHE"):
-        return Path(chosen).resolve()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "hil"
 
 
 # -- key and cache -----------------------------------------------------------------------------
@@ -295,54 +333,6 @@ def _key(files: Mapping[str, bytes], settings: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _compiler_version(board: Board) -> str:
-    """First line of the compiler's own description."""
-    compiler = "cc" if board.is_host else "arm-none-eabi-gcc"
-    path = shutil.which(compiler)
-    if path is None:
-        package = "gcc" if board.is_host else "gcc-arm-none-eabi libnewlib-arm-none-eabi"
-        raise BuildError(
-            f"the compiler {compiler} is not in PATH", f"install it: apt install {package}"
-        )
-    result = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    if result.returncode != 0 or not result.stdout:
-        raise BuildError(
-            f"{path} --version failed: {result.stderr.strip()}", "install the compiler again"
-        )
-    return result.stdout.splitlines()[0]
-
-
-def _forget_unused() -> None:
-    """Removes what nobody built or used for a month, so that nightly runs do not fill the disk."""
-    oldest_s = time.time() - _KEPT_DAYS * 24 * 3600
-    # Another process may do the same, or be faster: what is gone, or in use, is not our concern.
-    for folder in (cache_folder() / "builds").iterdir():
-        with suppress(FileNotFoundError, BlockingIOError), _locked(folder, wait=False):
-            result = folder / _RESULT
-            if (result if result.exists() else folder).stat().st_mtime < oldest_s:
-                shutil.rmtree(folder)
-
-
-@contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Holds the lock of ``folder``; it lies in the cache, since the folder may be cleared.
-
-    Without ``wait``, a lock that another process holds raises BlockingIOError.
-    """
-    name = hashlib.sha256(str(folder).encode()).hexdigest()[:32]
-    path = cache_folder() / "locks" / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.open("w")
-    except OSError as error:
-        raise BuildError(
-            f"the cache folder cannot be written: {error}", "set HIL_CACHE to another folder"
-        ) from None
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-
-
 def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
     """Whether nobody edited the project; where the pools lie is the result of an attempt."""
     return all(
@@ -352,41 +342,52 @@ def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
     )
 
 
-def _clear(folder: Path, *, is_cached: bool) -> None:
+def _clear(folder: Path) -> None:
     """Removes what an interrupted or different build left, but nothing of the user's."""
-    if is_cached:
-        _remove(folder)
-    else:
-        for name in (_RESULT, _LOG, *(f"build/{name}" for name in _CMAKE_ENTRIES)):
-            _remove(folder / name)
-    folder.mkdir(parents=True, exist_ok=True)
+    for name in (RESULT, _LOG, *(f"build/{name}" for name in _CMAKE_ENTRIES)):
+        remove(folder / name)
 
 
-def _remove(path: Path) -> None:
-    """Removes a file, a link or a folder, where there is one."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+@contextmanager
+def _writing(folder: Path, *, is_cached: bool) -> Iterator[None]:
+    """Tells where a build had no room; the place of the user's own output is theirs to choose."""
+    try:
+        yield
+    except OutputError as error:
+        if not is_cached:
+            raise
+        raise BuildError(error.fact, f"free some space there, or {REMEDY}") from None
+    except OSError as error:
+        told = cannot_write(error.filename or folder, error, _other_place(is_cached))
+        raise BuildError(told.fact, told.hint) from None
+
+
+def _other_place(is_cached: bool) -> str:
+    return REMEDY if is_cached else "choose another folder with -o"
+
+
+def _look_up(folder: Path, build_id: str) -> Sizes | None:
+    """The sizes of the build of this key, if ``folder`` holds one."""
+    built = _read_result(folder)
+    if built is None or built[0] != build_id:
+        return None
+    used(folder / RESULT)
+    _TOLD.info("firmware %s was built before: %s", build_id, folder)
+    return built[1]
 
 
 def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:
-    temporary = folder / f"{_RESULT}.new"
-    text = json.dumps({"build_id": build_id, "sizes": asdict(sizes)}, indent=2)
-    temporary.write_text(text + "\n", encoding="utf-8")
-    temporary.replace(folder / _RESULT)
+    elf = digest(folder / _ELF)
+    write_file(folder / RESULT, sealed({"build_id": build_id, "elf": elf, "sizes": asdict(sizes)}))
 
 
-def _read_result(folder: Path, build_id: str) -> Sizes | None:
-    """The sizes of a complete build of this key, if the folder holds one."""
-    path = folder / _RESULT
-    if not path.is_file() or not (folder / _ELF).is_file():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if found["build_id"] != build_id:
+def _read_result(folder: Path) -> tuple[str, Sizes] | None:
+    """The id and sizes of a build that is complete and as it was made, if the folder holds one."""
+    found = unsealed(folder / RESULT)
+    if found is None or found["elf"] is None or found["elf"] != digest(folder / _ELF):
         return None
     sizes = found["sizes"]
-    return Sizes(
+    return found["build_id"], Sizes(
         **{
             **sizes,
             "regions": tuple(RegionUse(**use) for use in sizes["regions"]),
@@ -399,50 +400,61 @@ def _read_result(folder: Path, build_id: str) -> Sizes | None:
 # -- CMake -------------------------------------------------------------------------------------
 
 
-def _run_cmake(folder: Path, board: Board, definitions: Sequence[str]) -> tuple[fit.Demand, ...]:
+def _run_cmake(
+    folder: Path, board: Board, definitions: Sequence[str], *, is_cached: bool
+) -> tuple[fit.Demand, ...]:
     """Configures and builds. Returns what does not fit: empty when the image is there."""
-    environment = {**os.environ, "PATH": os.pathsep.join([*_tool_folders(), os.environ["PATH"]])}
-    cmake = shutil.which("cmake", path=environment["PATH"])
-    if cmake is None or shutil.which("ninja", path=environment["PATH"]) is None:
-        raise BuildError(
-            f"{'ninja' if cmake else 'cmake'} is not in PATH", "pip install cmake ninja"
-        )
-    log = folder / _LOG
+    cmake, environment = build_programs()
     commands = (
         [cmake, "--preset", "firmware", *definitions],
         [cmake, "--build", "--preset", "firmware"],
     )
-    with log.open("w", encoding="utf-8") as stream:
-        for command in commands:
-            result = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                check=False,
+    text, code = "", 0
+    for command in commands:
+        try:
+            done = run(
+                command, folder, limit_s=_BUILD_LIMIT_S, environment=environment, errors_apart=False
             )
-            if result.returncode != 0:
-                break
-    if result.returncode == 0:
+        except subprocess.TimeoutExpired:
+            raise BuildError(
+                f"the firmware for {board.name} was not built within {_BUILD_LIMIT_S:.0f} s",
+                f"see what hangs with `{' '.join(command)}` in {folder}",
+            ) from None
+        text, code = text + done.stdout, done.returncode
+        if code < 0:
+            text += f"{Path(cmake).name} was ended: {signal.strsignal(-code)}\n"
+        if code != 0:
+            break
+    log = folder / _LOG
+    # Where there is no room for it, the build has failed for the same reason.
+    with suppress(OutputError):
+        write_file(log, text)
+    if code == 0:
         return ()
-    text = log.read_text(encoding="utf-8", errors="replace")
+    _check_room(folder, text, is_cached=is_cached)
     if demands := fit.linker_demands(text, board):
         return demands
-    lines = [line for line in text.splitlines() if _ERROR_LINE.search(line)] or text.splitlines()
-    shown = "\n".join(f"  {line}" for line in lines[:_FIRST_ERRORS])
-    raise BuildError(f"the firmware for {board.name} does not build:\n{shown}", f"see {log}")
+    lines = [line for line in text.splitlines() if _ERROR_LINE.search(line)]
+    lines = lines[:_FIRST_ERRORS] or text.splitlines()[-_FIRST_ERRORS:]
+    shown = "\n".join(f"  {line}" for line in lines)
+    raise BuildError(
+        f"the firmware for {board.name} does not build:\n{shown or f'  exit code {code}'}",
+        f"see {log}",
+    )
 
 
-def _tool_folders() -> list[str]:
-    """Folders of the CMake and Ninja that came with the Python environment, where they did."""
-    folders = []
-    for package, attribute in (("cmake", "CMAKE_BIN_DIR"), ("ninja", "BIN_DIR")):
-        with suppress(ImportError):
-            folders.append(str(getattr(import_module(package), attribute)))
-    # An empty one, for a package that does not find its program, would be the working folder.
-    return [folder for folder in folders if folder]
+def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
+    """Tells of a build that failed for want of room: tools do not say where, or nothing at all."""
+    place = next((line.strip() for line in text.splitlines() if _NO_ROOM.search(line)), None)
+    for path in (folder, Path(tempfile.gettempdir())):
+        if place is None and shutil.disk_usage(path).free < _LEAST_ROOM:
+            place = f"{path} has {shutil.disk_usage(path).free} bytes left"
+    if place is not None:
+        raise BuildError(
+            f"there is no room to build in {folder}: {place}",
+            f"free some space there and in {tempfile.gettempdir()}, where compilers work, or "
+            f"{_other_place(is_cached)} (and TMPDIR)",
+        )
 
 
 # -- sizes -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -15,11 +14,21 @@ import numpy as np
 
 import hilc
 from hil.errors import HilError
+from hil.stack import OBJDUMP
+from hil.toolchain import (
+    ARM_GCC,
+    HOST_COMPILER,
+    OLDEST_CMAKE,
+    OLDEST_GCC,
+    Version,
+    in_words,
+    is_older,
+    version_in,
+)
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
 
-_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 _TIMEOUT_S = 20
 
 
@@ -40,6 +49,8 @@ class Tool:
     required: bool
     #: Its version; None when it is missing. Raises nothing.
     find: Callable[[], str | None]
+    #: The first version that will do, where an older one is known not to.
+    oldest: Version | None = None
 
 
 @dataclass(frozen=True)
@@ -49,11 +60,22 @@ class Finding:
     tool: Tool
     version: str | None
 
+    @property
+    def problem(self) -> str:
+        """What is wrong with it; empty for a tool that will do."""
+        if self.version is None:
+            return f"{self.tool.name} is missing"
+        oldest = self.tool.oldest
+        if oldest is None or not is_older(self.version, oldest):
+            return ""
+        return f"{self.tool.name} {self.version} is too old, and {in_words(oldest)} is the oldest"
+
     def json(self) -> dict[str, Any]:
         return {
             "name": self.tool.name,
             "found": self.version is not None,
             "version": self.version,
+            "too_old": self.version is not None and bool(self.problem),
             "required": self.tool.required,
             "purpose": self.tool.purpose,
             "remedy": self.tool.remedy,
@@ -66,9 +88,9 @@ def diagnose() -> list[Finding]:
 
 
 def missing_for_runner(runner: str) -> Tool | None:
-    """The tool that ``runner`` cannot do without, when it is missing."""
+    """The tool that ``runner`` cannot do without, when there is none that will do."""
     tool = next(tool for tool in TOOLS if tool.name == _RUNNER_TOOLS[runner])
-    return tool if tool.find() is None else None
+    return tool if Finding(tool, tool.find()).problem else None
 
 
 def self_test() -> str:
@@ -77,7 +99,7 @@ def self_test() -> str:
     Says what it saw; raises :class:`~hilc.errors.HilError` when the results differ or the model
     cannot be compiled.
     """
-    if shutil.which("cc") is None:
+    if shutil.which(HOST_COMPILER) is None:
         return "not run, since there is no C compiler for this machine"
     graph = _small_graph()
     values = np.arange(-32, 32, dtype=np.int8).reshape(1, 64)
@@ -136,7 +158,7 @@ def _program_or_package(name: str) -> Callable[[], str | None]:
 
 
 def _newlib() -> str | None:
-    gcc = shutil.which("arm-none-eabi-gcc")
+    gcc = shutil.which(ARM_GCC)
     if gcc is None:
         return None
     # gcc prints the bare name of a file that it does not find.
@@ -154,9 +176,7 @@ def _clang() -> str | None:
 
 
 def _first_version(command: list[str]) -> str | None:
-    text = _output(command)
-    match = _VERSION.search(text)
-    return match[0] if match else None
+    return version_in(_output(command))
 
 
 def _output(command: list[str]) -> str:
@@ -187,11 +207,26 @@ _RUNNER_TOOLS = {
 
 TOOLS = (
     Tool(
-        "arm-none-eabi-gcc",
+        ARM_GCC,
         "compiles models and firmware for Cortex-M",
         "apt install gcc-arm-none-eabi, or Arm's GNU toolchain on PATH",
         True,
-        _program("arm-none-eabi-gcc"),
+        _program(ARM_GCC),
+        OLDEST_GCC,
+    ),
+    Tool(
+        OBJDUMP,
+        "finds the deepest stack of a firmware",
+        "apt install binutils-arm-none-eabi, or Arm's GNU toolchain on PATH",
+        True,
+        _program(OBJDUMP),
+    ),
+    Tool(
+        "arm-none-eabi-objcopy",
+        "models as objects (--codegen llvm), and archives that TVM wrote",
+        "apt install binutils-arm-none-eabi, or Arm's GNU toolchain on PATH",
+        False,
+        _program("arm-none-eabi-objcopy"),
     ),
     Tool(
         "newlib-nano",
@@ -221,14 +256,22 @@ TOOLS = (
         False,
         _program("renode"),
     ),
-    Tool("cmake", "builds firmware", "pip install cmake", True, _program_or_package("cmake")),
+    Tool(
+        "cmake",
+        "builds firmware",
+        "pip install cmake",
+        True,
+        _program_or_package("cmake"),
+        OLDEST_CMAKE,
+    ),
     Tool("ninja", "builds firmware", "pip install ninja", True, _program_or_package("ninja")),
     Tool(
-        "cc",
+        HOST_COMPILER,
         "the board `native`, and models in this process",
         "apt install gcc",
         False,
-        _program("cc"),
+        _program(HOST_COMPILER),
+        OLDEST_GCC,
     ),
     Tool(
         "clang",

@@ -27,6 +27,7 @@ from hilc.library import ModelLibrary, Module, module_path
 from hilc.module import check_module
 from hilc.objects import require_fits
 from hilc.params import load_params, save_params
+from hilc.process import run
 from hilc.resources import data_dir
 
 _FLAGS = ("-std=c11", "-O2", "-fPIC")
@@ -179,9 +180,7 @@ def _hint(library: ModelLibrary) -> str:
 
 def _run(command: Sequence[str], folder: Path, what: str, hint: str) -> None:
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_BUILD_LIMIT_S
-        )
+        done = run(command, folder, limit_s=_BUILD_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostBuildError(f"building {what} for this machine failed: {error}") from None
     if done.returncode:

@@ -17,7 +17,7 @@ from hil.board import Board, board_names, load_board
 from hil.build import build
 from hil.commands.options import compiled_for, reachable_board
 from hil.console import Console, table
-from hil.doctor import Tool, diagnose, missing_for_runner, self_test
+from hil.doctor import Finding, Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
 from hil.monitor import listen, open_line
 from hil.oracle import installed_reference
@@ -59,7 +59,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     """What is installed and connected, and what is missing."""
     board = load_board(args.board) if args.board else None
     findings = diagnose()
-    missing = [finding for finding in findings if finding.version is None]
+    lacking = [finding for finding in findings if finding.problem]
     ports = [{"url": port.device, "description": port.description} for port in comports()]
     probes, probe_problem = _probes()
     forbidden = forbidden_probes()
@@ -69,10 +69,10 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     except HilError as error:
         problem = tested = error.fact
     reference, fallback = installed_reference()
-    works = problem is None and not any(finding.tool.required for finding in missing)
+    works = problem is None and not any(finding.tool.required for finding in lacking)
     rows = [[f.tool.name, f.version or "MISSING", f.tool.purpose] for f in findings]
     lines = [table(rows, ["tool", "version", "for"]), ""]
-    lines += [f"{f.tool.name} is missing: {f.tool.remedy}" for f in missing]
+    lines += [f"{f.problem}: {f.tool.remedy}" for f in lacking]
     lines += [f"serial port {port['url']}: {port['description']}" for port in ports]
     lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
     lines += [f"probes: {probe_problem}"] if probe_problem else []
@@ -149,7 +149,7 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
 
 
 def _missing(tool: Tool) -> str:
-    raise InputError(f"{tool.name} is missing", tool.remedy)
+    raise InputError(Finding(tool, tool.find()).problem, tool.remedy)
 
 
 def _pyocd_target(board: Board) -> str:

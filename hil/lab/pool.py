@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from hil.board import Board, load_board
-from hil.build import cache_folder
+from hil.cache import cache_folder
 from hil.errors import DeviceError, InputError
 from hil.lab.wanted import Wanted, parse_wanted
 

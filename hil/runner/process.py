@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from hil.errors import DeviceError, Mend
+from hilc.process import kill_group, start
 
 _LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0
-_PR_SET_PDEATHSIG = 1
 _SOMEBODY = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-# The kernel kills the child when the thread that started it ends, not the process: so one thread,
-# which lives as long as the process, starts them all.
-_STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-starter")
 
 
 class ChildProcess:
@@ -41,28 +34,15 @@ class ChildProcess:
     ) -> None:
         self.name = name
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
-        parent = os.getpid()
-
-        def die_with_parent() -> None:
-            if _LIBC is not None:
-                _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-                if os.getppid() != parent:  # it ended before the call
-                    os._exit(1)
-
-        def spawn() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
+        try:
+            self.process: subprocess.Popen[bytes] = start(
                 command,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=self._stderr,
                 bufsize=0,
                 pass_fds=pass_fds,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
             )
-
-        try:
-            self.process = _STARTER.submit(spawn).result()
         except FileNotFoundError:
             self._stderr.close()
             raise DeviceError(f"{command[0]} is not installed", install_hint) from None
@@ -109,16 +89,12 @@ class ChildProcess:
                     stack.callback(pipe.close)
             if self.process.poll() is not None:
                 return
-            self._kill(signal.SIGTERM)
+            kill_group(self.process, signal.SIGTERM)
             try:
                 self.process.wait(_TERM_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                self._kill(signal.SIGKILL)
+                kill_group(self.process, signal.SIGKILL)
                 self.process.wait()
-
-    def _kill(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
 
 
 def _describe(code: int) -> str:

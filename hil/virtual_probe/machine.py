@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from hil.build import cache_folder
+from hil.cache import cache_folder
 from hil.errors import InputError
 from hil.runner.process import ChildProcess
 from hil.runner.qemu import INSTALL_HINT, PROGRAM

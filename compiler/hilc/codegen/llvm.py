@@ -20,6 +20,7 @@ from hilc.codegen.registry import registry_names_blob
 from hilc.cpu import Cpu, get_cpu
 from hilc.errors import HilError
 from hilc.library import Module
+from hilc.process import run
 from hilc.resources import data_dir
 
 #: The first release whose LLVM modules are read with opaque pointers, there behind a switch.
@@ -287,15 +288,7 @@ def _strip(path: Path, cpu: Cpu) -> None:
 def _call(command: Sequence[str], folder: Path, source: str) -> None:
     """Run a tool in ``folder``, with relative paths only, so that none gets into the object."""
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_BUILD_LIMIT_S,
-        )
+        done = run(command, folder, limit_s=_BUILD_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LlvmError(f"{source} could not be compiled: {error}") from None
     if done.returncode:

@@ -1,0 +1,118 @@
+"""Programs that run to their end: compilers, linkers, CMake.
+
+None outlives this process's interest in it, with all that it has started itself: whatever ends the
+wait (an interrupt, a deadline) ends them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_TERM_LIMIT_S = 2.0
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+# The kernel kills the child when the thread that started it ends, not the process: so one thread,
+# which lives as long as the process, starts them all. No interrupt is delivered to it either.
+_STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-starter")
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """A child in a process group of its own, which ends with this process at the latest.
+
+    ``options`` are Popen's.
+    """
+    return _started(_STARTER.submit(_spawn, command, options))
+
+
+def run(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    limit_s: float,
+    environment: Mapping[str, str] | None = None,
+    errors_apart: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program in ``folder`` to its end, without input, and keeps what it prints.
+
+    Without ``errors_apart`` its stderr goes where its stdout does. Raises OSError where it cannot
+    be started and :class:`subprocess.TimeoutExpired` where it takes longer than ``limit_s``.
+    """
+    options = {
+        "cwd": folder,
+        "env": environment,
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE if errors_apart else subprocess.STDOUT,
+        "text": True,
+        "errors": "replace",
+    }
+    with start(command, **options) as process:
+        try:
+            out, errors = process.communicate(timeout=limit_s)
+        except BaseException:
+            _end(process)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, errors or "")
+
+
+def kill_group(process: subprocess.Popen[Any], number: signal.Signals) -> None:
+    """Sends a signal to a child of :func:`start` and to all that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _spawn(command: Sequence[str], options: Mapping[str, Any]) -> subprocess.Popen[Any]:
+    return subprocess.Popen(
+        command, start_new_session=True, preexec_fn=_die_with(os.getpid()), **options
+    )
+
+
+def _started(future: Future[subprocess.Popen[Any]]) -> subprocess.Popen[Any]:
+    try:
+        return future.result()
+    except BaseException:
+        # Interrupted while it was being started: it is there now, or will be in a moment.
+        if not future.cancel() and future.exception() is None:
+            _end(future.result())
+        raise
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    """Ends a child and its children; Ninja gives each of its own a group, but not a session."""
+    kill_group(process, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_TERM_LIMIT_S)
+    for pid in _session(process.pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of a session, where the system lists processes."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError, ValueError):
+            # Behind the name, which may hold anything: state, parent, group, session.
+            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[3]) == leader:
+                found.append(int(stat.parent.name))
+    return found or [leader]
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def die_with_parent() -> None:
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it ended before the call
+                os._exit(1)
+
+    return die_with_parent

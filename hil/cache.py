@@ -1,0 +1,143 @@
+"""What is kept between runs: where it lies, its locks, and what nobody uses any more.
+
+Everything there can be made again. So what is damaged, cut short or of another version counts as
+missing, and where the folder cannot be written, only what needs to write there fails.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from hil.errors import BuildError
+
+#: In a build's folder, written last: what the build found out.
+RESULT = "firmware.json"
+REMEDY = "set HIL_CACHE to a folder that can be written"
+#: What nobody used for so long is removed.
+_KEPT_DAYS = 30
+#: How long another process may hold a lock: as long as the longest build.
+_LOCK_LIMIT_S = 3600.0
+_LOCK_LOOK_S = 0.05
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: ``HIL_CACHE``, or ``hil`` in the user's cache folder."""
+    if chosen := os.environ.get("HIL_CACHE"):
+        return Path(chosen).resolve()
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base).resolve() / "hil"
+    try:
+        return Path.home() / ".cache" / "hil"
+    except RuntimeError:
+        raise BuildError("there is no home folder, so no place for builds", REMEDY) from None
+
+
+@contextmanager
+def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Holds the lock of ``folder``; it lies in the cache, since the folder may be cleared.
+
+    Without ``wait``, a lock that another process holds raises BlockingIOError.
+    """
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+    path = cache_folder() / "locks" / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise BuildError(
+            f"the cache folder {cache_folder()} cannot be written: {error.strerror}", REMEDY
+        ) from None
+    try:
+        _lock(lock, folder, time.monotonic() + _LOCK_LIMIT_S if wait else None)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock(lock: int, folder: Path, deadline: float | None) -> None:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if deadline is None:
+                raise
+            if time.monotonic() > deadline:
+                raise BuildError(
+                    f"another process has been building in {folder} for {_LOCK_LIMIT_S:.0f} s",
+                    "wait until it is done, or end it",
+                ) from None
+            time.sleep(_LOCK_LOOK_S)
+
+
+def used(path: Path) -> None:
+    """Notes that an entry is of use, which keeps it for another month."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+def forget_unused() -> None:
+    """Removes what nobody made or used for a month, so that nightly runs do not fill the disk."""
+    oldest_s = time.time() - _KEPT_DAYS * 24 * 3600
+    for kind in ("builds", "libraries"):
+        # Another process may do the same, or be faster: what is gone or in use is not our concern.
+        with suppress(OSError):
+            for entry in (cache_folder() / kind).iterdir():
+                with suppress(OSError), locked(entry, wait=False):
+                    if _last_use(entry) < oldest_s:
+                        remove(entry)
+
+
+def _last_use(entry: Path) -> float:
+    """The time of a build's result, else that of the entry, which is then no whole build."""
+    result = entry / RESULT
+    return (result if result.exists() else entry).lstat().st_mtime
+
+
+def remove(path: Path) -> None:
+    """Removes a file, a link or a folder, where there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+# -- what is believed --------------------------------------------------------------------------
+
+
+def sealed(value: dict[str, Any]) -> str:
+    """``value`` as JSON that says itself whether it is whole."""
+    return json.dumps({**value, "seal": _seal(value)}, indent=2) + "\n"
+
+
+def unsealed(path: Path) -> dict[str, Any] | None:
+    """The value of a file that :func:`sealed` made; None for anything else that is there."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or value.pop("seal", None) != _seal(value):
+        return None
+    return value
+
+
+def digest(path: Path) -> str | None:
+    """What tells the content of a file from any other; None where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _seal(value: dict[str, Any]) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
