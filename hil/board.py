@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from hil.config import boards_folder
 from hil.errors import BoardError
 from hil.suggest import like, nearest
 from hilc._toml import tomllib
@@ -212,8 +213,23 @@ def board_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in data_dir("targets").glob("*.toml")))
 
 
+def own_board_names() -> tuple[str, ...]:
+    """The boards that the user's folder of descriptions has, sorted."""
+    return tuple(sorted(path.stem for path in boards_folder().glob("*.toml")))
+
+
+def board_file(name: str) -> Path | None:
+    """The description of the board ``name``: one that ships, ``./NAME.toml``, the user's folder's.
+
+    Those that ship come first, so that a name means the same in every folder.
+    """
+    folders = (data_dir("targets"), Path(), boards_folder())
+    paths = [folder / f"{name}.toml" for folder in folders]
+    return next((path for path in paths if path.is_file()), None)
+
+
 def load_board(name_or_path: str | Path) -> Board:
-    """The board ``name`` of those that ship, or the description in the file ``path``.
+    """The board ``name`` (:func:`board_file`), or the description in the file ``path``.
 
     What ends in ``.toml`` or has a folder in it is a path.
     """
@@ -225,12 +241,15 @@ def load_board(name_or_path: str | Path) -> Board:
                 f"there is no board description {text!r}", "give the path of a .toml file"
             )
         return _read_board(path)
-    if text not in board_names():
+    found = board_file(text) if text else None
+    if found is None:
+        here = [path.stem for path in Path().glob("*.toml")]
         raise BoardError(
-            f"unknown board {text!r}{nearest(text, board_names())}",
-            f"choose one of {', '.join(board_names())}, or give the path of a .toml file",
+            f"unknown board {text!r}{nearest(text, (*board_names(), *own_board_names(), *here))}",
+            f"`hil boards` lists the boards; a description of your own is ./NAME.toml, a file in "
+            f"{boards_folder()}, or the path of a .toml file",
         )
-    return _read_board(data_dir("targets") / f"{text}.toml")
+    return _read_board(found)
 
 
 def default_board() -> Board:

@@ -13,13 +13,15 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hil.board import Board, board_names, load_board, port_names
 from hil.errors import InputError
 from hil.pyocd_targets import Chip, read_chip
 from hilc._toml import tomllib
 from hilc.cpu import cpu_names
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):(\d+)([KM]?)\Z")
@@ -31,7 +33,12 @@ _PLAIN_PORTS = {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "u
 #: no SysTick (nRF51 Series Reference Manual, 3 and 18).
 _CHIP_PORTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "nrf51": {"timer": {"port": "nrf51_timer", "base": 0x4000_8000, "irq": 8}},
+    # Without this port it may close its debug port: see _IMAGE_RULES.
+    "nrf52": {"soc": {"port": "nrf52"}},
 }
+#: The core's clock after reset where it cannot be another one, by the start of pyOCD's name
+#: (nRF51 Reference Manual, 13; nRF52832, 52833 and 52840 Product Specifications, CLOCK).
+_CHIP_CLOCK_HZ = {"nrf51": 16_000_000, "nrf52": 64_000_000}
 #: What an image for a family of chips must hold beside the firmware, and the port of the SoC that
 #: brings it. Without it a chip may lock its debug port, or does not start.
 _IMAGE_RULES: Mapping[str, tuple[str, str | None]] = {
@@ -119,7 +126,7 @@ def describe(name: str, answers: Answers, ask: Ask) -> Description:
         notes += chip.notes
     values["cpu"] = answers.cpu or _cpu(chip) or values.get("cpu") or _asked_cpu(ask)
     values["memory"] = _memory(answers, chip, values.get("memory"), ask)
-    values["clock_hz"] = _clock_hz(answers.clock_hz, values.get("clock_hz"), ask)
+    values["clock_hz"] = _clock_hz(answers.clock_hz, values.get("clock_hz"), chip, ask)
     values["description"] = answers.description or _description(name, answers, chip, values)
     _fill_ports(values, answers.ports or {}, chip)
     if chip is not None:
@@ -193,9 +200,11 @@ def _region(word: str, kind: str, index: int) -> dict[str, Any]:
     return {"name": name, "kind": kind, "origin": int(match[2], 0), "size": size}
 
 
-def _clock_hz(said: str | None, base: int | None, ask: Ask) -> int:
+def _clock_hz(said: str | None, base: int | None, chip: Chip | None, ask: Ask) -> int:
     if said is None and base is not None:
         return base
+    if said is None and chip is not None and (known := _of_chip(chip, _CHIP_CLOCK_HZ)) is not None:
+        return known
     text = said or ask("--clock-hz", "the core's clock after reset, in Hz", "16000000")
     digits = text.replace("_", "")
     if not digits.isdecimal():
@@ -214,14 +223,17 @@ def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping
 
 def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | None) -> None:
     """The ports: those said, those of the other description, the chip's, then the plain ones."""
-    special: Mapping[str, Mapping[str, Any]] = {}
-    if chip is not None:
-        special = next((p for c, p in _CHIP_PORTS.items() if chip.target.startswith(c)), {})
+    special = (_of_chip(chip, _CHIP_PORTS) if chip is not None else None) or {}
     for role in _ROLES:
         if role in said:
             values[role] = _port(role, said[role])
         elif role not in values:
             values[role] = dict(special.get(role, {"port": _PLAIN_PORTS[role]}))
+
+
+def _of_chip(chip: Chip, table: Mapping[str, T]) -> T | None:
+    """What a table says of a chip, by the start of pyOCD's name of it."""
+    return next((value for start, value in table.items() if chip.target.startswith(start)), None)
 
 
 def _check_image_rule(chip: Chip, port: str) -> None:

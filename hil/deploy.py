@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hil import flash
+from hil.config import remember
 from hil.errors import InputError, LinkError, Mend
 from hil.power import power_of
-from hil.probes import remember
 from hil.recovery import Recovery, Step
 from hil.rpc.client import Client, Hello
 from hil.runner import Choice, start

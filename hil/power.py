@@ -1,14 +1,4 @@
-"""Switching a board's supply, with the commands that the user configured for it.
-
-In ``config.toml`` (:func:`hil.probes.config_path`)::
-
-    [boards.nucleo-f446re.power]
-    cycle = "uhubctl -l 1-1 -p 2 -a cycle"    # one command, or two:
-    off = "relay 3 off"
-    on = "relay 3 on"
-    off_s = 1.0                               # pause between the two
-    timeout_s = 30.0                          # for each command
-"""
+"""The user's commands that switch a board's supply off and on (:mod:`hil.config`)."""
 
 from __future__ import annotations
 
@@ -16,13 +6,12 @@ import shlex
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import Any
 
+from hil.config import config_path, power_table
 from hil.errors import DeviceError, InputError
-from hil.probes import config_path, power_table
 
 _OFF_S, _TIMEOUT_S = 1.0, 30.0
-_KEYS = {"cycle": str, "off": str, "on": str, "off_s": float, "timeout_s": float}
+_LONGEST_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -83,12 +72,13 @@ def power_of(board: str) -> Power | None:
         return None
     where = f"{config_path()}: boards.{board}.power"
     for key, value in table.items():
-        if key not in _KEYS:
-            raise InputError(f"{where} has the unknown key {key!r}", f"it takes {', '.join(_KEYS)}")
-        if _KEYS[key] is str and not (isinstance(value, str) and _words(value)):
+        if isinstance(value, str) and not _words(value):
             raise InputError(f"{where}.{key} is {value!r}", "write a command as text")
-        if _KEYS[key] is float and not _is_seconds(value):
-            raise InputError(f"{where}.{key} is {value!r}", "write seconds as a number above 0")
+        if not isinstance(value, str) and not 0 < value < _LONGEST_S:
+            raise InputError(
+                f"{where}.{key} is {value!r}",
+                f"write seconds, more than 0 and less than {_LONGEST_S:g}",
+            )
     given = [key for key in ("cycle", "off", "on") if key in table]
     if given not in (["cycle"], ["off", "on"]):
         raise InputError(
@@ -107,8 +97,3 @@ def _words(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError:
         return []
-
-
-def _is_seconds(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and 0 < value < 3600

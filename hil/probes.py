@@ -1,23 +1,20 @@
 """Which debug probe and which serial port belong to a board.
 
 A probe says which board it sits on (its pyOCD board id or the board's name), and a serial port of
-the same USB device has the probe's serial number. What the user chose once is remembered in
-``config.toml``; where nothing decides, the candidates are listed and the user chooses.
+the same USB device has the probe's serial number. What the user chose once is remembered
+(:mod:`hil.config`); where nothing decides, the candidates are listed and the user chooses.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from serial.tools.list_ports import comports
 
-from hil.errors import InputError, ProbeError
-from hilc._toml import tomllib
+from hil.config import remembered
+from hil.errors import ProbeError
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -119,83 +116,3 @@ def choose_port(board: Board, probe: ProbeInfo, asked: str | None) -> str:
 def _same(serial_number: str, uid: str) -> bool:
     a, b = serial_number.strip().lower(), uid.strip().lower()
     return a == b or (len(a) >= 8 and (a in b or b in a))
-
-
-# -- what the user chose ------------------------------------------------------------------------
-
-
-def config_path() -> Path:
-    """``HIL_CONFIG``, or ``hil/config.toml`` in the user's configuration folder."""
-    if chosen := os.environ.get("HIL_CONFIG"):
-        return Path(chosen)
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "hil" / "config.toml"
-
-
-def remembered(board: str) -> dict[str, str]:
-    """``probe`` and ``port`` that the user chose for ``board``, where they did."""
-    return {k: v for k, v in _read_config().get(board, {}).items() if isinstance(v, str)}
-
-
-def power_table(board: str) -> dict[str, Any] | None:
-    """The table of :mod:`hil.power` that the user wrote for ``board``, unchecked."""
-    table = _read_config().get(board, {}).get("power")
-    return dict(table) if table is not None else None
-
-
-def remember(board: str, **choices: str | None) -> None:
-    """Keeps the ``choices`` that are given for the next time."""
-    chosen = {key: value for key, value in choices.items() if value}
-    boards = _read_config()
-    if not chosen or boards.get(board, {}) == {**boards.get(board, {}), **chosen}:
-        return
-    boards[board] = {**boards.get(board, {}), **chosen}
-    lines = ["# What hil remembers of your boards; edit or delete it as you like.\n"]
-    for name, values in sorted(boards.items()):
-        tables = {key: value for key, value in values.items() if isinstance(value, dict)}
-        lines.append(f"\n[boards.{json.dumps(name)}]\n")
-        lines += _lines({key: value for key, value in values.items() if key not in tables})
-        for key, table in sorted(tables.items()):
-            lines += [f"\n[boards.{json.dumps(name)}.{key}]\n", *_lines(table)]
-    path = config_path()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text("".join(lines), encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}", "set HIL_CONFIG") from None
-
-
-def _lines(values: Mapping[str, Any]) -> list[str]:
-    # Text and numbers look in TOML as in JSON.
-    return [f"{key} = {json.dumps(value)}\n" for key, value in sorted(values.items())]
-
-
-def _read_config() -> dict[str, dict[str, Any]]:
-    """Each board's values: texts, and the table ``power`` of texts and numbers."""
-    path = config_path()
-    if not path.is_file():
-        return {}
-    try:
-        boards = tomllib.loads(path.read_text(encoding="utf-8")).get("boards", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid TOML: {error}", "mend or delete it") from None
-    is_table = isinstance(boards, dict) and all(
-        isinstance(values, dict) and all(_is_known(key, value) for key, value in values.items())
-        for values in boards.values()
-    )
-    if not is_table:
-        raise InputError(
-            f"{path}: boards must be tables of strings, with a table power at most",
-            "mend or delete it",
-        )
-    return {str(name): dict(values) for name, values in boards.items()}
-
-
-def _is_known(key: str, value: object) -> bool:
-    if key == "power":
-        return isinstance(value, dict) and all(
-            isinstance(part, str | int | float) for part in value.values()
-        )
-    return isinstance(value, str)

@@ -25,6 +25,7 @@ from hil.runner import (
     Counter,
     Resettable,
     Running,
+    check_line,
     check_ready,
     runner_name,
     start,
@@ -143,8 +144,8 @@ def _check_bulk(board: Board) -> None:
 
 def check_way(board: Board, runner: str | None, choice: Choice) -> None:
     """Raises where what the way to the board needs is not there, before anything is built."""
-    if board.is_over_rtt and choice.port is not None:
-        raise InputError("RTT goes through a probe, not through a port", "drop the port")
+    check_line(choice)
+    power_of(board.name)  # a mistake in it should not come to light when it is needed
     if _attaches(runner, choice):
         assert choice.port is not None
         check_port(choice.port)

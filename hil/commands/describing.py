@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from hil.board import board_file
 from hil.board_wizard import Answers, Ask, describe
 from hil.console import Console
 from hil.errors import InputError
@@ -44,8 +45,9 @@ def new_command(args: argparse.Namespace, console: Console) -> int:
         console.log(f"note: {note}")
     board = made.board
     virtual = " --probe virtual" if board.qemu and board.is_over_rtt else ""
-    # Without a folder or a suffix it would be one of the boards that ship.
-    where = output if output.is_absolute() or len(output.parts) > 1 else f"./{output}"
+    found = board_file(output.stem)
+    is_found = found is not None and found.samefile(output)
+    where = output.stem if is_found else output.resolve()
     data = {**board_json(board), "file": str(output), "notes": list(made.notes)}
     text = (
         f"{board_text(board)}\n\nwrote {output}; try it: hil verify MODEL --board {where}{virtual}"

@@ -13,9 +13,10 @@ from typing import Any
 from serial import SerialBase
 from serial.tools.list_ports import comports
 
-from hil.board import Board, board_names, load_board
+from hil.board import Board, board_names, load_board, own_board_names
 from hil.build import build
 from hil.commands.options import compiled_for, reachable_board
+from hil.config import boards_folder
 from hil.console import Console, table
 from hil.doctor import Finding, Tool, diagnose, missing_for_runner, self_test
 from hil.errors import DeviceError, HilError, InputError
@@ -32,12 +33,17 @@ from hil.virtual_probe import running_boards
 
 
 def boards_command(args: argparse.Namespace, console: Console) -> int:
-    """The boards that ship with the project, or one board in detail."""
+    """The boards that ship with the project and the user's, or one board in detail."""
     if args.name is not None:
         board = load_board(args.name)
         console.result(board_json(board), board_text(board))
         return 0
     boards = [load_board(name) for name in board_names()]
+    for name in own_board_names():
+        try:
+            boards.append(load_board(boards_folder() / f"{name}.toml"))
+        except HilError as error:
+            console.warn(error.fact)
     rows = [
         [
             board.name,

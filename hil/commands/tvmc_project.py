@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hil.board import Board, board_names, load_board
+from hil.board import Board, board_file, board_names, load_board
 from hil.build import Firmware, read_firmware
 from hil.commands.tvmc_parser import PLATFORMS
 from hil.suggest import nearest
@@ -114,7 +114,7 @@ def parse_options(words: Sequence[str]) -> ProjectOptions:
 
 def find_board(name: str) -> Board:
     """The board of a project option: ours, or another name for the same one."""
-    if name.endswith(".toml") or "/" in name or name in board_names():
+    if name.endswith(".toml") or "/" in name or board_file(name) is not None:
         return load_board(name)
     for candidate in (_ZEPHYR_BOARDS.get(name, ""), name.replace("_", "-")):
         if candidate in board_names():

@@ -104,7 +104,8 @@ def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) 
 
 
 def _fitting_probes(board: Board) -> list[str]:
-    from hil.probes import choose_probe, connected_probes, remembered
+    from hil.config import remembered
+    from hil.probes import choose_probe, connected_probes
 
     probes = connected_probes()
     target = board.pyocd.target.lower() if board.pyocd else ""

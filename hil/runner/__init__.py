@@ -23,6 +23,7 @@ __all__ = [
     "Image",
     "Resettable",
     "Running",
+    "check_line",
     "check_ready",
     "runner_name",
     "start",
@@ -74,11 +75,18 @@ def runner_name(board: Board, runner: str | None, choice: Choice) -> str:
     return runner or ("pyocd" if needs_probe else board.default_runner)
 
 
+def check_line(choice: Choice) -> None:
+    """Refuses a port for a line that goes through the probe."""
+    if choice.rtt and choice.port is not None:
+        raise InputError("RTT goes through a probe, not through a port", "drop the port")
+
+
 def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
     """Raises where :func:`start` would for want of a program, a probe or a port.
 
     Whoever builds a firmware asks first: nobody waits for a build that cannot run.
     """
+    check_line(choice)
     if choice.lab is not None:
         return
     name = _checked_runner(board, runner, choice)

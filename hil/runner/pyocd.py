@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hil import flash, virtual_probe
+from hil.config import remember
 from hil.errors import DeviceError, FlashError, InputError, Mend, ProbeError
-from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes, remember
+from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes
 from hil.rpc.rtt import RttLine
 from hil.runner.choice import VIRTUAL, Choice
 from hil.runner.qemu import QemuBoard

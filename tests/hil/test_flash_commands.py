@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from hil import usb, virtual_probe
 from hil.board import Board, load_board
 from hil.board_wizard import Answers, describe
 from hil.cli import main
+from hil.config import remembered
 from hil.errors import BoardError, InputError, ProbeError
 from hil.flash import check_core, connected
-from hil.probes import ProbeInfo, choose_port, choose_probe, remembered
+from hil.probes import ProbeInfo, choose_port, choose_probe
 from hil.pyocd_targets import check_target, read_chip, target_names
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
@@ -420,3 +422,62 @@ def test_what_is_not_said_is_asked(
     assert "--cpu is not given" in capsys.readouterr().err
     assert main(["board", "new", "Bad Name"]) == 2
     assert "cannot name a board" in capsys.readouterr().err
+
+
+def test_a_new_board_is_found_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The README's way, word for word; only the probe is not here."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    line = next(row for row in readme.splitlines() if row.startswith("$ hil board new "))
+    words = line.partition("#")[0].split()[2:]
+    assert words == ["board", "new", "my-board", "--pyocd-target", "nrf52840"]
+    assert main(words) == 0
+    assert "--board my-board\n" in capsys.readouterr().out
+    board = load_board("my-board")
+    assert (board.clock_hz, board.is_over_rtt) == (64_000_000, True)
+    assert main(["flash", str(DIGITS), "--board", "my-board", "--probe", "nobody"]) == 4
+    assert "the probe 'nobody' is not connected" in capsys.readouterr().err
+    # From another folder it is found where the user keeps descriptions.
+    own = tmp_path / "boards"
+    own.mkdir()
+    board.path.rename(own / "my-board.toml")
+    with pytest.raises(BoardError, match=r"unknown board 'my-bord' \(did you mean my-board"):
+        load_board("my-bord")
+    assert load_board("my-board") == replace(board, path=own / "my-board.toml")
+    (own / "broken.toml").write_text("cpu = 1")
+    assert main(["boards", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "my-board" in [entry["name"] for entry in json.loads(shown.out)["boards"]]
+    assert "broken.toml: cpu: 1 is not a string" in shown.err
+    # A name that ships means what ships, so another one of that name goes by its path.
+    assert main(["board", "new", "microbit", "--from", "microbit"]) == 0
+    assert f"--board {Path('microbit.toml').resolve()}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[board.microbit]\nport = 'x'\n",
+            "config.toml: board: unknown key (did you mean boards?)",
+        ),
+        (
+            "[boards.microbit]\nprot = 'x'\n",
+            "boards.microbit.prot: unknown key (did you mean port or probe?)",
+        ),
+        ("[boards.microbit]\nport = 1\n", "boards.microbit.port: 1 is not a text"),
+        ("[boards]\nmicrobit = 'x'\n", "boards.microbit: 'x' is not a table"),
+        ("[boards.microbit.power]\ncylce = 'x'\n", "power.cylce: unknown key (did you mean cycle"),
+        ("[boards.microbit.power]\noff = 'x'\n", "boards.microbit.power has off"),
+        ("boards = \n", "config.toml is not valid TOML"),
+    ],
+)
+def test_a_mistake_in_the_configuration_is_told_first(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    assert main(["run", str(DIGITS), "--board", "microbit", "-v"]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert "compiled" not in err

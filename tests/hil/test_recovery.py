@@ -32,6 +32,7 @@ import hil
 from hil import flash, virtual_probe
 from hil.board import load_board
 from hil.build import build
+from hil.config import remember, remembered
 from hil.device import Device
 from hil.errors import (
     DeviceError,
@@ -44,7 +45,6 @@ from hil.errors import (
 )
 from hil.flash import Flashed
 from hil.power import power_of
-from hil.probes import remember, remembered
 from hil.recovery import Recovery, Step
 from hil.rpc import protocol
 from hil.rpc.fault import FaultError
@@ -745,8 +745,9 @@ def test_a_power_command_that_fails_is_told(
         ({"cycle": ""}, "power.cycle is ''"),
         ({"cycle": "'"}, 'power.cycle is "\'"'),
         ({"cycle": "x", "timeout_s": 0}, "timeout_s is 0"),
-        ({"cycle": "x", "off_s": "1"}, "off_s is '1'"),
-        ({"cycle": "x", "of": "y"}, "unknown key 'of'"),
+        ({"cycle": "x", "off_s": "1"}, "power.off_s: '1' is not a number"),
+        ({"cycle": "x", "off_s": 3600}, "off_s is 3600"),
+        ({"cycle": "x", "of": "y"}, "power.of: unknown key (did you mean off"),
     ],
 )
 def test_a_power_table_that_is_not_valid_is_refused(
