@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prove sweep bench figures format clean distclean
+.PHONY: help setup demo test check prove sweep bench noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -15,6 +15,7 @@ help:
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
 	@echo 'make bench      what they cost on six cores, beside what others need'
+	@echo 'make noise      inferences over lines that damage bytes: what is right, what it costs'
 	@echo 'make figures    write what make prove and make bench found into README.md'
 	@echo 'make format     format Python and C'
 	@echo 'make setup      install what is missing, make .venv'
@@ -52,6 +53,9 @@ sweep: setup
 
 bench: setup
 	$(BIN)/python ci/bench.py $(ARGS)
+
+noise: setup
+	$(BIN)/python ci/noise.py $(ARGS)
 
 figures: setup
 	$(BIN)/python ci/figures.py

@@ -11,7 +11,8 @@ from hil.config import remember
 from hil.errors import InputError, LinkError, Mend
 from hil.power import power_of
 from hil.recovery import Recovery, Step
-from hil.rpc.client import Client, Hello
+from hil.rpc.client import Client
+from hil.rpc.replies import Hello
 from hil.runner import Choice, start
 from hil.session import open_link
 

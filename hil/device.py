@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hil.errors import DeviceError, InputError
+from hil.errors import DeviceError, InputError, LinkError, Mend
 from hil.recovery import Recovery
-from hil.rpc.client import (
-    CallArgument,
-    Client,
-    Handle,
+from hil.rpc.client import CallArgument, Client, Handle, TensorRef
+from hil.rpc.protocol import Tensors
+from hil.rpc.replies import (
+    ENTRIES_MAX,
     Hello,
     Memory,
+    ModelInfo,
     NotInFirmwareError,
-    TensorRef,
+    protocol_error,
 )
-from hil.rpc.protocol import Tensors
 from hil.runner import Counter, Running
 from hilc.ir import Array
 from hilc.library import Layer, ModelLibrary, Module, TensorInfo
@@ -189,8 +189,13 @@ class Device:
         #: What was built and started; None for a firmware that ran already.
         self.firmware = firmware
         known = {module.name: module for library in libraries for module in library.modules}
-        models = [self._model(index, known) for index in range(client.hello.models)]
+        with client.as_one("the description of the models"):
+            models = [self._model(index, known) for index in range(client.hello.models)]
         self.models: Mapping[str, Model] = MappingProxyType({m.name: m for m in models})
+        if len(self.models) < len(models):
+            names = [model.name for model in models]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise protocol_error(f"two models called {twice!r}")
         missing = [name for name in known if name not in self.models]
         if missing:
             raise DeviceError(
@@ -200,8 +205,18 @@ class Device:
             )
 
     def _model(self, index: int, known: Mapping[str, Module]) -> Model:
-        name = self._client.model_info(index).name
-        return Model(self._client, index, known.get(name) or _ask_module(self._client, index))
+        info = self._client.model_info(index)
+        module = known.get(info.name)
+        if module is None:
+            module = _ask_module(self._client, index, info)
+        elif info != _info_of(module):
+            raise LinkError(
+                f"the firmware describes its model {info.name!r} as {info}, the library as "
+                f"{_info_of(module)}",
+                "flash the firmware that was built from this model",
+                mend=Mend.FLASH,
+            )
+        return Model(self._client, index, module)
 
     def __getitem__(self, name: str) -> Model:
         try:
@@ -324,21 +339,37 @@ def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
 # -- what the board says of a model whose library is not at hand ------------------------------
 
 
-def _ask_module(client: Client, index: int) -> Module:
-    info = client.model_info(index)
+def _info_of(module: Module) -> ModelInfo:
+    """What the firmware of a library says of the model."""
+    return ModelInfo(
+        module.name,
+        len(module.inputs),
+        len(module.outputs),
+        len(module.layers),
+        module.workspace_bytes,
+    )
+
+
+def _ask_module(client: Client, index: int, info: ModelInfo) -> Module:
     inputs = tuple(
         _ask_tensor(client, TensorRef(index, Tensors.INPUT, i)) for i in range(info.inputs)
     )
     outputs = tuple(
         _ask_tensor(client, TensorRef(index, Tensors.OUTPUT, i)) for i in range(info.outputs)
     )
+    layers: list[Layer] = []
+    count = info.inputs + info.outputs
+    for number in range(info.layers):
+        layer = _ask_layer(client, index, number, ENTRIES_MAX - count)
+        layers.append(layer)
+        count += len(layer.outputs)
     return Module(
         name=info.name,
         symbol=f"tvmgen_{info.name}",
         cpu="",
         inputs=inputs,
         outputs=outputs,
-        layers=tuple(_ask_layer(client, index, layer) for layer in range(info.layers)),
+        layers=tuple(layers),
         workspace_bytes=info.workspace_bytes,
         io_bytes=sum(tensor.nbytes for tensor in inputs + outputs),
         constants_bytes=0,
@@ -348,8 +379,11 @@ def _ask_module(client: Client, index: int) -> Module:
     )
 
 
-def _ask_layer(client: Client, model: int, layer: int) -> Layer:
+def _ask_layer(client: Client, model: int, layer: int, most: int) -> Layer:
+    """A layer, of which no more than ``most`` outputs are expected."""
     name, outputs = client.layer_info(model, layer)
+    if outputs > most:
+        raise protocol_error(f"a model with more than {ENTRIES_MAX} tensors")
     refs = [TensorRef(model, Tensors.LAYER_OUTPUT, i, layer) for i in range(outputs)]
     tensors = tuple(_ask_tensor(client, ref) for ref in refs)
     return Layer(

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a board's terminal that loses, damages, doubles and delays frames."""
+"""A TCP proxy in front of a board's terminal that spoils frames, or single bytes, by a seed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ Spoil = Callable[[bytes], bytes]
 
 @dataclass(frozen=True)
 class Weather:
-    """How likely each mishap is, for every frame in either direction."""
+    """How likely each mishap is, for every frame in either direction; ``per_byte``: every byte."""
 
     lost: float = 0.0
     flipped: float = 0.0
     #: A byte goes missing.
     shortened: float = 0.0
     doubled: float = 0.0
+    #: Only the first bytes of the frame come through.
+    cut: float = 0.0
+    #: The frame comes behind the one that follows it.
+    swapped: float = 0.0
+    #: A bit of it flips, it is lost, it comes twice, or another one comes before it.
+    per_byte: float = 0.0
     #: Text appears in front of the frame.
     noise: float = 0.0
     #: Up to this long is every frame held back.
@@ -67,6 +73,8 @@ class Proxy:
                 ready, _, _ = select.select([listener], [], [], 0.05)
                 if ready:
                     connection, _ = listener.accept()
+                    # Two answers in a row would wait for an acknowledgement in between.
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     with connection:
                         self._forward(connection, line.fileno())
         finally:
@@ -101,7 +109,10 @@ class Proxy:
 
 
 def _spoiler(weather: Weather, dice: random.Random) -> Spoil:
+    held = b""
+
     def spoil(frame: bytes) -> bytes:
+        nonlocal held
         if dice.random() < weather.lost:
             return b""
         changed = bytearray(frame)
@@ -109,11 +120,37 @@ def _spoiler(weather: Weather, dice: random.Random) -> Spoil:
             changed[dice.randrange(len(frame))] ^= 1 << dice.randrange(8)
         if dice.random() < weather.shortened:
             del changed[dice.randrange(len(frame))]
+        if dice.random() < weather.cut:
+            del changed[dice.randrange(len(changed)) :]
+        if weather.per_byte:
+            changed = _noisy(changed, weather.per_byte, dice)
         copies = 2 if dice.random() < weather.doubled else 1
         noise = b"Guru Meditation\r\n" if dice.random() < weather.noise else b""
-        return noise + bytes(changed) * copies
+        whole = noise + bytes(changed) * copies
+        if not held and dice.random() < weather.swapped:
+            held = whole
+            return b""
+        whole, held = whole + held, b""
+        return whole
 
     return spoil
+
+
+def _noisy(data: bytearray, rate: float, dice: random.Random) -> bytearray:
+    out = bytearray()
+    for byte in data:
+        mishap = dice.randrange(4) if dice.random() < rate else -1
+        if mishap == 0:
+            out.append(byte ^ 1 << dice.randrange(8))
+        elif mishap == 1:
+            continue
+        elif mishap == 2:
+            out += bytes((byte, byte))
+        elif mishap == 3:
+            out += bytes((dice.randrange(256), byte))
+        else:
+            out.append(byte)
+    return out
 
 
 def _unspoiled(frame: bytes) -> bytes:
@@ -131,7 +168,8 @@ def proxy(
     """In front of the terminal ``path``: random weather, or a function for each direction."""
     dice = random.Random(weather.seed if weather else 0)
     if weather is not None:
-        to_board = to_host = _spoiler(weather, dice)
+        # Each direction its own: they do not depend on which bytes happen to come first.
+        to_board, to_host = (_spoiler(weather, random.Random(dice.random())) for _ in range(2))
     most_s = weather.delay_s if weather else 0.0
     with socket.create_server(("127.0.0.1", 0)) as listener:
         running = Proxy(

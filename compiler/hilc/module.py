@@ -202,6 +202,8 @@ class Module:
         return module
 
 
+#: What a model is called: part of its C symbols.
+MODEL_NAME = re.compile(r"\w{1,100}", re.ASCII)
 #: A name that may stand in C.
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 
@@ -216,7 +218,7 @@ def check_module(module: Module, where: str) -> None:
             raise InputError(f"{where}: {what}", "compile the model again")
 
     get_cpu(module.cpu)
-    require(re.fullmatch(r"\w{1,100}", module.name, re.ASCII) is not None, "name is not a C name")
+    require(MODEL_NAME.fullmatch(module.name) is not None, "name is not a C name")
     # TVM keeps the capitals with its packed interface.
     symbols = {f"tvmgen_{module.name}", f"tvmgen_{module.name.lower()}"}
     require(module.symbol in symbols, f"symbol is {module.symbol!r}")

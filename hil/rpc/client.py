@@ -5,97 +5,58 @@ several of them may be under way, as many bytes as the board can buffer. A reque
 executed exactly once is alone under way and keeps its number, so that the board answers a
 repetition from its last answer. Answers come in the order of the requests: an answer tells that
 those of earlier requests are lost.
+
+One operation at a time uses the line. What the board says is checked in :mod:`hil.rpc.replies`,
+and every operation ends within a time that the host alone decides.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import secrets
+import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from construct import ConstructError
-
 from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
-from hil.rpc import protocol
+from hil.rpc import protocol, replies
 from hil.rpc.codec import Frame
 from hil.rpc.fault import StackReader, fault_error
 from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Event, Kind, MetadataList, Status, Tensors, Value
-from hilc.tvm_metadata import Metadata, MetadataConstant, MetadataTensor, dtype_name
+from hil.rpc.replies import Busy, Hello, Memory, ModelInfo, WireTensor
+from hil.rpc.transfer import Pace, Part, Transfer, line_cost, operation_limit_s, slowest_s
+from hilc.tvm_metadata import Metadata, MetadataConstant, MetadataTensor
 
 if TYPE_CHECKING:
     from hil.rpc.bulk import Bulk
 
-#: Bytes of a side in the replies that have a shape in front of the name.
-_SIDE_BYTES = {Command.TENSOR_INFO: 4, Command.METADATA_TENSOR: 8}
+_LOG = logging.getLogger("hil.link")
 #: What the host takes in a frame; the board's limit is below it.
 _FRAME_MAX = protocol.FRAME_LIMIT
-_HELLO_RETRY_S = 0.1
-#: Shortest wait before a request is repeated.
-_RETRY_S = 0.2
-#: The wait doubles while nothing is answered, up to this many times itself.
-_MOST_PATIENCE = 8.0
+#: A request that opens a session or resets is repeated after this, then after longer and longer.
+_INSIST_S, _INSIST_FACTOR, _INSIST_MOST_S = 0.1, 1.5, 1.0
 #: Longest silence during a run, unless the user says otherwise.
 RUN_TIMEOUT_S = 60.0
-#: Waits before a run is repeated: until the board says that it has begun, then until it ends. Long,
-#: because input that arrives during a run costs the board instructions, which would be counted.
+#: Waits before a run is repeated: until the board says that it has begun, then until it ends, which
+#: is this where no run of the kind was seen yet. Long, because input that arrives during a run
+#: costs the board instructions, which would be counted.
 _RUN_RETRY_S = 1.0
-_BUSY_RETRY_S = 30.0
-#: Header, checksum, delimiters, COBS's first byte and a rest.
-_FRAME_EXTRA = 16
-#: No line that is slower is expected: 9600 baud.
-_SLOWEST_BYTES_PER_S = 960
-
-
-class NotInFirmwareError(DeviceError):
-    """The firmware was built without the part that executes the command."""
-
-
-@dataclass(frozen=True)
-class Hello:
-    """What the board said of itself in the handshake."""
-
-    board: str
-    build_id: str
-    protocol: int
-    models: int
-    ticks_hz: int
-    #: Longest frame, and bytes of requests that may be under way.
-    frame_max: int
-    window: int
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    name: str
-    inputs: int
-    outputs: int
-    layers: int
-    workspace_bytes: int
-
-
-@dataclass(frozen=True)
-class WireTensor:
-    """A tensor as the firmware describes it."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class Memory:
-    stack_bytes: int
-    stack_peak_bytes: int
-    #: Room for received bytes that wait to be handled.
-    rx_bytes: int
-    #: Frames that the board received damaged.
-    bad_frames: int
+_BUSY_RETRY_S = 3.0
+#: Where it is known how long such a run takes: this many times as long, and at least so long.
+_RUN_RETRY_FACTOR, _RUN_RETRY_MIN_S = 2.0, 0.2
+#: Of how many kinds of runs that is kept.
+_KNOWN_RUNS_MAX = 1024
+#: A board that starts again and again does not make the host repeat faster than this.
+_BOOT_RETRY_S = 0.02
+#: Answers to requests that were given up on are recognised, of so many.
+_LATE_MAX = 1024
+#: How long an operation may take to notice that another thread closes the line.
+_CLOSE_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -144,30 +105,33 @@ class CallResult:
 
 
 @dataclass
-class _Job:
-    """A request that may be repeated, and its answer."""
-
-    command: Command
-    payload: bytes
-    #: Bytes that the answer is expected to bring.
-    reply_bytes: int
-    reply: Any = None
-
-    @property
-    def cost(self) -> int:
-        """Bytes on the line, both ways."""
-        size = len(self.payload) + self.reply_bytes
-        return size + size // 254 + 2 * _FRAME_EXTRA
-
-
-@dataclass
 class _Flight:
-    """A job under way."""
+    """A part of a transfer that is under way."""
 
-    job: _Job
+    part: Part
     sent_s: float
     #: Bytes both ways that were under way when it was sent, its own included.
     cost: int
+
+
+@dataclass
+class _Operation:
+    """What the caller asked for: one request, or many that belong together."""
+
+    name: str
+    start_s: float
+    #: Bytes on the line that it needs, as far as it came.
+    cost: int = 0
+
+    def check(self, url: str) -> None:
+        """Raises when it takes longer than any board and line need for so many bytes."""
+        limit_s = operation_limit_s(self.cost)
+        if time.monotonic() > self.start_s + limit_s:
+            raise LinkError(
+                f"{self.name} of the board at {url} did not end within {limit_s:.0f} s",
+                "check the cable; a line that loses most frames needs a lower baud rate",
+                mend=Mend.RESET,
+            )
 
 
 class Client:
@@ -201,15 +165,91 @@ class Client:
         #: Requests sent, and how many of them were repetitions.
         self.requests = 0
         self.repeated = 0
+        #: Sessions opened. A board may have restarted between two: what it held may be lost.
+        self.sessions = 0
         self._build_id = build_id
         self._elf = elf
         self._stack = StackReader()
+        self._log = replies.LogReader()
         self._seq = secrets.randbelow(1 << 16)
         self._session = 0
-        self._log_part = ""
-        # Seconds a byte, as measured; a guess on the safe side before.
-        self._pace_s = 1 / 4000
-        self.hello = self._shake_hands()
+        self._pace = Pace()
+        #: Seconds that a repetition or layer of each kind of run took last.
+        self._run_s: dict[tuple[Any, ...], float] = {}
+        self._turn = threading.Lock()
+        #: What has the turn, and in which thread.
+        self._operation: _Operation | None = None
+        self._owner = 0
+        #: Frames are awaited: what is called back meanwhile must not ask for others.
+        self._is_exchanging = False
+        #: A run was left before its answer came: the board may still be busy with it.
+        self._left_run = False
+        with self._alone("the handshake", is_fresh=True):
+            self.hello = self._shake_hands()
+
+    # -- one operation at a time -------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def as_one(self, name: str) -> Iterator[None]:
+        """Makes what is asked in this context one operation, called ``name``.
+
+        Nothing comes in between, and all of it shares one limit of time.
+        """
+        with self._alone(name):
+            yield
+
+    @contextlib.contextmanager
+    def _alone(self, name: str, *, is_fresh: bool = False) -> Iterator[_Operation]:
+        """The operation that has the line: a new one called ``name``, or the one around it.
+
+        ``is_fresh``: it does not need the session that is open.
+        """
+        if self._operation is not None and self._owner == threading.get_ident():
+            if self._is_exchanging:
+                raise self._in_use()
+            yield self._operation
+            return
+        if not self._turn.acquire(blocking=False):
+            raise self._in_use()
+        try:
+            self.link.require_open()
+            self._owner = threading.get_ident()
+            operation = self._operation = _Operation(name, time.monotonic())
+            if self._left_run and not is_fresh:
+                # A new session tells whether the board still runs, and waits for its end.
+                self.hello = self._shake_hands()
+            yield operation
+        finally:
+            self._operation = None
+            self._owner = 0
+            self._turn.release()
+
+    def _in_use(self) -> InputError:
+        operation = self._operation
+        doing = f": {operation.name} has not ended" if operation else ""
+        return InputError(
+            f"the device at {self.link.url} is in use{doing}",
+            "use a device from one thread at a time, and not in the callback of its log",
+        )
+
+    @contextlib.contextmanager
+    def _exchanging(self) -> Iterator[None]:
+        self._is_exchanging = True
+        try:
+            yield
+        finally:
+            self._is_exchanging = False
+
+    def close(self) -> None:
+        """Closes the line; an operation of another thread ends with an error first."""
+        self.link.stop()
+        is_ours = self._owner == threading.get_ident()
+        has_turn = not is_ours and self._turn.acquire(timeout=_CLOSE_LIMIT_S)
+        try:
+            self.link.close()
+        finally:
+            if has_turn:
+                self._turn.release()
 
     # -- handshake ---------------------------------------------------------------------------
 
@@ -226,48 +266,84 @@ class Client:
                 "flash the firmware that was built from these models",
                 mend=Mend.FLASH,
             )
+        self.sessions += 1
+        self._left_run = False
         return hello
 
     def _say_hello(self) -> tuple[Hello, bool]:
         """Opens a new session; also says whether the firmware reported a fault."""
         self._session = 1 + secrets.randbelow(0xFFFF)
-        request = protocol.REQUESTS[Command.HELLO].build(
-            {"version": protocol.VERSION, "frame_max": _FRAME_MAX}
-        )
-        frame = self._frame(Command.HELLO, request)
-        deadline = time.monotonic() + self.timeout_s
-        received_before = self.link.received_bytes
-        faulted = False
-        retry_s = _HELLO_RETRY_S
-        while time.monotonic() < deadline:
-            self._send(frame)
-            retry_at = time.monotonic() + retry_s
-            retry_s = min(2 * retry_s, 1.0)
-            while (left := retry_at - time.monotonic()) > 0:
-                for answer in self.link.receive(left):
-                    if answer.kind == Kind.EVENT:
-                        faulted |= answer.code == Event.FAULT
-                        if answer.code == Event.BOOT:
-                            retry_at = 0.0  # what was sent before it started is lost
+        fields = {"version": protocol.VERSION, "frame_max": _FRAME_MAX}
+        heard = _Heard(self.link.received_bytes)
+        answer = self._insist(Command.HELLO, fields, heard)
+        if answer is None:
+            raise self._no_hello(heard)
+        return replies.hello_of(fields, answer.payload, self.link.url), heard.faulted
+
+    def _insist(self, command: Command, fields: dict[str, Any], heard: _Heard) -> Frame | None:
+        """The answer to what a board executes at any time; None where none came.
+
+        A board that is busy with a run answers between two repetitions, or at the end of a single
+        one: for that the host waits as long as for a run.
+        """
+        frame = self._frame(command, protocol.REQUESTS[command].build(fields))
+        start = time.monotonic()
+        deadline = start + self.timeout_s
+        retry_s = _INSIST_S
+        with self._exchanging():
+            while (now := time.monotonic()) < deadline:
+                self._send(frame)
+                retry_at = now + retry_s
+                retry_s = min(_INSIST_FACTOR * retry_s, _INSIST_MOST_S)
+                while (left := min(retry_at, deadline) - time.monotonic()) > 0:
+                    for answer in self.link.receive(left):
+                        heard.frames += 1
+                        if self._answers(answer, frame):
+                            return answer
+                        if answer.kind != Kind.EVENT:
+                            continue
                         self._on_harmless_event(answer)
-                    elif self._answers(answer, frame):
-                        return self._hello_of(answer), faulted
-        raise self._no_hello(self.link.received_bytes - received_before)
+                        heard.faulted |= answer.code == Event.FAULT
+                        if answer.code == Event.BUSY:
+                            if heard.busy is None:
+                                deadline = start + max(self.timeout_s, self.run_timeout_s)
+                                self._tell_busy(deadline - start)
+                            heard.busy = replies.busy_of(answer.payload)
+                        elif answer.code == Event.BOOT:
+                            heard.booted = True
+                            if command == Command.RESET:
+                                return answer
+                            # What was sent before it started is lost.
+                            retry_at = min(retry_at, time.monotonic() + _BOOT_RETRY_S)
+        return None
 
-    def _hello_of(self, answer: Frame) -> Hello:
-        reply = self._parse(Command.HELLO, answer.payload)
-        return Hello(
-            board=reply.board.decode("utf-8", "replace"),
-            build_id=reply.build_id.decode("ascii", "replace"),
-            protocol=reply.version,
-            models=reply.models,
-            ticks_hz=reply.ticks_hz,
-            frame_max=reply.frame_max,
-            window=reply.window,
+    def _tell_busy(self, limit_s: float) -> None:
+        _LOG.warning(
+            "%s: the board is busy with a run; waiting for it for up to %g s",
+            self.link.url,
+            limit_s,
         )
 
-    def _no_hello(self, received: int) -> LinkError:
+    def _no_hello(self, heard: _Heard) -> LinkError:
+        if heard.busy is not None:
+            waited_s = max(self.timeout_s, self.run_timeout_s)
+            return LinkError(
+                f"the board at {self.link.url} is busy with a run, {heard.busy.done} of "
+                f"{heard.busy.total} repetitions or layers are done, and did not answer within "
+                f"{waited_s:g} s",
+                "wait until the run has ended, or reset the board: by its button, its power "
+                "switch, or a probe (--probe)",
+                mend=Mend.RESET,
+            )
         fact = f"no answer from {self.link.url} within {self.timeout_s:g} s"
+        received = self.link.received_bytes - heard.received_before
+        if heard.frames:
+            return LinkError(
+                f"{fact}: {heard.frames} frames of this protocol came, none of them the answer",
+                "the line damages what is sent to the board, or another program uses the board: "
+                "check the cable and the baud rate, close the other program, reset the board",
+                mend=Mend.RESET,
+            )
         if received:
             return LinkError(
                 f"{fact}: {received} bytes came, none of them a frame of this protocol",
@@ -282,50 +358,55 @@ class Client:
 
     def renew(self, link: Link) -> None:
         """Opens a new session over ``link``, which takes the place of the old one."""
-        self.link.close()
+        self.close()
         self.link = link
-        self._log_part = ""
-        self.hello = self._shake_hands()
+        self._log = replies.LogReader()
+        self._pace = Pace()
+        self._run_s.clear()
+        with self._alone("the handshake", is_fresh=True):
+            self.hello = self._shake_hands()
 
     def reset(self) -> None:
         """Restarts the firmware and opens a new session."""
-        self._reset_board()
-        self.hello = self._shake_hands()
+        with self._alone("the reset", is_fresh=True):
+            self._reset_board()
+            self.hello = self._shake_hands()
 
     def _reset_board(self) -> None:
         """Returns when the firmware has taken the order or has restarted."""
-        frame = self._frame(Command.RESET, b"")
-        deadline = time.monotonic() + self.timeout_s
-        while time.monotonic() < deadline:
-            self._send(frame)
-            retry_at = time.monotonic() + _RETRY_S
-            while (left := retry_at - time.monotonic()) > 0:
-                for answer in self.link.receive(left):
-                    if answer.kind == Kind.EVENT:
-                        if answer.code == Event.BOOT:
-                            return
-                        self._on_harmless_event(answer)
-                    elif self._answers(answer, frame):
-                        # Done, or STALE: it restarted and forgot the session.
-                        return
-        raise LinkError(
-            f"the board at {self.link.url} did not restart within {self.timeout_s:g} s",
-            "press its reset button",
-            mend=Mend.FLASH,
-        )
+        heard = _Heard(self.link.received_bytes)
+        # Done, or STALE: it restarted and forgot the session.
+        if self._insist(Command.RESET, {}, heard) is None:
+            busy = " and is busy with a run" if heard.busy is not None else ""
+            raise LinkError(
+                f"the board at {self.link.url} did not restart within {self.timeout_s:g} s{busy}",
+                "press its reset button",
+                mend=Mend.FLASH,
+            )
 
     # -- requests ----------------------------------------------------------------------------
 
     def request(self, command: Command, reply_bytes: int = 32, **fields: Any) -> Any:
         """The answer to one request that may be repeated."""
-        return self._ask([self._job(command, reply_bytes, fields)])[0]
+        size = len(protocol.REQUESTS[command].build(fields))
+        got: list[Any] = []
+        whole = Part(0, 1, fields, size, reply_bytes)
+        self._ask(Transfer(command, 1, 1, lambda start, end: whole), lambda _, r: got.append(r))
+        return got[-1]
 
     def echo(self, data: bytes) -> bytes:
         """``data`` from the board, sent there before."""
-        size = self._payload_max - 1
-        chunks = [data[at : at + size] for at in range(0, len(data), size)]
-        jobs = [self._job(Command.ECHO, len(chunk), {"data": chunk}) for chunk in chunks]
-        return b"".join(reply.data for reply in self._ask(jobs))
+        back = bytearray()
+
+        def part(start: int, end: int) -> Part:
+            size = end - start
+            return Part(start, end, {"data": data[start:end]}, size, 1 + size)
+
+        def take(part: Part, reply: Any) -> None:
+            _put(back, part.start, reply.data)
+
+        self._ask(Transfer(Command.ECHO, len(data), self._payload_max - 1, part), take)
+        return bytes(back)
 
     def memory(self) -> Memory:
         reply = self.request(Command.MEMORY)
@@ -337,8 +418,7 @@ class Client:
         )
 
     def model_info(self, model: int) -> ModelInfo:
-        reply, name = self._named(Command.MODEL_INFO, {"model": model})
-        return ModelInfo(name, reply.inputs, reply.outputs, reply.layers, reply.workspace_bytes)
+        return replies.model_info_of(*self._named(Command.MODEL_INFO, {"model": model}))
 
     def layer_info(self, model: int, layer: int) -> tuple[str, int]:
         """Name and number of outputs."""
@@ -346,76 +426,75 @@ class Client:
         return name, reply.outputs
 
     def tensor_info(self, tensor: TensorRef) -> WireTensor:
-        reply, name = self._named(Command.TENSOR_INFO, tensor.fields)
-        shape = tuple(
-            int.from_bytes(reply.shape_and_name[4 * i : 4 * i + 4], "little", signed=True)
-            for i in range(reply.ndim)
-        )
-        try:
-            dtype = protocol.Dtype(reply.dtype).name.lower()
-        except ValueError:
-            raise _protocol_error(f"tensor {name!r} has the unknown type {reply.dtype}") from None
-        return WireTensor(name, shape, dtype, reply.nbytes)
+        return replies.wire_tensor_of(*self._named(Command.TENSOR_INFO, tensor.fields))
 
     def write(self, tensor: TensorRef, data: bytes) -> None:
-        if self.bulk is not None and self.bulk.write(tensor, data):
-            return
-        size = self._payload_max - _fixed_bytes(protocol.REQUESTS[Command.WRITE])
-        self._ask(
-            [
-                self._job(
-                    Command.WRITE,
-                    1,
-                    {**tensor.fields, "offset": at, "data": data[at : at + size]},
-                )
-                for at in range(0, len(data), size)
-            ]
-        )
+        fixed = protocol.fixed_bytes(protocol.REQUESTS[Command.WRITE])
+
+        def part(start: int, end: int) -> Part:
+            fields = {**tensor.fields, "offset": start, "data": data[start:end]}
+            return Part(start, end, fields, fixed + end - start, 1)
+
+        with self._alone("WRITE"):
+            if self.bulk is not None and self.bulk.write(tensor, data):
+                return
+            most = self._payload_max - fixed
+            self._ask(Transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
 
     def read(self, tensor: TensorRef, nbytes: int) -> bytes:
-        if self.bulk is not None and (data := self.bulk.read(tensor, nbytes)) is not None:
-            return data
-        size = self._payload_max - 1
-        jobs = []
-        for at in range(0, nbytes, size):
-            length = min(size, nbytes - at)
-            fields = {**tensor.fields, "offset": at, "length": length}
-            jobs.append(self._job(Command.READ, length, fields))
-        return b"".join(reply.data for reply in self._ask(jobs))
+        fixed = protocol.REQUESTS[Command.READ].sizeof()
+        # As large as what came: the number of bytes may be what a board says.
+        data = bytearray()
+
+        def part(start: int, end: int) -> Part:
+            fields = {**tensor.fields, "offset": start, "length": end - start}
+            return Part(start, end, fields, fixed, 1 + end - start)
+
+        def take(part: Part, reply: Any) -> None:
+            _put(data, part.start, reply.data)
+
+        with self._alone("READ"):
+            if self.bulk is not None and (got := self.bulk.read(tensor, nbytes)) is not None:
+                return got
+            self._ask(Transfer(Command.READ, nbytes, self._payload_max - 1, part), take)
+        return bytes(data)
 
     def run(self, model: int, repeat: int = 1) -> int:
         """Runs the whole model ``repeat`` times; returns the ticks of all runs together."""
-        reply = self._ask_once(Command.RUN, {"model": model, "repeat": repeat})
-        return int(reply.ticks)
+        fields = {"model": model, "repeat": repeat}
+        return int(self._ask_once(Command.RUN, fields, (model,), repeat).ticks)
 
     def run_layers(self, model: int, first: int, count: int) -> list[int]:
         """Runs layers in their order; returns the ticks of each."""
         ticks: list[int] = []
         most = (self._payload_max - 1) // 8
-        while len(ticks) < count:
-            fields = {
-                "model": model,
-                "first": first + len(ticks),
-                "count": min(most, count - len(ticks)),
-            }
-            ticks += self._ask_once(Command.RUN_LAYERS, fields).ticks
+        with self.as_one("RUN_LAYERS"):
+            while len(ticks) < count:
+                fields = {
+                    "model": model,
+                    "first": first + len(ticks),
+                    "count": min(most, count - len(ticks)),
+                }
+                kind = tuple(fields.values())
+                ticks += self._ask_once(Command.RUN_LAYERS, fields, kind, fields["count"]).ticks
         return ticks
 
     def functions(self) -> tuple[str, ...]:
         """The packed functions of the image, in the order of its registry."""
         names: list[str] = []
         count = 1
-        while len(names) < count:
-            reply, name = self._named(Command.FUNCTION_INFO, {"function": len(names)})
-            names.append(name)
-            count = reply.functions
+        with self.as_one("FUNCTION_INFO"):
+            while len(names) < count:
+                reply, name = self._named(Command.FUNCTION_INFO, {"function": len(names)})
+                names.append(name)
+                count = reply.functions
         return tuple(names)
 
     def call(self, function: str, arguments: Sequence[CallArgument]) -> CallResult:
         """Calls a packed function by its name, once."""
         values = b"".join(map(_call_argument, arguments))
         name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
-        size = len(name_and_values) + _fixed_bytes(protocol.REQUESTS[Command.CALL])
+        size = len(name_and_values) + protocol.fixed_bytes(protocol.REQUESTS[Command.CALL])
         if size > self._payload_max or len(arguments) > 0xFF:
             raise InputError(
                 f"the call of {function!r} with {len(arguments)} arguments takes {size} bytes, a "
@@ -423,7 +502,7 @@ class Client:
                 "pass less text, or raise frame_max in the board's description",
             )
         fields = {"arguments": len(arguments), "name_and_values": name_and_values}
-        reply = self._ask_once(Command.CALL, fields)
+        reply = self._ask_once(Command.CALL, fields, (function,), 1)
         text = reply.text.decode("utf-8", "replace")
         if reply.returned != 0:
             return CallResult(reply.returned, None, text)
@@ -431,50 +510,38 @@ class Client:
 
     def metadata(self, model: int) -> Metadata:
         """TVM's metadata of a model."""
-        info, mod_name = self._named(Command.METADATA_INFO, {"model": model})
 
         def tensors(entries: MetadataList, count: int) -> tuple[MetadataTensor, ...]:
             fields = {"model": model, "list": entries}
             return tuple(self._metadata_tensor({**fields, "index": i}) for i in range(count))
 
-        return Metadata(
-            version=info.version,
-            mod_name=mod_name,
-            inputs=tensors(MetadataList.INPUT, info.inputs),
-            outputs=tensors(MetadataList.OUTPUT, info.outputs),
-            workspace_pools=tensors(MetadataList.WORKSPACE_POOL, info.workspace_pools),
-            constant_pools=tuple(
-                self._metadata_constant(model, index) for index in range(info.constants)
-            ),
-        )
+        with self.as_one("METADATA_INFO"):
+            info, mod_name = self._named(Command.METADATA_INFO, {"model": model})
+            return Metadata(
+                version=info.version,
+                mod_name=mod_name,
+                inputs=tensors(MetadataList.INPUT, info.inputs),
+                outputs=tensors(MetadataList.OUTPUT, info.outputs),
+                workspace_pools=tensors(MetadataList.WORKSPACE_POOL, info.workspace_pools),
+                constant_pools=tuple(
+                    self._metadata_constant(model, index) for index in range(info.constants)
+                ),
+            )
 
     def _metadata_tensor(self, fields: dict[str, int]) -> MetadataTensor:
-        reply, name = self._named(Command.METADATA_TENSOR, fields)
-        shape = tuple(
-            int.from_bytes(reply.shape_and_name[8 * i : 8 * i + 8], "little", signed=True)
-            for i in range(reply.ndim)
-        )
-        return MetadataTensor(name, shape, dtype_name(reply.code, reply.bits, reply.lanes))
+        return replies.metadata_tensor_of(*self._named(Command.METADATA_TENSOR, fields))
 
     def _metadata_constant(self, model: int, index: int) -> MetadataConstant:
         reply, name = self._named(Command.METADATA_CONSTANT, {"model": model, "index": index})
         return MetadataConstant(name, reply.byte_offset, reply.data_bytes)
 
-    def close(self) -> None:
-        self.link.close()
-
     def _named(self, command: Command, fields: dict[str, int]) -> tuple[Any, str]:
         """The reply, and the name at its end, which may need several requests."""
-        name = b""
-        while True:
-            reply = self.request(command, 64, **fields, name_offset=len(name))
-            if command in _SIDE_BYTES:
-                part = reply.shape_and_name[_SIDE_BYTES[command] * reply.ndim :]
-            else:
-                part = reply.name
-            name += part
-            if len(name) >= reply.name_length or not part:
-                return reply, name.decode("utf-8", "replace")
+        reader = replies.NameReader(command, self._payload_max)
+        with self.as_one(command.name):
+            while not reader.add(self.request(command, 64, **fields, name_offset=reader.offset)):
+                pass
+        return reader.result()
 
     # -- the exchange ------------------------------------------------------------------------
 
@@ -482,127 +549,146 @@ class Client:
     def _payload_max(self) -> int:
         return protocol.payload_max(self.hello.frame_max)
 
-    def _job(self, command: Command, reply_bytes: int, fields: dict[str, Any]) -> _Job:
-        return _Job(command, protocol.REQUESTS[command].build(fields), reply_bytes)
+    def _ask(self, transfer: Transfer, take: Callable[[Part, Any], None]) -> None:
+        """Moves ``transfer``; ``take`` is given each part's reply, a part twice at times."""
+        with self._alone(transfer.command.name) as operation, self._exchanging():
+            flights: dict[int, _Flight] = {}  # by number, in the order sent
+            late: dict[int, _Flight] = {}  # given up on, but an answer still counts
+            progress_s = time.monotonic()
+            has_booted = False
+            while True:
+                self._fill_window(transfer, flights)
+                oldest = next(iter(flights.values()), None)
+                if oldest is None:
+                    return
+                retry_s = self._pace.retry_s(oldest.cost)
+                if has_booted:  # what was sent before it started is lost
+                    retry_s = min(retry_s, _BOOT_RETRY_S)
+                retry_at = oldest.sent_s + retry_s
+                for frame in self.link.receive(max(0.0, retry_at - time.monotonic())):
+                    if frame.kind == Kind.EVENT:
+                        self._on_event(frame)
+                        has_booted |= frame.code == Event.BOOT
+                    elif flight := self._land(frame, transfer, flights, late):
+                        part = flight.part
+                        take(part, self._reply(transfer.command, part.fields, frame))
+                        transfer.arrived(part)
+                        operation.cost += part.cost
+                        progress_s = time.monotonic()
+                now = time.monotonic()
+                if now >= retry_at and next(iter(flights.values()), None) is oldest:
+                    self._pace.silent()
+                    self._give_up(list(flights), transfer, flights, late)
+                    has_booted = False
+                if now > progress_s + self.timeout_s + slowest_s(oldest.cost):
+                    raise self._no_answer(transfer.command, now - progress_s)
+                operation.check(self.link.url)
 
-    def _ask(self, jobs: Sequence[_Job]) -> list[Any]:
-        """The replies to requests that may be repeated, several of them under way at once."""
-        waiting = deque(jobs)
-        flights: dict[int, _Flight] = {}  # by number, in the order sent
-        late: dict[int, _Job] = {}  # given up on, but an answer still counts
-        progress_s = time.monotonic()
-        patience = 1.0
-        while waiting or flights:
-            self._fill_window(waiting, flights)
-            oldest = next(iter(flights.values()), None)
-            if oldest is None:
-                continue
-            retry_s = patience * (_RETRY_S + 4 * self._pace_s * oldest.cost)
-            retry_at = oldest.sent_s + retry_s
-            for frame in self.link.receive(max(0.0, retry_at - time.monotonic())):
-                if frame.kind == Kind.EVENT:
-                    self._on_event(frame)
-                    if frame.code == Event.BOOT:
-                        retry_at = 0.0
-                elif job := self._land(frame, flights, late, waiting):
-                    job.reply = self._parse(job.command, frame.payload)
-                    progress_s = time.monotonic()
-                    patience = 1.0
-            now = time.monotonic()
-            if flights and next(iter(flights.values())) is oldest and now >= retry_at:
-                patience = min(2 * patience, _MOST_PATIENCE)
-                self._give_up(list(flights), flights, late, waiting)
-            if now > progress_s + self.timeout_s + oldest.cost / _SLOWEST_BYTES_PER_S:
-                raise self._no_answer(oldest.job.command, now - progress_s)
-        return [job.reply for job in jobs]
-
-    def _fill_window(self, waiting: deque[_Job], flights: dict[int, _Flight]) -> None:
-        under_way = sum(flight.job.cost for flight in flights.values())
-        while waiting:
-            job = waiting[0]
+    def _fill_window(self, transfer: Transfer, flights: dict[int, _Flight]) -> None:
+        under_way = sum(flight.part.cost for flight in flights.values())
+        while (part := transfer.next_part(self._pace.chunk)) is not None:
             # The answers count as well: on a slow line they only wait for each other.
-            if flights and under_way + job.cost > self.hello.window:
+            if flights and under_way + part.cost > self.hello.window:
                 return
-            waiting.popleft()
-            if job.reply is not None:
-                continue
-            under_way += job.cost
-            frame = self._frame(job.command, job.payload)
-            flights[frame.seq] = _Flight(job, time.monotonic(), under_way)
+            transfer.sent(part)
+            under_way += part.cost
+            payload = protocol.REQUESTS[transfer.command].build(part.fields)
+            frame = self._frame(transfer.command, payload)
+            flights[frame.seq] = _Flight(part, time.monotonic(), under_way)
             self._send(frame)
 
     def _land(
         self,
         frame: Frame,
+        transfer: Transfer,
         flights: dict[int, _Flight],
-        late: dict[int, _Job],
-        waiting: deque[_Job],
-    ) -> _Job | None:
-        """The job that ``frame`` answers, if it answers one that has no answer yet."""
-        if frame.kind != Kind.REPLY or frame.session != self._session:
+        late: dict[int, _Flight],
+    ) -> _Flight | None:
+        """What ``frame`` answers, if that has no answer yet."""
+        if (frame.kind, frame.session, frame.code) != (
+            Kind.REPLY,
+            self._session,
+            transfer.command,
+        ):
             return None
-        flight = flights.get(frame.seq)
-        job = flight.job if flight else late.get(frame.seq)
-        if job is None or job.reply is not None or frame.code != job.command:
-            return None
+        is_under_way = frame.seq in flights
         if frame.payload[:1] == bytes((Status.REPEATED,)):
-            if flight:
-                self._give_up([frame.seq], flights, late, waiting)
+            if is_under_way:
+                self._give_up([frame.seq], transfer, flights, late)
             return None
-        if flight:
+        if is_under_way:
             earlier = list(flights)[: list(flights).index(frame.seq)]
-            self._give_up(earlier, flights, late, waiting)
-            del flights[frame.seq]
-            sample_s = (time.monotonic() - flight.sent_s) / flight.cost
-            self._pace_s += (sample_s - self._pace_s) / 8
-        return job
+            self._give_up(earlier, transfer, flights, late)
+        flight = flights.pop(frame.seq) if is_under_way else late.pop(frame.seq, None)
+        if flight is not None:
+            self._pace.answered(flight.part, time.monotonic() - flight.sent_s, flight.cost)
+        return flight
 
     def _give_up(
         self,
         seqs: Sequence[int],
+        transfer: Transfer,
         flights: dict[int, _Flight],
-        late: dict[int, _Job],
-        waiting: deque[_Job],
+        late: dict[int, _Flight],
     ) -> None:
-        """Sends the jobs under way as ``seqs`` again, under new numbers."""
+        """Sends what is under way as ``seqs`` again, under new numbers."""
         self.repeated += len(seqs)
         for seq in reversed(seqs):
-            late[seq] = flights.pop(seq).job
-            waiting.appendleft(late[seq])
+            late[seq] = flights.pop(seq)
+            transfer.lost(late[seq].part)
+            self._pace.lost(late[seq].part)
+        while len(late) > _LATE_MAX:
+            del late[next(iter(late))]
 
-    def _ask_once(self, command: Command, fields: dict[str, Any]) -> Any:
-        """The reply to a request that the board must execute exactly once."""
-        frame = self._frame(command, protocol.REQUESTS[command].build(fields))
-        self._send(frame)
-        now = time.monotonic()
-        retry_s = self.run_retry_s
-        retry_at, deadline = now + retry_s, now + self.timeout_s
-        waited_since = now
-        has_begun = False
-        while True:
-            for answer in self.link.receive(max(0.0, min(retry_at, deadline) - now)):
-                if answer.kind == Kind.EVENT:
+    def _ask_once(
+        self, command: Command, fields: dict[str, Any], kind: tuple[Any, ...], steps: int
+    ) -> Any:
+        """The reply to a request that the board must execute exactly once.
+
+        It runs ``steps`` repetitions or layers. How long one takes is known from the last request
+        of the same ``kind``.
+        """
+        payload = protocol.REQUESTS[command].build(fields)
+        with self._alone(command.name) as operation, self._exchanging():
+            frame = self._frame(command, payload)
+            waits = _Waits(self, self._run_s.get((command, *kind)), steps)
+            self._left_run = True
+            self._send(frame)
+            while True:
+                for answer in self.link.receive(waits.left_s()):
+                    if self._answers(answer, frame):
+                        self._left_run = False
+                        operation.cost += line_cost(len(payload), len(answer.payload))
+                        reply = self._reply(command, fields, answer)
+                        self._learn((command, *kind), waits, reply)
+                        return reply
+                    if answer.kind != Kind.EVENT:
+                        continue
+                    # The run has ended at its fault.
+                    self._left_run &= answer.code != Event.FAULT
                     self._on_event(answer)
-                    if answer.code == Event.BUSY and answer.seq == frame.seq:
-                        has_begun = True
-                        waited_since = time.monotonic()
-                        retry_s = self.busy_retry_s
-                        retry_at = waited_since + retry_s
-                        deadline = waited_since + self.run_timeout_s
-                    elif answer.code == Event.BOOT:
-                        retry_at = 0.0
-                elif self._answers(answer, frame):
-                    return self._parse(command, answer.payload)
-            now = time.monotonic()
-            if now >= deadline:
-                if has_begun:
-                    raise self._hang(command, now - waited_since)
-                raise self._no_answer(command, now - waited_since)
-            if now >= retry_at:
-                self.repeated += 1
-                self._send(frame)
-                retry_s *= 1.5
-                retry_at = now + retry_s
+                    if answer.code == Event.BOOT:
+                        waits.hurry()
+                    elif answer.code == Event.BUSY and self._is_of(answer, frame):
+                        waits.progress(replies.busy_of(answer.payload, steps))
+                if waits.is_over:
+                    raise self._silent(command, waits)
+                if waits.must_repeat():
+                    self.repeated += 1
+                    self._send(frame)
+
+    def _learn(self, kind: tuple[Any, ...], waits: _Waits, reply: Any) -> None:
+        """Keeps how long a run of this kind takes."""
+        if len(self._run_s) >= _KNOWN_RUNS_MAX:
+            self._run_s.clear()
+        if waits.repeated == 0:
+            self._run_s[kind] = waits.step_s
+        elif kind not in self._run_s:
+            # The answer was lost, and asked for some time later: the board's clock knows better.
+            ticks = reply.ticks if "ticks" in reply else 0
+            total = sum(ticks) if isinstance(ticks, list) else ticks
+            board_s = total / self.hello.ticks_hz / waits.steps
+            self._run_s[kind] = min(waits.step_s, board_s or waits.step_s)
 
     # -- frames ------------------------------------------------------------------------------
 
@@ -614,23 +700,18 @@ class Client:
         self.requests += 1
         self.link.send(frame)
 
+    def _is_of(self, frame: Frame, request: Frame) -> bool:
+        return (frame.session, frame.seq) == (request.session, request.seq)
+
     def _answers(self, answer: Frame, request: Frame) -> bool:
         return (
             answer.kind == Kind.REPLY
-            and answer.session == request.session
-            and answer.seq == request.seq
+            and self._is_of(answer, request)
             and answer.code == request.code
         )
 
-    def _parse(self, command: Command, payload: bytes) -> Any:
-        """The reply's fields; raises what its status says."""
-        try:
-            if payload[:1] == bytes((Status.OK,)):
-                return protocol.REPLIES[command].parse(payload)
-            error = protocol.ERROR.parse(payload)
-        except ConstructError:
-            raise _protocol_error(f"a {command.name} reply of {len(payload)} bytes") from None
-        raise _status_error(command, error.status, error.detail, self.link.url)
+    def _reply(self, command: Command, fields: Mapping[str, Any], answer: Frame) -> Any:
+        return replies.reply_of(command, fields, answer.payload, self.link.url)
 
     def _on_event(self, frame: Frame) -> None:
         if frame.code == Event.FAULT:
@@ -640,12 +721,7 @@ class Client:
     def _on_harmless_event(self, frame: Frame) -> None:
         if frame.code == Event.STACK:
             self._stack.add(frame.payload)
-        if frame.code != Event.LOG or not frame.payload:
-            return
-        event = protocol.EVENTS[Event.LOG].parse(frame.payload)
-        self._log_part += event.text.decode("utf-8", "replace")
-        if not event.more:
-            text, self._log_part = self._log_part, ""
+        elif frame.code == Event.LOG and (text := self._log.add(frame.payload)) is not None:
             self.on_log(text)
 
     def _no_answer(self, command: Command, waited_s: float) -> LinkError:
@@ -655,14 +731,114 @@ class Client:
             mend=Mend.RESET,
         )
 
-    def _hang(self, command: Command, waited_s: float) -> HangError:
+    def _silent(self, command: Command, waits: _Waits) -> DeviceError:
+        """The error of a run whose answer did not come."""
+        if not waits.has_begun:
+            return self._no_answer(command, waits.waited_s)
+        damaged = self.link.bad_frames - waits.bad_frames_before
+        if damaged:
+            return LinkError(
+                f"the answer to {command.name} from {self.link.url} did not come within "
+                f"{waits.waited_s:.1f} s, but {damaged} damaged frames did",
+                "the line damages what is sent: check the cable and its ground, or lower the baud "
+                "rate",
+                mend=Mend.RESET,
+            )
         return HangError(
             f"the board at {self.link.url} began {command.name} and is silent for "
-            f"{waited_s:.1f} s: it hangs, or the model runs longer",
+            f"{waits.waited_s:.1f} s: it hangs, or the model runs longer",
             "look for a loop that does not end; a model that runs longer needs a longer "
             "run_timeout_s",
             mend=Mend.RESET,
         )
+
+
+@dataclass
+class _Heard:
+    """What came while nothing was answered."""
+
+    received_before: int
+    frames: int = 0
+    busy: Busy | None = None
+    booted: bool = False
+    faulted: bool = False
+
+
+class _Waits:
+    """The times of a run: when its request is repeated, when it is given up."""
+
+    def __init__(self, client: Client, step_s: float | None, steps: int) -> None:
+        self._client = client
+        self._known_s = step_s
+        self.steps = steps
+        self.bad_frames_before = client.link.bad_frames
+        self.repeated = 0
+        self.has_begun = False
+        self._done = -1
+        self._since = self._start = time.monotonic()
+        self._retry_s = min(client.run_retry_s, self._expected_s(0, client.run_retry_s))
+        self._retry_at = self._start + self._retry_s
+        self._deadline = self._start + client.timeout_s
+
+    def _expected_s(self, done: int, unknown_s: float) -> float:
+        """How long to wait for the end, with ``done`` steps done."""
+        if self._known_s is None:
+            return unknown_s
+        least_s = min(_RUN_RETRY_MIN_S, unknown_s)
+        return max(least_s, _RUN_RETRY_FACTOR * self._known_s * (self.steps - done))
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of a step, were the run over now."""
+        return (time.monotonic() - self._start) / max(1, self.steps)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds since the board last said that it runs, or since the start."""
+        return time.monotonic() - self._since
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+    def left_s(self) -> float:
+        """How long the line may be listened to."""
+        return max(0.0, min(self._retry_at, self._deadline) - time.monotonic())
+
+    def progress(self, busy: Busy) -> None:
+        """The board said how far it is; one that repeats itself gets no longer time."""
+        if busy.done <= self._done:
+            return
+        self.has_begun = True
+        self._done = busy.done
+        self._since = time.monotonic()
+        self._retry_s = self._expected_s(busy.done, self._client.busy_retry_s)
+        self._retry_at = self._since + self._retry_s
+        self._deadline = self._since + self._client.run_timeout_s
+
+    def hurry(self) -> None:
+        """The board has started: what was sent before is lost."""
+        self._retry_at = min(self._retry_at, time.monotonic() + _BOOT_RETRY_S)
+
+    def must_repeat(self) -> bool:
+        """Whether the request has to be sent again now."""
+        now = time.monotonic()
+        if now < self._retry_at:
+            return False
+        self.repeated += 1
+        self._retry_s *= 1.5 if self.has_begun else 1.25
+        if not self.has_begun:
+            self._retry_s = min(self._retry_s, self._client.run_retry_s)
+        self._retry_at = now + self._retry_s
+        return True
+
+
+def _put(data: bytearray, start: int, part: bytes) -> None:
+    """Writes ``part`` to ``data``, which grows as far as needed."""
+    missing = start + len(part) - len(data)
+    if missing > 0:
+        data.extend(bytes(missing))
+    data[start : start + len(part)] = part
 
 
 def _call_argument(argument: CallArgument) -> bytes:
@@ -695,49 +871,3 @@ def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handl
         number: int | float = protocol.VALUES[Value(kind)].parse(value).value
         return number
     return Handle(protocol.VALUES[Value.HANDLE].parse(value).value, kind)
-
-
-def _fixed_bytes(message: Any) -> int:
-    """Size of a message's fields before its open end."""
-    return sum(part.sizeof() for part in message.subcons[:-1])
-
-
-def _protocol_error(what: str) -> LinkError:
-    return LinkError(f"the firmware sent what the protocol does not allow: {what}")
-
-
-def _status_error(command: Command, status: int, detail: int, url: str) -> DeviceError:
-    if status == Status.VERSION:
-        return LinkError(
-            f"the firmware at {url} speaks protocol version {detail}, "
-            f"this program speaks {protocol.VERSION}",
-            "build the firmware with this version of the program and flash it",
-            mend=Mend.FLASH,
-        )
-    if status == Status.STALE and detail == 0:
-        return DeviceError(
-            f"the board restarted by itself before it answered {command.name}",
-            "check its power supply (a brown-out), its watchdog and who resets it; the firmware's "
-            "log may say more",
-            mend=Mend.RESET,
-        )
-    if status == Status.STALE:
-        return LinkError(
-            f"another program took over the board at {url}", "let one program at a time use it"
-        )
-    if status == Status.MODEL_FAILED:
-        detail -= (detail & 0x80000000) << 1
-    try:
-        text = protocol.STATUS_TEXT[Status(status)].format(detail=detail)
-    except ValueError:
-        text = f"status {status} ({detail})"
-    fact = f"the board refused {command.name}: {text}"
-    if status == Status.NOT_IN_FIRMWARE:
-        return NotInFirmwareError(fact, "compile the model with interface=packed")
-    if status == Status.GUARD_CHANGED:
-        return DeviceError(
-            fact,
-            "the model, or a function of others that it calls, writes outside of its memory: run "
-            "its layers one by one, `hil verify --per-layer`, to find which",
-        )
-    return DeviceError(fact)

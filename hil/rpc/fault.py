@@ -13,9 +13,10 @@ from pathlib import Path
 from construct import ConstructError
 
 from hil.addresses import Addresses, Place
-from hil.errors import DeviceError, LinkError, Mend
+from hil.errors import DeviceError, Mend
 from hil.rpc import protocol
 from hil.rpc.protocol import Event, Fault
+from hil.rpc.replies import protocol_error
 
 _KIND_TEXT = {
     Fault.NMI: "non-maskable interrupt",
@@ -204,9 +205,13 @@ def fault_error(
     try:
         event = protocol.EVENTS[Event.FAULT].parse(payload)
     except ConstructError:
-        return LinkError(f"the firmware sent a FAULT event of {len(payload)} bytes")
+        return protocol_error(f"a FAULT event of {len(payload)} bytes")
     record = FaultRecord(**{name: event[name] for name in FaultRecord.__annotations__})
     return FaultError(record, stack, elf)
+
+
+#: No fault sends more.
+_STACK_EVENTS_MAX = 6
 
 
 class StackReader:
@@ -214,6 +219,7 @@ class StackReader:
 
     def __init__(self) -> None:
         self._record: StackRecord | None = None
+        self._events = 0
 
     def add(self, payload: bytes) -> None:
         """Takes the event's payload; one that is damaged or does not follow is left out."""
@@ -222,11 +228,16 @@ class StackReader:
         except ConstructError:
             return
         size = len(event.data) // 4 * 4
+        if not event.bottom <= event.address <= event.address + size <= event.top:
+            return
         words = struct.unpack(f"<{size // 4}I", event.data[:size])
         known = self._record
         if known is not None and event.address == known.address + 4 * len(known.words):
-            self._record = replace(known, words=known.words + words)
+            self._events += 1
+            if self._events <= _STACK_EVENTS_MAX:
+                self._record = replace(known, words=known.words + words)
         else:
+            self._events = 1
             self._record = StackRecord(
                 event.bottom, event.top, event.peak_bytes, event.address, words
             )

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import serial
 
-from hil.errors import LinkError, Mend
+from hil.errors import InputError, LinkError, Mend
 from hil.rpc.codec import BadFrame, Decoder, Frame, encode
 
 #: How often a wait looks whether the board's process still lives. QEMU needs the look as well: a
@@ -109,6 +109,7 @@ class Link:
         self.url = url
         self._alive = alive
         self._decoder = Decoder()
+        self._stopped = False
         #: Bytes received, and those of them that were no frame.
         self.received_bytes = 0
         self.skipped_bytes = 0
@@ -120,6 +121,7 @@ class Link:
 
     def send(self, frame: Frame) -> int:
         """Writes the frame; returns its bytes on the line."""
+        self.require_open()
         data = encode(frame)
         try:
             self._line.write(data)
@@ -131,6 +133,7 @@ class Link:
         """The frames of the first bytes that arrive; empty when none were complete in time."""
         deadline = time.monotonic() + timeout_s
         while True:
+            self.require_open()
             try:
                 data = self._line.read()
             except (serial.SerialException, OSError) as error:
@@ -152,10 +155,19 @@ class Link:
                 self.skipped_bytes += item.size
         return frames
 
+    def require_open(self) -> None:
+        """Raises :class:`InputError` for a link that was closed."""
+        if self._stopped:
+            raise InputError(
+                f"the device at {self.url} is closed",
+                "use it inside of its `with` block, or open it again",
+            )
+
     def _lost(self, error: Exception) -> LinkError:
         """The error of a line that failed; raises the better one when the process has ended."""
         end = time.monotonic() + _END_GRACE_S
         while time.monotonic() < end:
+            self.require_open()
             self._alive()
             time.sleep(_LOOK_S)
         return LinkError(
@@ -164,7 +176,12 @@ class Link:
             mend=Mend.RESET,
         )
 
+    def stop(self) -> None:
+        """Ends every wait for the line, in other threads too; only :meth:`close` is left to do."""
+        self._stopped = True
+
     def close(self) -> None:
+        self.stop()
         self._line.close()
 
 

@@ -321,6 +321,15 @@ EVENTS: Mapping[Event, Any] = {
 }
 
 
+#: Bytes of a side in the replies that have a shape in front of the name.
+SIDE_BYTES: Mapping[Command, int] = {Command.TENSOR_INFO: 4, Command.METADATA_TENSOR: 8}
+
+
+def fixed_bytes(message: Any) -> int:
+    """Size of a message's fields before its open end."""
+    return sum(part.sizeof() for part in message.subcons[:-1])
+
+
 def payload_max(frame_max: int) -> int:
     """Bytes of payload that a frame of ``frame_max`` bytes on the line can always carry."""
     coded = frame_max - 2  # without the delimiters

@@ -15,7 +15,7 @@ from hil.build import Firmware, ModelSizes, Sizes
 from hil.device import RunResult
 from hil.errors import InputError, LinkError
 from hil.render import bench_text
-from hil.rpc.client import Memory
+from hil.rpc.replies import Memory
 from hilc.library import Layer, Module, TensorInfo
 from hilc.module import Folded
 

@@ -23,10 +23,11 @@ from hil.build import build
 from hil.device import Device
 from hil.errors import DeviceError, InputError
 from hil.rpc import protocol
-from hil.rpc.client import Client, Handle, NotInFirmwareError, TensorRef
+from hil.rpc.client import Client, Handle, TensorRef
 from hil.rpc.fault import FaultError
 from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Fault, Tensors, Value
+from hil.rpc.replies import NotInFirmwareError
 from hil.runner import native
 from hilc.library import ModelLibrary
 
@@ -234,7 +235,7 @@ def test_malformed_request(device: Device, key: str) -> None:
     count, data = MALFORMED[key]
     expected = "no such function" if key.startswith(("no name", "name")) else "malformed"
     with pytest.raises(DeviceError, match=expected):
-        device._client._ask_once(Command.CALL, {"arguments": count, "name_and_values": data})
+        device._client._ask_once(Command.CALL, {"arguments": count, "name_and_values": data}, (), 1)
 
 
 # -- platform functions --------------------------------------------------------------------------

@@ -845,7 +845,7 @@ def test_firmware_that_stops_answering(board: BoardProcess) -> None:
         for request in (client.memory, lambda: client.run(0), lambda: client.echo(b"x" * 3000)):
 
             def attempt(request: Callable[[], object] = request) -> None:
-                with pytest.raises(LinkError, match="no answer to"):
+                with pytest.raises(LinkError, match="no answer (to|from)"):
                     request()
 
             assert 0.5 <= took(attempt) < 6

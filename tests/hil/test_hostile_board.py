@@ -1,0 +1,393 @@
+"""A board that lies: each lie is one error of the one root, in bounded time and memory."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from construct import Container
+from hostile_board import BUILD_ID, Clock, HostileBoard, made_up_time
+
+from hil.device import Device
+from hil.errors import DeviceError, HilError, LinkError
+from hil.rpc import protocol
+from hil.rpc.client import RUN_TIMEOUT_S, Client, TensorRef
+from hil.rpc.codec import Frame, encode
+from hil.rpc.link import Link
+from hil.rpc.protocol import Command, Event, Kind, Status, Tensors
+
+#: No lie may hold the host longer than its longest single wait and what an operation may take.
+LONGEST_S = RUN_TIMEOUT_S + 70
+MOST_BYTES = 8 << 20
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return made_up_time(monkeypatch)
+
+
+def session(board: HostileBoard) -> None:
+    """All that a host asks of a board."""
+    with closing(Link("memory://", line=board)) as link:
+        client = Client(link, build_id=BUILD_ID.decode())
+        device = Device(client, [])
+        assert device.echo(b"some bytes" * 50) == b"some bytes" * 50
+        device.memory()
+        for model in device.models.values():
+            for tensor in model.inputs:
+                model.set_input(tensor.name, np.zeros(tensor.shape, tensor.dtype))
+            device.count(model.run().ticks)
+            for tensor in model.outputs:
+                model.get_output(tensor.name)
+            for _ in model.layer_outputs():
+                pass
+            model.profile()
+            model.metadata()
+        for function in device.functions():
+            device.call(function, 1, 2.0, "text", None)
+        device.reset()
+
+
+def test_an_honest_board_is_believed(clock: Clock) -> None:
+    before = clock.now
+    session(HostileBoard(clock))
+    assert clock.now - before < 2
+
+
+def changed(command: Command, **fields: Any) -> Callable[[Frame, Frame], list[Frame | bytes]]:
+    """A lie: replies to ``command`` with other values in these fields."""
+
+    def lie(request: Frame, reply: Frame) -> list[Frame | bytes]:
+        if request.code != command or reply.payload[:1] != bytes((Status.OK,)):
+            return [reply]
+        values = protocol.REPLIES[command].parse(reply.payload)
+        payload = protocol.REPLIES[command].build(Container(values) | fields)
+        return [replace(reply, payload=payload)]
+
+    return lie
+
+
+def payload(command: Command, data: bytes) -> Callable[[Frame, Frame], list[Frame | bytes]]:
+    """A lie: another payload."""
+    return lambda request, reply: [
+        replace(reply, payload=data) if request.code == command else reply
+    ]
+
+
+LIES: dict[str, tuple[Callable[[Frame, Frame], Iterable[Frame | bytes]], str]] = {
+    "no layer was measured": (changed(Command.RUN_LAYERS, ticks=[]), "ticks of 0 layers"),
+    "too many were": (changed(Command.RUN_LAYERS, ticks=[1] * 20), "ticks of 20 layers"),
+    **{
+        f"frames of {size} bytes": (changed(Command.HELLO, frame_max=size), "reply with frames")
+        for size in (*range(16), 127)
+    },
+    "no window": (changed(Command.HELLO, window=0), "a window of 0 bytes"),
+    "no time": (changed(Command.HELLO, ticks_hz=0), "time base of 0 Hz"),
+    "another version": (changed(Command.HELLO, version=9), "speaks protocol version 9"),
+    "a build id that is none": (changed(Command.HELLO, build_id=b"\xff" * 32), "the build id"),
+    "a board that moves the cursor": (changed(Command.HELLO, board=b"\x1b[2J"), "board's name"),
+    "a nameless board": (changed(Command.HELLO, board=b""), "board's name"),
+    "a name that is no text": (changed(Command.HELLO, board=b"\xff\xfe"), "is not UTF-8"),
+    "too few bytes": (changed(Command.READ, data=b""), "0 bytes to a READ of 6"),
+    "too many bytes": (changed(Command.READ, data=bytes(7)), "7 bytes to a READ of 6"),
+    "another echo": (changed(Command.ECHO, data=b"other bytes"), "which are not the same"),
+    "too many dimensions": (changed(Command.TENSOR_INFO, ndim=255), "tensor of 255 dimensions"),
+    "a tensor of 4 GiB": (changed(Command.TENSOR_INFO, nbytes=0xFFFFFFFF), "in 4294967295 bytes"),
+    "a tensor of 1 GiB, consistent": (
+        changed(
+            Command.TENSOR_INFO,
+            nbytes=1 << 30,
+            name_length=0,
+            shape_and_name=struct.pack("<2i", 1 << 15, 1 << 15),
+        ),
+        "at most 67108864 are expected",
+    ),
+    "a negative side": (
+        changed(Command.TENSOR_INFO, name_length=0, shape_and_name=struct.pack("<2i", -2, -3)),
+        r"int8\[-2, -3\]",
+    ),
+    "a type that is none": (changed(Command.TENSOR_INFO, dtype=77), "unknown type 77"),
+    "65,535 layers": (changed(Command.MODEL_INFO, layers=0xFFFF), "65535 layers"),
+    "255 outputs a layer": (
+        lambda request, reply: changed(Command.LAYER_INFO, outputs=255)(
+            request, changed(Command.MODEL_INFO, layers=4000)(request, reply)[0]  # type: ignore[arg-type]
+        ),
+        "refused TENSOR_INFO",
+    ),
+    "a model without a name": (changed(Command.MODEL_INFO, name=b"", name_length=0), "called ''"),
+    "a name that never ends": (changed(Command.MODEL_INFO, name_length=0xFFFF), "of 65535, from"),
+    "a name in bits": (changed(Command.MODEL_INFO, name=b"m"), "1 bytes of a MODEL_INFO name"),
+    "255 models of one name": (changed(Command.HELLO, models=255), "two models called 'model'"),
+    "more stack than there is": (changed(Command.MEMORY, stack_peak_bytes=5000), "5000 of 4096"),
+    "65,535 functions": (changed(Command.FUNCTION_INFO, functions=0xFFFF), "function 0 of 65535"),
+    "no function, by number": (changed(Command.FUNCTION_INFO, functions=0), "function 0 of 0"),
+    "65,535 constants": (changed(Command.METADATA_INFO, constants=0xFFFF), "65535 constants"),
+    "metadata of no type": (changed(Command.METADATA_TENSOR, code=99), "is not a DLPack type"),
+    "a constant before the first": (changed(Command.METADATA_CONSTANT, byte_offset=-1), "at -1"),
+    "a result with a text": (changed(Command.CALL, text=b"abc"), "a text with a CALL's result"),
+    "a reply of nothing": (payload(Command.RUN, b""), "a RUN reply of 0 bytes"),
+    "a reply cut off": (payload(Command.RUN, bytes(5)), "a RUN reply of 5 bytes"),
+    "a reply with more": (payload(Command.RUN, bytes(10)), "a RUN reply of 10 bytes"),
+    "a status that is none": (payload(Command.RUN, b"\xee\1\0\0\0"), r"status 238 \(1\)"),
+    "half an error": (payload(Command.RUN, b"\2\0"), "a RUN reply of 2 bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_lie_is_one_error(clock: Clock, name: str) -> None:
+    lie, message = LIES[name]
+    before = clock.now
+    with pytest.raises(DeviceError, match=message) as caught:
+        session(HostileBoard(clock, lie))
+    assert caught.value.exit_code == 4
+    assert clock.now - before < 20
+
+
+def test_a_tensor_s_size_is_no_reason_for_memory(clock: Clock) -> None:
+    """What is read grows as it comes, not as it is announced."""
+    board = HostileBoard(clock, lambda request, reply: [reply] if request.code != 9 else [])
+    with closing(Link("memory://", line=board)) as link:
+        client = Client(link)
+        tracemalloc.start()
+        with pytest.raises(LinkError, match="no answer to READ"):
+            client.read(TensorRef(0, Tensors.INPUT, 0), 1 << 31)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+# -- what never ends ----------------------------------------------------------------------------
+
+
+def endless(board: HostileBoard, what: str) -> Callable[[], bytes]:
+    """What comes unasked, again and again."""
+    busy = protocol.EVENTS[Event.BUSY].build({"done": 0, "total": 1})
+    more = protocol.EVENTS[Event.LOG].build({"more": 1, "text": b"x" * 200})
+    line = protocol.EVENTS[Event.LOG].build({"more": 0, "text": b"x" * 200})
+    words = protocol.EVENTS[Event.STACK].build(
+        {"bottom": 0, "top": 1 << 32, "peak_bytes": 0, "address": 0, "data": bytes(64)}
+    )
+    frames = {
+        "busy": lambda: board.event(Event.BUSY, busy, board.last_seq),
+        "log": lambda: board.event(Event.LOG, more),
+        "lines": lambda: board.event(Event.LOG, line),
+        "boot": lambda: board.event(Event.BOOT, b"\1"),
+        "stack": lambda: board.event(Event.STACK, words),
+        "unknown": lambda: board.event(77, b"?"),
+        "old replies": lambda: Frame(board.session, 1, Kind.REPLY, Command.RUN, bytes(9)),
+        "repeated": lambda: Frame(
+            board.session,
+            board.last_seq,
+            Kind.REPLY,
+            board.last_code,
+            protocol.ERROR.build({"status": Status.REPEATED, "detail": 1}),
+        ),
+    }
+    if what == "garbage":
+        dice = random.Random(5)
+        return lambda: dice.randbytes(20_000)
+    if what == "one frame without an end":
+        return lambda: b"\1" * 20_000
+    return lambda: encode(frames[what]()) * 50
+
+
+FLOODS = (
+    "busy", "log", "lines", "boot", "stack", "unknown", "old replies", "repeated", "garbage",
+    "one frame without an end",
+)  # fmt: skip
+SILENT_AT = (Command.HELLO, Command.ECHO, Command.RUN)
+
+
+@pytest.mark.parametrize("command", SILENT_AT, ids=lambda command: command.name)
+@pytest.mark.parametrize("what", FLOODS)
+def test_flood_instead_of_an_answer(clock: Clock, what: str, command: Command) -> None:
+    board = HostileBoard(clock, byte_s=4e-4)
+    flood = endless(board, what)
+
+    def lie(request: Frame, reply: Frame) -> list[Frame | bytes]:
+        if request.code != command:
+            return [reply]
+        board.unasked = flood
+        return []
+
+    board.lie = lie
+    before, start = clock.now, time.process_time()
+    tracemalloc.start()
+    with pytest.raises(DeviceError):
+        session(board)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert clock.now - before < LONGEST_S
+    assert peak < MOST_BYTES
+    assert time.process_time() - start < 30
+
+
+# -- a board that is busy --------------------------------------------------------------------------
+
+
+def _busy_board(clock: Clock, busy_s: float) -> HostileBoard:
+    """In a run of an earlier session, of which it says BUSY each second, for so long."""
+    board = HostileBoard(clock)
+    end, said = clock.now + busy_s, [clock.now]
+
+    def unasked() -> bytes:
+        if clock.now >= end or clock.now < said[0] + 1:
+            return b""
+        said[0] = clock.now
+        data = protocol.EVENTS[Event.BUSY].build({"done": 17, "total": 1000})
+        return encode(board.event(Event.BUSY, data))
+
+    board.unasked = unasked
+    board.lie = lambda request, reply: [reply] if clock.now >= end else []
+    return board
+
+
+def test_a_busy_board_is_waited_for(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    session(_busy_board(clock, 20))
+    assert "the board is busy with a run; waiting for it for up to 60 s" in caplog.text
+
+
+def test_a_board_that_stays_busy_is_told_to_be(clock: Clock) -> None:
+    before = clock.now
+    with pytest.raises(LinkError) as caught:
+        session(_busy_board(clock, 1e9))
+    assert "is busy with a run, 17 of 1000 repetitions or layers are done" in caught.value.fact
+    assert "wait until the run has ended, or reset the board" in caught.value.hint
+    assert 60 <= clock.now - before < 65
+
+
+def test_frames_that_are_no_answer_are_told_to_be(clock: Clock) -> None:
+    board = HostileBoard(clock, lambda request, reply: [replace(reply, seq=reply.seq ^ 1)])
+    with pytest.raises(LinkError, match="frames of this protocol came, none of them the answer"):
+        session(board)
+
+
+# -- everything at random -----------------------------------------------------------------------
+
+_EXTREMES = (
+    0,
+    1,
+    2,
+    5,
+    127,
+    128,
+    255,
+    256,
+    0x7FFF,
+    0xFFFF,
+    0x7FFFFFFF,
+    0xFFFFFFFF,
+    2**63,
+    2**64 - 1,
+)
+
+
+def _spoiled(command: Command, reply: Frame, dice: random.Random) -> bytes:
+    """The reply's payload with something else in it."""
+    match dice.randrange(6):
+        case 0:
+            return dice.randbytes(dice.randrange(80))
+        case 1:
+            return b"\0" + dice.randbytes(dice.randrange(80))
+        case 2:
+            return reply.payload[: dice.randrange(len(reply.payload) + 1)]
+        case 3:
+            return reply.payload + dice.randbytes(1 + dice.randrange(20))
+        case 4:
+            status, detail = dice.randrange(256), dice.choice(_EXTREMES) & 0xFFFFFFFF
+            return bytes(protocol.ERROR.build({"status": status, "detail": detail}))
+    # One byte, or a number of 1, 2, 4 or 8 bytes, is another.
+    data = bytearray(reply.payload)
+    size = dice.choice([1, 1, 2, 4, 8])
+    at = dice.randrange(len(data))
+    value = dice.choice([*_EXTREMES, dice.getrandbits(64)]) & ((1 << 8 * size) - 1)
+    data[at : at + size] = value.to_bytes(size, "little")
+    return bytes(data[: len(reply.payload)])
+
+
+def _event(board: HostileBoard, seq: int, dice: random.Random) -> Frame:
+    event = dice.choice([*Event, dice.randrange(256)])
+    if dice.random() < 0.3 or event not in set(Event):
+        data = dice.randbytes(dice.randrange(100))
+    else:
+        fields = {
+            part.name: dice.choice(_EXTREMES) & ((1 << 8 * part.sizeof()) - 1)
+            for part in protocol.EVENTS[Event(event)].subcons
+            if part.name not in ("text", "data")
+        }
+        data = protocol.EVENTS[Event(event)].build(
+            fields | {"text": dice.randbytes(20), "data": dice.randbytes(24)}
+        )
+    return board.event(event, data, dice.choice([0, seq, dice.randrange(1 << 16)]))
+
+
+def _liar(board: HostileBoard, dice: random.Random) -> Callable[[Frame, Frame], Iterator[Any]]:
+    rate = dice.choice([0.02, 0.1, 0.5])
+
+    def lie(request: Frame, reply: Frame) -> Iterator[Frame | bytes]:
+        if dice.random() > rate:
+            yield reply
+            return
+        match dice.randrange(10):
+            case 0:
+                return
+            case 1:
+                yield dice.randbytes(dice.randrange(300))
+                yield reply
+            case 2:
+                yield from [reply] * dice.randrange(5)
+            case 3:
+                field = dice.choice(["session", "seq", "kind", "code"])
+                limit = 1 << (16 if field in ("session", "seq") else 8)
+                other: Any = {field: dice.randrange(limit)}
+                yield replace(reply, **other)
+            case 4 | 5:
+                for _ in range(dice.choice([1, 1, 30])):
+                    yield _event(board, request.seq, dice)
+                yield reply
+            case _:
+                yield replace(reply, payload=_spoiled(Command(request.code), reply, dice))
+
+    return lie
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_thousands_of_lies(clock: Clock, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """500 sessions each, of which most end in an error."""
+    dice = random.Random(seed)
+    start = time.process_time()
+    errors: dict[str, int] = {}
+    codes = set()
+    longest_s = 0.0
+    for number in range(500):
+        board = HostileBoard(clock, frame_max=dice.choice([128, 256, 4096]))
+        board.lie = _liar(board, dice)
+        if number == 400:
+            tracemalloc.start()  # it makes all of it slower
+        before = clock.now
+        try:
+            session(board)
+        except HilError as error:
+            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            codes.add(error.exit_code)
+        longest_s = max(longest_s, clock.now - before)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    seconds = time.process_time() - start
+    with capsys.disabled():
+        print(
+            f"[500 sessions in {seconds:.1f} s, the longest {longest_s:.0f} s, {errors}] ", end=""
+        )
+    assert codes == {4}
+    assert sum(errors.values()) > 250
+    assert longest_s < 4 * LONGEST_S
+    assert peak < MOST_BYTES
+    assert seconds < 60
