@@ -1,0 +1,262 @@
+"""Every block of every document does what the document says: commands, their output, Python."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import models
+import numpy as np
+import pytest
+import small_models
+from documents import ROOT, SHOWN_ONLY, Block, Command, blocks, documents, plain
+
+import hilc
+from hil.cli import build_parser
+from hilc._toml import tomllib
+
+DOCUMENTS = documents()
+#: A command takes at most as long; the longest measures every kernel of a model.
+LIMIT_S = 240
+RUN = ("console", "sh")
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
+
+
+def is_parsed_only(block: Block) -> bool:
+    return block.mark.startswith("only parsed: ")
+
+
+def ran(path: Path) -> list[Block]:
+    return [block for block in blocks(path) if not block.mark.startswith("not run: ")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_block_is_one_that_is_run(path: Path) -> None:
+    """No command hides in a block that nothing runs, or in indented text."""
+    text = path.read_text(encoding="utf-8")
+    for block in blocks(path):
+        assert block.language in (*RUN, *SHOWN_ONLY, "python", "toml"), block
+        if block.language in SHOWN_ONLY:
+            first = block.text.split(maxsplit=1)[:1]
+            assert first not in (["hil"], ["$"], ["python"], ["make"]), f"{block}: say console"
+    assert "\n    hil " not in text, f"{path}: use a fenced block"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in DOCUMENTS if any(b.language in (*RUN, "python") for b in ran(path))],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_what_a_document_shows(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = [block for block in ran(path) if block.language in (*RUN, "python")]
+    folder = workplace(path, tmp_path, "\n".join(block.text for block in shown))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv(
+        "PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    )
+    with Background() as background:
+        for block in shown:
+            if block.language == "python":
+                execute(block, folder)
+                continue
+            for command in block.commands:
+                if is_parsed_only(block):
+                    parse(block, command)
+                elif command.line.partition("#")[0].rstrip().endswith("&"):
+                    background.start(command.line.partition("#")[0].rstrip(" &"))
+                elif block.mark == "until Ctrl-C" and command == block.commands[-1]:
+                    interrupt(block, command)
+                else:
+                    run(block, command)
+
+
+@pytest.mark.parametrize(
+    "block", [b for p in DOCUMENTS for b in ran(p) if b.language == "toml"], ids=str
+)
+def test_toml_is_toml(block: Block) -> None:
+    assert tomllib.loads(block.text)
+
+
+def link(target: Path) -> Callable[[Path], None]:
+    return lambda place: place.symlink_to(target)
+
+
+def link_model(name: str, place: Path) -> None:
+    place.symlink_to(models.model_path(name))
+
+
+def write_inputs(place: Path) -> None:
+    np.savez(place, x=np.ones((1, 8, 8, 3), np.int8))
+
+
+def write_broken(place: Path) -> None:
+    """A library whose code writes where nothing is."""
+    folder = place.with_suffix("")
+    hilc.compile(DIGITS, cpu="cortex-m4", name="broken").save(folder)
+    (source,) = folder.glob("codegen/host/src/*_lib1.c")
+    text = source.read_text(encoding="utf-8")
+    body = text.index("{", text.rindex("int32_t tvmgen_broken___tvm_main__(")) + 1
+    crash = "*(volatile uint32_t *)(uintptr_t)0xF0000000u = 1;"
+    source.write_text(f"{text[:body]}\n    {crash}\n{text[body:]}", encoding="utf-8")
+    hilc.ModelLibrary.load(folder).save(place)
+
+
+def write_net(place: Path) -> None:
+    place.write_bytes(small_models.convolutions())
+
+
+#: What makes the files that documents name and do not make.
+GIVEN: dict[str, Callable[[Path], object]] = {
+    "digits.tflite": link(DIGITS),
+    "model.tflite": link(DIGITS),
+    "net.tflite": write_net,
+    "x.npz": write_inputs,
+    "broken.tar": write_broken,
+    **{f"{name}.tflite": partial(link_model, name) for name in models.INT8_MODELS},
+}
+
+
+def workplace(path: Path, tmp_path: Path, text: str) -> Path:
+    """A folder with what the document's commands take: a copy of its own, for examples."""
+    folder = tmp_path / "work"
+    if path.parent == ROOT:
+        folder.mkdir()
+    else:
+        # Siblings too: an example may use another one's files.
+        for sibling in (ROOT / "examples").iterdir() if "examples" in path.parts else ():
+            (tmp_path / "work" / sibling.name).mkdir(parents=True)
+            for file in sibling.iterdir():
+                if file.is_file():
+                    (tmp_path / "work" / sibling.name / file.name).symlink_to(file)
+        folder = folder / path.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, make in GIVEN.items():
+        if name in text and not (folder / name).exists():
+            make(folder / name)
+    if path.parent == ROOT:
+        (folder / "examples").symlink_to(ROOT / "examples")
+    return folder
+
+
+def run(block: Block, command: Command) -> None:
+    """Runs a command to its end, and looks for what the document says that it prints."""
+    done = subprocess.run(
+        ["bash", "-c", command.line],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    assert (done.returncode != 0) == command.fails, f"{block}: $ {command.line}\n{told}"
+    assert done.returncode != 70, f"{block}: $ {command.line}\n{told}"
+    compare(block, command, told)
+
+
+def compare(block: Block, command: Command, told: str) -> None:
+    rest = plain(told)
+    for piece in command.printed:
+        _, found, rest = rest.partition(piece)
+        assert found, f"{block}: $ {command.line}\nprints\n{told}\nand not\n{piece}"
+
+
+def parse(block: Block, command: Command) -> None:
+    """The words of a command of ``hil``; others are not checked."""
+    words = shlex.split(command.line, comments=True)
+    if words[0] == "hil":
+        try:
+            build_parser().parse_args(words[1:])
+        except SystemExit:
+            pytest.fail(f"{block}: {command.line}")
+
+
+def interrupt(block: Block, command: Command) -> None:
+    """Starts a command, waits until it printed what the document says, and presses Ctrl-C."""
+    process = subprocess.Popen(
+        ["bash", "-c", f"exec {command.line}"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    lines: list[str] = []
+    assert process.stdout is not None
+    reader = threading.Thread(target=lines.extend, args=(process.stdout,))
+    reader.start()
+    try:
+        last = command.printed[-1].split()[-1] if command.printed else ""
+        end = time.monotonic() + LIMIT_S
+        while process.poll() is None and time.monotonic() < end:
+            if lines and last in "".join(lines):
+                break
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(20)
+        reader.join(20)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    told = "".join(lines)
+    assert process.returncode in (0, 130, -signal.SIGINT), f"{block}: $ {command.line}\n{told}"
+    assert "Traceback" not in told
+    compare(block, command, told)
+
+
+def execute(block: Block, folder: Path) -> None:
+    """Runs Python in a process of its own; what has tests, with pytest."""
+    script = folder / f"block_{block.line}_test.py"
+    script.write_text(block.text, encoding="utf-8")
+    is_tests = "\ndef test_" in f"\n{block.text}"
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if is_tests else []
+    done = subprocess.run(
+        [sys.executable, *words, script.name],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block}:\n{done.stdout}{done.stderr}"
+    if is_tests:
+        assert "passed" in done.stdout
+        assert "skipped" not in done.stdout
+
+
+class Background:
+    """Commands that a document starts with ``&``; they end with the document."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Background:
+        return self
+
+    def start(self, line: str) -> None:
+        self._processes.append(
+            subprocess.Popen(
+                ["bash", "-c", f"exec {line}"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            assert process.poll() is None, "what runs in the background has ended by itself"
+            os.killpg(process.pid, signal.SIGINT)
+        for process in self._processes:
+            process.wait(20)
