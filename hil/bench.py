@@ -56,6 +56,8 @@ class BenchReport:
     firmware_flash_bytes: int
     workspace_bytes: int
     io_bytes: int
+    #: Whether ``workspace_bytes`` holds ``io_bytes``, or the caller has them beside it.
+    io_in_workspace: bool
     ram_bytes: int
     stack_peak_bytes: int
     layers: tuple[LayerCount, ...]
@@ -78,6 +80,7 @@ class BenchReport:
             "firmware_flash_bytes": self.firmware_flash_bytes,
             "workspace_bytes": self.workspace_bytes,
             "io_bytes": self.io_bytes,
+            "io_in_workspace": self.io_in_workspace,
             "ram_bytes": self.ram_bytes,
             "stack_peak_bytes": self.stack_peak_bytes,
             "macs": self.macs,
@@ -130,6 +133,7 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
         firmware_flash_bytes=sizes.flash_bytes,
         workspace_bytes=module.workspace_bytes,
         io_bytes=module.io_bytes,
+        io_in_workspace=module.io_in_pool,
         ram_bytes=sizes.ram_bytes,
         stack_peak_bytes=device.memory().stack_peak_bytes,
         folded=module.folded,

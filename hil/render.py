@@ -79,13 +79,14 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
             f"median of {len(report.counts)} runs, {min(report.counts):,} to {max(report.counts):,}"
         )
     lines += folded_lines(report.folded, report.macs)
+    where = "in the workspace" if report.io_in_workspace else "beside the workspace"
     lines.append(
         table(
             [
                 ["flash of the model (code, constants, glue)", report.model_flash_bytes],
                 ["flash of the firmware", report.firmware_flash_bytes],
                 ["workspace", report.workspace_bytes],
-                ["inputs and outputs", report.io_bytes],
+                [f"inputs and outputs, {where}", report.io_bytes],
                 ["static RAM of the firmware", report.ram_bytes],
                 ["stack, at its peak", report.stack_peak_bytes],
             ],

@@ -40,10 +40,15 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
         "files": sorted(library.files),
         "seconds": seconds,
     }
-    columns = ["workspace_bytes", "io_bytes", "constants_bytes", "layers", "macs"]
     text = table(
         [
-            [model["model"], model["cpu"], *(model[column] for column in columns)]
+            [
+                model["model"],
+                model["cpu"],
+                model["workspace_bytes"],
+                f"{model['io_bytes']:,} {'in it' if model['io_in_workspace'] else 'beside it'}",
+                *(model[column] for column in ("constants_bytes", "layers", "macs")),
+            ]
             for model in models
         ],
         ["model", "core", "workspace", "inputs+outputs", "constants", "layers", "MACs"],
@@ -82,6 +87,7 @@ def _module_json(module: Module) -> dict[str, Any]:
             for pool in module.workspace_pools
         ],
         "io_bytes": module.io_bytes,
+        "io_in_workspace": module.io_in_pool,
         "constants_bytes": module.constants_bytes,
         "layers": len(module.layers),
         "macs": sum(layer.macs for layer in module.layers),

@@ -99,6 +99,7 @@ def test_json_is_the_contract() -> None:
         "firmware_flash_bytes": 1000,
         "workspace_bytes": 40,
         "io_bytes": 4,
+        "io_in_workspace": True,
         "ram_bytes": 500,
         "stack_peak_bytes": 99,
         "macs": 100,
