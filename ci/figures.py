@@ -24,9 +24,10 @@ MEMORY_BOARD = "mps2-an386"
 
 #: What the second name of a model means.
 FOLDED = (
-    "`vww_folded` is what you get: many channels of `vww` are the same for every input, which the "
-    "compiler proves, and leaves them out. `vww` is compiled with `--no-fold-constant-channels` and "
-    "computes them all, as others do. The other models have no such channels."
+    "`vww_folded` is what you get: many channels of `vww` are the same for every input, which "
+    "the compiler proves, and leaves them out. `vww` is compiled with "
+    "`--no-fold-constant-channels` and computes them all, as others do. The other models have no "
+    "such channels."
 )
 
 Result = Mapping[str, Any]
