@@ -10,6 +10,7 @@ line before the block says what is special about it::
 
 In what a command prints, ``...`` stands for anything, and white space is not compared. Nor is what
 differs from run to run and from build to build: seconds, addresses in hexadecimal, line numbers.
+``HIL_UPDATE_DOCUMENTS=1`` brings the other figures up to date.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ class Command:
     """A command line, and the pieces of text that it prints, in their order."""
 
     line: str
-    printed: tuple[str, ...]
+    #: What it prints, as the document has it.
+    output: str
+
+    @property
+    def printed(self) -> list[str]:
+        pieces = (plain(piece) for piece in self.output.split("..."))
+        return [piece for piece in pieces if piece]
 
     @property
     def fails(self) -> bool:
@@ -60,12 +67,11 @@ class Block:
     @property
     def commands(self) -> list[Command]:
         if self.language == "sh":
-            return [Command(line, ()) for line in self.text.splitlines() if line.strip()]
+            return [Command(line, "") for line in self.text.splitlines() if line.strip()]
         commands = []
         for part in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
-            line, _, printed = part.partition("\n")
-            pieces = (plain(piece) for piece in printed.split("..."))
-            commands.append(Command(line, tuple(piece for piece in pieces if piece)))
+            line, _, output = part.partition("\n")
+            commands.append(Command(line, output))
         return commands
 
 
@@ -74,6 +80,16 @@ def plain(text: str) -> str:
     for pattern, replacement in _MASKS:
         text = pattern.sub(replacement, text)
     return " ".join(text.split())
+
+
+def with_todays_figures(output: str, told: str) -> str:
+    """``output``, each line that differs from one of ``told`` only in figures replaced by it."""
+    lines = {_without_figures(line): line for line in reversed(told.splitlines())}
+    return "".join(f"{lines.get(_without_figures(line), line)}\n" for line in output.splitlines())
+
+
+def _without_figures(line: str) -> str:
+    return " ".join(re.sub(r"[\d,.]+", "#", line).split())
 
 
 def blocks(path: Path) -> list[Block]:
