@@ -92,6 +92,8 @@ _NO_ROOM = re.compile(
 )
 #: A disk with less is full, whatever a tool made of it.
 _LEAST_ROOM = 64 * 1024
+_MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
+_MISSING_FUNCTION = re.compile(r"undefined reference to [`'](\w+)'")
 _STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
 
 _FLASH_SECTIONS = (".text", ".rodata", ".data", ".data.rel.ro")
@@ -439,8 +441,18 @@ def _run_cmake(
     shown = "\n".join(f"  {line}" for line in lines)
     raise BuildError(
         f"the firmware for {board.name} does not build:\n{shown or f'  exit code {code}'}",
-        f"see {log}",
+        f"{_remedy(text)}see {log}",
     )
+
+
+def _remedy(log: str) -> str:
+    """What to do about code that is elsewhere, where that is what the build lacks."""
+    if header := _MISSING_HEADER.search(log):
+        return f"give the folder of {header[1]} with --include-dir; "
+    names = list(dict.fromkeys(_MISSING_FUNCTION.findall(log)))
+    if names:
+        return f"give what defines {', '.join(names[:_FIRST_ERRORS])} with --source; "
+    return ""
 
 
 def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:

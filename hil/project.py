@@ -26,6 +26,7 @@ from hil.glue import (
 from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
 from hilc.codegen.registry import ENTRY_POINT, system_lib_source
 from hilc.crt import crt_files, crt_sources
+from hilc.extra import EXTRA, SAFE_PATH, extra_code, is_extra
 from hilc.library import ModelLibrary, Module, module_path
 from hilc.objects import require_fits
 from hilc.resources import data_dir
@@ -62,7 +63,7 @@ def check_objects(libraries: Sequence[ModelLibrary], board: Board) -> None:
     for library in libraries:
         names = " and ".join(module.name for module in library.modules)
         for path, data in library.files.items():
-            if path.startswith(_OBJECTS) and path.endswith(".o"):
+            if path.startswith((_OBJECTS, EXTRA)) and path.endswith(".o"):
                 require_fits(data, board.cpu, f"{names}: {path}")
 
 
@@ -113,7 +114,9 @@ def project_files(
         folder = _folder(library)
         for path, data in library.files.items():
             if path.startswith((_SOURCES, _OBJECTS, _HEADERS)):
-                files[f"{folder}/{path}"] = data
+                files[f"{folder}/{_checked(path, library)}"] = data
+            elif is_extra(path):
+                files[_checked(path, library)] = data
         for module in library.modules:
             header = f"{_HEADERS}{module.symbol}.h"
             texts[f"generated/model_{model_key(module)}.c"] = model_source(
@@ -132,6 +135,17 @@ def project_files(
         texts["generated/firmware.ld"] = linker_script(board, workspace_region, named, copies)
     files.update((path, text.encode()) for path, text in texts.items())
     return files
+
+
+def _checked(path: str, library: ModelLibrary) -> str:
+    """The path of a library's file, which CMake will read: an archive may come from anywhere."""
+    if not SAFE_PATH.fullmatch(path):
+        raise InputError(
+            f"the library of {library.modules[0].name!r} has the file {path!r}, "
+            "whose name build tools would misread",
+            "export the model again",
+        )
+    return path
 
 
 def _folder(library: ModelLibrary) -> str:
@@ -324,6 +338,11 @@ def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
         _cmake_list("HIL_CRT_INCLUDES", ["crt", "runtime/include"] if crt else []),
         _cmake_list("HIL_MODELS", [model_key(module) for module in modules]),
     ]
+    # Models that bring the same code have it in the same place.
+    extras = [extra_code(library.files) for library in libraries]
+    for name in ("includes", "sources", "objects"):
+        paths = dict.fromkeys(path for extra in extras for path in getattr(extra, name))
+        lines.append(_cmake_list(f"HIL_EXTRA_{name.upper()}", paths))
     shared: dict[str, tuple[Module, bytes]] = {}
     for library in libraries:
         for module in library.modules:

@@ -64,6 +64,9 @@ class CompileOptions:
     #: Whether models of one firmware work in the same memory; then what they are given and what
     #: they find is not in it.
     workspace: str = "own"
+    #: What the models' code includes or calls, beside what they bring (:mod:`hilc.extra`).
+    include_dirs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -260,7 +263,14 @@ def _load(source: ModelSource, options: CompileOptions) -> ModelLibrary:
             f"a compiled model cannot be renamed to {source.name!r}",
             "compile the model file again with that name",
         )
-    return library
+    return _with_code(library, options)
+
+
+def _with_code(library: ModelLibrary, options: CompileOptions) -> ModelLibrary:
+    """The library with the code from elsewhere that the options name."""
+    if not options.include_dirs and not options.sources:
+        return library
+    return library.with_code(options.include_dirs, options.sources)
 
 
 def _compile(
@@ -273,7 +283,7 @@ def _compile(
     )
     seconds = time.monotonic() - start
     _LOG.info("compiled %s for %s in %.1f s", source.path, options.cpu, seconds)
-    return library
+    return _with_code(library, options)
 
 
 def _pools_in(rooms: Mapping[str, int]) -> tuple[PoolSpec, ...]:

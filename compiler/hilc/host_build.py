@@ -11,6 +11,7 @@ import binascii
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ from pathlib import Path
 from hilc.codegen.registry import system_lib_source
 from hilc.cpu import get_cpu
 from hilc.errors import HilError, InputError
+from hilc.extra import EXTRA, ExtraCode, extra_code
 from hilc.ir import Array
 from hilc.jsondata import decode, parse_json
 from hilc.library import ModelLibrary, Module, module_path
@@ -32,8 +34,13 @@ from hilc.resources import data_dir
 
 _FLAGS = ("-std=c11", "-O2", "-fPIC")
 # Bsymbolic: another library in the process may have functions of these names, TVM's own for one.
-_LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack")
+# defs: what nothing defines is told now, by the linker, and not when the object is loaded.
+_LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack", "-Wl,-z,defs")
 _BUILD_LIMIT_S = 600
+_UNDEFINED = re.compile(r"undefined reference to [`'](\w+)'")
+_MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
+#: Of what is missing, so many names are told.
+_MOST_NAMES = 10
 
 _DESCRIPTION_VERSION = 1
 _REGISTRY = "hilc_registry.c"
@@ -148,11 +155,28 @@ def build_shared_object(
         objects += map(str, _runtime_objects(compiler))
     if foreign:
         flags.append("-w")
+    extra = extra_code(library.files)
+    flags += [f"-I{path}" for path in extra.includes]
+    if extra.sources or extra.objects:
+        objects.append(_extra_archive(compiler, extra, folder))
     target = folder / "library.so"
-    names = ", ".join(module.name for module in library.modules)
+    names = " and ".join(repr(module.name) for module in library.modules)
     command = [compiler, *flags, *link_flags, *sources, "hilc_host.c", *objects]
     _run([*command, "-lm", "-o", target.name], folder, names, _hint(library))
     return target
+
+
+def _extra_archive(compiler: str, extra: ExtraCode, folder: Path) -> str:
+    """Code from elsewhere as a static library: of it, the linker takes what the models need."""
+    (folder / "extra_objects").mkdir()
+    objects = list(extra.objects)
+    includes = [f"-I{path}" for path in (*extra.includes, data_dir("runtime") / "include")]
+    for index, source in enumerate(extra.sources):
+        objects.append(f"extra_objects/{index}.o")
+        command = [compiler, *_FLAGS, "-std=gnu11", "-w", *includes, "-c", source]
+        _run([*command, "-o", objects[-1]], folder, source, "")
+    _run(["ar", "rcs", "libextra.a", *objects], folder, "the code from elsewhere", "")
+    return "libextra.a"
 
 
 def _is_part(name: str, folder: str, suffix: str) -> bool:
@@ -167,7 +191,7 @@ def _require_for_this_machine(library: ModelLibrary) -> None:
                 "compile the model with cpu=host, or with codegen=c",
             )
     for name, data in library.files.items():
-        if _is_part(name, "lib", ".o"):
+        if _is_part(name, "lib", ".o") or (name.startswith(EXTRA) and name.endswith(".o")):
             require_fits(data, get_cpu("host"), name)
 
 
@@ -183,10 +207,21 @@ def _run(command: Sequence[str], folder: Path, what: str, hint: str) -> None:
         done = run(command, folder, limit_s=_BUILD_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostBuildError(f"building {what} for this machine failed: {error}") from None
-    if done.returncode:
+    if done.returncode == 0:
+        return
+    if undefined := list(dict.fromkeys(_UNDEFINED.findall(done.stderr))):
         raise HostBuildError(
-            f"building {what} for this machine failed: {done.stderr.strip()[:2000]}", hint
+            f"{what} calls what nothing in it defines: {', '.join(undefined[:_MOST_NAMES])}",
+            "give the sources that define it: --source FILE, or library.with_code(sources=[...])",
         )
+    if header := _MISSING_HEADER.search(done.stderr):
+        hint = (
+            f"give the folder of {header[1]}: --include-dir DIR, or "
+            "library.with_code(include_dirs=[...])"
+        )
+    raise HostBuildError(
+        f"building {what} for this machine failed: {done.stderr.strip()[:2000]}", hint
+    )
 
 
 def _glue(modules: Sequence[Module], description: Description) -> str:

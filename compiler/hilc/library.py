@@ -8,13 +8,14 @@ JSON of :class:`Module`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hilc.archive import METADATA, export_time_s, read_files, write_files
 from hilc.choice import ChoiceReport
 from hilc.errors import InputError
+from hilc.extra import extra_files, is_extra
 from hilc.jsondata import json_bytes, parse_json
 from hilc.module import Argument, Layer, Module, Pool, TensorInfo
 from hilc.tvm_archive import tvm_entries, tvm_module
@@ -64,6 +65,15 @@ class ModelLibrary:
         """
         write_files(self.files, path, force=force)
         return Path(path)
+
+    def with_code(
+        self, include_dirs: Sequence[str | Path] = (), sources: Sequence[str | Path] = ()
+    ) -> ModelLibrary:
+        """The library with what its code includes or calls: folders of headers; files of C,
+        assembly or objects, or folders of them. They become part of it (:mod:`hilc.extra`).
+        """
+        own = {path: data for path, data in self.files.items() if not is_extra(path)}
+        return replace(self, files=own | extra_files(include_dirs, sources))
 
     @staticmethod
     def load(path: str | Path) -> ModelLibrary:

@@ -15,6 +15,8 @@ from hilc.tvm_text import definition, registry_names, without_comments
 _FOLDER = "codegen/host"
 # Longer headers are not what TVM writes for a microcontroller.
 _MAX_HEADER = 1 << 20
+# What the main is called behind the module's name up to TVM 0.8.
+_OLD_MAIN = "_run_model"
 # What compilers leave beside their objects.
 _BESIDE = ("su", "d")
 _ALLOCATE = b"TVMBackendAllocWorkspace"
@@ -118,8 +120,17 @@ class Code:
         for parameters in found:
             if not re.match(rf"\s*(?:{expected})", parameters):
                 self.refuse(f"defines {function} with the parameters of another interface")
-        if not found and not any(f"{function}\0".encode() in o for o in self.objects.values()):
-            self.refuse(f"does not define its entry point {function}")
+        if found or any(f"{function}\0".encode() in o for o in self.objects.values()):
+            return
+        old = f"{self.mangled}{_OLD_MAIN}"
+        if self._defines(old):
+            self.refuse(
+                f"has no entry point but {old}, as TVM up to 0.8 wrote: its arguments are pointers "
+                "whose order and sizes nothing in the archive says",
+                "export it with TVM 0.9 or later, or with TVM 0.8 and -interface-api=c, whose "
+                f"header declares {function}",
+            )
+        self.refuse(f"does not define its entry point {function}")
 
     def entry_body(self) -> str | None:
         """The text of the entry point; None where it is in an object."""
@@ -129,7 +140,9 @@ class Code:
     @property
     def has_packed_main(self) -> bool:
         """Whether main and operators take packed arguments; objects do not say."""
-        main = re.compile(rf"\b{self.mangled}___tvm_main__\s{{0,99}}\(\s{{0,99}}(?:{_PACKED})")
+        main = re.compile(
+            rf"\b{self.mangled}(?:___tvm_main__|{_OLD_MAIN})\s{{0,99}}\(\s{{0,99}}(?:{_PACKED})"
+        )
         return not self.is_c and any(main.search(text) for text in self.sources.values())
 
     def functions(self) -> tuple[str, ...]:

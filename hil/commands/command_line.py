@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from hil.commands.code_options import add_code_options
 from hil.commands.parser import Parser, byte_count, natural_int, positive_float, positive_int
 from hil.commands.tvmc_parser import add_tvmc
 
@@ -114,6 +115,7 @@ def _add_model_commands(commands: Any) -> None:
     _add_force(build)
     build.add_argument("--sizes", action="store_true", help="show each section, and whose it is")
     _add_board(build, several=True)
+    add_code_options(build)
     _add_compile_options(build)
     build.add_output_options()
 
@@ -148,14 +150,13 @@ def _add_measuring_commands(commands: Any) -> None:
         "--reference", metavar="NAME", help="tflm, litert or hilc (default: tflm if installed)"
     )
     verify.add_argument(
-        "--source",
-        metavar="MODEL",
-        help="the model file that the library was compiled from, where it does not have it",
-    )
-    verify.add_argument(
         "--per-layer", action="store_true", help="compare every layer's outputs, too"
     )
-    _add_device_options(verify, several=True)
+    _add_device_options(
+        verify,
+        several=True,
+        source="or the model file that the library was compiled from, where it does not have it",
+    )
 
     bench = _command(
         commands, "bench", "running", "Count instructions or cycles; report sizes and memory."
@@ -194,7 +195,11 @@ def _add_measuring_commands(commands: Any) -> None:
 
 
 def _add_device_options(
-    parser: Parser, several: bool = False, required: bool = True, lab: bool = True
+    parser: Parser,
+    several: bool = False,
+    required: bool = True,
+    lab: bool = True,
+    source: str = "",
 ) -> None:
     """What a command on a running board takes, which may be one of a lab."""
     if lab:
@@ -216,6 +221,7 @@ def _add_device_options(
         action="store_true",
         help="with RTT: read and write tensors in the board's memory through the probe",
     )
+    add_code_options(parser, source)
     _add_compile_options(parser)
     parser.add_output_options()
 
@@ -236,6 +242,7 @@ def _add_probe_commands(commands: Any) -> None:
             board.add_argument(
                 "--runner", metavar="NAME", help="qemu or pyocd (default: the board's)"
             )
+        add_code_options(sub)
         _add_compile_options(sub)
         sub.add_output_options()
     for name, summary in (

@@ -46,6 +46,8 @@ def compile_options(
         for_firmware=for_firmware,
         board=board if for_firmware and board and not board.is_host else None,
         workspace=args.workspace if for_firmware else "own",
+        include_dirs=tuple(vars(args).get("include_dir", ())),
+        sources=tuple(vars(args).get("source", ())),
     )
 
 

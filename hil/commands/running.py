@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from hil.bench import bench, check_countable
 from hil.commands.options import compiled_for, opened, reachable_board
@@ -26,6 +27,7 @@ from hil.samples import (
 )
 from hil.verify import Oracle, verify
 from hilc.errors import InputError
+from hilc.extra import CODE_SUFFIXES
 from hilc.ir import Array
 from hilc.library import ModelLibrary, Module, TensorInfo
 from hilc.outputs import check_file
@@ -107,8 +109,9 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
     """Each model of the image against its reference."""
     if args.expect and not args.inputs:
         raise InputError("--expect gives the outputs of inputs", "give those with --inputs F.npz")
-    if args.expect and (args.reference or args.source or args.per_layer):
-        given = {"--reference": args.reference, "--source": args.source}
+    model = _take_model(args)
+    if args.expect and (args.reference or model or args.per_layer):
+        given = {"--reference": args.reference, "--source": model}
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
     board = reachable_board(args)
@@ -118,13 +121,13 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         raise InputError(
             f"--inputs is for one model, and the image has {len(images)}", "verify them one by one"
         )
-    if args.source and len(images) > 1:
+    if model and len(images) > 1:
         raise InputError(
             f"--source is for one model, and the image has {len(images)}", "verify them one by one"
         )
     # Whatever the user may have got wrong comes to light before the build.
     checks = [
-        (module.name, samples, _oracle(args, library, module, len(samples)))
+        (module.name, samples, _oracle(args, library, module, model, len(samples)))
         for library in libraries
         for module in library.modules
         for samples in [_samples(args, module)]
@@ -148,6 +151,19 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
     return 0 if all(report.match for report in reports) else 1
 
 
+def _take_model(args: argparse.Namespace) -> str | None:
+    """The model file among the words of ``--source``, which are the code that is left then."""
+    words: list[str] = args.source
+    code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
+    models = [word for word in words if word not in code]
+    if len(models) > 1:
+        raise InputError(
+            f"--source names the models {' and '.join(models)}", "name the one of the library"
+        )
+    args.source = code
+    return models[0] if models else None
+
+
 def _samples(args: argparse.Namespace, module: Module) -> Sequence[Sample]:
     if not args.inputs:
         return RandomSamples(module.inputs, args.seed, args.samples or DEFAULT_SAMPLES)
@@ -160,11 +176,15 @@ def _samples(args: argparse.Namespace, module: Module) -> Sequence[Sample]:
 
 
 def _oracle(
-    args: argparse.Namespace, library: ModelLibrary, module: Module, samples: int
+    args: argparse.Namespace,
+    library: ModelLibrary,
+    module: Module,
+    model: str | None,
+    samples: int,
 ) -> Oracle:
     if args.expect:
         return expected_outputs(args.expect, module, samples)
-    return reference_of(library, module, args.reference, source=args.source)
+    return reference_of(library, module, args.reference, source=model)
 
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:

@@ -20,7 +20,10 @@ from hil.commands.tvmc_parser import DEVICES, FILL_MODES
 from hil.commands.tvmc_project import (
     ARCHIVE,
     Project,
+    ProjectOptions,
+    calls_cmsis_nn,
     check_platform,
+    cmsis_nn_folder,
     find_board,
     load_project,
     parse_options,
@@ -193,7 +196,7 @@ def create_command(args: argparse.Namespace, console: Console) -> int:
     folder = Path(args.project_dir)
     if not Path(args.MLF).exists():
         raise InputError(f"MLF file {args.MLF} does not exist!", "make it with hil tvmc compile")
-    library = ModelLibrary.load(args.MLF)
+    library = _with_code(ModelLibrary.load(args.MLF), args, options, console)
     if folder.exists():
         if not args.force:
             raise InputError(
@@ -214,6 +217,21 @@ def create_command(args: argparse.Namespace, console: Console) -> int:
         f"{folder}: {models} on {board.name}",
     )
     return 0
+
+
+def _with_code(
+    library: ModelLibrary, args: argparse.Namespace, options: ProjectOptions, console: Console
+) -> ModelLibrary:
+    """The library with the code from elsewhere that flags and project options name."""
+    include_dirs, sources = [*args.include_dir], [*args.source]
+    if options.cmsis_path is not None:
+        if calls_cmsis_nn(library):
+            root = cmsis_nn_folder(options.cmsis_path)
+            include_dirs.append(str(root / "Include"))
+            sources.append(str(root / "Source"))
+        else:
+            console.log("note: project option cmsis_path changes nothing: no code calls CMSIS-NN")
+    return library.with_code(include_dirs, sources) if include_dirs or sources else library
 
 
 def build_command(args: argparse.Namespace, console: Console) -> int:
@@ -382,6 +400,11 @@ def _opened(
             raise InputError(
                 "--project-option is for boards, and the device is cpu", "add --device micro"
             )
+        if args.include_dir or args.source:
+            raise InputError(
+                "--include-dir and --source are for archives, and the device is cpu",
+                "add --device micro",
+            )
         with host.load_module(args.PATH)[host.DEFAULT](host.cpu()) as executor:
 
             def run_here(runs: int) -> float:
@@ -392,7 +415,7 @@ def _opened(
 
             yield executor, run_here
         return
-    firmware = _firmware(args.PATH, options.board)
+    firmware = _firmware(args, options, console)
     with open_firmware(firmware, port=options.port, probe=options.probe) as device:
         device.log = lambda text: console.log(f"{firmware.board.name}: {text}")
         model = device[_only_model(firmware)]
@@ -403,9 +426,15 @@ def _opened(
         yield model, run_there
 
 
-def _firmware(path: str, board: str | None) -> Firmware:
-    """The firmware of a built project, or one made of an archive for ``board``."""
+def _firmware(args: argparse.Namespace, options: ProjectOptions, console: Console) -> Firmware:
+    """The firmware of a built project, or one made of an archive for the options' board."""
+    path, board = args.PATH, options.board
     if Path(path).is_dir():
+        if args.include_dir or args.source:
+            raise InputError(
+                "--include-dir and --source are for archives, and a project has its code",
+                "give them to hil tvmc micro create",
+            )
         project = load_project(path)
         if board is not None and find_board(board).name != project.board.name:
             raise InputError(
@@ -419,7 +448,8 @@ def _firmware(path: str, board: str | None) -> Firmware:
             f"{path} is an archive, which runs on no board yet",
             "create a project, or add --project-option board=B",
         )
-    return build([ModelLibrary.load(path)], find_board(board))
+    library = _with_code(ModelLibrary.load(path), args, options, console)
+    return build([library], find_board(board))
 
 
 def _only_model(firmware: Firmware) -> str:

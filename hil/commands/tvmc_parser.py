@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Protocol
 
+from hil.commands.code_options import add_code_options
+
 #: Platforms of ``micro``; the project is this project's own in each case.
 PLATFORMS = ("zephyr", "arduino", "template")
 FILL_MODES = ("zeros", "ones", "random")
@@ -57,6 +59,7 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
     run.add_argument("--rpc-key", metavar="KEY", help="not offered")
     run.add_argument("--rpc-tracker", metavar="HOST", help="not offered")
     _add_project_option(run)
+    add_code_options(run)
 
     text = "Firmware projects."
     steps = words.add_parser("micro", help=text, description=text).add_commands()
@@ -66,6 +69,7 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
         create.add_argument("MLF", help="the Model Library Format archive")
         _add_platform(create)
         create.add_argument("-f", "--force", action="store_true", help="replace the folder")
+        add_code_options(create)
     build = _command(steps, "build", "build", "Build a project's firmware.")
     build.add_argument("project_dir", metavar="PROJECT_DIR")
     _add_platform(build)

@@ -34,7 +34,6 @@ _PROJECT_TYPES = ("host_driven",)
 _UNUSED_OPTIONS: Mapping[str, str] = {
     "arduino_cli_cmd": "CMake builds the project",
     "arm_fvp_path": "the board's description says how it is started",
-    "cmsis_path": "a code generator finds its library itself (--external FILE.py,KEY=VALUE)",
     "config_main_stack_size": "the board's description has the stack's size",
     "gdbserver_port": "nothing starts a debugger",
     "heap_size_bytes": "nothing is allocated on a heap",
@@ -49,7 +48,7 @@ _REFUSED_OPTIONS: Mapping[str, str] = {
     "compile_definitions": "add them to the project's CMakeLists.txt",
     "extra_files_tar": "copy them into the project",
 }
-_USED_OPTIONS = (*_BOARD_OPTIONS, *_PROBE_OPTIONS, "port", "project_type")
+_USED_OPTIONS = (*_BOARD_OPTIONS, *_PROBE_OPTIONS, "cmsis_path", "port", "project_type")
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,8 @@ class ProjectOptions:
     port: str | None
     #: The debug probe that programs the board.
     probe: str | None
+    #: A folder with CMSIS-NN, for archives whose code calls it.
+    cmsis_path: str | None
     notes: tuple[str, ...]
 
 
@@ -109,7 +110,37 @@ def parse_options(words: Sequence[str]) -> ProjectOptions:
     if len(boards) > 1:
         raise InputError(f"the options name the boards {' and '.join(sorted(boards))}", "name one")
     probe = next((given[name] for name in _PROBE_OPTIONS if name in given), None)
-    return ProjectOptions(next(iter(boards), None), given.get("port"), probe, tuple(notes))
+    return ProjectOptions(
+        next(iter(boards), None),
+        given.get("port"),
+        probe,
+        given.get("cmsis_path"),
+        tuple(notes),
+    )
+
+
+#: What code includes that calls CMSIS-NN, and where its tree may lie below a folder of CMSIS.
+_CMSIS_NN_HEADER = "arm_nnfunctions.h"
+_CMSIS_NN_FOLDERS = ("", "CMSIS-NN", "CMSIS/NN")
+
+
+def calls_cmsis_nn(library: ModelLibrary) -> bool:
+    """Whether code of the library includes CMSIS-NN's header."""
+    header = _CMSIS_NN_HEADER.encode()
+    return any(header in data for path, data in library.files.items() if path.endswith(".c"))
+
+
+def cmsis_nn_folder(path: str) -> Path:
+    """The root of CMSIS-NN below the folder of the project option ``cmsis_path``."""
+    folders = [Path(path, name) for name in _CMSIS_NN_FOLDERS]
+    for folder in folders:
+        if (folder / "Include" / _CMSIS_NN_HEADER).is_file():
+            return folder
+    raise InputError(
+        f"cmsis_path={path} has no CMSIS-NN: none of {', '.join(map(str, folders))} has "
+        f"Include/{_CMSIS_NN_HEADER}",
+        "name the root of a clone of https://github.com/ARM-software/CMSIS-NN",
+    )
 
 
 def find_board(name: str) -> Board:

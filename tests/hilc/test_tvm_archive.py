@@ -580,3 +580,28 @@ def test_outputs_are_those_of_the_model() -> None:
     inputs = {"zoom": np.ones((1, 8), np.int8), "at-in": np.full((2, 4), 2, np.int8)}
     assert list(expected(inputs)) == list(OUTPUTS)
     assert expected(inputs)["output1"].tolist() == [3]
+
+
+# TVM 0.8 ----------------------------------------------------------------------------------------
+
+
+def _main_of_0_8(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """TVM 0.8 called the main otherwise."""
+    return {path: data.replace(b"___tvm_main__", b"_run_model") for path, data in files.items()}
+
+
+def test_an_archive_of_0_8_with_an_entry_point_is_read(tmp_path: Path) -> None:
+    files = _main_of_0_8(tvm_files(Style(5, pools="calls")))
+    assert b"tvmgen_default_run_model(" in files["codegen/host/src/default_lib0.c"]
+    _check_answers(ModelLibrary.load(write_tar(tmp_path / "net.tar", files)))
+
+
+def test_an_archive_of_0_8_without_an_entry_point_is_refused_as_one(tmp_path: Path) -> None:
+    """Only the main is there, with pointers for arguments."""
+    files = _main_of_0_8(tvm_files(Style(5, pools="calls")))
+    del files["codegen/host/include/tvmgen_default.h"]
+    files["codegen/host/src/default_lib0.c"] = b'#include "tvm/runtime/c_runtime_api.h"\n'
+    with pytest.raises(InputError) as caught:
+        _load(tmp_path, files)
+    assert "has no entry point but tvmgen_default_run_model, as TVM up to 0.8" in caught.value.fact
+    assert "-interface-api=c, whose header declares tvmgen_default_run" in caught.value.hint
