@@ -146,6 +146,30 @@ class Console:
             for bar in bars:
                 bar.close()
 
+    @contextmanager
+    def counting(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
+        """A function that counts one more of who knows how many; None without a terminal."""
+        if not self._shows_progress():
+            yield None
+            return
+        from tqdm import tqdm
+
+        bars: list[Any] = []
+
+        def count() -> None:
+            if not bars:  # what takes no time shows nothing
+                layout = "{desc}: {n_fmt} {unit}, {elapsed}"
+                bars.append(
+                    tqdm(desc=what, unit=unit, file=sys.stderr, leave=False, bar_format=layout)
+                )
+            bars[0].update()
+
+        try:
+            yield count
+        finally:
+            for bar in bars:
+                bar.close()
+
     def _shows_progress(self) -> bool:
         return not self.quiet and sys.stderr.isatty()
 

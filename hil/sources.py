@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import hilc
 from hil.board import Board
 from hil.build import build
+from hil.compiled import compile_model
 from hil.fit import region_rooms, workspace_regions
 from hil.placement import aligned, buffer_bytes
 from hilc.archive import is_archive
@@ -24,7 +23,6 @@ from hilc.library import ModelLibrary
 from hilc.program import Pin, PoolSpec
 from hilc.search import LimitError
 
-_LOG = logging.getLogger("hil.sources")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: How often a limit of flash that a link was over is corrected by what its estimate lacked.
 _CORRECTIONS = 2
@@ -67,6 +65,8 @@ class CompileOptions:
     #: What the models' code includes or calls, beside what they bring (:mod:`hilc.extra`).
     include_dirs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    #: Called for every program that the compiler tries.
+    progress: Callable[[], None] | None = field(default=None, compare=False)
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -141,7 +141,13 @@ def explain_models(
                 "give the model file that it was compiled from",
             )
     return [
-        hilc.explain(source.path, cpu=options.cpu, name=source.name, **options.compiled)
+        hilc.explain(
+            source.path,
+            cpu=options.cpu,
+            name=source.name,
+            progress=options.progress,
+            **options.compiled,
+        )
         for source in sources
     ]
 
@@ -277,12 +283,9 @@ def _compile(
     source: ModelSource, options: CompileOptions, memory: tuple[PoolSpec, ...] = ()
 ) -> ModelLibrary:
     arguments = options.compiled | ({"memory": memory} if memory else {})
-    start = time.monotonic()
-    library: ModelLibrary = hilc.compile(
-        source.path, cpu=options.cpu, name=source.name, **arguments
+    library = compile_model(
+        source.path, cpu=options.cpu, name=source.name, progress=options.progress, **arguments
     )
-    seconds = time.monotonic() - start
-    _LOG.info("compiled %s for %s in %.1f s", source.path, options.cpu, seconds)
     return _with_code(library, options)
 
 

@@ -54,7 +54,7 @@ def compiler_version(board: Board) -> str:
         raise BuildError(
             f"the compiler {name} is not in PATH", f"install it: apt install {package}"
         )
-    line = _ask(path).partition("\n")[0]
+    line = program_version(path)
     oldest, why = OLDEST_GCC, ""
     if "clang" in line:
         oldest = OLDEST_HOST_CLANG
@@ -84,6 +84,11 @@ def tool_folders() -> list[str]:
             folders.append(str(getattr(import_module(package), attribute)))
     # An empty one, for a package that does not find its program, would be the working folder.
     return [folder for folder in folders if folder]
+
+
+def program_version(path: str) -> str:
+    """The first line that a program says of itself."""
+    return _ask(path).partition("\n")[0]
 
 
 def _ask(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -83,6 +83,7 @@ def compile(
     flash: int | None = None,
     tuning: Tuning | str | Path | None = None,
     fold_constant_channels: bool = True,
+    progress: Callable[[], None] | None = None,
 ) -> ModelLibrary:
     """Compile a model, given as a file, its bytes or a graph, for a core (:mod:`hilc.cpu`).
 
@@ -100,7 +101,8 @@ def compile(
     tune`` wrote, or its file: the kernels' cost is taken from it where it has been measured.
     ``choice`` gives the kernels and groups of the program instead of letting the compiler search.
     ``fold_constant_channels`` leaves out channels of layers that provably are the same for every
-    input; the outputs are not changed by it. The other options are those of
+    input; the outputs are not changed by it. ``progress`` is called for every program
+    that is tried: a search takes seconds. The other options are those of
     :class:`hilc.codegen.Options`.
 
     Raises :class:`InputError` for options that do not go together, names that become one in C, and
@@ -132,6 +134,7 @@ def compile(
         flash=flash,
         tuning=tuning,
         fold_constant_channels=fold_constant_channels,
+        progress=progress,
     )
     source = planned.source
     options = replace(options, optimize=planned.sharing)
@@ -155,6 +158,7 @@ def explain(
     flash: int | None = None,
     tuning: Tuning | str | Path | None = None,
     fold_constant_channels: bool = True,
+    progress: Callable[[], None] | None = None,
     **options: Any,
 ) -> Explanation:
     """What the memory of the program does that :func:`compile` makes of the same arguments.
@@ -176,6 +180,7 @@ def explain(
         flash=flash,
         tuning=tuning,
         fold_constant_channels=fold_constant_channels,
+        progress=progress,
     )
     return explain_program(planned.program, planned.next_saving())
 
@@ -228,6 +233,7 @@ def _planned(
     flash: int | None,
     tuning: Tuning | str | Path | None,
     fold_constant_channels: bool,
+    progress: Callable[[], None] | None,
 ) -> _Planned:
     source = prepare(
         model,
@@ -253,13 +259,19 @@ def _planned(
         tuning = load_tuning(tuning)
     if tuning is not None:
         tuning.check(source, cpu, __version__)
+
+    def tried(found: Choice) -> Program:
+        if progress is not None:
+            progress()
+        return planner(choice=found)
+
     best: _Planned | None = None
     refusal: InputError | None = None
     for sharing in _sharings(options.optimize, flash):
         trade = Trade(
             source.graph,
             cpu,
-            lambda found: planner(choice=found),
+            tried,
             io_in_pool=options.io_in_pool,
             keep_inputs=keep_inputs,
             pins=pins,

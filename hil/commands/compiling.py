@@ -10,10 +10,9 @@ from typing import Any
 
 from hil.board import load_board
 from hil.build import build, check_project
-from hil.commands.options import board_of, compile_options, compiled_for
+from hil.commands.options import board_of, compile_options, compiled, compiled_for
 from hil.console import Console, several, table
 from hil.render import build_text, chosen_lines, folded_lines
-from hil.sources import load_libraries
 from hilc.archive import check_target
 from hilc.choice import ChoiceReport
 from hilc.library import Module, merge
@@ -25,7 +24,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     check_target(args.output, force=args.force)
     board = load_board(args.board) if args.board else None
     options = compile_options(args, board, for_firmware=False)
-    library = merge(load_libraries(args.models, options, args.name))
+    library = merge(compiled(args, options, console))
     library.save(args.output, force=args.force)
     seconds = round(time.monotonic() - start, 3)
     models = [
@@ -113,7 +112,7 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
     if output is not None:
         check_project(args.output, force=args.force)
     board = board_of(args)
-    libraries = compiled_for(args, board)
+    libraries = compiled_for(args, board, console)
     firmware = build(libraries, board, output, workspace=args.workspace, force=args.force)
     sizes = firmware.sizes
     data = {

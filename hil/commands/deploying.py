@@ -27,7 +27,7 @@ _RESET_LOOK_S = 0.1
 def flash_command(args: argparse.Namespace, console: Console) -> int:
     """A firmware onto a board: programmed, read back, reset, and asked who it is."""
     board = board_of(args)
-    elf = _image(args, board)
+    elf = _image(args, board, console)
     data = flash_image(board, elf, args.probe, args.port, console)
     lines = [f"{board.name}: {data['text']}"]
     if data["build_id"] is None:
@@ -55,12 +55,12 @@ def flash_image(
     }
 
 
-def _image(args: argparse.Namespace, board: Board) -> Path:
+def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
     """The image that the words name: an ELF file as it is, or models, which are built."""
     elfs = [word for word in args.models if is_elf(Path(word))]
     if not elfs:
         _check_probe(args, board)
-        libraries = compiled_for(args, board)
+        libraries = compiled_for(args, board, console)
         return build(libraries, board, workspace=args.workspace).elf
     if len(args.models) > 1:
         raise InputError(
@@ -147,7 +147,7 @@ def _with_probe(args: argparse.Namespace) -> Board:
 def debug_command(args: argparse.Namespace, console: Console) -> int:
     """A gdb server on a board, until Ctrl-C."""
     board = board_of(args)
-    elf = _image(args, board)
+    elf = _image(args, board, console)
     with console.part_done(f"programming {board.name}") as progress:
         choice = Choice(
             args.probe,

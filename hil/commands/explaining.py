@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hil.commands.options import board_of, compile_options
+from hil.commands.options import board_of, compile_options, compiling
 from hil.console import Console, several
 from hil.errors import InputError
 from hil.plan_report import plan_json, plan_text
@@ -31,7 +31,8 @@ def explain_command(args: argparse.Namespace, console: Console) -> int:
             force=args.force,
         )
     options = compile_options(args, board_of(args), for_firmware=True)
-    plans = explain_models(args.models, options, args.name)
+    with compiling(options, console) as told:
+        plans = explain_models(args.models, told, args.name)
     if args.output:
         picture.save(picture.plan_figure(plans[0]), args.output)
     text = "\n\n".join(plan_text(plan) for plan in plans)

@@ -195,7 +195,7 @@ def _line(
     if args.board is None:
         raise InputError("nothing to listen to", "give --port URL, or --board B to start one")
     board = reachable_board(args)
-    libraries = compiled_for(args, board)
+    libraries = compiled_for(args, board, console)
     firmware = build(libraries, board, workspace=args.workspace)
     with console.part_done(f"programming {board.name}") as progress:
         choice = Choice(args.probe, args.port, board.is_over_rtt, progress)

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import hil
 from hil.board import Board, load_board
@@ -115,10 +116,24 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
     return tuple(pools)
 
 
-def compiled_for(args: argparse.Namespace, board: Board) -> list[ModelLibrary]:
+def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> list[ModelLibrary]:
     """The models that the arguments name, compiled for the board's core."""
-    options = compile_options(args, board, for_firmware=True)
-    return load_libraries(args.models, options, args.name)
+    return compiled(args, compile_options(args, board, for_firmware=True), console)
+
+
+def compiled(
+    args: argparse.Namespace, options: CompileOptions, console: Console
+) -> list[ModelLibrary]:
+    """The models that the arguments name; long compiles show that they go on."""
+    with compiling(options, console) as told:
+        return load_libraries(args.models, told, args.name)
+
+
+@contextmanager
+def compiling(options: CompileOptions, console: Console) -> Iterator[CompileOptions]:
+    """The options of a compiler that shows how far it is."""
+    with console.counting("compiling", "programs tried") as progress:
+        yield replace(options, progress=progress)
 
 
 @contextmanager

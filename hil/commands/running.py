@@ -40,7 +40,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
     if args.output:
         check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
     board = reachable_board(args)
-    libraries = compiled_for(args, board)
+    libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     given = _given_inputs(
         args.input, {_word(images, module, t): t for module in images for t in module.inputs}
@@ -115,7 +115,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
         option = next((name for name, value in given.items() if value), "--per-layer")
         raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
     board = reachable_board(args)
-    libraries = compiled_for(args, board)
+    libraries = compiled_for(args, board, console)
     images = modules_of(libraries)
     if args.inputs and len(images) > 1:
         raise InputError(
@@ -193,7 +193,7 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
     check_countable(board)
     if args.cycles:
         check_estimable(board)
-    libraries = compiled_for(args, board)
+    libraries = compiled_for(args, board, console)
     with opened(args, board, libraries, console) as device:
         reports = [
             device.repeated(partial(bench, device, module, runs=args.runs, seed=args.seed))

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import hilc
 from hil.build import Firmware, build, create_project
 from hil.commands.deploying import flash_image, is_elf
 from hil.commands.tvmc_flags import Compilation, parse_shapes, translate
@@ -28,6 +27,7 @@ from hil.commands.tvmc_project import (
     load_project,
     parse_options,
 )
+from hil.compiled import compile_model
 from hil.console import Console, arrays_json, json_number
 from hil.device import Device
 from hil.errors import HilError
@@ -85,7 +85,10 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     check_file(output, kind="an output of tvmc compile", is_own=_is_compiled)
     for dump in dumps:
         check_file(dump, kind="a dump of code", is_own=_is_dump)
-    library = hilc.compile(args.FILE, **compilation.options, externals=externals)
+    with console.counting("compiling", "programs tried") as progress:
+        library = compile_model(
+            Path(args.FILE), **compilation.options, externals=externals, progress=progress
+        )
     (module,) = library.modules
     if module.name != args.module_name:
         notes.append(f"the module's name in C and in the archive is {module.name!r}")

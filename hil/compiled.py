@@ -1,0 +1,157 @@
+"""Compiles a model, or takes what was compiled of the same before.
+
+The search for a program takes seconds, and `bench`, `verify` and `build` of one model make the same
+one. An entry lies under a key made of everything that goes into it, the compiler itself included.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hilc
+from hil.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
+from hil.toolchain import ARM_GCC, program_version
+from hilc.choice import ChoiceReport
+from hilc.codegen.llvm import find_clang
+from hilc.errors import HilError, InputError
+from hilc.jsondata import decode
+from hilc.library import ModelLibrary
+from hilc.outputs import write_file
+from hilc.resources import data_dir
+
+_LOG = logging.getLogger("hil.compiled")
+#: Part of every key: raise it when entries look differently.
+_KEY_VERSION = 1
+#: What the compiler is made of.
+_SOURCES = (".py", ".c", ".h")
+
+
+def compile_model(
+    path: Path,
+    *,
+    cpu: str,
+    name: str | None = None,
+    progress: Callable[[], None] | None = None,
+    **arguments: Any,
+) -> ModelLibrary:
+    """What :func:`hilc.compile` makes of a model file with these arguments.
+
+    ``progress`` is called for every program that is tried.
+    """
+    start = time.monotonic()
+    entry = _entry(path, cpu, name, arguments)
+    library = _read(entry) if entry is not None else None
+    how = "took %s for %s from the cache in %.1f s"
+    if library is None:
+        library = hilc.compile(path, cpu=cpu, name=name, progress=progress, **arguments)
+        how = "compiled %s for %s in %.1f s"
+        # The file may have been written meanwhile.
+        if entry is not None and entry == _entry(path, cpu, name, arguments):
+            _keep(entry, library)
+    _LOG.info(how, path, cpu, time.monotonic() - start)
+    return library
+
+
+def _entry(path: Path, cpu: str, name: str | None, arguments: Mapping[str, Any]) -> Path | None:
+    """Where the library lies if it is kept; None for what cannot be told from anything else.
+
+    That is a generator of the user's, which is any program, and what cannot be read, of which the
+    compiler says why.
+    """
+    model = digest(path)
+    values = dict(arguments)
+    if model is None or values.pop("externals", ()):
+        return None
+    if values.get("tuning") is not None:
+        values["tuning"] = digest(Path(values["tuning"]))
+    key = {
+        "version": _KEY_VERSION,
+        "model": model,
+        "cpu": cpu,
+        "name": name if name is not None else path.stem,
+        "arguments": values,
+        "compiler": _compiler(),
+        "clang": _clang() if values.get("codegen") == "llvm" else None,
+        "date": os.environ.get("SOURCE_DATE_EPOCH"),
+    }
+    text = json.dumps(key, sort_keys=True, default=_plain)
+    try:
+        return cache_folder() / "libraries" / hashlib.sha256(text.encode()).hexdigest()[:32]
+    except HilError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    assert isinstance(value, Mapping), "arguments are numbers, texts, dataclasses and mappings"
+    return dict(value)
+
+
+@functools.cache
+def _compiler() -> str:
+    """What tells this compiler from any other, and what it computes with."""
+    found = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
+    for root in _roots():
+        for path in sorted(root.rglob("*")):
+            if path.suffix in _SOURCES:
+                found.update(f"{path.relative_to(root).as_posix()}:{digest(path)}\n".encode())
+    return found.hexdigest()
+
+
+def _roots() -> tuple[Path, Path]:
+    return Path(hilc.__file__).parent, data_dir("runtime")
+
+
+def _clang() -> list[str | None]:
+    """What makes objects: clang, with the C library of the GNU toolchain."""
+    try:
+        clang: str | None = program_version(find_clang()[0])
+    except HilError:
+        clang = None  # the compiler says so itself
+    gcc = shutil.which(ARM_GCC)
+    return [clang, program_version(gcc) if gcc else None]
+
+
+def _read(entry: Path) -> ModelLibrary | None:
+    """The library of an entry that is whole."""
+    archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
+    found = unsealed(about)
+    if found is None or found["archive"] is None or found["archive"] != digest(archive):
+        return None
+    try:
+        library = ModelLibrary.load(archive)
+    except InputError:
+        return None  # somebody has just replaced it
+    for path in (archive, about):
+        used(path)
+    reports = {
+        name: decode(ChoiceReport, report, f"{about}: {name}")
+        for name, report in found["reports"].items()
+    }
+    return ModelLibrary(library.modules, library.files, reports)
+
+
+def _keep(entry: Path, library: ModelLibrary) -> None:
+    """Writes an entry; where there is no room or right to, it is compiled again the next time."""
+    archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
+    reports = {name: asdict(report) for name, report in library.reports.items()}
+    try:
+        library.save(archive, force=True)
+        write_file(about, sealed({"archive": digest(archive), "reports": reports}))
+        forget_unused()
+    except (InputError, OSError) as error:
+        _LOG.info("not kept: %s", error)
