@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What TVMBackendAllocWorkspace hands out, last in, first out: as much as the model that needs
  * most of it. Defined by the build; aligned to 16. */
 extern uint8_t hil_crt_workspace[];
@@ -16,5 +20,9 @@ void hil_crt_init(void);
 /* The context of a device that a model's external functions run on, by the device's name in
  * struct tvmgen_<model>_devices. The application may define it; without that every one is NULL. */
 void *hil_device_context(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The first ones are the numbers of Arm's exceptions. */
 enum hil_fault_kind {
     HIL_FAULT_NMI = 2,
@@ -42,10 +46,14 @@ struct hil_fault {
 };
 
 /* Reports a fault of kind HIL_FAULT_ASSERT at the caller. */
-_Noreturn void hil_assert_failed(void);
+__attribute__((noreturn)) void hil_assert_failed(void);
 
 /* For programming errors; bad input from outside gets a status. The place is found through the
  * reported address, so that no text takes flash. */
 #define HIL_ASSERT(condition) ((condition) ? (void)0 : hil_assert_failed())
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 
 #include "hil_protocol.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Why bytes between two delimiters are not a frame. */
 enum hil_frame_error {
     HIL_FRAME_TOO_LONG = -1, /* longer than the receiver's buffer */
@@ -48,5 +52,9 @@ struct hil_frame_reader {
 /* Takes one byte. Returns 0 while a frame is incomplete; at its end the size of header and payload,
  * which then begin at reader->buffer and stay until the next call, or an enum hil_frame_error. */
 int32_t hil_frame_push(struct hil_frame_reader *reader, uint8_t byte);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum hil_dtype {
     HIL_INT8 = 0,
     HIL_UINT8 = 1,
@@ -45,5 +49,9 @@ struct hil_model {
 
 extern const struct hil_model *const hil_models[];
 extern const uint8_t hil_model_count;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

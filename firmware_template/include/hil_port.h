@@ -7,6 +7,10 @@
 
 #include "hil_config.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Clocks, serial line, time base. Called once, before anything else of this header. */
 void hil_port_init(void);
 
@@ -36,6 +40,10 @@ uint32_t hil_ticks_hz(void);
 uint64_t hil_ticks_align(void);
 
 /* Restarts the firmware. */
-_Noreturn void hil_port_reset(void);
+__attribute__((noreturn)) void hil_port_reset(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

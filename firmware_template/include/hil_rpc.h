@@ -4,6 +4,10 @@
 
 #include "hil_fault.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Announces the start on the line. Call after hil_port_init, before the rest of this header. */
 void hil_rpc_init(void);
 
@@ -18,5 +22,9 @@ void hil_rpc_fault(const struct hil_fault *fault);
 
 /* Sends text to the host's log; newlines as in the text. Not from interrupts. */
 void hil_log(const char *text);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,10 @@
 #include "hil_model.h"
 #include "hil_protocol.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct hil_rpc_command {
     size_t (*handle)(const uint8_t *request, size_t size, uint8_t *reply);
     uint8_t size;  /* of the request, or of its fixed part */
@@ -60,5 +64,9 @@ static inline void hil_put_u64(uint8_t *to, uint64_t value) {
     hil_put_u32(to, (uint32_t)value);
     hil_put_u32(to + 4, (uint32_t)(value >> 32));
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,10 +4,18 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Size of the stack that main and the models run on; 0 where the system decides it. */
 uint32_t hil_stack_bytes(void);
 
 /* Most of it that was ever in use; 0 where it is not known. */
 uint32_t hil_stack_peak_bytes(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -33,7 +33,7 @@ HIL_INLINE uint32_t hil_dsp_load(const void *from) {
     memcpy(&word, from, sizeof word);
     return word;
 #else
-    const uint8_t *const bytes = from;
+    const uint8_t *const bytes = (const uint8_t *)from;
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
            (uint32_t)bytes[3] << 24;
 #endif
@@ -50,6 +50,9 @@ HIL_INLINE uint32_t hil_dsp_load_part(const int8_t *from, int32_t count) {
     }
     return word;
 }
+
+/* A half-word among words: stored as such, read with its neighbour as a word. */
+typedef int16_t __attribute__((may_alias)) hil_dsp_half;
 
 /* A word from its half-words. */
 HIL_INLINE uint32_t hil_dsp_pair(int32_t low, int32_t high) {

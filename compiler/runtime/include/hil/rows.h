@@ -13,8 +13,8 @@ HIL_INLINE void hil_move_words(uint8_t *to, const uint8_t *from) {
     uint32_t b;
     uint32_t c;
     uint32_t d;
-    from = __builtin_assume_aligned(from, 4);
-    to = __builtin_assume_aligned(to, 4);
+    from = (const uint8_t *)__builtin_assume_aligned(from, 4);
+    to = (uint8_t *)__builtin_assume_aligned(to, 4);
     memcpy(&a, from, sizeof a);
     memcpy(&b, from + 4, sizeof b);
     memcpy(&c, from + 8, sizeof c);

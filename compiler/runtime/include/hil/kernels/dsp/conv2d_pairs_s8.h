@@ -92,7 +92,7 @@ HIL_INLINE void hil_dsp_windows_inside(const struct hil_dsp_conv2d_pairs_s8 *p,
     const int32_t step = p->dilation_h * p->in_w * p->in_c;
     const int32_t whole = hil_dsp_window_whole(p);
     const int32_t rest = hil_dsp_window_rest(p);
-    int16_t *const left = (int16_t *)to;
+    hil_dsp_half *const left = (hil_dsp_half *)to;
     for (int32_t row = 0; row < p->filter_h; row++) {
         const int8_t *from[HIL_DSP_MAX_ROWS] = {NULL};
 #pragma GCC unroll 3
@@ -171,7 +171,7 @@ HIL_INLINE void hil_dsp_window_row(const struct hil_dsp_conv2d_pairs_s8 *p, cons
     for (int32_t i = 0; i < rest; i++) {
         const int32_t at = byte + whole + i;
         const int there = !outside || (at >= 0 && at < p->in_w * p->in_c);
-        ((int16_t *)window)[hil_dsp_window_left(p, row * rest + i)] =
+        ((hil_dsp_half *)window)[hil_dsp_window_left(p, row * rest + i)] =
             (int16_t)(there ? from[at] : p->in_zero_point);
     }
 }
@@ -267,8 +267,9 @@ HIL_INLINE void hil_dsp_conv2d_pairs_s8(const struct hil_dsp_conv2d_pairs_s8 *p,
         for (int32_t left = p->out_h * p->out_w; left > 0; left -= p->group) {
             struct hil_dsp_window at[HIL_DSP_MAX_ROWS];
             hil_dsp_windows_next(p, left, &next, &out_x, at);
-            hil_dsp_windows(p, in, at, scratch);
-            hil_dsp_pairs_s8(&pairs, scratch, hil_dsp_pairs_places(out, p->out_c, left));
+            hil_dsp_windows(p, in, at, (uint32_t *)scratch);
+            hil_dsp_pairs_s8(&pairs, (const uint32_t *)scratch,
+                             hil_dsp_pairs_places(out, p->out_c, left));
             out += (left < p->group ? left : p->group) * p->out_c;
         }
         in += p->in_h * p->in_w * p->in_c;

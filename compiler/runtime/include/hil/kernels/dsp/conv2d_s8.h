@@ -47,7 +47,7 @@ HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_
         .pairs = p->pairs,
     };
     const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
-    uint32_t *const rows = scratch;
+    uint32_t *const rows = (uint32_t *)scratch;
     int8_t *const gathered = (int8_t *)(rows + 6 * p->units);
     /* A gathered row starts at a whole word, so that it is copied in words. */
     const int32_t row_bytes = 4 * p->units;

@@ -70,6 +70,7 @@ hil_dsp_depthwise_channel(const struct hil_dsp_depthwise_3x3_s8 *p, int32_t chan
 
     const int32_t shift = p->shifts[channel];
     struct hil_dsp_depthwise_channel c = {
+        .taps = {{0}, {0}},
         .bias = p->bias[channel],
         .mantissa = p->multipliers[channel],
         .shift = shift,
@@ -371,10 +372,10 @@ HIL_INLINE void hil_dsp_depthwise_3x3_s8(const struct hil_dsp_depthwise_3x3_s8 *
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t channel = 0;
         for (; channel + 4 <= p->in_c; channel += 4) {
-            hil_dsp_depthwise_block(p, channel, 4, in, out, scratch);
+            hil_dsp_depthwise_block(p, channel, 4, in, out, (uint32_t *)scratch);
         }
         if (p->in_c % 4 != 0) {
-            hil_dsp_depthwise_block(p, channel, p->in_c % 4, in, out, scratch);
+            hil_dsp_depthwise_block(p, channel, p->in_c % 4, in, out, (uint32_t *)scratch);
         }
         in += p->in_h * p->in_w * p->in_c;
         out += p->out_h * p->out_w * p->in_c;

@@ -67,6 +67,7 @@ HIL_INLINE struct hil_dsp_plane_channel
 hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channel) {
     const int32_t *const scale = p->scales + (p->shift == 0 ? 4 : 3) * channel;
     struct hil_dsp_plane_channel c = {
+        .taps = {{0}, {0}},
         .bias = scale[0],
         .scale = {.mantissa = scale[1], .addend = scale[2]},
         .shift = p->shift == 0 ? scale[3] : p->shift,
@@ -477,7 +478,7 @@ HIL_INLINE void hil_dsp_plane_fill(const struct hil_dsp_depthwise_plane_s8 *p, c
 
 HIL_INLINE void hil_dsp_depthwise_plane_s8(const struct hil_dsp_depthwise_plane_s8 *p,
                                            const int8_t *in, int8_t *out, void *scratch) {
-    int16_t *const plane = scratch;
+    int16_t *const plane = (int16_t *)scratch;
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += p->rows) {
             const int32_t rows = p->out_h - y < p->rows ? p->out_h - y : p->rows;

@@ -54,8 +54,9 @@ HIL_INLINE void hil_dsp_matmul_pairs_s8(const struct hil_dsp_matmul_pairs_s8 *p,
         /* A row beyond the last is the last once more. */
         const int8_t *const second = left > 1 ? in + p->depth : in;
         const int8_t *const rows[] = {in, second, left > 2 ? second + p->depth : second};
-        hil_dsp_pairs_widen(p->group, rows, p->depth, scratch);
-        hil_dsp_pairs_s8(&pairs, scratch, hil_dsp_pairs_places(out, p->columns, left));
+        hil_dsp_pairs_widen(p->group, rows, p->depth, (uint32_t *)scratch);
+        hil_dsp_pairs_s8(&pairs, (const uint32_t *)scratch,
+                         hil_dsp_pairs_places(out, p->columns, left));
         in += p->group * p->depth;
         out += p->group * p->columns;
     }

@@ -46,8 +46,8 @@ HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_
         const int8_t *const c = left > 2 ? b + p->depth : b;
         int8_t *const out_b = left > 1 ? out + p->columns : out;
         int8_t *const out_c = left > 2 ? out_b + p->columns : out_b;
-        hil_dsp_widen_rows(in, b, c, p->depth, scratch);
-        hil_dsp_columns_s8_three_rows(&columns, scratch, out, out_b, out_c);
+        hil_dsp_widen_rows(in, b, c, p->depth, (uint32_t *)scratch);
+        hil_dsp_columns_s8_three_rows(&columns, (const uint32_t *)scratch, out, out_b, out_c);
         in = c + p->depth;
         out = out_c + p->columns;
     }

@@ -176,12 +176,16 @@ HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_pairs_s8 *p, co
         sums[i] = (uint32_t)*stream++;
     }
     for (int32_t unit = 0; unit < p->units; unit++) {
-        const uint32_t *const words = (const uint32_t *)row + 2 * unit;
-        const uint32_t bytes = p->widened ? 0 : hil_dsp_load((const int8_t *)row + 4 * unit);
-        const uint32_t halves[] = {
-            p->widened ? words[0] : hil_dsp_even(bytes),
-            p->widened ? words[1] : hil_dsp_odd(bytes),
-        };
+        uint32_t halves[2];
+        if (p->widened) {
+            const uint32_t *const words = (const uint32_t *)row;
+            halves[0] = words[2 * unit];
+            halves[1] = words[2 * unit + 1];
+        } else {
+            const uint32_t bytes = hil_dsp_load((const int8_t *)row + 4 * unit);
+            halves[0] = hil_dsp_even(bytes);
+            halves[1] = hil_dsp_odd(bytes);
+        }
         for (int i = 0; i < HIL_DSP_COLUMNS; i++) {
             const uint32_t both = (uint32_t)*stream++;
             uint32_t *const pair = sums + i / 2 * 2;
@@ -206,7 +210,7 @@ HIL_INLINE void hil_dsp_matvec_pairs_s8(const struct hil_dsp_matvec_pairs_s8 *p,
         int32_t column = 0;
         const void *const row = p->widened ? scratch : (const void *)in;
         if (p->widened) {
-            hil_dsp_widen_row(in, p->depth, scratch);
+            hil_dsp_widen_row(in, p->depth, (uint32_t *)scratch);
         }
 #if HIL_DSP_ASSEMBLY
         if (p->columns >= HIL_DSP_COLUMNS) {

@@ -127,8 +127,8 @@ HIL_INLINE void hil_dsp_matvec_s8_units(const void *row, int32_t widened, const 
                                         int32_t units, struct hil_dsp_matvec_sums *sums) {
     for (int32_t i = 0; i < units; i++) {
         if (widened) {
-            const uint32_t *const pair = (const uint32_t *)row + 2 * i;
-            hil_dsp_matvec_s8_unit(pair[0], pair[1], weights, sums);
+            const uint32_t *const words = (const uint32_t *)row;
+            hil_dsp_matvec_s8_unit(words[2 * i], words[2 * i + 1], weights, sums);
         } else {
             const uint32_t word = hil_dsp_load((const int8_t *)row + 4 * i);
             hil_dsp_matvec_s8_unit(hil_dsp_even(word), hil_dsp_odd(word), weights, sums);
@@ -175,13 +175,17 @@ HIL_INLINE struct hil_dsp_scale hil_dsp_matvec_s8_scale(const struct hil_dsp_mat
 HIL_INLINE void hil_dsp_matvec_s8(const struct hil_dsp_matvec_s8 *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
     const struct hil_dsp_columns_s8 columns = {
+        .depth = 0, /* what storing does not need */
+        .count = 0,
         .out_zero_point = p->out_zero_point,
         .out_min = p->out_min,
         .out_max = p->out_max,
+        .weights = NULL,
+        .pairs = NULL,
     };
     for (int32_t rows = p->rows; rows > 0; rows--) {
         if (p->widened) {
-            hil_dsp_widen_row(in, p->depth, scratch);
+            hil_dsp_widen_row(in, p->depth, (uint32_t *)scratch);
         }
         const int16_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column += 4) {

@@ -359,7 +359,7 @@ HIL_INLINE void hil_dsp_winograd_filters(const struct hil_dsp_winograd_3x3_s8 *p
 
 HIL_INLINE void hil_dsp_winograd_3x3_s8(const struct hil_dsp_winograd_3x3_s8 *p, const int8_t *in,
                                         int8_t *out, void *scratch) {
-    uint32_t *const sums = scratch;
+    uint32_t *const sums = (uint32_t *)scratch;
     uint32_t *const v = sums + 4 * HIL_DSP_WINOGRAD_PLACES;
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t y = 0; y < p->out_h; y += 2) {

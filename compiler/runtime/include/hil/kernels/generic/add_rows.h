@@ -104,7 +104,7 @@ HIL_INLINE int8_t hil_average_rows_s8_finish(const struct hil_average_rows_s8 *p
 
 HIL_INLINE void hil_average_rows_s8(const struct hil_average_rows_s8 *p, const int8_t *in,
                                     int8_t *out, void *scratch) {
-    int32_t *sums = scratch;
+    int32_t *sums = (int32_t *)scratch;
     HIL_AVERAGE_ROWS(p, int8_t, int32_t, 0, in, out, sums, hil_average_rows_s8_finish);
 }
 
@@ -129,7 +129,7 @@ HIL_INLINE float hil_average_rows_f32_finish(const struct hil_average_rows_f32 *
 
 HIL_INLINE void hil_average_rows_f32(const struct hil_average_rows_f32 *p, const float *in,
                                      float *out, void *scratch) {
-    float *sums = scratch;
+    float *sums = (float *)scratch;
     HIL_AVERAGE_ROWS(p, float, float, 0.0f, in, out, sums, hil_average_rows_f32_finish);
 }
 
@@ -159,7 +159,7 @@ struct hil_mean_rows_s8 {
 
 HIL_INLINE void hil_mean_rows_s8(const struct hil_mean_rows_s8 *p, const int8_t *in, int8_t *out,
                                  void *scratch) {
-    int32_t *const sums = scratch;
+    int32_t *const sums = (int32_t *)scratch;
     HIL_ADD_ROWS(int8_t, int32_t, p->offset, p->first, 1, p->pixels, 0, p->channels, in, sums);
     if (p->last) {
         for (int32_t c = 0; c < p->channels; c++) {
@@ -184,7 +184,7 @@ struct hil_mean_rows_f32 {
 
 HIL_INLINE void hil_mean_rows_f32(const struct hil_mean_rows_f32 *p, const float *in, float *out,
                                   void *scratch) {
-    float *const sums = scratch;
+    float *const sums = (float *)scratch;
     HIL_ADD_ROWS(float, float, 0.0f, p->first, 1, p->pixels, 0, p->channels, in, sums);
     if (p->last) {
         for (int32_t c = 0; c < p->channels; c++) {

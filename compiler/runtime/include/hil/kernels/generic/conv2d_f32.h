@@ -36,7 +36,7 @@ HIL_INLINE void hil_conv2d_f32(const struct hil_conv2d_f32 *p, const float *in, 
         .bias = p->bias,
     };
     const struct hil_patch window = HIL_PATCH_OF(p, (int32_t)sizeof(float), 0);
-    float *const rows = scratch;
+    float *const rows = (float *)scratch;
     int32_t gathered = 0;
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;

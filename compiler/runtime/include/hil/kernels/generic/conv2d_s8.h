@@ -57,7 +57,7 @@ HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, i
         .shifts = p->shifts,
     };
     const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
-    int8_t *const rows = scratch;
+    int8_t *const rows = (int8_t *)scratch;
     int32_t gathered = 0;
     for (int32_t images = p->batch; images > 0; images--) {
         int32_t y = -p->pad_top;

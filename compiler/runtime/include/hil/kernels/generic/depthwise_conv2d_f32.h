@@ -67,7 +67,8 @@ HIL_INLINE void hil_depthwise_conv2d_f32(const struct hil_depthwise_conv2d_f32 *
                                                    p->dilation_w * p->in_c, out);
                 } else {
                     hil_gather_patch(&window, in, y, x, scratch);
-                    hil_depthwise_conv2d_f32_pixel(p, scratch, p->filter_w * p->in_c, p->in_c, out);
+                    hil_depthwise_conv2d_f32_pixel(p, (const float *)scratch, p->filter_w * p->in_c,
+                                                   p->in_c, out);
                 }
                 out += p->in_c * p->depth_multiplier;
                 x += p->stride_w;

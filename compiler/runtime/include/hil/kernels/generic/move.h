@@ -61,8 +61,8 @@ struct hil_gather {
 };
 
 HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out) {
-    const uint8_t *source = in;
-    uint8_t *target = out;
+    const uint8_t *source = (const uint8_t *)in;
+    uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
     int32_t start = p->start;
     for (int32_t row = 0; row < p->rows; row++) {
@@ -99,8 +99,8 @@ struct hil_pad {
 };
 
 HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
-    const uint8_t *source = in;
-    uint8_t *target = out;
+    const uint8_t *source = (const uint8_t *)in;
+    uint8_t *target = (uint8_t *)out;
     int32_t index[HIL_WALK_LOOPS] = {0};
     int32_t start = p->start;
     memset(target, (int)p->fill, (size_t)p->size);
@@ -128,7 +128,7 @@ struct hil_join {
 };
 
 HIL_INLINE void hil_join(const struct hil_join *p, const void *const *in, void *out) {
-    uint8_t *target = out;
+    uint8_t *target = (uint8_t *)out;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
             const int32_t block = p->blocks[part];
@@ -154,7 +154,7 @@ struct hil_split {
 };
 
 HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const *out) {
-    const uint8_t *source = in;
+    const uint8_t *source = (const uint8_t *)in;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t part = 0; part < p->parts; part++) {
             hil_move((uint8_t *)out[part] + row * p->block, source, p->block);

@@ -77,7 +77,7 @@ HIL_INLINE void hil_gather_patch(const struct hil_patch *p, const void *image, i
     const int32_t row_bytes = p->filter_w * p->pixel_bytes;
     const int32_t end = x + p->filter_w * p->dilation_w;
     const int32_t inside_end = end < p->in_w ? end : p->in_w;
-    uint8_t *to = patch;
+    uint8_t *to = (uint8_t *)patch;
     for (int32_t rows = p->filter_h; rows > 0; rows--, y += p->dilation_h) {
         if (y < 0 || y >= p->in_h) {
             memset(to, p->fill, (size_t)row_bytes);

@@ -11,6 +11,7 @@
 #ifndef HIL_KERNELS_MVE_BLOCKS_S8_H
 #define HIL_KERNELS_MVE_BLOCKS_S8_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "hil/quant.h"
@@ -29,6 +30,21 @@ struct hil_mve_block {
         offsets[8]; /* 24: of the outputs of a step: row 0 column 0, row 0 column 1, row 1 ... */
 };
 
+/* Where the assembly finds a field. */
+#ifdef __cplusplus
+#define HIL_MVE_AT(type, field, at) static_assert(offsetof(struct type, field) == (at), #field)
+#else
+#define HIL_MVE_AT(type, field, at) _Static_assert(offsetof(struct type, field) == (at), #field)
+#endif
+
+HIL_MVE_AT(hil_mve_block, steps, 0);
+HIL_MVE_AT(hil_mve_block, skipped, 4);
+HIL_MVE_AT(hil_mve_block, x_bytes, 8);
+HIL_MVE_AT(hil_mve_block, zero_point, 12);
+HIL_MVE_AT(hil_mve_block, low, 16);
+HIL_MVE_AT(hil_mve_block, high, 20);
+HIL_MVE_AT(hil_mve_block, offsets, 24);
+
 /* A function that is all assembly, of whose effects the compiler must assume nothing. */
 #define HIL_MVE_FUNCTION(name)                                                                     \
     __attribute__((naked, noipa, unused)) static void name(                                        \
@@ -40,6 +56,31 @@ struct hil_mve_block {
 #define HIL_MVE_SLOTS 8
 #define HIL_MVE_ROWS_SLOT_BYTES 56
 #define HIL_MVE_VECTOR_SLOT_BYTES 68
+
+/* clang-format off */
+
+/* Slots from label 2 on, and a check of what the jump to one of them assumes, at which the assembler
+ * stops. clang's knows sizes only once all is laid out: there a negative space is what it refuses. */
+#define HIL_MVE_SLOTS_OF(chunk, slot_bytes)                                                        \
+    ".p2align 2\n"                                                                                 \
+    "2:\n"                                                                                         \
+    ".rept " HIL_MVE_TEXT(HIL_MVE_SLOTS) "\n" chunk ".endr\n"                                      \
+    "3:\n"                                                                                         \
+    HIL_MVE_CHECK_BYTES("3b - 2b", HIL_MVE_TEXT(HIL_MVE_SLOTS * slot_bytes))
+#ifdef __clang__
+#define HIL_MVE_CHECK_BYTES(is, assumed)                                                           \
+    ".space (" is ") - " assumed "\n"                                                              \
+    ".space " assumed " - (" is ")\n"
+#else
+#define HIL_MVE_CHECK_BYTES(is, assumed)                                                           \
+    ".if (" is ") != " assumed "\n"                                                                \
+    ".error \"the slots do not have the " assumed " bytes that a jump assumes\"\n"                 \
+    ".endif\n"
+#endif
+#define HIL_MVE_TEXT(macro) HIL_MVE_TEXT_OF(macro)
+#define HIL_MVE_TEXT_OF(text) #text
+
+/* clang-format on */
 
 /* The bytes of code to skip so that, after the first chunk and whole rounds of slots, `chunks` were
  * taken. */
@@ -102,27 +143,32 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
     "vldrb.8 q2, [r1], #16\n" multiply " r4, q2, q0\n" multiply " r12, q2, q1\n"                   \
     "vldrb.8 q3, [r1], #16\n" multiply " r6, q3, q0\n" multiply " lr, q3, q1\n"
 
+/* clang-format off */
+
 #define HIL_MVE_ROWS(correct)                                                                      \
     HIL_MVE_ENTER                                                                                  \
     HIL_MVE_ROWS_CHUNK("vmladav.s8")                                                               \
     "bx r5\n"                                                                                      \
-    ".p2align 2\n"                                                                                 \
-    "2:\n"                                                                                         \
-    ".rept 8\n" HIL_MVE_ROWS_CHUNK("vmladava.s8") ".endr\n"                                        \
-                                                  "cmp r1, r7\n"                                   \
-                                                  "blo.w 2b\n"                                     \
-                                                  "vmov q0[2], q0[0], r0, r4\n"                    \
-                                                  "vmov q0[3], q0[1], r2, r6\n"                    \
-                                                  "vmov q1[2], q1[0], r8, r12\n"                   \
-                                                  "vmov q1[3], q1[1], r10, lr\n"                   \
-                                                  "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12}\n"    \
-                                                  "vadd.i32 q0, q0, r0\n"                          \
-                                                  "vadd.i32 q1, q1, r2\n"                          \
-                                                  "vqrdmulh.s32 q0, q0, r4\n"                      \
-                                                  "vqrdmulh.s32 q1, q1, r6\n" correct              \
-                                                  "vrshl.s32 q0, r8\n"                             \
-                                                  "vrshl.s32 q1, r10\n" HIL_MVE_STORE              \
-                                                  "add r11, r12\n" HIL_MVE_NEXT
+    HIL_MVE_SLOTS_OF(HIL_MVE_ROWS_CHUNK("vmladava.s8"), HIL_MVE_ROWS_SLOT_BYTES)                   \
+    "cmp r1, r7\n"                                                                                 \
+    "blo.w 2b\n"                                                                                   \
+    "vmov q0[2], q0[0], r0, r4\n"                                                                  \
+    "vmov q0[3], q0[1], r2, r6\n"                                                                  \
+    "vmov q1[2], q1[0], r8, r12\n"                                                                 \
+    "vmov q1[3], q1[1], r10, lr\n"                                                                 \
+    "ldmia r9!, {r0, r2, r4, r6, r8, r10, r12}\n"                                                  \
+    "vadd.i32 q0, q0, r0\n"                                                                        \
+    "vadd.i32 q1, q1, r2\n"                                                                        \
+    "vqrdmulh.s32 q0, q0, r4\n"                                                                    \
+    "vqrdmulh.s32 q1, q1, r6\n"                                                                    \
+    correct                                                                                        \
+    "vrshl.s32 q0, r8\n"                                                                           \
+    "vrshl.s32 q1, r10\n"                                                                          \
+    HIL_MVE_STORE                                                                                  \
+    "add r11, r12\n"                                                                               \
+    HIL_MVE_NEXT
+
+/* clang-format on */
 
 /* Four rows of x by pairs of columns: x[chunks][4][16]; stream: for each pair weights
  * [chunks][2][16], then int32: two biases, two multipliers, two shifts, the distance of the
@@ -146,24 +192,26 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
                         HIL_MVE_VECTOR_COLUMN(multiply, "r12", "q1")                               \
                             HIL_MVE_VECTOR_COLUMN(multiply, "lr", "q2")
 
+/* clang-format off */
+
 /* Sums of eight columns, biases included, in q0 and q1. */
 #define HIL_MVE_VECTOR_SUMS                                                                        \
     HIL_MVE_ENTER                                                                                  \
     HIL_MVE_VECTOR_CHUNK("vmladav.s8")                                                             \
     "bx r5\n"                                                                                      \
-    ".p2align 2\n"                                                                                 \
-    "2:\n"                                                                                         \
-    ".rept 8\n" HIL_MVE_VECTOR_CHUNK("vmladava.s8") ".endr\n"                                      \
-                                                    "cmp r1, r7\n"                                 \
-                                                    "blo.w 2b\n"                                   \
-                                                    "vmov q0[2], q0[0], r0, r4\n"                  \
-                                                    "vmov q0[3], q0[1], r2, r6\n"                  \
-                                                    "vmov q1[2], q1[0], r8, r12\n"                 \
-                                                    "vmov q1[3], q1[1], r10, lr\n"                 \
-                                                    "vldrw.32 q2, [r9], #16\n"                     \
-                                                    "vldrw.32 q3, [r9], #16\n"                     \
-                                                    "vadd.i32 q0, q0, q2\n"                        \
-                                                    "vadd.i32 q1, q1, q3\n"
+    HIL_MVE_SLOTS_OF(HIL_MVE_VECTOR_CHUNK("vmladava.s8"), HIL_MVE_VECTOR_SLOT_BYTES)               \
+    "cmp r1, r7\n"                                                                                 \
+    "blo.w 2b\n"                                                                                   \
+    "vmov q0[2], q0[0], r0, r4\n"                                                                  \
+    "vmov q0[3], q0[1], r2, r6\n"                                                                  \
+    "vmov q1[2], q1[0], r8, r12\n"                                                                 \
+    "vmov q1[3], q1[1], r10, lr\n"                                                                 \
+    "vldrw.32 q2, [r9], #16\n"                                                                     \
+    "vldrw.32 q3, [r9], #16\n"                                                                     \
+    "vadd.i32 q0, q0, q2\n"                                                                        \
+    "vadd.i32 q1, q1, q3\n"
+
+/* clang-format on */
 
 #define HIL_MVE_VECTOR(correct)                                                                    \
     HIL_MVE_VECTOR_SUMS                                                                            \

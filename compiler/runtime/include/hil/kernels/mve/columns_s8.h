@@ -5,6 +5,7 @@
 #define HIL_KERNELS_MVE_COLUMNS_S8_H
 
 #include <arm_mve.h>
+#include <stddef.h>
 
 #include "hil/kernels/mve/blocks_s8.h"
 
@@ -60,7 +61,7 @@ HIL_INLINE void hil_mve_columns_rows(struct hil_mve_columns *c, int32_t rows) {
     {                                                                                              \
         .steps = (count), .skipped = hil_mve_skip((p)->chunks, HIL_MVE_ROWS_SLOT_BYTES),           \
         .x_bytes = HIL_MVE_GROUP_BYTES * (p)->chunks, .zero_point = (p)->out_zero_point,           \
-        .low = (p)->out_min, .high = (p)->out_max,                                                 \
+        .low = (p)->out_min, .high = (p)->out_max, .offsets = {0},                                 \
     }
 
 /* Four rows, x[chunks][4][16], times all columns. */

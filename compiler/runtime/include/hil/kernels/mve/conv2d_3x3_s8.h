@@ -24,6 +24,17 @@ struct hil_mve_windows {
     int16_t high[8];     /* 88 */
 };
 
+HIL_MVE_AT(hil_mve_windows, sums, 0);
+HIL_MVE_AT(hil_mve_windows, pairs, 32);
+HIL_MVE_AT(hil_mve_windows, row_step, 36);
+HIL_MVE_AT(hil_mve_windows, mask, 40);
+HIL_MVE_AT(hil_mve_windows, groups, 44);
+HIL_MVE_AT(hil_mve_windows, x_step, 48);
+HIL_MVE_AT(hil_mve_windows, out_step, 52);
+HIL_MVE_AT(hil_mve_windows, offsets, 56);
+HIL_MVE_AT(hil_mve_windows, low, 72);
+HIL_MVE_AT(hil_mve_windows, high, 88);
+
 /* The arguments x, stream, out, windows are in r0 to r3. Then r1 is the place in x, r5 the step of
  * rows, r7 the pairs left, r9 the place in the stream, r11 the output; x and stream
  * are on the stack. */
@@ -282,9 +293,16 @@ HIL_INLINE void hil_conv2d_3x3_s8_mve(const struct hil_conv2d_3x3_s8_mve *p, con
     const int32_t width = 3 * (p->stride + 1);
     const int32_t last_chunk = p->in_c - HIL_MVE_CHUNK;
     struct hil_mve_windows windows = {
+        .sums = {0},
         .pairs = p->columns / 2,
+        .row_step = 0,
+        .mask = 0,
+        .groups = 0,
         .x_step = 4 * p->stride * p->in_c,
         .out_step = 3 * p->columns,
+        .offsets = {0},
+        .low = {0},
+        .high = {0},
     };
     for (int32_t i = 0; i < 8; i++) {
         windows.offsets[i] = (uint16_t)(i / 2 * p->columns + i % 2);
@@ -301,8 +319,8 @@ HIL_INLINE void hil_conv2d_3x3_s8_mve(const struct hil_conv2d_3x3_s8_mve *p, con
                 int32_t line = p->in_w;
                 int32_t groups = 1;
                 if (x < 0 || y < 0 || x > last_x || y + 3 > p->in_h) {
-                    hil_conv2d_3x3_s8_mve_copy(p, in, y, x, scratch);
-                    from = scratch;
+                    hil_conv2d_3x3_s8_mve_copy(p, in, y, x, (int8_t *)scratch);
+                    from = (const int8_t *)scratch;
                     line = width;
                 } else if (left >= 8) {
                     /* All that lie within the image. */

@@ -16,6 +16,8 @@ struct hil_mve_rgb {
     const int8_t *end;            /* 36: of the stream */
 };
 
+HIL_MVE_AT(hil_mve_rgb, end, 36);
+
 /* r1, r3 and r7 are the places in the three rows; the rest as in HIL_MVE_PIXELS_ENTER. */
 #define HIL_MVE_RGB_ENTER                                                                          \
     "push {r0-r11, lr}\n"                                                                          \
@@ -133,7 +135,9 @@ HIL_INLINE void hil_mve_rgb(const struct hil_conv2d_rgb_s8_mve *p, const int8_t 
                 .x_second = line,
                 .out_second = p->columns,
                 .zero_point = p->out_zero_point,
+                .x_step = 0,
                 .out_step = p->columns,
+                .columns = 0,
                 .low = p->out_min,
                 .high = p->out_max,
             },
@@ -193,7 +197,7 @@ HIL_INLINE void hil_conv2d_rgb_s8_mve(const struct hil_conv2d_rgb_s8_mve *p, con
             const int32_t direct = y >= 0 && y + 3 <= p->in_h ? p->direct : 0;
             const int32_t before = direct > 0 ? p->before : groups;
             int32_t x = -p->pad_left;
-            hil_mve_rgb_copied(p, in, y, x, out, before, scratch);
+            hil_mve_rgb_copied(p, in, y, x, out, before, (int8_t *)scratch);
             x += before * step;
             out += before * out_step;
             if (direct > 0) {
@@ -201,7 +205,7 @@ HIL_INLINE void hil_conv2d_rgb_s8_mve(const struct hil_conv2d_rgb_s8_mve *p, con
                 x += direct * step;
                 out += direct * out_step;
                 const int32_t behind = groups - before - direct;
-                hil_mve_rgb_copied(p, in, y, x, out, behind, scratch);
+                hil_mve_rgb_copied(p, in, y, x, out, behind, (int8_t *)scratch);
                 out += behind * out_step;
             }
             y += p->stride;

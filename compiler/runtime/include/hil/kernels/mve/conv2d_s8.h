@@ -123,7 +123,7 @@ HIL_INLINE void hil_conv2d_s8_mve(const struct hil_conv2d_s8_mve *p, const int8_
                                   void *scratch) {
     struct hil_mve_columns columns = HIL_MVE_COLUMNS(p);
     hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
-    int8_t *const group = scratch;
+    int8_t *const group = (int8_t *)scratch;
     int32_t gathered = 0;
     const int whole_chunks = p->dilation_w == 1 && p->run_step % HIL_MVE_CHUNK == 0;
     const int32_t last_x = p->in_w - p->filter_w - 3 * p->stride_w;

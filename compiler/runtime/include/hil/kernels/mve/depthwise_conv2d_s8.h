@@ -11,6 +11,8 @@
 #define HIL_KERNELS_MVE_DEPTHWISE_CONV2D_S8_H
 
 #include <arm_mve.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "hil/kernels/mve/blocks_s8.h"
 
@@ -33,6 +35,20 @@ struct hil_mve_tiles {
     const int8_t *planes;   /* the first */
     const int8_t *first;    /* the table, of all turns */
 };
+
+HIL_MVE_AT(hil_mve_tiles, channels, 0);
+HIL_MVE_AT(hil_mve_tiles, plane_bytes, 4);
+HIL_MVE_AT(hil_mve_tiles, turns, 8);
+HIL_MVE_AT(hil_mve_tiles, table, 12);
+HIL_MVE_AT(hil_mve_tiles, x_step, 16);
+HIL_MVE_AT(hil_mve_tiles, out_step, 20);
+HIL_MVE_AT(hil_mve_tiles, zero_point, 24);
+HIL_MVE_AT(hil_mve_tiles, parts, 28);
+HIL_MVE_AT(hil_mve_tiles, low, 32);
+HIL_MVE_AT(hil_mve_tiles, high, 48);
+HIL_MVE_AT(hil_mve_tiles, half_turns, 64);
+HIL_MVE_AT(hil_mve_tiles, halves, 68);
+HIL_MVE_AT(hil_mve_tiles, patches, 72);
 
 /* The arguments are on the stack: planes at 64, stream at 68, outputs at 72, tiles at 76. Then r1
  * is the place in the plane, r3 the output, r5 the bias, r7 the multiplier, r8 the shift, r9 the
@@ -471,19 +487,21 @@ HIL_INLINE void hil_mve_depthwise_tile(const struct hil_depthwise_conv2d_s8_mve 
 /* The table with addresses in place of places in a plane. */
 HIL_INLINE void hil_mve_depthwise_addresses(const struct hil_depthwise_conv2d_s8_mve *p,
                                             const int8_t *planes, int32_t *to) {
-    const int32_t *from = (const int32_t *)(const void *)p->table;
+    const int8_t *from = p->table;
     const int32_t base = (int32_t)(intptr_t)planes;
     for (int32_t turns = p->part_turns + p->rest_turns; turns > 0; turns--) {
-        to[0] = from[0] + base;
-        to[1] = from[1] + base;
-        vstrwq_s32(to + 2, vldrwq_s32(from + 2));
-        from += 6;
+        int32_t places[2];
+        memcpy(places, from, sizeof places); /* the table is bytes to the compiler */
+        to[0] = places[0] + base;
+        to[1] = places[1] + base;
+        vstrwq_s32(to + 2, vreinterpretq_s32_s8(vldrbq_s8(from + 8)));
+        from += 24;
         to += 6;
     }
     for (int32_t turns = p->half_turns; turns > 0; turns--) {
-        vstrwq_s32(to, vaddq_n_s32(vldrwq_s32(from), base));
-        vstrwq_s32(to + 4, vldrwq_s32(from + 4));
-        from += 8;
+        vstrwq_s32(to, vaddq_n_s32(vreinterpretq_s32_s8(vldrbq_s8(from)), base));
+        vstrwq_s32(to + 4, vreinterpretq_s32_s8(vldrbq_s8(from + 16)));
+        from += 32;
         to += 8;
     }
 }
@@ -503,11 +521,21 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
     const int32_t line = p->out_w * p->in_c;
     const int32_t plane_bytes = p->plane_h * p->plane_w;
     struct hil_mve_tiles tiles = {
+        .channels = 0,
         .plane_bytes = plane_bytes,
+        .turns = 0,
+        .table = NULL,
         .x_step = p->part_h * p->stride * p->plane_w,
         .out_step = p->part_h * line,
         .zero_point = p->out_zero_point,
+        .parts = 0,
+        .low = {0},
+        .high = {0},
+        .half_turns = 0,
         .halves = p->table + (p->part_turns + p->rest_turns) * (p->masked ? 28 : 24),
+        .patches = {{0}},
+        .planes = NULL,
+        .first = NULL,
     };
     vstrhq_s16(tiles.low, vdupq_n_s16((int16_t)p->out_min));
     vstrhq_s16(tiles.high, vdupq_n_s16((int16_t)p->out_max));
@@ -522,12 +550,12 @@ HIL_INLINE void hil_depthwise_conv2d_s8_mve(const struct hil_depthwise_conv2d_s8
             tiles.patches[output][i] = (uint16_t)(at + row * p->plane_w + i % 2 * 2);
         }
     }
-    int8_t *planes = scratch;
+    int8_t *planes = (int8_t *)scratch;
     tiles.first = p->table;
     if (p->addressed) {
         planes += p->addressed;
-        hil_mve_depthwise_addresses(p, planes, scratch);
-        tiles.first = scratch;
+        hil_mve_depthwise_addresses(p, planes, (int32_t *)scratch);
+        tiles.first = (const int8_t *)scratch;
         tiles.halves = tiles.first + 24 * (p->part_turns + p->rest_turns);
     }
     tiles.planes = planes;

@@ -26,7 +26,7 @@ HIL_INLINE void hil_matmul_s8_mve(const struct hil_matmul_s8_mve *p, const int8_
                                   void *scratch) {
     struct hil_mve_columns columns = HIL_MVE_COLUMNS(p);
     hil_mve_columns_rows(&columns, HIL_MVE_ROWS_AT_ONCE);
-    int8_t *const group = scratch;
+    int8_t *const group = (int8_t *)scratch;
     int32_t left = p->rows;
     for (; left >= HIL_MVE_ROWS_AT_ONCE; left -= HIL_MVE_ROWS_AT_ONCE) {
 #pragma GCC unroll 4
@@ -83,7 +83,7 @@ HIL_INLINE void hil_mve_vector_groups(const struct hil_vector_s8_mve *p, const i
 
 HIL_INLINE void hil_vector_s8_mve(const struct hil_vector_s8_mve *p, const int8_t *in, int8_t *out,
                                   void *scratch) {
-    int8_t *const copy = scratch;
+    int8_t *const copy = (int8_t *)scratch;
     /* The last group, where it is not whole. */
     int8_t *const last = p->copied ? copy + HIL_MVE_CHUNK * p->chunks : copy;
     const int32_t whole = p->columns / 8;

@@ -28,6 +28,16 @@ struct hil_mve_pixels {
     int32_t high;       /* 32 */
 };
 
+HIL_MVE_AT(hil_mve_pixels, pairs, 0);
+HIL_MVE_AT(hil_mve_pixels, x_second, 4);
+HIL_MVE_AT(hil_mve_pixels, out_second, 8);
+HIL_MVE_AT(hil_mve_pixels, zero_point, 12);
+HIL_MVE_AT(hil_mve_pixels, x_step, 16);
+HIL_MVE_AT(hil_mve_pixels, out_step, 20);
+HIL_MVE_AT(hil_mve_pixels, columns, 24);
+HIL_MVE_AT(hil_mve_pixels, low, 28);
+HIL_MVE_AT(hil_mve_pixels, high, 32);
+
 typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8_t *out,
                                      struct hil_mve_pixels *pixels);
 
@@ -322,9 +332,10 @@ HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
 
 #define HIL_MVE_PIXELS(p, step)                                                                    \
     {                                                                                              \
-        .x_second = (step), .out_second = (p)->columns, .x_step = 2 * (step),                      \
+        .pairs = 0, .x_second = (step), .out_second = (p)->columns,                                \
+        .zero_point = (p)->out_zero_point, .x_step = 2 * (step),                                   \
         .out_step = 2 * (p)->columns - ((p)->columns + 15) / 16 * 16, .columns = (p)->columns,     \
-        .zero_point = (p)->out_zero_point, .low = (p)->out_min, .high = (p)->out_max,              \
+        .low = (p)->out_min, .high = (p)->out_max,                                                 \
     }
 
 #define HIL_MVE_PIXELS_OF(name, any, first) ((any) ? name##_any : (first) ? name##_first : name)
@@ -419,7 +430,7 @@ HIL_INLINE void hil_pixels_s8_mve(const struct hil_pixels_s8_mve *p, const int8_
             struct hil_mve_pixels pair = pixels;
             const int32_t count = left < 2 ? left : 2;
             hil_mve_last_pixels(function, &pair, in, p->stream, out, count, p->depth, p->chunks,
-                                scratch);
+                                (int8_t *)scratch);
             in += 2 * p->depth;
             out += 2 * p->columns;
         }
@@ -428,7 +439,8 @@ HIL_INLINE void hil_pixels_s8_mve(const struct hil_pixels_s8_mve *p, const int8_
     hil_mve_pixels(function, &pixels, in, p->stream, out, direct);
     if (p->copied > 0) {
         hil_mve_last_pixels(function, &pixels, in + direct * p->depth, p->stream,
-                            out + direct * p->columns, p->copied, p->depth, p->chunks, scratch);
+                            out + direct * p->columns, p->copied, p->depth, p->chunks,
+                            (int8_t *)scratch);
     }
 }
 
@@ -473,7 +485,7 @@ HIL_INLINE void hil_points_s8_mve(const struct hil_points_s8_mve *p, const int8_
             if (p->copied > 0) {
                 hil_mve_last_pixels(function, &pixels, row + direct * step, p->stream,
                                     out + direct * p->columns, p->copied, p->in_c, p->chunks,
-                                    scratch);
+                                    (int8_t *)scratch);
             }
             row += p->stride_h * p->in_w * p->in_c;
             out += p->out_w * p->columns;
@@ -585,7 +597,7 @@ HIL_INLINE void hil_strips_s8_mve(const struct hil_strips_s8_mve *p, const int8_
     hil_mve_pixels_function *const function =
         hil_mve_pixels_of(p->chunks, p->columns, p->any, p->first);
     struct hil_mve_pixels pixels = HIL_MVE_PIXELS(p, HIL_MVE_CHUNK * p->chunks);
-    int8_t *const windows = scratch;
+    int8_t *const windows = (int8_t *)scratch;
     int8_t *const strip = windows + HIL_MVE_CHUNK * p->chunks * p->strip_w * p->lines;
     const int8x16_t around = vdupq_n_s8((int8_t)p->in_zero_point);
     for (int32_t at = 0; at < p->filter_h * p->strip_bytes; at += HIL_MVE_CHUNK) {

@@ -115,10 +115,10 @@ HIL_INLINE void hil_v7m_conv2d_s8(const struct hil_v7m_conv2d_s8 *p, const int8_
                     at.y += p->stride_h;
                 }
             }
-            hil_v7m_conv2d_s8_gather(p, in, windows, scratch);
+            hil_v7m_conv2d_s8_gather(p, in, windows, (uint32_t *)scratch);
             int8_t *const out_b = left > 1 ? out + p->out_c : out;
             int8_t *const out_c = left > 2 ? out_b + p->out_c : out_b;
-            hil_v7m_columns_s8(&columns, scratch, out, out_b, out_c);
+            hil_v7m_columns_s8(&columns, (const uint32_t *)scratch, out, out_b, out_c);
             out = out_c + p->out_c;
         }
         in += p->in_h * p->in_w * p->in_c;

@@ -311,7 +311,7 @@ HIL_INLINE void hil_v7m_depthwise_3x3_s8(const struct hil_v7m_depthwise_3x3_s8 *
     for (int32_t images = p->batch; images > 0; images--) {
         for (int32_t channel = 0; channel < p->in_c; channel++) {
             hil_v7m_depthwise_channel(p, in + channel, out + channel, p->weights + 9 * channel,
-                                      p->scales + HIL_V7M_SCALE_WORDS * channel, scratch);
+                                      p->scales + HIL_V7M_SCALE_WORDS * channel, (int8_t *)scratch);
         }
         in += p->in_h * p->in_w * p->in_c;
         out += p->out_h * p->out_w * p->in_c;

@@ -38,8 +38,8 @@ HIL_INLINE void hil_v7m_matmul_s8(const struct hil_v7m_matmul_s8 *p, const int8_
         const int8_t *const c = left > 2 ? b + p->depth : b;
         int8_t *const out_b = left > 1 ? out + p->columns : out;
         int8_t *const out_c = left > 2 ? out_b + p->columns : out_b;
-        (void)hil_v7m_widen_rows(in, b, c, p->depth, p->wide, scratch);
-        hil_v7m_columns_s8(&columns, scratch, out, out_b, out_c);
+        (void)hil_v7m_widen_rows(in, b, c, p->depth, p->wide, (uint32_t *)scratch);
+        hil_v7m_columns_s8(&columns, (const uint32_t *)scratch, out, out_b, out_c);
         in = c + p->depth;
         out = out_c + p->columns;
     }
