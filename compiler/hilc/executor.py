@@ -324,9 +324,12 @@ class Bindings:
 def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
     """The position of a tensor that is given by name or position; ``kind`` says what it is."""
     names = [info.name for info in infos]
+    fact = f"the model has no {kind} {which!r}"
     if isinstance(which, str):
         if which in names:
             return names.index(which)
+        # TVM's sentence.
+        fact = f"Could not find '{which}' in model's {kind}s"
     else:
         try:
             index = operator.index(which)
@@ -335,7 +338,7 @@ def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
         if 0 <= index < len(infos):
             return index
     raise InputError(
-        f"the model has no {kind} {which!r}",
+        fact,
         f"its {kind}s are {', '.join(f'{i}: {name!r}' for i, name in enumerate(names)) or 'none'}",
     )
 

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from hil.commands.code_options import add_code_options
-from hil.commands.parser import Parser, byte_count, natural_int, positive_float, positive_int
+from hil.commands.parser import (
+    Parser,
+    Version,
+    byte_count,
+    natural_int,
+    positive_float,
+    positive_int,
+)
 from hil.commands.tvmc_parser import add_tvmc
 
 _SECTIONS = {
@@ -34,7 +41,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
         epilog="`hil COMMAND --help` describes a command. Exit: 0 good, 1 outputs differ, "
         "2 bad input or usage, 3 build failed, 4 board or link failed, 130 interrupted.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
     parser.set_defaults(json=False, quiet=False, verbose=0)
     parser.sections = _SECTIONS
     commands = parser.add_commands()
@@ -49,19 +56,6 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     help_.set_defaults(parser=help_)
     add_tvmc(commands, flags=words is None or "tvmc" in words)
     return parser
-
-
-class _Version(argparse.Action):
-    """Looks the version up only when it is asked for."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"hil {version('hil-harness')}")
-        except PackageNotFoundError:
-            print("hil (not installed)")
-        parser.exit()
 
 
 def _command(commands: Any, name: str, module: str, summary: str) -> Parser:

@@ -177,6 +177,19 @@ def usage_error(message: str, hint: str) -> Exception:
     return UsageError(message, hint)
 
 
+class Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"hil {version('hil-harness')}")
+        except PackageNotFoundError:
+            print("hil (not installed)")
+        parser.exit()
+
+
 # -- types of values ----------------------------------------------------------------------------
 
 

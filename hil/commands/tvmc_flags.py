@@ -98,11 +98,29 @@ RUNTIMES = Registry("Runtime", {"crt": {"system-lib": _BOOL}, "cpp": {"system-li
 
 def explain_flag(flag: str) -> InputError | None:
     """Why there is no flag ``flag``, where tvmc has a sentence for it."""
+    for kind in _OTHER_TARGETS:
+        if flag.startswith(f"--target-{kind}-"):
+            return _no_target(kind)
     return EXECUTORS.explain_flag(flag) or RUNTIMES.explain_flag(flag)
+
+
+def _no_target(kind: str) -> InputError:
+    """The error for a target that is not offered, whether it is named or given an attribute."""
+    return InputError(
+        f"the target {kind!r} is not offered{nearest(kind, TARGETS)}",
+        "the last target is c or llvm; cmsis-nn may stand before it; what another one would "
+        "compute, a code generator of yours can (--external FILE.py)",
+    )
 
 
 # -- targets -----------------------------------------------------------------------------------
 
+#: Targets of tvmc that are for other processors, accelerators or libraries.
+_OTHER_TARGETS = (
+    "aocl", "aocl_sw_emu", "bnns", "ccompiler", "composite", "cuda", "ethos-u",
+    "example_target_hook", "ext_dev", "hexagon", "hybrid", "metal", "mrvl", "nvptx", "opencl",
+    "rocm", "sdaccel", "stackvm", "tensorrt", "vitis-ai", "vulkan", "webgpu",
+)  # fmt: skip
 #: The attributes of each target. Those with a reason say nothing that this compiler could use.
 _UNUSED_ATTRIBUTES = {
     "keys": "kernels are chosen by the core",
@@ -238,7 +256,6 @@ def add_compile_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cross-compiler", default="", metavar="PROGRAM")
     parser.add_argument("--dump-code", default="", metavar="FORMAT,...", help="c")
     parser.add_argument("-O", "--opt-level", metavar="[0-3]")
-    parser.add_argument("-v", "--verbose", action="count", default=0)
     for flag, settings, _ in _UNUSED_FLAGS:
         parser.add_argument(flag, **settings)
     for flag, settings, _, _ in _REFUSED_FLAGS:
@@ -373,10 +390,7 @@ def parse_target(text: str) -> list[Target]:
     targets = [_json_target(stripped)] if stripped.startswith("{") else _text_targets(stripped)
     for target in targets:
         if target.kind not in TARGETS:
-            raise InputError(
-                f"the target {target.kind!r} is not offered{nearest(target.kind, TARGETS)}",
-                "the last target is c or llvm; cmsis-nn may stand before it",
-            )
+            raise _no_target(target.kind)
         for name in target.attributes:
             if name not in TARGETS[target.kind]:
                 raise InputError(

@@ -6,6 +6,7 @@ import argparse
 from typing import Any, Protocol
 
 from hil.commands.code_options import add_code_options
+from hil.commands.parser import Parser, Version
 
 #: Platforms of ``micro``; the project is this project's own in each case.
 PLATFORMS = ("zephyr", "arduino", "template")
@@ -23,7 +24,9 @@ class Commands(Protocol):
 def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
     """Adds ``tvmc`` and everything below it; without ``flags`` not those of ``compile``."""
     summary = "tvmc's commands for microcontrollers, for scripts that come from microTVM."
-    words = commands.add_parser("tvmc", help=summary, description=summary).add_commands()
+    tvmc: Parser = commands.add_parser("tvmc", help=summary, description=summary)
+    tvmc.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
+    words = tvmc.add_commands()
 
     compile_ = _command(words, "compile", "compile", "Compile a model for a microcontroller.")
     if flags:
@@ -81,11 +84,9 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
     _add_platform(flash)
 
 
-def _command(commands: Commands, name: str, function: str, summary: str) -> argparse.ArgumentParser:
-    sub: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    sub.add_argument(
-        "--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object on stdout"
-    )
+def _command(commands: Commands, name: str, function: str, summary: str) -> Parser:
+    sub: Parser = commands.add_parser(name, help=summary, description=summary)
+    sub.add_output_options()
     sub.set_defaults(handler=("hil.commands.tvmc", f"{function}_command"), parser=sub)
     return sub
 
@@ -93,7 +94,20 @@ def _command(commands: Commands, name: str, function: str, summary: str) -> argp
 def _add_platform(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("platform", metavar="PLATFORM", help="zephyr, arduino or template")
     parser.add_argument("--template-dir", metavar="DIR", help="not offered")
+    parser.add_argument(
+        "--list-options", action=_ListOptions, nargs=0, help="show the project options and exit"
+    )
     _add_project_option(parser)
+
+
+class _ListOptions(argparse.Action):
+    """Shows the project options, also where the other arguments of the command are missing."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from hil.commands.tvmc_project import describe_options
+
+        print(describe_options())
+        parser.exit()
 
 
 def _add_project_option(parser: argparse.ArgumentParser) -> None:

@@ -48,7 +48,13 @@ _REFUSED_OPTIONS: Mapping[str, str] = {
     "compile_definitions": "add them to the project's CMakeLists.txt",
     "extra_files_tar": "copy them into the project",
 }
-_USED_OPTIONS = (*_BOARD_OPTIONS, *_PROBE_OPTIONS, "cmsis_path", "port", "project_type")
+_USED_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(_BOARD_OPTIONS, "a board of `hil boards`, or the path of a description"),
+    **dict.fromkeys(_PROBE_OPTIONS, "the unique id of the debug probe that programs the board"),
+    "cmsis_path": "a folder with CMSIS-NN, for archives whose code calls it",
+    "port": "the board's serial port, or a pyserial URL",
+    "project_type": f"{_PROJECT_TYPES[0]}: what there is, and the default",
+}
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,20 @@ def cmsis_nn_folder(path: str) -> Path:
         f"Include/{_CMSIS_NN_HEADER}",
         "name the root of a clone of https://github.com/ARM-software/CMSIS-NN",
     )
+
+
+def describe_options() -> str:
+    """The project options, what each means, and the boards."""
+    groups = {
+        "project options": _USED_OPTIONS,
+        "that change nothing here": _UNUSED_OPTIONS,
+        "that are not offered": _REFUSED_OPTIONS,
+    }
+    width = max(len(name) for options in groups.values() for name in options)
+    lines = []
+    for title, options in groups.items():
+        lines += [f"{title}:", *(f"  {name:{width}}  {text}" for name, text in options.items()), ""]
+    return "\n".join([*lines, "boards:", *(f"  {name}" for name in board_names())])
 
 
 def find_board(name: str) -> Board:

@@ -538,3 +538,36 @@ def test_a_name_that_c_cannot_have_is_told(
     assert "note: the module's name in C and in the archive is 'Two_IO_v1'" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("tvmc --version", "hil "),
+        ("tvmc micro create --list-options", "  board "),
+        ("tvmc micro build project zephyr --list-options", "  zephyr_base "),
+        ("tvmc micro flash --list-options", "  mps2-an386"),
+    ],
+)
+def test_what_needs_no_model(words: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 0
+    assert shown in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["tvmc -v run gone.so", "tvmc run -v gone.so", "tvmc run -vv x"])
+def test_verbosity_stands_before_the_command_or_behind_it(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert "cannot read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["ethos-u", "cuda"])
+def test_an_attribute_of_another_target_is_refused_as_that(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"tvmc compile x.tflite --target {kind},c --target-{kind}-accelerator_config u55"
+    assert main(words.split()) == 2
+    error = capsys.readouterr().err
+    assert f"the target {kind!r} is not offered" in error
+    assert "--external FILE.py" in error

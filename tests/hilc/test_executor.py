@@ -315,15 +315,21 @@ Action = Callable[[Any], object]
 ERRORS: dict[str, tuple[Action, str]] = {
     "no such input": (
         lambda e: e.set_input("c", A),
-        "the model has no input 'c'\n\nhint: its inputs are 0: 'a', 1: 'b'",
+        "Could not find 'c' in model's inputs\n\nhint: its inputs are 0: 'a', 1: 'b'",
     ),
     "no such index": (lambda e: e.set_input(2, A), "no input 2"),
     "negative index": (lambda e: e.get_output(-1), "no output -1\n\n.*0: 'positive', 1: 'total'"),
     "a float for an index": (lambda e: e.get_input(0.0), "no input 0.0"),
-    "an output is no input": (lambda e: e.get_input("total"), "no input 'total'"),
-    "unknown keyword": (lambda e: e.run(x=A), "no input 'x'"),
+    "an output is no input": (
+        lambda e: e.get_input("total"),
+        "not find 'total' in model's inputs",
+    ),
+    "unknown keyword": (lambda e: e.run(x=A), "Could not find 'x' in model's inputs"),
     "no such name": (lambda e: e.get_input_name(7), "no input 7"),
-    "zero copy of no input": (lambda e: e.set_input_zero_copy("c", A), "no input 'c'"),
+    "zero copy of no input": (
+        lambda e: e.set_input_zero_copy("c", A),
+        "Could not find 'c' in model's inputs",
+    ),
     "zero copy of no output": (lambda e: e.set_output_zero_copy(2, A), "no output 2"),
     "a value for nothing": (lambda e: e.set_input(value=A), "a value was given for no input"),
     "no value": (lambda e: e.set_input("a"), "input 'a' was given no value"),
