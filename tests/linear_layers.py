@@ -159,8 +159,10 @@ def _int8_tensors(
     scales = channels if rng.random() < 0.7 else 1
     x_scale = np.float32(rng.uniform(0.004, 0.1))
     lively = rng.uniform(0.001, 0.02, scales)
-    # A few channels are nearly dead, with multipliers down to nothing.
-    w_scale = (lively * rng.choice([1.0, 1.0, 1.0, 1e-4, 1e-10], scales)).astype(np.float32)
+    # A few channels are nearly dead, with multipliers down to nothing; of the weights of one of
+    # several a converter may have found none but zeros.
+    faint = [1.0, 1.0, 1.0, 1e-4, 1e-10, *([0.0] if scales > 1 else [])]
+    w_scale = (lively * rng.choice(faint, scales)).astype(np.float32)
     # Outputs spread over about the whole of int8; now and then nearly all of them saturate,
     # which takes multipliers above one.
     spread = float(x_scale) * lively.max() * 74 * 74 * depth**0.5 / 40

@@ -22,7 +22,13 @@ from hilc.ir import Array, Quant, Tensor
 SWEPT = (
     *("TANH", "LOGISTIC", "HARD_SWISH", "LEAKY_RELU", "RELU", "RELU6", "SOFTMAX"),
     *("QUANTIZE int8 int8", "QUANTIZE int8 uint8", "QUANTIZE uint8 int8", "QUANTIZE uint8 uint8"),
+    *("QUANTIZE int16 int8", "QUANTIZE int16 int16", "QUANTIZE int16 int32"),
+    *("QUANTIZE int32 int8", "QUANTIZE int32 int16"),
 )
+#: Of what is quantised symmetrically: the logarithms of scales, as those of a byte from -9 to 2. An
+#: int32 is a sum, or an int16 requantised.
+_WIDE_SOURCES = {"int16": (-15.0, -3.0), "int32": (-26.0, -14.0)}
+_WIDE_TARGETS = {"int16": (-15.0, -3.0), "int32": (-20.0, -8.0)}
 _ALL = np.arange(-128, 128, dtype=np.int8)
 #: A row for each distance to its maximum.
 _ROWS = np.stack([np.full(256, 127), 127 - np.arange(256)], 1).astype(np.int8)
@@ -71,8 +77,8 @@ def compare(singles: Sequence[SingleOp], result: Sweep) -> None:
 def unary(
     op: str, source: Quant, target: Quant, types: tuple[str, str] = ("int8", "int8"), **attrs: Any
 ) -> SingleOp:
-    """An operator on every value of a byte, or on what stands for them in SOFTMAX."""
-    values: Array = _ROWS if op == "SOFTMAX" else _ALL.view(types[0])
+    """An operator on every value of a byte, on as many of a wider type, on pairs for SOFTMAX."""
+    values: Array = _ROWS if op == "SOFTMAX" else _values(types[0])
     if op == "QUANTIZE":
         attrs["dtype"] = types[1]
     x = Tensor("x", values.shape, types[0], source)
@@ -83,8 +89,10 @@ def _draw(rng: Random, operator: str, result: Sweep) -> Iterator[SingleOp]:
     op, *types = operator.split()
     source, target = types or ("int8", "int8")
     while True:
-        in_scale = _scale(rng, -9, 2)
-        out = Quant((_scale(rng, -9, 2),), (_zero_point(rng, target),))
+        in_scale = _scale(rng, *_WIDE_SOURCES.get(source, (-9, 2)))
+        out = Quant(
+            (_scale(rng, *_WIDE_TARGETS.get(target, (-9, 2))),), (_zero_point(rng, target),)
+        )
         attrs = {}
         if op == "LEAKY_RELU":
             attrs["alpha"] = float(np.float32(pick(rng, rng.uniform(0, 2), 0.01, 0.1, 0.2, 0.3)))
@@ -109,7 +117,17 @@ def _scale(rng: Random, low: float, high: float) -> float:
     return 2.0 ** round(exponent) if rng.random() < 0.1 else float(np.float32(np.exp(exponent)))
 
 
+def _values(dtype: str) -> Array:
+    if dtype in ("int8", "uint8"):
+        return _ALL.view(dtype)
+    info = np.iinfo(dtype)
+    spread: Array = np.linspace(info.min, info.max, 253).round().astype(dtype)
+    return np.concatenate([spread, np.array([-1, 0, 1], dtype)])
+
+
 def _zero_point(rng: Random, dtype: str) -> int:
+    if dtype in _WIDE_TARGETS:
+        return 0
     info = np.iinfo(dtype)
     ends = (int(info.min), int(info.max), int(info.min) // 2 + int(info.max) // 2)
     return int(rng.integers(info.min, info.max + 1)) if rng.random() < 0.7 else pick(rng, *ends)

@@ -46,7 +46,7 @@ def verify_order(graph: Graph) -> None:
     for name, tensor in graph.tensors.items():
         if name != tensor.name:
             raise ModelError(f"tensor {tensor.name!r} is listed under the name {name!r}")
-        _check_tensor(tensor)
+        check_tensor(tensor)
     _check_unique(graph.inputs, "input")
     for name in graph.inputs:
         if _tensor(graph, name, "the model's inputs").is_constant:
@@ -134,7 +134,8 @@ def _check_unique(names: Iterable[str], role: str) -> None:
         seen.add(name)
 
 
-def _check_tensor(tensor: Tensor) -> None:
+def check_tensor(tensor: Tensor) -> None:
+    """Raise unless the tensor may exist: its size, and its quantisation for its type."""
     if tensor.nbytes > MAX_TENSOR_BYTES:
         raise ModelError(
             f"tensor {tensor.name!r} with shape {list(tensor.shape)} takes {tensor.nbytes} bytes, "

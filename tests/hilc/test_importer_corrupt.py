@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import tflite
 from models import FLOAT_MODELS, INT8_MODELS, model_path
+from odd_models import ODD_MODELS
 from small_models import SMALL_MODELS
 
 import hilc
@@ -43,7 +44,8 @@ _NASTY_WORDS = (0, 1, 2, 4, 8, 0x7F, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFF
 
 @functools.cache
 def _model(name: str) -> bytes:
-    return SMALL_MODELS[name]() if name in SMALL_MODELS else model_path(name).read_bytes()
+    made = {**SMALL_MODELS, **ODD_MODELS}
+    return made[name]() if name in made else model_path(name).read_bytes()
 
 
 @functools.cache
@@ -166,7 +168,7 @@ def test_damaged_real_model(name: str) -> None:
 
 
 @pytest.mark.usefixtures("limited_memory")
-@pytest.mark.parametrize("name", SMALL_MODELS)
+@pytest.mark.parametrize("name", [*SMALL_MODELS, "open_batch"])
 def test_damaged_small_model(name: str) -> None:
     _check(name, range(_CASES_PER_SMALL_MODEL), _load_run_and_compile)
 

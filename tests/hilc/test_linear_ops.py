@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,32 @@ def test_scales_whose_product_is_no_float_are_refused():
     node = Node("FULLY_CONNECTED", ("x", "w", ""), ("y",), {"activation": "NONE"})
     with pytest.raises(ModelError, match="ratio is inf"):
         OPS["FULLY_CONNECTED"].emit(node, (x, w, None), (y,), get_cpu("host"))
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_a_bias_of_another_scale_is_refused_where_the_reference_refuses_it(op):
+    """That is in fully connected layers with one scale for all weights."""
+    rng = np.random.default_rng([5, OPERATORS.index(op)])
+    steps = []
+    for _ in range(40):
+        layer = random_layer(rng, op, "int8", explicit_padding=False)
+        x, weights, bias = (*layer.ins, None)[:3]
+        assert x is not None
+        assert weights is not None
+        quants = x.quant, weights.quant, layer.out.quant
+        if bias is None or not all(quant and quant.per_tensor for quant in quants):
+            continue
+        x_scale, weight_scale, out_scale = (quant.scale[0] for quant in quants if quant)
+        steps.append(float(rng.choice([0, 0.019, 0.021, 0.5])))
+        wrong = float(np.float32(x_scale * weight_scale + steps[-1] * out_scale))
+        changed = replace(layer, ins=(x, weights, replace(bias, quant=Quant((wrong,), (0,)))))
+        check = partial(OPS[op].check, changed.node, changed.ins, changed.outs)
+        if op == "FULLY_CONNECTED" and steps[-1] > 0.02:
+            with pytest.raises(ModelError, match="has the bias 'b' with scale"):
+                check()
+            with pytest.raises(RuntimeError, match="scale_diff"):
+                litert(changed)
+        else:
+            check()
+            litert(changed)
+    assert {0.019, 0.021} <= set(steps)

@@ -153,6 +153,24 @@ def _gather_outside(b: ModelBuilder) -> None:
     b.op("RESHAPE", ("x", "n"), ("y",))
 
 
+def _gather_too_much(b: ModelBuilder) -> None:
+    b.const("table", np.zeros((1, 1 << 12), np.int32))
+    b.const("i", np.zeros(1 << 12, np.int32))
+    b.output("y", (1 << 12, 1 << 12), "int32")
+    b.op("GATHER", ("table", "i"), ("y",))
+
+
+def _huge_result(b: ModelBuilder) -> None:
+    """Of an operator on constants, whose shape the file leaves open."""
+    b.input("x", (1, 4), **Q)
+    b.const("c", np.zeros((1, 4), np.int8), 0.1, 3)
+    b.const("p", np.full((2, 2), 1 << 20, np.int32))
+    b.tensor("padded", (1, 1), **Q, signature=(-1, -1))
+    b.output("y", (1, 4), **Q)
+    b.op("PAD", ("c", "p"), ("padded",))
+    b.op("ADD", ("x", "padded"), ("y",))
+
+
 def _variable(b: ModelBuilder) -> None:
     b.input("x", (1, 4), **Q)
     b.tensor("state", (1, 4), variable=True, **Q)
@@ -217,6 +235,8 @@ def _mean_without_operand(b: ModelBuilder) -> None:
     [
         (_gather_at_run_time, UnsupportedError, ("operator 0 (GATHER)", "'x' (int8[5])")),
         (_gather_outside, ModelError, ("operator 1 (GATHER)", "outside of axis 0")),
+        (_gather_too_much, ModelError, ("operator 0 (GATHER)", "16777216 elements, more than")),
+        (_huge_result, ModelError, ("operator 0 (PAD)", "'padded'", "that may ever fit")),
         (_variable, UnsupportedError, ("operator 0 (ADD)", "'state' (int8[1, 4]) is a variable")),
         (_nine_dimensions, UnsupportedError, ("'x'", "9 dimensions")),
         (_seven_dimensions, UnsupportedError, ("operator 0 (TRANSPOSE)", "7 axes, more than 6")),

@@ -19,7 +19,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
 from hilc.passes.fold_constants import fold_node
-from hilc.verify import describe, located
+from hilc.verify import check_tensor, describe, located
 
 #: More elements than any arithmetic on shapes has.
 _MAX_SIZE = 1 << 16
@@ -42,16 +42,31 @@ def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
         else:
             if not open_shapes.isdisjoint(node.outputs):
                 with located(describe(node)):
-                    inferred = OPS[node.op].infer(node, ins)
-                for name, (shape, _) in zip(node.outputs, inferred, strict=False):
-                    if name in open_shapes:
-                        tensors[name] = replace(tensors[name], shape=shape)
+                    tensors.update(_inferred(node, ins, tensors, open_shapes))
             folded = fold_node(graph.with_(tensors=tensors), node)
         if folded is None:
             kept.append(node)
         else:
             tensors.update({tensor.name: tensor for tensor in folded})
     return graph.with_(tensors=tensors, nodes=tuple(kept))
+
+
+def _inferred(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    tensors: Mapping[str, Tensor],
+    open_shapes: Set[str],
+) -> dict[str, Tensor]:
+    """The outputs whose shapes are open, with those that the operator gives them."""
+    signatures = OPS[node.op].infer(node, ins)
+    found = {
+        name: replace(tensors[name], shape=shape)
+        for name, (shape, _) in zip(node.outputs, signatures, strict=False)
+        if name in open_shapes
+    }
+    for tensor in found.values():
+        check_tensor(tensor)
+    return found
 
 
 def _are_indices(ins: Sequence[Tensor | None]) -> bool:
@@ -101,9 +116,15 @@ def _constant(node: Node, tensor: Tensor | None) -> Array:
 _Attrs = Mapping[str, Any]
 
 
+def _require_few(size: int) -> None:
+    if size > _MAX_SIZE:
+        raise ValueError(f"it has {size} elements, more than {_MAX_SIZE}")
+
+
 def _gather(attrs: _Attrs, x: Array, indices: Array) -> Array:
     if attrs["batch_dims"]:
-        raise UnsupportedError(f"its batch_dims is {attrs['batch_dims']}; only 0 is supported")
+        raise UnsupportedError(f"its batch_dims is {attrs['batch_dims']}", "only 0 is supported")
+    _require_few(indices.size * x.size // max(x.shape[attrs["axis"]], 1))
     if indices.size and not 0 <= indices.min() <= indices.max() < x.shape[attrs["axis"]]:
         raise IndexError(f"an index is outside of axis {attrs['axis']}")
     return x.take(indices, attrs["axis"])
@@ -127,22 +148,26 @@ def _slice(attrs: _Attrs, x: Array, begin: Array, size: Array) -> Array:
 
 
 def _range(attrs: _Attrs, start: Array, limit: Array, delta: Array) -> Array:
+    if not np.issubdtype(start.dtype, np.integer):
+        raise UnsupportedError(f"it counts in {start.dtype}", "integers are supported")
     taken = range(*(int(x) for x in (start, limit, delta)))
-    if len(taken) > _MAX_SIZE:
-        raise ValueError(f"it has more than {_MAX_SIZE} elements")
+    _require_few(len(taken))
     return np.array(taken, start.dtype)
 
 
 def _fill(attrs: _Attrs, shape: Array, value: Array) -> Array:
-    if prod(shape.tolist()) > _MAX_SIZE:
-        raise ValueError(f"it has more than {_MAX_SIZE} elements")
+    _require_few(prod(shape.tolist()))
     return np.full(tuple(shape.tolist()), value.item(), value.dtype)
 
 
 def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     def computed(attrs: _Attrs, a: Array, b: Array) -> Array:
         if attrs.get("activation", "NONE") != "NONE":
-            raise UnsupportedError(f"its fused activation {attrs['activation']} on integers")
+            raise UnsupportedError(
+                f"it has the fused activation {attrs['activation']} on integers",
+                "arithmetic on shapes has none",
+            )
+        _require_few(np.broadcast(a, b).size)
         with np.errstate(all="raise"):
             return function(a, b)
 

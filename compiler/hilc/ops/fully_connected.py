@@ -15,7 +15,10 @@ from hilc.ir import Array, Node, Tensor
 from hilc.kernels import KernelCall, kernels
 from hilc.ops import compact, families, linear
 from hilc.ops.opdef import OpDef, Signature
-from hilc.ops.operands import invalid, quantization
+from hilc.ops.operands import invalid, operand, quantization
+
+#: By how much of an output step the scale of a bias may be off.
+_BIAS_TOLERANCE = 0.02
 
 
 def layer_operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
@@ -47,9 +50,32 @@ def requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requ
     return linear.requantization(node, factors, out)
 
 
+def _check_bias(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> None:
+    """Refuse a bias on another scale than the sums that it is added to.
+
+    As the reference does, which of convolutions does not ask: where one scale is that of all
+    weights, and by what the bias would be off in the output.
+    """
+    x, weights = operand(node, ins, 0), operand(node, ins, 1)
+    bias = ins[2] if len(ins) > 2 else None
+    if bias is None or bias.quant is None or weights.quant is None:
+        return
+    if not (weights.quant.per_tensor and bias.quant.per_tensor):
+        return
+    with np.errstate(over="ignore"):
+        sums = float(np.float32(quantization(node, x)[0]) * np.float32(weights.quant.scale[0]))
+    if abs(sums - bias.quant.scale[0]) / quantization(node, out)[0] > _BIAS_TOLERANCE:
+        invalid(
+            node,
+            f"has the bias {bias.name!r} with scale {bias.quant.scale[0]}; that of the sums that "
+            f"it is added to (input times weights) is {sums}",
+        )
+
+
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     ops = layer_operands(node, ins)
     if ops.x.dtype == "int8":
+        _check_bias(node, ins, outs[0])
         requantization(node, ops, outs[0])
 
 

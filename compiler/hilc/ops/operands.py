@@ -184,9 +184,14 @@ def multiplier(node: Node, real: float) -> Multiplier:
 
 def output_clamp(node: Node, output: Tensor) -> tuple[int, int]:
     """The fused activation's range in the quantised domain of ``output``."""
+    return activation_clamp(node, activation(node), output)
+
+
+def activation_clamp(node: Node, name: str, output: Tensor) -> tuple[int, int]:
+    """The range of the activation ``name`` in the quantised domain of ``output``."""
     scale, zero_point = quantization(node, output)
     with np.errstate(over="ignore"):
         largest = float(np.float32(6.0) / np.float32(scale))
     if largest >= 2**31:
         invalid(node, f"has output {output.name!r} with the scale {scale}, too small to be meant")
-    return activation_range(activation(node), scale, zero_point, output.dtype)
+    return activation_range(name, scale, zero_point, output.dtype)

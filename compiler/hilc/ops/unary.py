@@ -22,6 +22,7 @@ from hilc.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
+    activation_clamp,
     attribute,
     invalid,
     multiplier,
@@ -31,7 +32,7 @@ from hilc.ops.operands import (
     require_dtype,
     unsupported,
 )
-from hilc.quant import Multiplier, activation_range, requantize
+from hilc.quant import Multiplier, requantize
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -139,7 +140,7 @@ def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     with np.errstate(all="ignore"):
         ratio = _ratio(node, in_scale / out_scale)
     zero_point = quantization(node, target)[1]
-    low, high = activation_range(node.op, float(out_scale), zero_point)
+    low, high = activation_clamp(node, node.op, target)
     scaled = requantize(_ALL_INT8 - quantization(node, source)[1], *ratio)
     return np.clip(scaled + zero_point, low, high)
 
