@@ -15,10 +15,9 @@ from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
 from hil.lab.wanted import parse_wanted
 from hil.power import Power, power_of
 from hil.recovery import Recovery, Step
-from hil.rpc.bulk import ProbeMemory
+from hil.rpc.bulk import Bulk
 from hil.rpc.client import RUN_TIMEOUT_S, Client
 from hil.rpc.link import Link, check_port
-from hil.rpc.rtt import RttLine
 from hil.runner import (
     VIRTUAL,
     Choice,
@@ -50,7 +49,7 @@ def open(
     port: str | None = None,
     probe: str | None = None,
     transport: Literal["uart", "rtt"] = "uart",
-    bulk: bool = False,
+    bulk: bool | None = None,
     progress: Callable[[float], None] | None = None,
     flashed: Callable[[Flashed], None] | None = None,
     workspace: str = "own",
@@ -64,8 +63,11 @@ def open(
     ``probe`` (a debug probe's unique id or a part of it, or ``virtual``) pyOCD programs the board
     first; ``progress`` is told how far that is, 0 to 1, and ``flashed`` what was done. With
     ``transport="rtt"`` the serial line goes through the probe too, as it does on boards whose
-    description says so; with ``bulk`` as well, tensors are then read and written in the board's
-    memory by the probe, past the line.
+    description says so.
+
+    Tensors are read and written in the board's memory, past the line, where it is emulated by QEMU;
+    with ``bulk`` also by a real probe that the line goes through; with ``bulk=False`` they take the
+    line everywhere (:mod:`hil.rpc.bulk`).
 
     With ``port`` (any pyserial URL) alone nothing is started: the firmware there must be the one
     that is built from ``models``, or any of this project when there are no models. With a probe it
@@ -88,6 +90,7 @@ def open(
             open(
                 leased_board.board,
                 *models,
+                bulk=bulk,
                 workspace=workspace,
                 lab=leased_board,
                 run_timeout_s=run_timeout_s,
@@ -100,8 +103,6 @@ def open(
         board = load_board(board)
     if transport == "rtt":
         board = board.over_rtt()
-    if bulk:
-        _check_bulk(board)
     choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
     check_way(board, runner, choice)
     libraries = _libraries(models, board, workspace)
@@ -129,22 +130,34 @@ def open_firmware(
         yield device
 
 
-def _check_bulk(board: Board) -> None:
-    if not board.is_over_rtt:
+def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
+    """Refuses a board whose memory is known to be out of reach."""
+    name = runner_name(board, runner, choice)
+    if choice.lab is not None:
+        why = "a lab hands on a board's serial line, not its memory"
+    elif _attaches(runner, choice):
+        why = "behind a port there is only the serial line"
+    elif name not in ("qemu", "pyocd"):
+        why = f"the runner {name} has no way to the firmware's memory beside the serial line"
+    elif name == "qemu" or choice.probe == VIRTUAL:
+        return
+    elif not board.is_over_rtt:
         raise InputError(
             "tensors take the probe only where the serial line does, too", "use --transport rtt"
         )
     # A probe does not see what a core holds in its data cache; no emulator here has one.
-    if board.cpu.name in ("cortex-m7", "cortex-m55") and board.qemu is None:
-        raise InputError(
-            f"{board.name} has a data cache, past which a probe would read and write",
-            "leave out --bulk",
-        )
+    elif board.cpu.name in ("cortex-m7", "cortex-m55") and board.qemu is None:
+        why = f"{board.name} has a data cache, past which a probe would read and write"
+    else:
+        return
+    raise InputError(why, "leave out --bulk")
 
 
 def check_way(board: Board, runner: str | None, choice: Choice) -> None:
     """Raises where what the way to the board needs is not there, before anything is built."""
     check_line(choice)
+    if choice.bulk:
+        _check_bulk(board, runner, choice)
     power_of(board.name)  # a mistake in it should not come to light when it is needed
     if _attaches(runner, choice):
         assert choice.port is not None
@@ -309,12 +322,16 @@ class _Way:
             link.close()
             raise
 
-    def _bulk(self) -> ProbeMemory | None:
-        """The way of tensors past the line, where it was chosen."""
-        if not self._choice.bulk or self.running is None or self._firmware is None:
+    def _bulk(self) -> Bulk | None:
+        """The way of tensors past the line, where it was chosen, or the board is emulated."""
+        running, wanted = self.running, self._choice.bulk
+        if running is None or running.memory is None or self._firmware is None:
             return None
-        assert isinstance(self.running.line, RttLine), "bulk is checked to go with RTT"
-        return ProbeMemory(self.running.line.session, self._firmware.elf)
+        if not (running.is_emulated if wanted is None else wanted):
+            return None
+        return Bulk(
+            running.memory, self._firmware.elf, self._board.memory, is_demanded=bool(wanted)
+        )
 
 
 def _libraries(

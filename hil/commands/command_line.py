@@ -212,8 +212,10 @@ def _add_device_options(
     )
     board.add_argument(
         "--bulk",
-        action="store_true",
-        help="with RTT: read and write tensors in the board's memory through the probe",
+        action=argparse.BooleanOptionalAction,
+        help="read and write tensors in the board's memory, through QEMU or the probe that has the "
+        "serial line; --no-bulk: over that line (default: memory where QEMU emulates the board "
+        "and the firmware agrees)",
     )
     add_code_options(parser, source)
     _add_compile_options(parser)

@@ -61,7 +61,13 @@ def board_of(args: argparse.Namespace) -> Board:
 def reachable_board(args: argparse.Namespace) -> Board:
     """The board that the arguments name; raises before a build where there is no way to it."""
     board = board_of(args)
-    choice = Choice(args.probe, args.port, board.is_over_rtt, lab=getattr(args, "lab", None))
+    choice = Choice(
+        args.probe,
+        args.port,
+        board.is_over_rtt,
+        lab=getattr(args, "lab", None),
+        bulk=getattr(args, "bulk", None),
+    )
     check_way(board, args.runner, choice)
     return board
 

@@ -1,10 +1,18 @@
-"""Tensors through a debug probe's memory access instead of the serial line.
+"""Tensors through a board's memory instead of requests over its line.
 
-The addresses come from the firmware's table of models (``hil_model.h``), read from its ELF file.
+The line stays the truth. The handshake has proven that the image at hand is the one that runs, so
+its table of models (``hil_model.h``) tells where each tensor lies. That memory shows there what the
+core sees is proven in each region before it is relied on: the firmware must read back random bytes
+that were written from outside, or what it reads must be what was read from outside. And after every
+transfer the firmware must answer, which it does not in this session where it has restarted, stopped
+at a fault or hangs, so that nobody takes what memory holds then for a result.
 """
 
 from __future__ import annotations
 
+import logging
+import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,9 +23,10 @@ from hil.errors import LinkError
 from hil.rpc.protocol import Tensors
 
 if TYPE_CHECKING:
-    from pyocd.core.session import Session
-
+    from hil.board import MemoryRegion
     from hil.rpc.client import TensorRef
+
+_LOG = logging.getLogger("hil.bulk")
 
 # The structs of hil_model.h on a 32-bit core, as far as they are read.
 _TENSOR = Struct("name" / Int32ul, "shape" / Int32ul, "data" / Int32ul, "nbytes" / Int32ul)
@@ -37,51 +46,124 @@ _MODEL = Struct(
 )
 
 
-class Bulk(Protocol):
-    """Another way to the bytes of tensors than requests over the line."""
+class BoardMemory(Protocol):
+    """A board's memory, reached past the line while the core runs.
 
-    def read(self, tensor: TensorRef, nbytes: int) -> bytes | None:
-        """The tensor's first bytes; None where this way does not know the tensor."""
+    What fails is a :class:`~hil.errors.DeviceError`.
+    """
 
-    def write(self, tensor: TensorRef, data: bytes) -> bool:
-        """Writes the tensor's first bytes; False where this way does not know the tensor."""
+    def read(self, address: int, nbytes: int) -> bytes: ...
+    def write(self, address: int, data: bytes) -> None: ...
 
 
-class ProbeMemory:
-    """The tensors of the firmware ``elf`` in the memory behind ``session``, while the core runs."""
+class TensorRequests(Protocol):
+    """Tensors over the line: what the firmware itself reads and writes."""
 
-    def __init__(self, session: Session, elf: Path) -> None:
-        self._session = session
-        self._image = flash.read_image(elf)
-        self._models = flash.symbol_address(elf, "hil_models")
+    def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes: ...
+    def check(self) -> None:
+        """Raises unless the firmware goes on in this session."""
 
-    def read(self, tensor: TensorRef, nbytes: int) -> bytes | None:
-        """The tensor's first ``nbytes`` bytes; None for a tensor that is in no table."""
-        from pyocd.core.exceptions import Error
 
-        address = self._address(tensor, nbytes)
-        if address is None:
-            return None
-        try:
-            return bytes(self._session.target.read_memory_block8(address, nbytes))
-        except Error as error:
-            raise _lost(error) from None
+class Bulk:
+    """The tensors of the firmware ``elf`` in ``memory``.
 
-    def write(self, tensor: TensorRef, data: bytes) -> bool:
-        """Writes the tensor's first bytes; False for a tensor that is in no table."""
-        from pyocd.core.exceptions import Error
+    Where the firmware sees something else there, the line is taken from then on, and a warning
+    says so; where memory ``is_demanded``, that raises instead.
+    """
 
-        address = self._address(tensor, len(data))
-        if address is None:
+    def __init__(
+        self,
+        memory: BoardMemory,
+        elf: Path,
+        regions: Sequence[MemoryRegion],
+        *,
+        is_demanded: bool = False,
+    ) -> None:
+        self._memory: BoardMemory | None = memory
+        self._tensors = TensorTable(elf)
+        self._regions = regions
+        self._is_demanded = is_demanded
+        #: Regions where what is written from outside is what the firmware reads, and where what is
+        #: read from outside is.
+        self._writable: set[str] = set()
+        self._readable: set[str] = set()
+
+    @property
+    def is_used(self) -> bool:
+        """False once memory was given up."""
+        return self._memory is not None
+
+    def write(self, line: TensorRequests, tensor: TensorRef, data: bytes) -> bool:
+        """Writes the tensor's first bytes; False where the line has to do it."""
+        place = self._place(tensor, len(data))
+        if self._memory is None or place is None:
             return False
-        try:
-            self._session.target.write_memory_block8(address, data)
-            self._session.target.flush()
-        except Error as error:
-            raise _lost(error) from None
+        address, region = place
+        if region not in self._writable:
+            # Data might be there already; random bytes are not.
+            pattern = secrets.token_bytes(len(data))
+            self._memory.write(address, pattern)
+            if line.read_by_line(tensor, len(data)) != pattern:
+                self._give_up(f"does not read what was written to {region} from outside")
+                return False
+            self._writable.add(region)
+            if self._memory.read(address, len(data)) == pattern:
+                self._readable.add(region)
+        self._memory.write(address, data)
+        line.check()
         return True
 
-    def _address(self, ref: TensorRef, nbytes: int) -> int | None:
+    def read(self, line: TensorRequests, tensor: TensorRef, nbytes: int) -> bytes | None:
+        """The tensor's first bytes; None where the line has to tell them."""
+        place = self._place(tensor, nbytes)
+        if self._memory is None or place is None:
+            return None
+        address, region = place
+        data = self._memory.read(address, nbytes)
+        if region in self._readable:
+            line.check()
+            return data
+        by_line = line.read_by_line(tensor, nbytes)
+        if data != by_line:
+            self._give_up(f"reads something else in {region} than what is read from outside")
+        elif len(set(data)) > 1:  # bytes that are all the same may be so by accident
+            self._readable.add(region)
+        return by_line
+
+    def _place(self, tensor: TensorRef, nbytes: int) -> tuple[int, str] | None:
+        """The tensor's address and its memory region."""
+        address = self._tensors.address(tensor, nbytes)
+        if address is None or nbytes == 0:
+            return None
+        for region in self._regions:
+            if region.origin <= address and address + nbytes <= region.end:
+                return address, region.name
+        return None
+
+    def _give_up(self, why: str) -> None:
+        fact = f"the firmware {why}"
+        if self._is_demanded:
+            raise LinkError(fact, "leave out --bulk: tensors take the serial line then")
+        _LOG.warning("%s; tensors take the serial line", fact)
+        self._memory = None
+
+
+class TensorTable:
+    """Where the tensors of a firmware's models lie, from its ELF file."""
+
+    def __init__(self, elf: Path) -> None:
+        self._image = flash.read_image(elf)
+        self._models = flash.symbol_address(elf, "hil_models")
+        self._found: dict[TensorRef, tuple[int, int] | None] = {}
+
+    def address(self, tensor: TensorRef, nbytes: int) -> int | None:
+        """The tensor's address; None where it is in no table, or is smaller."""
+        if tensor not in self._found:
+            self._found[tensor] = self._look_up(tensor)
+        found = self._found[tensor]
+        return found[0] if found is not None and nbytes <= found[1] else None
+
+    def _look_up(self, ref: TensorRef) -> tuple[int, int] | None:
         model = _MODEL.parse(self._bytes(self._pointer(self._models + 4 * ref.model), _MODEL))
         match ref.list:
             case Tensors.INPUT:
@@ -96,7 +178,7 @@ class ProbeMemory:
         if ref.index >= count:
             return None
         tensor = _TENSOR.parse(self._bytes(table + _TENSOR_BYTES * ref.index, _TENSOR))
-        return int(tensor.data) if nbytes <= tensor.nbytes else None
+        return int(tensor.data), int(tensor.nbytes)
 
     def _pointer(self, address: int) -> int:
         return int(Int32ul.parse(self._bytes(address, Int32ul)))
@@ -112,10 +194,3 @@ class ProbeMemory:
             f"the firmware's table of models points to {address:#010x}, which is not in its image",
             "build the firmware again",
         )
-
-
-def _lost(error: Exception) -> LinkError:
-    return LinkError(
-        f"the probe failed at a tensor: {error or type(error).__name__}",
-        "check the cable; without --bulk tensors take the serial line",
-    )

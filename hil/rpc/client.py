@@ -429,19 +429,30 @@ class Client:
         return replies.wire_tensor_of(*self._named(Command.TENSOR_INFO, tensor.fields))
 
     def write(self, tensor: TensorRef, data: bytes) -> None:
+        """Writes the tensor's first bytes, by the fastest way there is."""
+        with self._alone("WRITE"):
+            if self.bulk is None or not self.bulk.write(self, tensor, data):
+                self.write_by_line(tensor, data)
+
+    def read(self, tensor: TensorRef, nbytes: int) -> bytes:
+        """The tensor's first bytes, by the fastest way there is."""
+        with self._alone("READ"):
+            data = None if self.bulk is None else self.bulk.read(self, tensor, nbytes)
+            return self.read_by_line(tensor, nbytes) if data is None else data
+
+    def write_by_line(self, tensor: TensorRef, data: bytes) -> None:
+        """Writes the tensor's first bytes by requests."""
         fixed = protocol.fixed_bytes(protocol.REQUESTS[Command.WRITE])
 
         def part(start: int, end: int) -> Part:
             fields = {**tensor.fields, "offset": start, "data": data[start:end]}
             return Part(start, end, fields, fixed + end - start, 1)
 
-        with self._alone("WRITE"):
-            if self.bulk is not None and self.bulk.write(tensor, data):
-                return
-            most = self._payload_max - fixed
-            self._ask(Transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
+        most = self._payload_max - fixed
+        self._ask(Transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
 
-    def read(self, tensor: TensorRef, nbytes: int) -> bytes:
+    def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes:
+        """The tensor's first bytes by requests."""
         fixed = protocol.REQUESTS[Command.READ].sizeof()
         # As large as what came: the number of bytes may be what a board says.
         data = bytearray()
@@ -453,11 +464,12 @@ class Client:
         def take(part: Part, reply: Any) -> None:
             _put(data, part.start, reply.data)
 
-        with self._alone("READ"):
-            if self.bulk is not None and (got := self.bulk.read(tensor, nbytes)) is not None:
-                return got
-            self._ask(Transfer(Command.READ, nbytes, self._payload_max - 1, part), take)
+        self._ask(Transfer(Command.READ, nbytes, self._payload_max - 1, part), take)
         return bytes(data)
+
+    def check(self) -> None:
+        """Raises unless the board goes on in this session: an empty ECHO, the shortest request."""
+        self.request(Command.ECHO, 0, data=b"")
 
     def run(self, model: int, repeat: int = 1) -> int:
         """Runs the whole model ``repeat`` times; returns the ticks of all runs together."""

@@ -165,11 +165,12 @@ class Link:
 
     def _lost(self, error: Exception) -> LinkError:
         """The error of a line that failed; raises the better one when the process has ended."""
-        end = time.monotonic() + _END_GRACE_S
-        while time.monotonic() < end:
+
+        def look() -> None:
             self.require_open()
             self._alive()
-            time.sleep(_LOOK_S)
+
+        raise_if_ending(look)
         return LinkError(
             f"the link to {self.url} failed: {error}",
             "check the cable and that no other program uses the port",
@@ -183,6 +184,14 @@ class Link:
     def close(self) -> None:
         self.stop()
         self._line.close()
+
+
+def raise_if_ending(alive: Callable[[], None]) -> None:
+    """Returns after a moment, unless the process that ``alive`` watches has ended by then."""
+    end = time.monotonic() + _END_GRACE_S
+    while time.monotonic() < end:
+        alive()
+        time.sleep(_LOOK_S)
 
 
 def open_line(url: str, baudrate: int) -> Line:

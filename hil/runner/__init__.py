@@ -14,6 +14,7 @@ from hil.suggest import nearest
 
 if TYPE_CHECKING:
     from hil.board import Board
+    from hil.rpc.bulk import BoardMemory
     from hil.rpc.link import Line
 
 __all__ = [
@@ -42,6 +43,14 @@ class Running(Protocol):
     @property
     def line(self) -> Line | None:
         """The line itself, where no URL can open it."""
+
+    @property
+    def memory(self) -> BoardMemory | None:
+        """The board's memory, where it can be reached while the firmware runs."""
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether an emulator takes the place of the board."""
 
     @property
     def counter(self) -> Counter:

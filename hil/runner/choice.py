@@ -38,5 +38,5 @@ class Choice:
     flashed: Callable[[Flashed], None] | None = None
     #: An acquired board of a lab, which is used instead of one that is connected here.
     lab: LabBoard | None = None
-    #: Tensors go through the probe's memory access; only where the line does.
-    bulk: bool = False
+    #: Tensors go through the board's memory, not over the line; None: where it is emulated.
+    bulk: bool | None = None

@@ -24,6 +24,8 @@ class NativeBoard:
 
     counter: Final = "nanoseconds"
     line: Final = None
+    memory: Final = None
+    is_emulated: Final = False
 
     def __init__(self, process: ChildProcess, url: str) -> None:
         self.url = url

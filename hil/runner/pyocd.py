@@ -11,29 +11,66 @@ from typing import TYPE_CHECKING, Final
 
 from hil import flash, virtual_probe
 from hil.config import remember
-from hil.errors import DeviceError, FlashError, InputError, Mend, ProbeError
+from hil.errors import DeviceError, FlashError, InputError, LinkError, Mend, ProbeError
 from hil.probes import ProbeInfo, choose_port, choose_probe, connected_probes
 from hil.rpc.rtt import RttLine
 from hil.runner.choice import VIRTUAL, Choice
-from hil.runner.qemu import QemuBoard
+from hil.runner.qemu import QemuBoard, QemuMemory
 
 if TYPE_CHECKING:
+    from pyocd.core.session import Session
+
     from hil.board import Board
+    from hil.rpc.bulk import BoardMemory
     from hil.rpc.link import Line
     from hil.virtual_probe import VirtualBoard
+
+
+class ProbeMemory:
+    """The memory behind a session of pyOCD, through which the line goes, too."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        with self._explained():
+            return bytes(self._session.target.read_memory_block8(address, nbytes))
+
+    def write(self, address: int, data: bytes) -> None:
+        with self._explained():
+            self._session.target.write_memory_block8(address, data)
+            self._session.target.flush()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        from pyocd.core.exceptions import Error
+
+        try:
+            yield
+        except Error as error:
+            raise LinkError(
+                f"the probe failed at a tensor: {error or type(error).__name__}",
+                "check the cable; without --bulk tensors take the serial line",
+            ) from None
 
 
 class ProbedBoard:
     """A firmware on a real board that a probe programmed."""
 
     counter: Final = "cycles"
+    is_emulated: Final = False
 
     def __init__(
-        self, url: str, line: Line | None, reset: Callable[[], None] | None = None
+        self,
+        url: str,
+        line: Line | None,
+        reset: Callable[[], None] | None = None,
+        memory: BoardMemory | None = None,
     ) -> None:
         """``reset`` restarts the firmware through a probe that is free."""
         self.url = url
         self.line = line
+        self.memory = memory
         self._reset = reset
 
     @property
@@ -104,8 +141,10 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
         done = flash.program(session, image, choice.progress)
         flash.start_image(session, image)
         line: Line | None = None
+        memory: BoardMemory | None = None
         if choice.rtt:
             line = RttLine(session, flash.symbol_address(elf, "_SEGGER_RTT"))
+            memory = ProbeMemory(session)
         else:
             session.close()  # others may use the probe while the firmware runs
         if choice.flashed is not None:
@@ -123,20 +162,28 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
                     )
                 flash.start_image(session, image)
 
-        def reset_virtual() -> socket.socket:
+        def claim() -> tuple[socket.socket, BoardMemory]:
             assert virtual is not None
+            control = stack.enter_context(_Control(virtual, chosen.is_alive))
+            return control, control.memory
+
+        def reset_virtual() -> tuple[socket.socket, BoardMemory]:
             reset()
-            return stack.enter_context(_Qmp(virtual))
+            return claim()
 
         if virtual is None:
             remember(board.name, probe=choice.probe, port=choice.port)
             # Over RTT the line keeps the probe.
-            yield ProbedBoard(url, line, None if choice.rtt else reset)
+            yield ProbedBoard(url, line, None if choice.rtt else reset, memory)
         else:
             assert board.qemu is not None
-            qmp = None if choice.rtt else stack.enter_context(_Qmp(virtual))
+            qmp: socket.socket | None = None
+            if not choice.rtt:
+                qmp, memory = claim()
             shift = board.qemu.icount_shift
-            yield QemuBoard(chosen.is_alive, url, qmp, shift, line, reset_virtual)
+            yield QemuBoard(
+                chosen.is_alive, url, qmp, shift, line=line, memory=memory, reset=reset_virtual
+            )
 
 
 def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
@@ -149,10 +196,11 @@ def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
     return choose_port(board, chosen.probe, choice.port)
 
 
-class _Qmp(socket.socket):
-    """A connection to a machine's QMP, which is the probe's again when it is closed."""
+class _Control(socket.socket):
+    """A connection to a machine's QMP, and its memory; both are the probe's again when it is
+    closed."""
 
-    def __init__(self, virtual: VirtualBoard) -> None:
+    def __init__(self, virtual: VirtualBoard, is_alive: Callable[[], None]) -> None:
         super().__init__(socket.AF_UNIX)
         try:
             self._claim = virtual.claim()
@@ -162,10 +210,22 @@ class _Qmp(socket.socket):
                 f"the probe {virtual.uid} is busy: another session uses it",
                 "close it, or start another virtual board",
             ) from None
-        self.connect(f"{virtual.sockets}/qmp")
-        self.setblocking(False)
+        self._qtest = socket.socket(socket.AF_UNIX)
+        try:
+            self.connect(f"{virtual.sockets}/qmp")
+            self.setblocking(False)
+            self._qtest.connect(f"{virtual.sockets}/qtest")
+        except OSError as error:
+            self.close()
+            raise DeviceError(
+                f"the virtual board {virtual.uid} does not take connections: {error}",
+                "start it again, then try again",
+                mend=Mend.POWER,
+            ) from None
+        self.memory = QemuMemory(self._qtest, is_alive)
 
     def close(self) -> None:
+        self._qtest.close()
         super().close()
         self._claim.close()
 

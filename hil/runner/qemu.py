@@ -7,23 +7,59 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from hil.errors import InputError
+from hil.errors import DeviceError, InputError, LinkError, Mend
+from hil.rpc.link import raise_if_ending
 from hil.runner.process import ChildProcess
+from hil.runner.qemu_sockets import Memory
 
 if TYPE_CHECKING:
     from hil.board import Board
+    from hil.rpc.bulk import BoardMemory
     from hil.rpc.link import Line
     from hil.runner.choice import Image
 
 PROGRAM = "qemu-system-arm"
 INSTALL_HINT = "install it: apt install qemu-system-arm"
 _NANOSECONDS = 1_000_000_000
+#: QEMU answers at once, also while the firmware computes.
+_MEMORY_TIMEOUT_S = 4.0
+
+
+class QemuMemory:
+    """A machine's memory as its core sees it, through QEMU's qtest: no cache is emulated, and the
+    core goes on meanwhile. It executes nothing for it, so no count changes."""
+
+    def __init__(self, connection: socket.socket, is_alive: Callable[[], None]) -> None:
+        """``connection`` leads to the qtest of a machine that ``is_alive`` watches."""
+        self._qtest = Memory(connection, _MEMORY_TIMEOUT_S)
+        self._is_alive = is_alive
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        with self._explained():
+            return self._qtest.read_block(address, nbytes)
+
+    def write(self, address: int, data: bytes) -> None:
+        with self._explained():
+            self._qtest.write_block(address, data)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except DeviceError as error:
+            raise_if_ending(self._is_alive)
+            raise LinkError(
+                f"a tensor was not transferred: {error.fact}",
+                "run it again; --no-bulk takes the serial line instead",
+                mend=Mend.POWER,
+            ) from None
 
 
 class QemuBoard:
     """A firmware in QEMU; ``qmp`` is a connected socket that nobody else uses."""
 
     counter: Final = "instructions"
+    is_emulated: Final = True
 
     def __init__(
         self,
@@ -31,13 +67,16 @@ class QemuBoard:
         url: str,
         qmp: socket.socket | None,
         icount_shift: int,
+        *,
         line: Line | None = None,
-        reset: Callable[[], socket.socket] | None = None,
+        memory: BoardMemory | None = None,
+        reset: Callable[[], tuple[socket.socket, BoardMemory]] | None = None,
     ) -> None:
         """``reset`` restarts the firmware where the machine's own reset would lose it, and gives
-        the QMP socket to use from then on; ``qmp`` is closed before it is called."""
+        the QMP socket and the memory to use from then on; ``qmp`` is closed before it is called."""
         self.url = url
         self.line = line
+        self.memory = memory
         self._is_alive = is_alive
         self._qmp = qmp
         self._icount_shift = icount_shift
@@ -65,7 +104,7 @@ class QemuBoard:
             return
         assert self._qmp is not None, "only what can_reset says"
         self._qmp.close()
-        self._qmp = self._reset()
+        self._qmp, self.memory = self._reset()
         self._say(b'{"execute": "qmp_capabilities"}')
 
     def count(self, ticks: int, ticks_hz: int) -> int:
@@ -92,9 +131,9 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
     with contextlib.ExitStack() as stack:
         # Sockets that exist before QEMU starts: no port can be taken by somebody else in between.
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        qmp, qemu_qmp = socket.socketpair()
-        stack.enter_context(qmp)
-        stack.enter_context(qemu_qmp)
+        # Pairs without a name, which nobody else can connect to.
+        qmp, qemu_qmp = (stack.enter_context(end) for end in socket.socketpair())
+        qtest, qemu_qtest = (stack.enter_context(end) for end in socket.socketpair())
         qmp.setblocking(False)
         command = [
             *(PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
@@ -109,17 +148,20 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
             *("-serial", "chardev:uart"),
             *("-chardev", f"socket,id=qmp,fd={qemu_qmp.fileno()}"),
             *("-mon", "chardev=qmp,mode=control"),
+            *("-chardev", f"socket,id=qtest,fd={qemu_qtest.fileno()}"),
+            *("-qtest", "chardev:qtest", "-qtest-log", "none"),
             *board.qemu.args,
         ]
         process = ChildProcess(
             "QEMU",
             command,
             install_hint=INSTALL_HINT,
-            pass_fds=(listener.fileno(), qemu_qmp.fileno()),
+            pass_fds=(listener.fileno(), qemu_qmp.fileno(), qemu_qtest.fileno()),
         )
         stack.callback(process.stop)
         url = f"socket://127.0.0.1:{listener.getsockname()[1]}"
-        # QEMU has its own copies: when it ends, connections and QMP must end with it.
-        listener.close()
-        qemu_qmp.close()
-        yield QemuBoard(process.alive, url, qmp, board.qemu.icount_shift)
+        # QEMU has its own copies: when it ends, the connections must end with it.
+        for its_own in (listener, qemu_qmp, qemu_qtest):
+            its_own.close()
+        memory = QemuMemory(qtest, process.alive)
+        yield QemuBoard(process.alive, url, qmp, board.qemu.icount_shift, memory=memory)

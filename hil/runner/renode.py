@@ -57,6 +57,8 @@ class RenodeBoard:
 
     counter: Final = "instructions"
     line: Line | None = None
+    memory: Final = None
+    is_emulated: Final = True
     can_reset: Final = True
 
     def __init__(self, process: ChildProcess, monitor: Monitor, url: str, mips: int) -> None:

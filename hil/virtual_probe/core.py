@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hil.virtual_probe.links import Gdb, Machine, Memory
+from hil.runner.qemu_sockets import Gdb, Machine, Memory
 
 _DFSR = 0xE000_ED30
 _AIRCR = 0xE000_ED0C

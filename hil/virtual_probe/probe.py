@@ -13,9 +13,9 @@ from pyocd.core.plugin import Plugin
 from pyocd.probe.debug_probe import DebugProbe
 
 from hil.errors import DeviceError
+from hil.runner.qemu_sockets import Gdb, Machine, Memory
 from hil.virtual_probe.core import Core
 from hil.virtual_probe.dap import AccessPort, TransferFault
-from hil.virtual_probe.links import Gdb, Machine, Memory
 from hil.virtual_probe.machine import VirtualBoard, running_boards
 
 #: What :meth:`VirtualProbe.inject` can make go wrong, and the exception that pyOCD shall see.
@@ -143,10 +143,10 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         folder = Path(self._virtual.sockets)
         with contextlib.ExitStack() as links, _as_pyocd():
             links.enter_context(_claimed(self._virtual))
-            machine = links.enter_context(contextlib.closing(Machine(folder / "qmp")))
-            memory = links.enter_context(contextlib.closing(Memory(folder / "qtest")))
+            machine = links.enter_context(contextlib.closing(Machine.at(folder / "qmp")))
+            memory = links.enter_context(contextlib.closing(Memory.at(folder / "qtest")))
             was_running = machine.execute("query-status")["running"]
-            gdb = links.enter_context(contextlib.closing(Gdb(folder / "gdb")))
+            gdb = links.enter_context(contextlib.closing(Gdb.at(folder / "gdb")))
             self._core = Core(memory, gdb, machine, self._virtual.cpu)
             if was_running:
                 self._core.take_over()

@@ -13,7 +13,10 @@ import hil
 import hilc
 from hil.bench import BenchReport, bench
 from hil.board import load_board
+from hil.device import Device
 from hil.oracle import reference_of
+from hil.rpc.client import TensorRef
+from hil.rpc.protocol import Tensors
 from hil.samples import Sample
 from hil.verify import Report, verify
 from hilc.library import ModelLibrary, Module
@@ -51,43 +54,70 @@ def inputs(model: str, module: Module, count: int) -> list[Sample]:
     return [{tensor.name: array} for array in models.samples(model, count)]
 
 
-def verified(board_name: str, *names: str, count: int, per_layer: bool) -> list[Report]:
-    """Verifies models that share one firmware."""
-    board = load_board(board_name)
-    libraries = [compiled(name, board.cpu.name) for name in names]
-    with hil.open(board, *libraries) as device:
-        return [
-            verify(
-                device[name],
-                inputs(name, library.modules[0], count),
-                reference_of(library, library.modules[0]),
-                board=board_name,
-                per_layer=per_layer,
-            )
-            for name, library in zip(names, libraries, strict=True)
-        ]
+def verified_on(
+    device: Device, library: ModelLibrary, *, count: int, per_layer: bool = False
+) -> Report:
+    """Verifies the one model of a library that an open device runs."""
+    (module,) = library.modules
+    return verify(
+        device[module.name],
+        inputs(module.name, module, count),
+        reference_of(library, module),
+        board=device.hello.board,
+        per_layer=per_layer,
+    )
 
 
 @pytest.mark.parametrize(("board", "model"), BOARDS)
 def test_every_output_and_layer_equals_the_reference(board: str, model: str) -> None:
-    (report,) = verified(board, model, count=1, per_layer=True)
-    assert report.match, report.json()["first_different_layer"]
-    assert report.layers
-    assert all(layer.outputs for layer in report.layers), "a layer was not compared"
+    """And memory is a way to the tensors that changes no byte and no count."""
+    library = compiled(model, load_board(board).cpu.name)
+    with hil.open(board, library) as device:
+        report = verified_on(device, library, count=1, per_layer=True)
+        assert report.match, report.json()["first_different_layer"]
+        assert report.layers
+        assert all(layer.outputs for layer in report.layers), "a layer was not compared"
+        bulk = device._client.bulk
+        assert (bulk is None) == (board == "native")
+        if bulk is not None:
+            assert bulk._writable, "no input went through memory"
+            check_ways(device, library)
+            assert bulk.is_used
+
+
+def check_ways(device: Device, library: ModelLibrary) -> None:
+    """The line sees every tensor as memory does, and every count is the same by either way."""
+    client, model = device._client, device[library.modules[0].name]
+    (sample,) = inputs(model.name, model.module, 1)
+    bulk, counts, outputs = client.bulk, [], []
+    for way in (None, bulk):
+        client.bulk = way
+        model.set_input(0, *sample.values())
+        profile = model.profile()
+        model.set_input(0, *sample.values())
+        counts.append([model.run().ticks, *profile])
+        outputs.append(model.get_output(0).tobytes())
+    assert counts[0] == counts[1]
+    assert outputs[0] == outputs[1]
+    model.set_input(0, *sample.values())
+    for number, (_, arrays) in enumerate(model.layer_outputs()):
+        for index, array in enumerate(arrays):
+            ref = TensorRef(0, Tensors.LAYER_OUTPUT, index, number)
+            assert client.read_by_line(ref, array.nbytes) == array.tobytes()
 
 
 def test_several_models_in_one_image() -> None:
-    reports = verified("mps2-an386", "ad", "ic", "vww", "digits", count=1, per_layer=False)
-    assert [(report.model, report.match) for report in reports] == [
-        ("ad", True),
-        ("ic", True),
-        ("vww", True),
-        ("digits", True),
-    ]
+    names = ("ad", "ic", "vww", "digits")
+    libraries = [compiled(name, "cortex-m4") for name in names]
+    with hil.open("mps2-an386", *libraries) as device:
+        reports = [verified_on(device, library, count=1) for library in libraries]
+    assert [(report.model, report.match) for report in reports] == [(n, True) for n in names]
 
 
 def test_a_float_model_is_within_the_tolerance() -> None:
-    (report,) = verified("mps2-an386", "kws_float", count=1, per_layer=True)
+    library = compiled("kws_float", "cortex-m4")
+    with hil.open("mps2-an386", library) as device:
+        report = verified_on(device, library, count=1, per_layer=True)
     assert report.match, report.json()["first_different_layer"]
     (output,) = report.outputs
     assert output.dtype == "float32"

@@ -93,6 +93,7 @@ def spoiled(
     *,
     probe: str | None = None,
     transport: Literal["uart", "rtt"] = "uart",
+    bulk: bool | None = None,
     recover: bool = True,
 ) -> Iterator[tuple[Device, Callable[[], object]]]:
     board = load_board(board_name)
@@ -101,6 +102,7 @@ def spoiled(
         *spoiled_libraries(board, *names),
         probe=probe,
         transport=transport,
+        bulk=bulk,
         run_timeout_s=RUN_TIMEOUT_S,
         recover=recover,
     ) as device:
@@ -145,7 +147,8 @@ def flash_lost(_: object, __: object) -> Iterator[tuple[Device, Callable[[], obj
     board = load_board("microbit")
     with (
         virtual_probe.start(board) as (virtual, _process),
-        spoiled("microbit", "hang", probe=virtual.uid) as (device, job),
+        # The other one needs the sockets through which tensors would go.
+        spoiled("microbit", "hang", probe=virtual.uid, bulk=False) as (device, job),
     ):
         device._running._qmp.close()  # type: ignore[union-attr]
         with flash.connected(board, virtual.uid) as session:

@@ -14,7 +14,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from hil.errors import DeviceError
 
@@ -23,19 +23,35 @@ _TIMEOUT_S = 10.0
 _BLOCK = 1 << 16
 
 
+_Client = TypeVar("_Client", bound="_Socket")
+
+
 class _Socket:
     """A stream socket with a buffer, whose failures are :class:`DeviceError`."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        self._name = name
+    #: As messages call it.
+    _name: ClassVar[str]
+
+    def __init__(self, connection: socket.socket, timeout_s: float = _TIMEOUT_S) -> None:
+        """``connection`` is closed with the client; an answer is awaited for ``timeout_s``."""
         self._buffer = b""
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(_TIMEOUT_S)
+        self._socket = connection
+        self._timeout_s = timeout_s
+        self._socket.settimeout(timeout_s)
+
+    @classmethod
+    def at(cls: type[_Client], path: Path) -> _Client:
+        """A client of the socket at ``path``."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.connect(str(path))
-        except OSError as error:
-            self._socket.close()
-            raise self._failure(error) from None
+            connection.settimeout(_TIMEOUT_S)
+            connection.connect(str(path))
+            return cls(connection)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, OSError):
+                raise cls._failure(error) from None
+            raise
 
     def close(self) -> None:
         self._socket.close()
@@ -46,9 +62,9 @@ class _Socket:
         except OSError as error:
             raise self._failure(error) from None
 
-    def receive_some(self, timeout_s: float = _TIMEOUT_S) -> bool:
+    def receive_some(self, timeout_s: float | None = None) -> bool:
         """Appends what has come to the buffer; False when nothing came in time."""
-        self._socket.settimeout(timeout_s)
+        self._socket.settimeout(self._timeout_s if timeout_s is None else timeout_s)
         try:
             data = self._socket.recv(1 << 20)
         except (TimeoutError, BlockingIOError):
@@ -56,7 +72,7 @@ class _Socket:
         except OSError as error:
             raise self._failure(error) from None
         finally:
-            self._socket.settimeout(_TIMEOUT_S)
+            self._socket.settimeout(self._timeout_s)
         if not data:
             raise self._failure(EOFError("closed"))
         self._buffer += data
@@ -66,13 +82,14 @@ class _Socket:
         """Everything up to and with the first ``end``."""
         while (at := self._buffer.find(end)) < 0:
             if not self.receive_some():
-                raise self._failure(TimeoutError(f"no answer in {_TIMEOUT_S:g} s"))
+                raise self._failure(TimeoutError(f"no answer in {self._timeout_s:g} s"))
         data, self._buffer = self._buffer[: at + len(end)], self._buffer[at + len(end) :]
         return data
 
-    def _failure(self, error: Exception) -> DeviceError:
+    @classmethod
+    def _failure(cls, error: Exception) -> DeviceError:
         return DeviceError(
-            f"QEMU's {self._name} socket failed: {error or type(error).__name__}",
+            f"QEMU's {cls._name} socket failed: {error or type(error).__name__}",
             "start the virtual board again",
         )
 
@@ -80,8 +97,7 @@ class _Socket:
 class Memory(_Socket):
     """The machine's memory as its processor's bus sees it, also while it runs."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("qtest", path)
+    _name = "qtest"
 
     def _ask(self, command: str) -> str:
         self.send(command.encode() + b"\n")
@@ -117,8 +133,10 @@ _WIDTH = {1: "b", 2: "w", 4: "l"}
 class Machine(_Socket):
     """The machine as a whole, over QMP."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("QMP", path)
+    _name = "QMP"
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
         self._events: list[str] = []
         self.receive_until(b"\n")  # the greeting
         self.execute("qmp_capabilities")
@@ -163,8 +181,10 @@ _RANGE = re.compile(r"^ +([0-9a-f]{16})-([0-9a-f]{16}) \(prio", re.MULTILINE)
 class Gdb(_Socket):
     """The core, through QEMU's gdbstub. Connecting stops the machine."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("gdb", path)
+    _name = "gdb"
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
         self.send(b"+")
         self._features = self._read_features()
         # A stop that nobody asked for may be under way: the machine may have run until now.
