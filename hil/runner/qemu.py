@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +26,11 @@ INSTALL_HINT = "install it: apt install qemu-system-arm"
 _NANOSECONDS = 1_000_000_000
 #: QEMU answers at once, also while the firmware computes.
 _MEMORY_TIMEOUT_S = 4.0
+_RESET_TIMEOUT_S = 4.0
+#: In the event that tells the end of a reset over QMP; the firmware's own have another reason.
+_RESET_DONE = b'"reason": "host-qmp-system-reset"'
+#: How often a wait looks whether QEMU still lives.
+_LOOK_S = 0.01
 
 
 class QemuMemory:
@@ -81,6 +89,7 @@ class QemuBoard:
         self._qmp = qmp
         self._icount_shift = icount_shift
         self._reset = reset
+        self._qmp_turn = threading.Lock()
         self._say(b'{"execute": "qmp_capabilities"}')
 
     def alive(self) -> None:
@@ -98,14 +107,43 @@ class QemuBoard:
         return self._qmp is not None
 
     def reset(self) -> None:
-        """Resets the machine, which loads its image again; the serial line must be closed."""
+        """Resets the machine, which loads its image again; the serial line must be closed.
+
+        Returns when it is done: a firmware that answers afterwards is the one that started then.
+        """
         if self._reset is None:
-            self._say(b'{"execute": "system_reset"}')
+            self._reset_machine()
             return
         assert self._qmp is not None, "only what can_reset says"
         self._qmp.close()
         self._qmp, self.memory = self._reset()
         self._say(b'{"execute": "qmp_capabilities"}')
+
+    def _reset_machine(self) -> None:
+        assert self._qmp is not None, "only what can_reset says"
+        deadline = time.monotonic() + _RESET_TIMEOUT_S
+        with self._qmp_turn:
+            try:
+                with contextlib.suppress(BlockingIOError):
+                    while self._qmp.recv(1 << 16):  # of an earlier reset, maybe
+                        pass
+                self._qmp.send(b'{"execute": "system_reset"}')
+                # A thread of its own reads QMP, and the command only asks for it: for a moment the
+                # main loop may still serve the old firmware.
+                received = b""
+                while _RESET_DONE not in received:
+                    self._is_alive()
+                    ready, _, _ = select.select([self._qmp], [], [], _LOOK_S)
+                    if ready and not (part := self._qmp.recv(1 << 16)):
+                        raise ConnectionResetError("it closed the connection")
+                    received += part if ready else b""
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"no answer in {_RESET_TIMEOUT_S:g} s")
+            except OSError as error:
+                raise_if_ending(self._is_alive)
+                raise LinkError(
+                    f"QEMU did not reset the machine: {error}", "run it again", mend=Mend.POWER
+                ) from None
 
     def count(self, ticks: int, ticks_hz: int) -> int:
         """Instructions: each takes ``2**icount_shift`` ns of the time that ``ticks`` measure."""
@@ -113,14 +151,19 @@ class QemuBoard:
         return (ticks * _NANOSECONDS + per_second // 2) // per_second
 
     def _say(self, command: bytes) -> None:
-        if self._qmp is None:  # a probe has it, and there is no serial line to wake up
+        # Without QMP a probe has it, and there is no serial line to wake up. Another thread that
+        # has it waits for a reset, which wakes up as well.
+        if self._qmp is None or not self._qmp_turn.acquire(blocking=False):
             return
-        # The answers are not needed, but unread ones would fill the socket. When QEMU takes
-        # nothing (it is starting, or ending), there is nothing to wake up.
-        with contextlib.suppress(OSError):
-            self._qmp.send(command)
-        with contextlib.suppress(OSError):
-            self._qmp.recv(1 << 16)
+        try:
+            # The answers are not needed, but unread ones would fill the socket. When QEMU takes
+            # nothing (it is starting, or ending), there is nothing to wake up.
+            with contextlib.suppress(OSError):
+                self._qmp.send(command)
+            with contextlib.suppress(OSError):
+                self._qmp.recv(1 << 16)
+        finally:
+            self._qmp_turn.release()
 
 
 @contextlib.contextmanager
