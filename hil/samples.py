@@ -13,11 +13,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from hilc.errors import InputError
+from hilc.errors import HilError, InputError
 from hilc.ir import Array
 from hilc.library import TensorInfo
 from hilc.outputs import replacing
 
+#: Of an NPY file, and of a ZIP file with entries and without any, which an NPZ file is.
+_BEGINNINGS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
 Sample = Mapping[str, Array]
 
 #: In files of outputs, to tell them from the user's own.
@@ -185,10 +187,9 @@ def load_arrays(path: Path) -> dict[str, Array]:
         for name in loaded.files:
             try:
                 arrays[name] = loaded[name]
-            except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            except Exception as error:  # as below
                 raise InputError(
-                    f"{path}: array {name!r} cannot be read: {error}",
-                    "arrays of Python objects are not read; save plain numbers",
+                    f"{path}: array {name!r} cannot be read: {_why(error)}", "save it again"
                 ) from None
         return arrays
 
@@ -203,10 +204,23 @@ def _load_npy(path: Path) -> Array:
 
 def _load(path: Path, what: str) -> Any:
     try:
+        with path.open("rb") as file:
+            start = file.read(len(np.lib.format.MAGIC_PREFIX))
+        # numpy takes anything else for a pickle, and advises to load that.
+        if not start.startswith(_BEGINNINGS):
+            raise InputError(f"{path} is neither an NPZ nor an NPY file", f"give {what}")
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist", f"give {what}") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder", f"give {what}") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read: {error}", f"give {what}") from None
+    except HilError:
+        raise
+    except Exception as error:
+        # Of a garbled file numpy and zipfile raise whatever their parsers do.
+        raise InputError(f"{path} cannot be read: {_why(error)}", f"give {what}") from None
+
+
+def _why(error: Exception) -> str:
+    # numpy's own sentence advises to load it, which would run whatever is in it.
+    return "it holds Python objects, not numbers" if "pickle" in str(error) else str(error)

@@ -204,7 +204,11 @@ BAD = [
     # Inputs and references.
     Bad(f"{VERIFY} --reference frob", 2, "unknown reference 'frob'"),
     Bad(f"{VERIFY} --inputs missing.npz", 2, "missing.npz does not exist"),
-    Bad(f"{VERIFY} --inputs text.tflite", 2, "text.tflite cannot be read"),
+    Bad(
+        f"{VERIFY} --inputs text.tflite",
+        2,
+        "is neither an NPZ nor an NPY file",
+    ),
     Bad(f"{VERIFY} --inputs other.npz", 2, "holds an array 'z', which is no input"),
     Bad(f"{VERIFY} --inputs float.npz", 2, "is float32 but the model's 'x' is int8"),
     Bad(f"{VERIFY} --inputs x.npz --samples 4", 2, "holds 3 samples, not 4"),

@@ -151,8 +151,8 @@ def _corrupted(path: Path) -> None:
     [
         (lambda path: None, "does not exist"),
         (lambda path: path.mkdir(), "is a folder"),
-        (lambda path: path.write_bytes(b""), "cannot be read"),
-        (lambda path: path.write_text("hello"), "cannot be read"),
+        (lambda path: path.write_bytes(b""), "neither an NPZ nor"),
+        (lambda path: path.write_text("hello"), "neither an NPZ nor"),
         (_truncated, "cannot be read"),
         (_corrupted, "array 'x' cannot be read"),
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "is an NPY file"),
@@ -169,8 +169,28 @@ def test_files_that_are_no_npz(tmp_path: Path, make: object, fact: str) -> None:
 def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "f.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read: it holds Python objects") as caught:
         load_input(path, X)
+    assert "allow_pickle" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "neither an NPZ nor an NPY file"),
+        (b"1 2 3\n", "neither an NPZ nor an NPY file"),
+        (b"PK\x03\x04 and nothing of a ZIP file", "cannot be read: File is not a zip file"),
+        # The header is Python, which numpy's parser gives up on in a way of its own.
+        (b"\x93NUMPY\x01\x00\x0a\x00{'descr': (", "cannot be read"),
+    ],
+)
+def test_what_is_no_file_of_arrays(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.npz"
+    path.write_bytes(content)
+    for load in (lambda: load_samples(path, [X], "input"), lambda: load_input(path, X)):
+        with pytest.raises(InputError, match=message) as caught:
+            load()
+        assert "allow_pickle" not in str(caught.value)
 
 
 def test_load_input(tmp_path: Path) -> None:
