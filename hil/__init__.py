@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # what `typing` has; without its import, which takes longer than all others
 if TYPE_CHECKING:
+    from typing import Any
+
     from hil.errors import HilError
     from hil.session import open
 

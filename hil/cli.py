@@ -18,14 +18,16 @@ On several boards the code is the largest of theirs.
 # What stands here is imported before anybody can catch Ctrl-C, and for `hil --help` too: little.
 from __future__ import annotations
 
-import contextlib
+import os
 import signal
 import sys
-from collections.abc import Sequence
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as in hil/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType, TracebackType
+    from typing import Any, NoReturn
+
     from hil.console import Console
 
 EXIT_USAGE = 2
@@ -71,10 +73,10 @@ class _Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A program ends now: what comes still is as good as late.
-        if not self._is_program or self.received is None:
-            for number, handler in self._previous.items():
-                signal.signal(number, handler)
+        for number, handler in self._previous.items():
+            # A program has ended: Ctrl-C comes too late for it.
+            is_late = self._is_program and number == signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if is_late else handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
@@ -84,13 +86,31 @@ class _Signals:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line; returns the exit code."""
+    is_program = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
-    with _Signals(is_program=argv is None) as signals:
+    with _Signals(is_program) as signals:
         try:
-            return _guarded(words, signals)
+            code = _guarded(words, signals)
         except (KeyboardInterrupt, _Terminated):
             # It came before anything was begun, or while an error was told.
-            return _stopped(signals)
+            code = _stopped(signals)
+    if is_program and signals.received is not None:
+        _end(code)
+    return code
+
+
+def _end(code: int) -> NoReturn:
+    """Ends the process with ``code``, whatever the interpreter thinks of it.
+
+    Where Ctrl-C came amid an ``exec`` (a dataclass is made by one), Python ends itself by a signal
+    at last, although the exception was caught.
+    """
+    from contextlib import suppress
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _guarded(words: Sequence[str], signals: _Signals) -> int:
@@ -164,10 +184,12 @@ def _report(error: Exception, console: Console) -> int:
     if not isinstance(error, HilError):
         return _bug(error)
     if console.as_json and not console.has_result:
+        # Where stdout takes nothing, stderr says it.
+        from contextlib import suppress
+
         from hil.commands.each_board import error_json
 
-        # Where stdout takes nothing, stderr says it.
-        with contextlib.suppress(BrokenPipeError, OutputError):
+        with suppress(BrokenPipeError, OutputError):
             console.result({"error": error_json(error)}, "")
     console.error(error)
     return error.exit_code

@@ -171,10 +171,6 @@ def debug_command(args: argparse.Namespace, console: Console) -> int:
                 },
                 "\n".join(lines),
             )
-            try:
-                while True:
-                    server.alive()
-                    time.sleep(_POLL_S)
-            except KeyboardInterrupt:
-                console.log("")
-    return 0
+            while True:
+                server.alive()
+                time.sleep(_POLL_S)

@@ -72,10 +72,9 @@ def serve_command(args: argparse.Namespace, console: Console) -> int:
         lines = [f"LG_COORDINATOR={lab.address}", *(f"place {place}" for place in lab.boards)]
         console.result(data, "\n".join(lines))
         deadline = None if args.seconds is None else time.monotonic() + args.seconds
-        with contextlib.suppress(KeyboardInterrupt):
-            while deadline is None or time.monotonic() < deadline:
-                lab.alive()
-                time.sleep(_LOOK_S)
+        while deadline is None or time.monotonic() < deadline:
+            lab.alive()
+            time.sleep(_LOOK_S)
     return 0
 
 

@@ -218,7 +218,10 @@ def monitor_command(args: argparse.Namespace, console: Console) -> int:
                 if not console.as_json:
                     console.line(f"{seconds:9.3f} {line.kind:5} {line.text}")
         except KeyboardInterrupt:
-            console.log("")
+            # What was heard until then is the result.
+            if console.as_json:
+                console.result({"board": args.board, "lines": heard}, "")
+            raise
     if console.as_json:
         console.result({"board": args.board, "lines": heard}, "")
     return 0

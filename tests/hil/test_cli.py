@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from tflite_builder import ModelBuilder
 
@@ -545,3 +548,108 @@ def test_what_is_missing_is_told_before_the_build(
     assert message in err
     assert "compiled" not in err
     assert not (tmp_path / "cache").exists()
+
+
+def run_handler(body: str) -> subprocess.CompletedProcess[str]:
+    """The program, as its own process, with ``body`` for what `hil boards` does."""
+    code = (
+        "import os, signal, sys, time\n"
+        "from hil import cli\n"
+        "from hil.commands import looking\n"
+        "def handler(args, console):\n"
+        f"{textwrap.indent(body, '    ')}\n"
+        "looking.boards_command = handler\n"
+        "sys.argv = ['hil', 'boards']\n"
+        "sys.exit(cli.main())\n"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+
+def test_an_interrupted_program_ends_with_130_wherever_it_was() -> None:
+    """Python itself would end by a signal where an exec was interrupted: what dataclasses use."""
+    run = run_handler("exec('os.kill(os.getpid(), signal.SIGINT); time.sleep(20)')")
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "interrupted\n")
+
+
+def test_a_second_interrupt_does_not_disturb_the_closing() -> None:
+    run = run_handler(
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(20)\n"
+        "finally:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print('closed')\n"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (130, "closed\n", "interrupted\n")
+
+
+def test_what_an_interrupt_brings_about_is_an_interrupt() -> None:
+    """A library that makes an error of it, or a child that the same Ctrl-C ended."""
+    run = run_handler(
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(20)\n"
+        "except KeyboardInterrupt:\n"
+        "    raise RuntimeError('the child ended')\n"
+    )
+    assert (run.returncode, run.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "sign"),
+    [
+        ("doctor -v", ""),
+        ("verify tiny.tflite --board mps2-an386 --samples 100000 -v", "started QEMU"),
+        ("bench tiny.tflite --board mps2-an386 --runs 100000 -v", "started QEMU"),
+        ("monitor tiny.tflite --board mps2-an386 -v", "listening to"),
+        ("lab serve mps2-an386", "LG_COORDINATOR="),
+    ],
+)
+def test_ctrl_c_ends_a_command_and_its_children(line: str, sign: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hil", *line.split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        shown = ""
+        while sign and sign not in shown:
+            shown += process.stdout.readline() or pytest.fail(f"it ended: {shown}")
+        # Without a sign, amid the imports.
+        time.sleep(0.05 if sign else 0.5)
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        shown += process.communicate(timeout=30)[0]
+    finally:
+        process.kill()
+    assert process.returncode == 130, shown
+    assert shown.endswith("interrupted\n")
+    assert "Traceback" not in shown
+    assert not psutil.wait_procs(children, timeout=5)[1]
+
+
+def test_several_boards_are_one_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In their order; one that fails leaves the others their turn, and the worst code counts."""
+    boards = "--board native --board lm3s6965evb --board mps2-an386"
+    assert main(f"verify huge.tflite {boards} --samples 1 --json".split()) == 3
+    report = json.loads(capsys.readouterr().out)
+    assert [entry["board"] for entry in report["boards"]] == boards.replace("--board ", "").split()
+    assert [entry["exit_code"] for entry in report["boards"]] == [0, 3, 0]
+    assert report["exit_code"] == 3
+    assert report["boards"][0]["match"]
+    assert report["boards"][1]["error"]["class"] == "build"
+    boards = "--board native --board lm3s6965evb"
+    assert main(f"build tiny.tflite {boards} -o {tmp_path}/out".split()) == 0
+    folders = [path.name for path in (tmp_path / "out").iterdir() if path.is_dir()]
+    assert sorted(folders) == ["lm3s6965evb", "native"]
+    # A difference outranks a match; each text is shown with its board.
+    line = "verify tiny.tflite --board native --board mps2-an386 --inputs x.npz --expect {}"
+    np.savez(tmp_path / "wrong.npz", y=np.full((3, 4), 99, np.int8))
+    capsys.readouterr()
+    assert main(line.format(tmp_path / "wrong.npz").split()) == 1
+    out = capsys.readouterr().out
+    assert "tiny on native: DIFFER" in out
+    assert "\n\ntiny on mps2-an386: DIFFER" in out
