@@ -40,7 +40,7 @@ from hil.glue import model_key
 from hil.linkmap import LinkMap, Piece, read_map
 from hil.placement import Workspace, check_placement
 from hil.project import (
-    check_objects,
+    check_core,
     constants_section,
     modules_of,
     project_files,
@@ -199,7 +199,7 @@ def build(
     tool is missing or fails.
     """
     modules = modules_of(libraries)
-    check_objects(libraries, board)
+    check_core(libraries, board)
     placed = check_placement(modules, board, workspace)
     if not board.is_host:
         fit.check_estimate(modules, board, placed)
@@ -280,7 +280,7 @@ def create_project(
     holds something else.
     """
     modules = modules_of(libraries)
-    check_objects(libraries, board)
+    check_core(libraries, board)
     placed = check_placement(modules, board, workspace)
     if not board.is_host:
         fit.check_estimate(modules, board, placed)

@@ -55,16 +55,24 @@ def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
 
 
 _SOURCES = "codegen/host/src/"
+_HELIUM_KERNELS = f"{_HEADERS}hil/kernels/mve/"
 _INCLUDES_TVM = re.compile(rb'^#include "tvm/', re.MULTILINE)
 
 
-def check_objects(libraries: Sequence[ModelLibrary], board: Board) -> None:
-    """Refuses objects that the board's core cannot execute: a linker would not, or not by name."""
+def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
+    """Refuses code that the board's core cannot execute: a linker would not, or not by name."""
     for library in libraries:
         names = " and ".join(module.name for module in library.modules)
         for path, data in library.files.items():
             if path.startswith((_OBJECTS, EXTRA)) and path.endswith(".o"):
                 require_fits(data, board.cpu, f"{names}: {path}")
+            # Other kernels have a twin in plain C.
+            if path.startswith(_HELIUM_KERNELS) and "mve" not in board.cpu.features:
+                raise InputError(
+                    f"the library of {names} is for {library.modules[0].cpu}, with kernels for "
+                    f"Helium, which {board.cpu.name} lacks",
+                    f"compile the model again: hil compile MODEL --board {board.name}",
+                )
 
 
 def needs_crt(library: ModelLibrary) -> bool:

@@ -139,6 +139,13 @@ def test_an_archives_object_for_another_core_is_refused_before_linking() -> None
         hilc.host.load(library)
 
 
+@pytest.mark.parametrize("board", ["mps2-an386", "native"])
+def test_a_library_with_kernels_for_helium_is_refused_where_there_is_none(board: str) -> None:
+    library = hilc.compile(DIGITS / "digits.tflite", cpu="cortex-m55")
+    with pytest.raises(InputError, match="library of digits is for cortex-m55, .* for Helium"):
+        build([library], load_board(board))
+
+
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive = tmp_path / "digits.tar"
     words = ["compile", str(DIGITS / "digits.tflite"), "--cpu", "cortex-m4", "-o", str(archive)]
