@@ -308,9 +308,7 @@ class _Tree:
                 "name the root of a clone of https://github.com/ARM-software/CMSIS-NN",
             )
         texts = [header, header.with_name("arm_nnsupportfunctions.h")]
-        self._declared = "".join(
-            path.read_text(encoding="utf-8", errors="replace") for path in texts if path.is_file()
-        )
+        self._declared = "".join(_code_of(path) for path in texts if path.is_file())
         if _VECTOR_SUM not in self._declared:
             raise InputError(
                 f"{root} is CMSIS-NN 4 or older: it declares no {_VECTOR_SUM}",
@@ -380,8 +378,7 @@ class _Tree:
         """The source files, by what they define."""
         definitions: dict[str, list[str]] = {}
         for path in sorted(self._root.glob("Source/**/*.c")):
-            text = _COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
-            for name in dict.fromkeys(_DEFINITION.findall(text)):
+            for name in dict.fromkeys(_DEFINITION.findall(_code_of(path))):
                 definitions.setdefault(name, []).append(path.relative_to(self._root).as_posix())
         return definitions
 
@@ -443,6 +440,11 @@ class _Tree:
         includes = ["-IInclude", f"-I{data_dir('runtime') / 'include'}"]
         command = [_compiler(cpu.arch), *cpu.cflags, *flags, *includes]
         _run([*command, "-c", str(source), "-o", str(target)], self._root)
+
+
+def _code_of(path: Path) -> str:
+    """The text of a C file without its comments, which name functions, too."""
+    return _COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _compiler(arch: str) -> str:

@@ -70,6 +70,7 @@ int32_t arm_fully_connected_s8_get_buffer_size(const cmsis_nn_dims *filter_dims)
 int32_t arm_fully_connected_s8_get_buffer_size_dsp(const cmsis_nn_dims *filter_dims);
 int32_t arm_fully_connected_s8_get_buffer_size_mve(const cmsis_nn_dims *filter_dims);
 
+/* With Helium, call arm_vector_sum_s8() first. */
 arm_cmsis_nn_status arm_vector_sum_s8(int32_t *vector_sum_buf, const int32_t vector_cols,
                                       const int32_t vector_rows, const int8_t *vector_data,
                                       const int32_t lhs_offset, const int32_t rhs_offset,
