@@ -120,6 +120,10 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
     # Needed before parsing has succeeded: a usage error is reported in the form asked for, too.
     console = Console("--json" in words)
     try:
+        if "_ARGCOMPLETE" in os.environ:
+            from hil.commands.completing import complete
+
+            complete(os.environ.get("COMP_LINE", ""))
         code = _run(words, console)
         # What is still buffered must fail here rather than at interpreter exit.
         with printing():

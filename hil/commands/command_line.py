@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hil.commands.code_options import add_code_options
+from hil.commands.completing import boards, completed_by, cores
 from hil.commands.parser import (
     Parser,
     Version,
@@ -24,8 +25,9 @@ _SECTIONS = {
     "models": ("compile", "explain", "build"),
     "models on boards": ("run", "verify", "bench", "tune", "flash", "debug", "monitor"),
     "boards": ("boards", "board", "erase", "reset", "lab"),
-    "this program": ("doctor", "help", "tvmc"),
+    "this program": ("doctor", "help", "completion", "tvmc"),
 }
+_SHELL = "bash, zsh or fish; load it where the shell starts (~/.bashrc, config.fish)"
 #: What has the methods of a parser, and a title in its help.
 _Group = argparse._ArgumentGroup
 
@@ -54,6 +56,14 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     help_ = commands.add_parser("help", help=summary, description=summary)
     help_.add_argument("help_of", nargs="*", metavar="COMMAND", help="such as: verify, lab serve")
     help_.set_defaults(parser=help_)
+    completion = _command(
+        commands,
+        "completion",
+        "completing",
+        "Print the script that completes `hil` in a shell: source <(hil completion bash)",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help=_SHELL)
+    completion.add_output_options()
     add_tvmc(commands, flags=words is None or "tvmc" in words)
     return parser
 
@@ -78,7 +88,9 @@ def _add_model_commands(commands: Any) -> None:
     )
     _add_force(compile_)
     target = compile_.add_mutually_exclusive_group()
-    target.add_argument("--board", metavar="B", help="compile for this board's core")
+    completed_by(
+        target.add_argument("--board", metavar="B", help="compile for this board's core"), boards
+    )
     _add_cpu(target, "compile for this core (default: host)")
     _add_compile_options(compile_)
     compile_.add_output_options()
@@ -212,7 +224,8 @@ def _add_device_options(
     )
     board.add_argument(
         "--bulk",
-        action=argparse.BooleanOptionalAction,
+        action="yes_no",
+        default=None,
         help="read and write tensors in the board's memory, through QEMU or the probe that has the "
         "serial line; --no-bulk: over that line (default: memory where QEMU emulates the board "
         "and the firmware agrees)",
@@ -246,7 +259,7 @@ def _add_probe_commands(commands: Any) -> None:
         ("reset", "Restart a board through its debug probe."),
     ):
         sub = _command(commands, name, "deploying", summary)
-        sub.add_argument("--board", required=True, metavar="B", help=_BOARD)
+        completed_by(sub.add_argument("--board", required=True, metavar="B", help=_BOARD), boards)
         _add_probe(sub)
         sub.add_output_options()
 
@@ -257,16 +270,18 @@ _BOARD = "a board of `hil boards`, or the file of one"
 
 
 def _add_board_commands(commands: Any) -> None:
-    boards = _command(commands, "boards", "looking", "List the boards, or describe one.")
-    boards.add_argument("name", nargs="?", metavar="BOARD", help=_BOARD)
-    boards.add_output_options()
+    list_ = _command(commands, "boards", "looking", "List the boards, or describe one.")
+    completed_by(list_.add_argument("name", nargs="?", metavar="BOARD", help=_BOARD), boards)
+    list_.add_output_options()
     doctor = _command(
         commands,
         "doctor",
         "looking",
         "Check tools, probes and ports; say what is missing and how to get it.",
     )
-    doctor.add_argument("--board", metavar="B", help="also what this board needs")
+    completed_by(
+        doctor.add_argument("--board", metavar="B", help="also what this board needs"), boards
+    )
     doctor.add_output_options()
 
     words = _group(commands, "board", "Descriptions of boards.")
@@ -348,7 +363,7 @@ def _add_board(parser: Parser, several: bool = False, required: bool = True) -> 
     """The board, and what a firmware for it is built of; more of the board goes into the group."""
     board = parser.add_argument_group("board")
     if several:
-        board.add_argument(
+        action = board.add_argument(
             "--board",
             dest="on_boards",
             action="append",
@@ -357,7 +372,8 @@ def _add_board(parser: Parser, several: bool = False, required: bool = True) -> 
             help=f"{_BOARD}; repeat it for several, one after the other",
         )
     else:
-        board.add_argument("--board", required=required, metavar="B", help=_BOARD)
+        action = board.add_argument("--board", required=required, metavar="B", help=_BOARD)
+    completed_by(action, boards)
     board.add_argument(
         "--transport",
         choices=("uart", "rtt"),
@@ -387,7 +403,7 @@ def _add_port(parser: argparse._ActionsContainer, text: str) -> None:
 
 
 def _add_cpu(parser: argparse._ActionsContainer, text: str) -> None:
-    parser.add_argument("--cpu", metavar="CPU", help=text)
+    completed_by(parser.add_argument("--cpu", metavar="CPU", help=text), cores)
 
 
 def _add_compile_options(parser: Parser) -> None:

@@ -653,3 +653,40 @@ def test_several_boards_are_one_result(tmp_path: Path, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert "tiny on native: DIFFER" in out
     assert "\n\ntiny on mps2-an386: DIFFER" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("hil ver", ["verify"]),
+        ("hil verify tiny.tflite --per", ["--per-layer"]),
+        ("hil verify tiny.tflite --board nucleo-l4", ["nucleo-l432kc", "nucleo-l476rg"]),
+        ("hil compile tiny.tflite --optimize s", ["speed", "size"]),
+        ("hil tvmc compile --executor-aot-u", ["--executor-aot-unpacked-api"]),
+    ],
+)
+def test_shells_complete_the_line(line: str, expected: list[str], tmp_path: Path) -> None:
+    answer = tmp_path / "answer"
+    environment = {
+        **os.environ,
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "_ARGCOMPLETE_IFS": "\n",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "COMP_TYPE": "9",
+    }
+    subprocess.run([sys.executable, "-m", "hil"], env=environment, timeout=60, check=True)
+    words = [word.strip() for word in answer.read_text(encoding="utf-8").split("\n")]
+    assert words[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert script.strip() == report["script"].strip()
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
