@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import statistics
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,8 +16,11 @@ import hil
 from hil.board import Board, board_names, load_board
 from hil.device import Device
 from hil.errors import DeviceError
+from hil.rpc import protocol
+from hil.rpc.client import Client, TensorRef
+from hil.rpc.codec import Frame, encode
 from hil.rpc.fault import FaultError
-from hil.rpc.protocol import Fault
+from hil.rpc.protocol import Command, Event, Fault, Kind, Tensors
 
 EMULATED = tuple(name for name in board_names() if "qemu" in load_board(name).runners)
 BOARDS = (*EMULATED, "native")
@@ -219,6 +224,73 @@ def test_what_is_written_beside_the_workspace_is_told(name: str, index: int, cha
             with pytest.raises(DeviceError, match=f": {changed} bytes beside the models") as caught:
                 work()
             assert "--per-layer" in caught.value.hint
+
+
+#: A board of each UART that an emulator has, and the process.
+LINES = ("lm3s6965evb", "microbit", "mps2-an386", "netduinoplus2", "native")
+
+
+def request(session: int, seq: int, command: Command, **fields: object) -> Frame:
+    payload = protocol.REQUESTS[command].build(fields)
+    return Frame(session, seq, Kind.REQUEST, command, payload)
+
+
+def hostile_bytes(dice: random.Random, session: int) -> bytes:
+    """What no host of this protocol sends: noise, and frames that are cut, changed or refused."""
+    bad = request(session, dice.randrange(1 << 16), Command.HELLO, version=1, frame_max=127)
+    place = {"model": 0, "list": 0, "layer": 0, "index": 0}
+    read = request(session, dice.randrange(1 << 16), Command.READ, **place, offset=0, length=0xFFFF)
+    spoiled = bytearray(encode(read))
+    spoiled[dice.randrange(len(spoiled))] ^= 1 << dice.randrange(8)
+    parts = [
+        encode(bad),
+        encode(read),
+        bytes(spoiled),
+        encode(read)[: dice.randrange(20)],
+        dice.randbytes(dice.randrange(60)),
+        b"\0" * dice.randrange(5),
+        b"\xff" * dice.randrange(300),
+    ]
+    dice.shuffle(parts)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_hostile_line_does_not_hold_a_board(name: str) -> None:
+    """From the first byte of the line on a real UART; then it serves a host as before."""
+    dice = random.Random(name)
+    with opened(load_board(name)) as device:
+        link = device._client.link
+        for turn in range(4):
+            link._line.write(hostile_bytes(dice, device._client._session if turn % 2 else 0x1234))
+            fresh = Client(link)
+            assert fresh.hello.board == name
+            assert fresh.memory().bad_frames > 0
+        index = device["tiny"]._index
+        fresh.write(TensorRef(index, Tensors.INPUT, 0), np.array([1, 2, 3, -1], "<i4").tobytes())
+        fresh.run(index)
+        found = fresh.read(TensorRef(index, Tensors.OUTPUT, 0), 16)
+        assert list(np.frombuffer(found, "<i4")) == [2, 3, 4, 0]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_run_without_an_end_is_ended_by_another_host(name: str) -> None:
+    with opened(load_board(name)) as device:
+        link = device._client.link
+        model = device["tiny"]._index
+        long = request(
+            device._client._session,
+            device._client._seq + 1 & 0xFFFF,
+            Command.RUN,
+            model=model,
+            repeat=0xFFFF_FFFF,
+        )
+        link.send(long)
+        deadline = time.monotonic() + 5
+        while not any(f.kind == Kind.EVENT and f.code == Event.BUSY for f in link.receive(0.2)):
+            assert time.monotonic() < deadline, "it has not begun"
+        other = Client(link)
+        assert other.echo(b"here") == b"here"
 
 
 def test_fault_of_the_native_process() -> None:
