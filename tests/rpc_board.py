@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from hilc.crt import crt_sources
 from hilc.resources import data_dir
 
 SOURCES = Path(__file__).parent / "hil" / "rpc_board"
@@ -46,9 +47,10 @@ def fuzz_program(output: Path, *, packed: bool) -> Path:
     sources: list[str | Path] = ["fuzz.c", "frame.c"]
     defines: dict[str, object] = {"HIL_FUZZ_MAIN": 1, "HIL_FRAME_MAX": 512, "HIL_RX_MAX": 1024}
     if packed:
-        sources += ["rpc_packed.c", "platform.c", *sorted((runtime / "crt").glob("*.c"))]
+        crt = [runtime / "crt" / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
+        sources += ["rpc_packed.c", "platform.c", *crt]
         defines |= {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": 8}
-    includes = [template / "src", template / "crt", runtime / "include"]
+    includes = [template / "src", template / "crt", runtime / "include", runtime / "crt"]
     return compile_program(*sources, output=output, defines=defines, includes=includes)
 
 

@@ -231,7 +231,10 @@ static int64_t wide_shape[40] = {1, 4};
 static const DLTensor places[] = {
     {x, {kDLCPU, 0}, 2, {kDLInt, 32, 1}, wide_shape, NULL, 0},
     {y, {kDLCPU, 0}, 2, {kDLInt, 32, 1}, wide_shape, NULL, 0},
+    {x, {kDLCPU, 0}, 0, {kDLInt, 8, 1}, NULL, NULL, 0},
 };
+/* As many as the models have. */
+_Static_assert(COUNT(places) == COUNT(tensors) && COUNT(places) >= COUNT(results), "arguments");
 static const struct hil_packed_layer packed_layers[COUNT(layers)] = {
     [0 ... COUNT(layers) - 1] = {places, COUNT(places)}};
 
@@ -388,10 +391,21 @@ static uint8_t *put_payload(uint8_t *at, uint8_t code) {
     if (code == HIL_COMMAND_CALL && dice(4) != 0) {
         static const uint8_t kinds[] = {0, 2, 3, 4, 7, 7, 7, 9, 10, 11, 11, 1, 13};
         static const uint8_t sizes[] = {8, 8, 8, 0, 5, 5, 5, 8, 8, 1, 20, 0, 8};
+        static const char *const names[] = {
+            "describe",
+            "describe",
+            "get_metadata",
+            "runtime.SystemLib",
+            "tvm.rpc.server.ModuleGetFunction",
+            "tvm.rpc.server.GetCRTMaxPacketSize",
+            "tvm.contrib.random.random_fill",
+        };
         const uint32_t count = dice(4);
         *at++ = (uint8_t)(dice(8) != 0 ? count : dice(256));
-        memcpy(at, "describe", 9);
-        at += dice(8) != 0 ? 9 : dice(9);
+        const char *name = names[dice(COUNT(names))];
+        const size_t length = strlen(name) + 1;
+        memcpy(at, name, length);
+        at += dice(8) != 0 ? length : dice((uint32_t)length);
         for (uint32_t i = 0; i < count; ++i) {
             const uint32_t kind = dice(COUNT(kinds));
             *at++ = kinds[kind];
