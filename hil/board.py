@@ -393,6 +393,12 @@ class _Table:
 
 
 def _read_board(path: Path) -> Board:
+    # The firmware says the board's name over the link, as text.
+    if not path.stem.isprintable():
+        raise BoardError(
+            f"the description {str(path)!r} has no name for a board",
+            "rename it: letters and digits",
+        )
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -80,6 +80,8 @@ _CMAKE_ENTRIES = (
     "firmware.map",
     "models",
 )
+#: What CMake takes for a part of its language, and Ninja for one of its own, in a path.
+_MISREAD = re.compile(r"""[;"|\\\x00-\x08\x0a-\x1f\x7f]|\$\{""")
 _FIRST_ERRORS = 5
 #: Far above what the largest image takes on a slow machine.
 _BUILD_LIMIT_S = 1800.0
@@ -207,7 +209,11 @@ def build(
     definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
     files = _project(libraries, board, layouts[0], placed)
     build_id = _key(files, (compiler_version(board), *definitions))
-    folder = cache_folder() / "builds" / build_id if output is None else output.resolve()
+    if output is None:
+        folder = cache_folder() / "builds" / build_id
+        _check_name(folder, "set HIL_CACHE to another folder")
+    else:
+        folder = output.resolve()
     sizes = _look_up(folder, build_id) if output is None else None
     if sizes is None:
         with locked(folder), _writing(folder, is_cached=output is None):
@@ -305,7 +311,16 @@ def check_project(output: str | Path, *, force: bool = False) -> None:
             f"{str(output)!r} is no name for a firmware project, which is a folder",
             f"give another name, or write {output}/; the ELF file is build/firmware.elf in it",
         )
+    _check_name(Path(output).resolve(), "choose another folder with -o")
     check_folder(output, kind="a firmware project", marks=(_MARK,), force=force)
+
+
+def _check_name(folder: Path, remedy: str) -> None:
+    """Refuses a place that CMake or Ninja would misread."""
+    if found := _MISREAD.search(str(folder)):
+        raise InputError(
+            f"CMake cannot build in {str(folder)!r}: the path has {found[0]!r} in it", remedy
+        )
 
 
 def read_firmware(libraries: Sequence[ModelLibrary], board: Board, folder: Path) -> Firmware | None:

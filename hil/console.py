@@ -85,6 +85,9 @@ class Console:
 
     def line(self, text: str) -> None:
         """A line of what goes to stdout bit by bit."""
+        # A file's name may have what the encoding of stdout has not.
+        encoding = sys.stdout.encoding or "utf-8"
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
         with printing():
             print(text, flush=True)
 

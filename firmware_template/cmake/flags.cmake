@@ -35,5 +35,6 @@ if(CMAKE_CROSSCOMPILING)
        --specs=nano.specs
        -Wl,--print-memory-usage
        -Wl,--fatal-warnings
-       -Wl,-T,${CMAKE_SOURCE_DIR}/generated/firmware.ld)
+       # Not through -Wl, which takes a comma in the path for the end of it.
+       -T${CMAKE_SOURCE_DIR}/generated/firmware.ld)
 endif()

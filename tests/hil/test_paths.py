@@ -1,0 +1,125 @@
+"""Paths that hold what shells, CMake, Ninja and linkers read as their own: built, or refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_models import convolutions, moves
+from tiny_library import tiny_library
+
+import hilc
+from hil.board import load_board
+from hil.build import build
+from hil.cli import main
+from hil.errors import BoardError, InputError
+from hilc.resources import data_dir
+
+BOARD = load_board("mps2-an386")
+#: Each of them has broken a tool somewhere.
+ODD = "a b,c=d#$e'f%(g)[\N{MICRO SIGN}]&*:<~`"
+
+
+def image(elf: Path, target: Path) -> bytes:
+    command = ["arm-none-eabi-objcopy", "-O", "binary", str(elf), str(target)]
+    subprocess.run(command, check=True)
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize("codegen", ["c", "llvm"])
+def test_a_firmware_is_built_anywhere(
+    codegen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same image and the same sizes, which come from a link map full of paths."""
+    options = {"cpu": BOARD.cpu.name, "name": "net", "pools": "external", "codegen": codegen}
+    library = hilc.compile(moves(), **options)  # type: ignore[arg-type]
+    found = []
+    for name in ("plain", ODD):
+        monkeypatch.setenv("HIL_CACHE", str(tmp_path / name))
+        firmware = build([library], BOARD)
+        assert str(tmp_path).encode() not in firmware.elf.read_bytes()
+        found.append((image(firmware.elf, tmp_path / "image"), firmware.sizes))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("character", [";", '"', "\\", "|", "\n", "${"])
+@pytest.mark.parametrize("place", ["output", "cache"])
+def test_a_place_that_cmake_misreads_is_refused_by_name(
+    place: str, character: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / f"a{character}b"
+    monkeypatch.setenv("HIL_CACHE", str(folder if place == "cache" else tmp_path / "cache"))
+    library = tiny_library("y[0] = x[0];")
+    with pytest.raises(InputError, match="CMake cannot build in ") as caught:
+        build([library], BOARD, folder / "project" if place == "output" else None)
+    assert f"the path has {character!r} in it" in caught.value.fact
+    assert ("-o" if place == "output" else "HIL_CACHE") in caught.value.hint
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", [ODD, 'a;b"c|d', "a\nb", "-o", "9*"])
+def test_models_and_boards_have_any_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What of a name gets into C is made fit for it."""
+    monkeypatch.chdir(tmp_path)
+    model, board = tmp_path / f"{name}.tflite", tmp_path / f"{name}.toml"
+    model.write_bytes(convolutions())
+    shutil.copy(BOARD.path, board)
+    if "\n" in name:
+        with pytest.raises(BoardError, match="has no name for a board"):
+            load_board(board)
+        board = BOARD.path
+    assert main(["verify", str(model), "--board", str(board), "--samples", "1", "--json"]) == 0
+    assert main(["compile", str(model), "-o", f"{tmp_path}/{name}.tar"]) == 0
+    capsys.readouterr()
+
+
+def test_a_checkout_lies_anywhere(tmp_path: Path) -> None:
+    """And is read-only, as an installation is."""
+    checkout = tmp_path / f'{ODD[:12]};"|'.replace(":", "")
+    checkout.mkdir()
+    for name in ("hil", "compiler", "targets", "firmware_template"):
+        source = data_dir("targets").parent / name
+        shutil.copytree(source, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (checkout, *checkout.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    model = tmp_path / "net.tflite"
+    model.write_bytes(convolutions())
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{checkout}:{checkout / 'compiler'}",
+        "HIL_CACHE": str(tmp_path / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-m", "hil", "verify", str(model), "--board", "native"]
+    done = subprocess.run(
+        [*command, "--samples", "1", "--codegen", "llvm"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    for path in (checkout, *checkout.rglob("*")):
+        path.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
+    """File names are bytes; stdout may have an encoding that has no words for them."""
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xb5.toml")
+    shutil.copy(BOARD.path, path)
+    for encoding in ("ascii", "utf-8"):
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        command = [sys.executable, "-m", "hil", "boards", path]
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+        assert done.returncode == 2
+        assert b"has no name for a board" in done.stderr
+        assert b"Traceback" not in done.stderr
+        script = r"from hil.console import Console; Console(False).line('\u03bc \udcff')"
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, timeout=60
+        )
+        assert re.fullmatch(rb"(\\u03bc|\xce\xbc) \\udcff\n", done.stdout), done.stderr
