@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.errors import DeviceError, InputError, LinkError, Mend
+from hil.held import Held
 from hil.recovery import Recovery
 from hil.rpc.client import CallArgument, Client, Handle, TensorRef
 from hil.rpc.protocol import Tensors
@@ -44,8 +45,8 @@ class RunResult:
 class Model:
     """A model of the firmware; :mod:`hilc.host` offers the same for one in this process.
 
-    A run may destroy the inputs, since they can share memory with later tensors: set them again
-    before each run.
+    An input keeps the value that it was set to, and is zeros before: where a run may destroy it on
+    the board, since it shares memory with later tensors, it is sent again before the next one.
     """
 
     def __init__(self, client: Client, index: int, module: Module) -> None:
@@ -53,6 +54,7 @@ class Model:
         self._index = index
         #: What the compiler knows of the model; of an unknown firmware, what the board said.
         self.module = module
+        self._held = Held(module)
 
     @property
     def name(self) -> str:
@@ -83,8 +85,18 @@ class Model:
                 f"{values.dtype}{list(values.shape)}",
                 "reshape and convert it (quantised inputs: value / scale + zero point, rounded)",
             )
-        data = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
-        self._client.write(TensorRef(self._index, Tensors.INPUT, index), data)
+        # A copy: the caller's array may change before it is sent again.
+        self._held.set(index, values.astype(tensor.dtype))
+        self._send(index, self._held.value(index))
+
+    def get_input(self, name: str | int) -> Array:
+        """A copy of what an input was set to; zeros where it was not."""
+        index = _find(name, self.inputs, f"input of model {self.name!r}")
+        return self._held.value(index).copy()
+
+    def forget(self) -> None:
+        """As when the device was opened: every input is zeros, and no output is a result."""
+        self._held.forget()
 
     def run(self, repeat: int = 1) -> RunResult:
         """Runs the inference ``repeat`` times in a row and measures all of them together.
@@ -94,11 +106,21 @@ class Model:
         """
         if repeat < 1:
             raise InputError(f"a model cannot run {repeat} times", "repeat must be at least 1")
-        return RunResult(self._client.run(self._index, repeat))
+        with self._client.as_one("RUN"):
+            self._begin_run()
+            result = RunResult(self._client.run(self._index, repeat))
+        self._held.end_run()
+        return result
 
     def get_output(self, name: str | int) -> Array:
-        """An output by name or index, of the model's shape and type."""
+        """An output of the last run, by name or index, of the model's shape and type.
+
+        Raises :class:`~hil.errors.InputError` where the board no longer has it, since an input was
+        set that lies in the same memory.
+        """
         index = _find(name, self.outputs, f"output of model {self.name!r}")
+        self._held.open_session(self._client.sessions)
+        self._held.require_output(index)
         return self._read(self.outputs[index], TensorRef(self._index, Tensors.OUTPUT, index))
 
     def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
@@ -106,7 +128,16 @@ class Model:
 
         Afterwards the next layer may overwrite them.
         """
+        with self._client.as_one("RUN_LAYERS"):
+            self._begin_run()
+        steps = self._held.steps
         for number, layer in enumerate(self.layers):
+            self._held.open_session(self._client.sessions)
+            if self._held.steps != steps:
+                raise InputError(
+                    f"model {self.name!r} was used before its layer {number}, {layer.name!r}, ran",
+                    "use it again when all layers have run",
+                )
             self._client.run_layers(self._index, number, 1)
             yield (
                 layer,
@@ -115,10 +146,53 @@ class Model:
                     for index, tensor in enumerate(layer.outputs)
                 ],
             )
+        if self._held.steps == steps:
+            self._held.end_run()
 
     def profile(self) -> list[int]:
         """Runs layer by layer; returns each layer's ticks."""
-        return self._client.run_layers(self._index, 0, len(self.layers))
+        with self._client.as_one("RUN_LAYERS"):
+            self._begin_run()
+            ticks = self._client.run_layers(self._index, 0, len(self.layers))
+        self._held.end_run()
+        return ticks
+
+    def _begin_run(self) -> None:
+        """Sends what the board may have lost of the inputs; in the same session as the run."""
+        self._held.open_session(self._client.sessions)
+        for index, value in self._held.to_send():
+            self._send(index, value)
+        self._held.begin_run()
+
+    def _send(self, index: int, value: Array) -> None:
+        self._held.open_session(self._client.sessions)
+        self._held.begin_write(index)
+        little_endian = value.dtype.newbyteorder("<")
+        data = value.astype(little_endian, copy=False).tobytes()
+        self._client.write(TensorRef(self._index, Tensors.INPUT, index), data)
+        # The session may have been opened anew for it.
+        self._held.open_session(self._client.sessions)
+        self._held.end_write(index)
+
+    def begin_call(self, arguments: Sequence[object]) -> None:
+        """Sends what the board may have lost of the inputs that a function is given."""
+        self._held.open_session(self._client.sessions)
+        for index in self._given_inputs(arguments):
+            if (value := self._held.lost_value(index)) is not None:
+                self._send(index, value)
+
+    def end_call(self, function: str, arguments: Sequence[object]) -> None:
+        """The function may have written to everything, to these inputs above all."""
+        self._held.called(function, self._given_inputs(arguments))
+
+    def _given_inputs(self, arguments: Sequence[object]) -> list[int]:
+        return [
+            argument.index
+            for argument in arguments
+            if isinstance(argument, TensorRef)
+            and (argument.model, argument.list) == (self._index, Tensors.INPUT)
+            and argument.index < len(self.inputs)
+        ]
 
     def input_ref(self, name: str | int) -> TensorRef:
         """An input as an argument of :meth:`Device.call`."""
@@ -288,7 +362,13 @@ class Device:
         for text in (name, *(a for a in arguments if isinstance(a, str))):
             if "\0" in text:
                 raise InputError(f"{text!r} has a zero character, which ends a text in C")
-        result = self._client.call(name, arguments)
+        for model in self.models.values():
+            model.begin_call(arguments)
+        try:
+            result = self._client.call(name, arguments)
+        finally:
+            for model in self.models.values():
+                model.end_call(name, arguments)
         if result.returned != 0:
             reason = f": {result.error}" if result.error else ""
             raise DeviceError(f"the function {name!r} returned {result.returned:#x}{reason}")
@@ -306,7 +386,7 @@ class Device:
         """``job()``, again from its start each time that the board failed in it and is back.
 
         The board is brought back by :mod:`hil.recovery`, which raises the failure where it cannot.
-        A job must set every input that it needs: a restarted firmware has forgotten them.
+        A job sets every input that it needs: what an earlier one set is not its own.
         """
         return self.recovery.repeated(job) if self.recovery else job()
 
@@ -314,8 +394,16 @@ class Device:
         """Recovery started the firmware anew: ``running`` takes the place of the old one."""
         self._running = running
 
+    def forget(self) -> None:
+        """Whoever uses the device next finds its models as when it was opened.
+
+        Every input is zeros until it is set, and no output is a result.
+        """
+        for model in self.models.values():
+            model.forget()
+
     def reset(self) -> None:
-        """Restarts the firmware; tensors and statistics start afresh."""
+        """Restarts the firmware; outputs and statistics start afresh, inputs keep their values."""
         self._client.reset()
 
     def close(self) -> None:

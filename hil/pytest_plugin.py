@@ -199,8 +199,13 @@ def hil_library(
 def hil_device(
     hil_board: Board, hil_library: ModelLibrary, _hil_session: _Session
 ) -> Iterator[Device]:
-    """A device that runs the library; tests with the same board and library share it."""
-    yield _hil_session.device(hil_library)
+    """A device that runs the library; tests with the same board and library share it.
+
+    What an earlier test set or computed is forgotten: inputs are zeros until the test sets them.
+    """
+    device = _hil_session.device(hil_library)
+    device.forget()
+    yield device
     _hil_session.close_if_broken()
 
 

@@ -237,10 +237,12 @@ class _Way:
 
     def close(self) -> None:
         """Closes the line and ends what was started."""
-        if self.client is not None:
-            self.client.close()
-        self.running = None
-        self._started.close()
+        with contextlib.ExitStack() as stack:
+            # Whatever happens while the line is closed, Ctrl-C too.
+            stack.callback(self._started.close)
+            self.running = None
+            if self.client is not None:
+                self.client.close()
 
     def steps(self, error: DeviceError) -> list[Step]:
         """What can be done about ``error``, the mildest first."""

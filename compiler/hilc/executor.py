@@ -28,7 +28,10 @@ Which = str | int
 
 
 class Model(Protocol):
-    """What an executor drives: it holds no array of the caller's, every access copies."""
+    """What an executor drives: it holds no array of the caller's, every access copies.
+
+    Inputs keep their values from one run to the next; those that are not set are zeros.
+    """
 
     @property
     def name(self) -> str: ...
@@ -38,15 +41,15 @@ class Model(Protocol):
     def outputs(self) -> tuple[TensorInfo, ...]: ...
 
     def set_input(self, name: Which, array: npt.ArrayLike, /) -> None: ...
+    def get_input(self, name: Which, /) -> Array: ...
     def run(self) -> object: ...
     def get_output(self, name: Which, /) -> Array: ...
 
 
 @runtime_checkable
 class BindableModel(Model, Protocol):
-    """A model in this process: its inputs keep their values, and it can use the caller's arrays."""
+    """A model in this process, which can use the caller's arrays."""
 
-    def get_input(self, name: Which, /) -> Array: ...
     def set_input_zero_copy(self, name: Which, array: Array, /) -> None: ...
     def set_output_zero_copy(self, name: Which, array: Array | None, /) -> None: ...
 
@@ -55,8 +58,7 @@ class AotModule:
     """An executor over ``model``; a context manager that closes the model where it can be closed.
 
     Tensors are given by name or index. Inputs keep their values from one run to the next, also on a
-    board whose model destroys them; the first ones are zeros. While an executor drives a board's
-    model, set its inputs through the executor only.
+    board whose model destroys them; those that are not set are zeros.
     """
 
     def __init__(self, model: Model) -> None:
@@ -191,18 +193,10 @@ _METHODS = (
 
 
 class _Copies:
-    """A model that only copies, made to look like one in this process.
-
-    Each input's value is kept here and sent when the model may have lost it.
-    """
+    """A model that only copies, made to look like one in this process."""
 
     def __init__(self, model: Model) -> None:
         self._copied = model
-        # Where inputs lie in the workspace a run destroys them; so they may in an unknown model.
-        self._keeps_inputs = not getattr(getattr(model, "module", None), "io_in_pool", True)
-        self._values: list[Array] = [np.zeros(info.shape, info.dtype) for info in model.inputs]
-        #: Inputs whose value the model has.
-        self._sent: set[int] = set()
         self._bindings = Bindings(model.inputs, model.outputs)
 
     @property
@@ -219,9 +213,8 @@ class _Copies:
 
     def set_input(self, name: Which, array: npt.ArrayLike, /) -> None:
         index = find_tensor(self.inputs, name, "input")
-        self._values[index] = input_values(self.inputs[index], array).copy()
+        self._copied.set_input(index, input_values(self.inputs[index], array))
         self._bindings.inputs.pop(index, None)
-        self._sent.discard(index)
 
     def set_input_zero_copy(self, name: Which, array: Array, /) -> None:
         self._bindings.bind_input(name, array)
@@ -231,7 +224,8 @@ class _Copies:
 
     def get_input(self, name: Which, /) -> Array:
         index = find_tensor(self.inputs, name, "input")
-        return self._bindings.inputs.get(index, self._values[index]).copy()
+        bound = self._bindings.inputs.get(index)
+        return self._copied.get_input(index) if bound is None else bound.copy()
 
     def get_output(self, name: Which, /) -> Array:
         index = find_tensor(self.outputs, name, "output")
@@ -239,17 +233,9 @@ class _Copies:
         return self._copied.get_output(index) if bound is None else bound.copy()
 
     def run(self) -> object:
-        for index, value in enumerate(self._values):
-            bound = self._bindings.inputs.get(index)
-            if bound is not None:
-                self._copied.set_input(index, bound)
-            elif index not in self._sent:
-                self._copied.set_input(index, value)
-        # Until the run has ended well nobody knows what is left of the inputs.
-        self._sent.clear()
+        for index, bound in self._bindings.inputs.items():
+            self._copied.set_input(index, bound)
         result = self._copied.run()
-        if self._keeps_inputs:
-            self._sent.update(set(range(len(self._values))) - set(self._bindings.inputs))
         for index, bound in self._bindings.outputs.items():
             np.copyto(bound, self._copied.get_output(index))
         return result

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import _ctypes
+import contextlib
 import ctypes
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -80,6 +82,10 @@ class HostModel:
         self._inputs = [_aligned(info.nbytes) for info in module.inputs]
         self._outputs = [_aligned(info.nbytes) for info in module.outputs]
         self._bindings = Bindings(module.inputs, module.outputs)
+        self._has_run = False
+        # A module has one workspace: two threads would compute in it at the same time.
+        self._turn = threading.Lock()
+        self._is_closed = False
         # The caller's own; where the library has them, layers that are run one by one use these.
         self._pools = [_aligned(pool.nbytes) for pool in module.workspace_pools]
         self._has_runtime = needs_runtime(module)
@@ -123,8 +129,26 @@ class HostModel:
         self.close()
 
     def close(self) -> None:
-        """Unload the code; the model cannot be used any more."""
-        self._code.close()
+        """Unload the code, when a run of another thread has ended; the model is of no more use."""
+        self._is_closed = True
+        if self._turn.acquire(blocking=False):
+            self._turn.release()
+            self._code.close()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The code is this thread's."""
+        if not self._turn.acquire(blocking=False):
+            raise InputError(
+                f"the model {self.name!r} is in use by another thread",
+                "load it once for each thread, or use it from one at a time",
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
+            if self._is_closed:
+                self._code.close()
 
     # Tensors ----------------------------------------------------------------------------------
 
@@ -148,13 +172,19 @@ class HostModel:
         self._outputs[index] = own if array is None else array.reshape(-1).view(np.uint8)
 
     def get_input(self, which: Which) -> Array:
-        """A copy of what an input holds, in its shape and type."""
+        """A copy of what an input holds, in its shape and type; zeros before it was set."""
         index = find_tensor(self.inputs, which, "input")
         return _typed(self._inputs[index], self.inputs[index])
 
     def get_output(self, which: Which) -> Array:
         """A copy of an output of the last run, in its shape and type."""
         index = find_tensor(self.outputs, which, "output")
+        if not self._has_run:
+            raise InputError(
+                f"output {self.outputs[index].name!r} of model {self.name!r} is no result: the "
+                "model has not run, or its last run did not end well",
+                "run the model first",
+            )
         return _typed(self._outputs[index], self.outputs[index])
 
     # Running ----------------------------------------------------------------------------------
@@ -163,11 +193,19 @@ class HostModel:
         """``repeat`` inferences through the library's entry point."""
         if repeat < 1:
             raise InputError(f"repeat is {repeat}", "run at least once")
-        for _ in range(repeat):
-            if self.module.interface == "packed":
-                self._call_packed(f"{self.module.symbol}_run", self._entry_arguments())
-            else:
-                self._run_structs()
+        with self._alone(), self._running():
+            for _ in range(repeat):
+                if self.module.interface == "packed":
+                    self._call_packed(f"{self.module.symbol}_run", self._entry_arguments())
+                else:
+                    self._run_structs()
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        """The outputs are results when what is done in this context has ended well."""
+        self._has_run = False
+        yield
+        self._has_run = True
 
     def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
         """Run layer by layer; yield each with copies of its outputs right after it ran."""
@@ -178,21 +216,25 @@ class HostModel:
                 f"the library does not say what layers {self.name!r} has",
                 "compile the model with hil compile",
             )
-        if self.module.io_in_pool:
-            for info, buffer in zip(self.inputs, self._inputs, strict=True):
-                self._place(info)[:] = buffer
-        for layer in self.layers:
-            self._run_layer(layer)
-            yield (
-                layer,
-                [
-                    _typed(self._memory(argument, info.nbytes), info)
-                    for argument, info in zip(layer.output_arguments, layer.outputs, strict=True)
-                ],
-            )
-        if self.module.io_in_pool:
-            for info, buffer in zip(self.outputs, self._outputs, strict=True):
-                buffer[:] = self._place(info)
+        with self._running():
+            if self.module.io_in_pool:
+                for info, buffer in zip(self.inputs, self._inputs, strict=True):
+                    self._place(info)[:] = buffer
+            for layer in self.layers:
+                with self._alone():
+                    self._run_layer(layer)
+                yield (
+                    layer,
+                    [
+                        _typed(self._memory(argument, info.nbytes), info)
+                        for argument, info in zip(
+                            layer.output_arguments, layer.outputs, strict=True
+                        )
+                    ],
+                )
+            if self.module.io_in_pool:
+                for info, buffer in zip(self.outputs, self._outputs, strict=True):
+                    buffer[:] = self._place(info)
 
     def _run_layer(self, layer: Layer) -> None:
         if self.module.api == "packed":
@@ -214,7 +256,8 @@ class HostModel:
                 f"the model {self.name!r} has no packed function {name!r}",
                 f"it has {', '.join(self.module.functions) or 'none: use interface=packed'}",
             )
-        return self._call_packed(name, arguments).take_result()
+        with self._alone():
+            return self._call_packed(name, arguments).take_result()
 
     def metadata(self) -> Metadata:
         """What the module says of itself through ``get_c_metadata``."""

@@ -92,9 +92,12 @@ class ChildProcess:
             kill_group(self.process, signal.SIGTERM)
             try:
                 self.process.wait(_TERM_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
+            except BaseException as error:
+                # Too slow, or somebody is tired of waiting.
                 kill_group(self.process, signal.SIGKILL)
                 self.process.wait()
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
 
 
 def _describe(code: int) -> str:

@@ -56,6 +56,9 @@ class GivenModel:
     def run(self) -> None:
         self._consume_inputs()
 
+    def get_input(self, name: str | int) -> np.ndarray:
+        raise NotImplementedError
+
     def get_output(self, name: str | int) -> np.ndarray:
         return self.tensors[str(name)]
 

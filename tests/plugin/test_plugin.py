@@ -217,6 +217,40 @@ def test_tests_share_a_device_until_it_breaks(suite: pytest.Pytester) -> None:
     run(suite, "--hil-board=native").assert_outcomes(passed=3)
 
 
+def test_tests_that_share_a_device_do_not_depend_on_their_order(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import numpy as np
+        import pytest
+        from hil.errors import InputError
+
+        pytestmark = pytest.mark.hil(model="models/tiny.tflite")
+        answers = {}
+
+        def answer(model):
+            model.run()
+            return model.get_output("y").tolist()
+
+        @pytest.mark.parametrize("value", [-3, 90, -3])
+        def test_sets_its_input(hil_device, value):
+            model = hil_device["tiny"]
+            with pytest.raises(InputError, match="is no result"):
+                model.get_output("y")
+            model.set_input("x", np.full((1, 8), value, np.int8))
+            answers.setdefault(value, answer(model))
+            assert answer(model) == answers[value]
+
+        @pytest.mark.parametrize("again", [0, 1])
+        def test_sets_nothing(hil_device, again):
+            zeros = answers.setdefault(0, answer(hil_device["tiny"]))
+            assert answer(hil_device["tiny"]) == zeros
+            hil_device["tiny"].set_input("x", np.full((1, 8), 70, np.int8))
+            assert answer(hil_device["tiny"]) != zeros
+        """
+    )
+    run(suite, "--hil-board=native").assert_outcomes(passed=5)
+
+
 def test_nothing_is_left_running(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         MODEL_TEST

@@ -1,0 +1,148 @@
+"""What a board holds of a model: the inputs that were set, the outputs of a run, or neither.
+
+Inputs and outputs may lie in the memory that a model works in. So a run can destroy the inputs, and
+writing an input can destroy the outputs of the run before. Nothing of that shows in the bytes: it
+is known here, and what was destroyed is sent again or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hilc.errors import InputError
+from hilc.ir import Array
+from hilc.library import Module, TensorInfo
+
+
+class Held:
+    """The state of one model's inputs and outputs."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._session = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """As in the beginning: every input is zeros, nothing has run."""
+        self._values: dict[int, Array] = {}
+        #: Inputs whose value the board has.
+        self._on_board: set[int] = set()
+        #: Inputs that the user passed to a function: its name, and whether what it left is lost.
+        self._functions: dict[int, tuple[str, bool]] = {}
+        #: Why an output is not what the last run computed, by its index.
+        self._stale = self._all_stale("the model has not run")
+        self._ran = False
+        #: Changes with everything that changes the model's memory.
+        self.steps = 0
+
+    def open_session(self, session: int) -> None:
+        """The board may have restarted since the session before."""
+        if session == self._session:
+            return
+        self._session = session
+        self._lose_inputs()
+        if self._ran:
+            self._stale = self._all_stale("the board may have restarted since the model ran")
+
+    # -- inputs ------------------------------------------------------------------------------
+
+    def value(self, index: int) -> Array:
+        """What an input was set to; zeros where it was not."""
+        info = self._module.inputs[index]
+        value = self._values.get(index)
+        return np.zeros(info.shape, info.dtype) if value is None else value
+
+    def lost_value(self, index: int) -> Array | None:
+        """The value of an input, where the board may not have it; None where it has, or holds what
+        a function left there."""
+        is_lost = index not in self._on_board and index not in self._functions
+        return self.value(index) if is_lost else None
+
+    def set(self, index: int, value: Array) -> None:
+        """The user sets an input; :meth:`begin_write` follows."""
+        self._values[index] = value
+
+    def begin_write(self, index: int) -> None:
+        """The value is on its way; :meth:`end_write` when it is there."""
+        self.steps += 1
+        self._on_board.discard(index)
+        self._functions.pop(index, None)
+        tensor = self._module.inputs[index]
+        for number, output in enumerate(self._module.outputs):
+            if self._may_overlap(tensor, output):
+                self._stale.setdefault(
+                    number, f"input {tensor.name!r} was set since, which lies in the same memory"
+                )
+
+    def end_write(self, index: int) -> None:
+        self._on_board.add(index)
+
+    def to_send(self) -> list[tuple[int, Array]]:
+        """What a run needs and the board may not have.
+
+        Refuses an input of which only the board can know what it holds.
+        """
+        for index, (function, is_spent) in self._functions.items():
+            if not is_spent and index not in self._values:
+                continue  # the function's result is the input
+            name = self._module.inputs[index].name
+            what = "its result is lost" if is_spent else "it may have changed it"
+            raise InputError(
+                f"input {name!r} of model {self._module.name!r} was passed to the function "
+                f"{function!r}, and {what}",
+                "set the input, or call the function, again before the run",
+            )
+        known = self._on_board.union(self._functions)
+        return [(i, self.value(i)) for i in range(len(self._module.inputs)) if i not in known]
+
+    # -- runs --------------------------------------------------------------------------------
+
+    def begin_run(self) -> None:
+        """Until :meth:`end_run` nobody knows what is left of anything."""
+        self.steps += 1
+        self._ran = True
+        self._stale = self._all_stale("the model's last run did not end well")
+        if self._module.io_in_pool:
+            self._lose_inputs()
+
+    def _lose_inputs(self) -> None:
+        self._on_board.clear()
+        self._functions = {index: (name, True) for index, (name, _) in self._functions.items()}
+
+    def end_run(self) -> None:
+        self._stale.clear()
+
+    def require_output(self, index: int) -> None:
+        """Refuses an output that is not what the last run computed."""
+        if index in self._stale:
+            raise InputError(
+                f"output {self._module.outputs[index].name!r} of model {self._module.name!r} is "
+                f"no result: {self._stale[index]}",
+                "run the model, then get its outputs before its inputs are set again",
+            )
+
+    def called(self, function: str, inputs: Sequence[int]) -> None:
+        """A function of the user's choice ran; it was given these inputs, and may have written to
+        everything else: what it is for, only the user knows."""
+        self.steps += 1
+        if self._module.io_in_pool:
+            self._lose_inputs()
+        self._on_board.difference_update(inputs)
+        self._functions.update(dict.fromkeys(inputs, (function, False)))
+        self._stale.clear()
+
+    def _all_stale(self, why: str) -> dict[int, str]:
+        return dict.fromkeys(range(len(self._module.outputs)), why)
+
+    def _may_overlap(self, one: TensorInfo, other: TensorInfo) -> bool:
+        if not self._module.io_in_pool:
+            return False
+        if one.offset is None or other.offset is None:
+            return True  # only the board knows where they are
+        return (
+            one.pool == other.pool
+            and one.offset < other.offset + other.nbytes
+            and other.offset < one.offset + one.nbytes
+        )
