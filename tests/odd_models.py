@@ -91,6 +91,30 @@ def outputs() -> bytes:
     return b.build()
 
 
+def other_outputs() -> bytes:
+    """Outputs that are resolved at compile time, of eight dimensions, and named as copies are."""
+    b = ModelBuilder()
+    b.input("x", (1, 1, 1, 1, 1, 1, 1, 3), "int64")
+    b.input("z", (1, 3, 4, 2), "int8", 0.1, 3, signature=(-1, 3, 4, 2))
+    b.const("half", np.array([1.5, -2], np.float16))
+    b.tensor("x_output1", (1, 3, 4, 2), **Q)
+    b.tensor("wide", (2,))
+    b.tensor("shape", (4,), "int32")
+    b.op("RELU", ("z",), ("x_output1",))
+    b.op("DEQUANTIZE", ("half",), ("wide",))
+    b.op("SHAPE", ("z",), ("shape",), out_type=2)
+    for name in ("x_output1", "x", "wide", "shape", "x"):
+        b.output(name)
+    return b.build()
+
+
+def no_input() -> bytes:
+    b = ModelBuilder()
+    b.const("c", np.arange(4, dtype=np.int8), 0.1, 3)
+    b.output("c")
+    return b.build()
+
+
 def no_operator() -> bytes:
     """One input, which is the output."""
     b = ModelBuilder()
@@ -241,6 +265,8 @@ ODD_MODELS: Mapping[str, Callable[[], bytes]] = {
     "bias_axis": lambda: layers_with_bias(3, (0.01, 0.02)),
     "zero_scale": lambda: layers_with_bias(0, (0.01, 0.0)),
     "outputs": outputs,
+    "other_outputs": other_outputs,
+    "no_input": no_input,
     "no_operator": no_operator,
     "open_batch": open_batch,
     "mean_of_no_axes": mean_of_no_axes,

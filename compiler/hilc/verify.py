@@ -161,7 +161,8 @@ def check_tensor(tensor: Tensor) -> None:
         return
     if not tensor.is_constant:
         raise UnsupportedError(
-            f"tensor {tensor.name!r} is computed but quantised per channel; only constants can be"
+            f"tensor {tensor.name!r} is computed but quantised per channel; only constants can be",
+            "quantise activations per tensor",
         )
     if not 0 <= quant.axis < len(tensor.shape) or tensor.shape[quant.axis] != len(quant.scale):
         raise ModelError(

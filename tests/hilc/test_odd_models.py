@@ -17,10 +17,11 @@ import hilc.host
 from hil.oracle import reference_of
 from hil.samples import random_sample
 from hil.verify import verify
-from hilc.errors import ModelError, UnsupportedError
+from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.host import HostModel
 from hilc.importer import load_model
 from hilc.interpreter import run_all
+from hilc.plan import Pin
 
 FORMS: Mapping[str, dict[str, Any]] = {
     "structs": {"interface": "c", "pools": "external"},
@@ -73,6 +74,15 @@ def test_outputs_that_share_memory_take_none_of_their_own() -> None:
     assert places["x"] == places["x_output1"] == places["x_output4"]
     assert places["y"] == places["y_output2"] != places["x"]
     assert places["n"] == places["n_output5"]
+
+
+def test_pins_of_what_shares_memory() -> None:
+    pins = {"x": Pin(0), "x_output1": Pin(0), "y_output2": Pin(64)}
+    (module,) = hilc.compile(outputs(), name="net", io_in_pool=True, pins=pins).modules
+    places = {tensor.name: tensor.offset for tensor in (*module.inputs, *module.outputs)}
+    assert (places["x"], places["x_output4"], places["y"]) == (0, 0, 64)
+    with pytest.raises(InputError, match="'y_output2' and 'y' are the same bytes, pinned at 64"):
+        hilc.compile(outputs(), io_in_pool=True, pins={"y": Pin(0), "y_output2": Pin(64)})
 
 
 def test_shapes_that_a_file_leaves_open() -> None:

@@ -30,7 +30,13 @@ import tflite
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.importer.flatbuffer import check
-from hilc.importer.tflite_schema import MODEL, OPERATOR_NAMES, OPERATORS, TYPE_NAMES
+from hilc.importer.tflite_schema import (
+    MODEL,
+    OPERATOR_NAMES,
+    OPERATORS,
+    TYPE_NAMES,
+    supported_operators,
+)
 from hilc.ir import DTYPES, Array, Graph, Node, Quant, Tensor
 
 #: Bytes 4 to 8 of every TFLite file.
@@ -83,7 +89,8 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
         values = _dequantized(importer.tensor(index)).astype("<f4").tobytes()
         if appended.setdefault(tensor.Buffer(), values) != values:
             raise UnsupportedError(
-                f"tensor {importer.names[index]!r} shares its data with one of another scale"
+                f"tensor {importer.names[index]!r} shares its data with one of another scale",
+                "choose the reference hilc",
             )
         type_place = tensor._tab.Pos + tensor._tab.Offset(6)
         file[type_place] = tflite.TensorType.FLOAT32
@@ -223,7 +230,10 @@ class _Importer:
             return None
         values = self._constant(inputs[0], np.dtype("float16"))
         if values is None:
-            raise UnsupportedError("float16 activations are not supported; only constants are")
+            raise UnsupportedError(
+                f"it works on {self.names[inputs[0]]!r}, a float16 tensor that is computed",
+                "float16 is supported for constants: export the model with float32 activations",
+            )
         output = self.tensor(outputs[0])
         if output.shape != values.shape or output.dtype != "float32":
             raise ModelError(
@@ -448,7 +458,7 @@ def _refuse_unknown(codes: Sequence[str]) -> None:
         f"operator {shown} is not supported"
         if len(unknown) == 1
         else f"operators {shown} are not supported",
-        f"supported are {', '.join(OPERATORS)}",
+        f"supported are {supported_operators()}",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import tflite
@@ -137,7 +138,9 @@ def _absent(accessor: str, what: str) -> _Read:
 
     def read(options: Any) -> None:
         if getattr(options, accessor)():
-            raise UnsupportedError(f"its option {what} is not supported")
+            raise UnsupportedError(
+                f"its option {what} is not supported", "export the model without that option"
+            )
 
     return read
 
@@ -153,6 +156,8 @@ class Operator:
     attrs: Mapping[str, _Read] = field(default_factory=dict)
     #: Checked, but no attribute of ours.
     checks: tuple[_Read, ...] = ()
+    #: Only where every operand is a constant, or its shape is all that matters.
+    at_compile_time: bool = False
 
     def read_attrs(self, operator: Any) -> dict[str, Any]:
         """The attributes of an operator of the file; absent fields have the schema's defaults."""
@@ -177,6 +182,8 @@ class Operator:
             # A field of the union, which the check of the structure does not know, ends outside.
             raise ModelError("the file is damaged: its options reach beyond the file") from None
 
+
+_computed = partial(Operator, at_compile_time=True)
 
 # A table without fields: a vtable of two half words, then the table, which is its way back to it.
 _NO_FIELDS = struct.pack("<HHi", 4, 4, 4)
@@ -257,18 +264,27 @@ OPERATORS: Mapping[str, Operator] = {
     "PACK": Operator(
         (1, _MANY), "PackOptions", {"axis": _value("Axis"), "values_count": _value("ValuesCount")}
     ),
-    # Computed by the importer, from constants: hilc.importer.shapes.
-    "SHAPE": Operator((1, 1)),
-    "RANK": Operator((1, 1)),
-    "GATHER": Operator(
+    # Computed by hilc.importer.shapes.
+    "SHAPE": _computed((1, 1)),
+    "RANK": _computed((1, 1)),
+    "GATHER": _computed(
         (2, 2), "GatherOptions", {"axis": _value("Axis"), "batch_dims": _value("BatchDims")}
     ),
-    "SLICE": Operator((3, 3)),
-    "CAST": Operator((1, 1)),
-    "REDUCE_PROD": Operator((2, 2), "ReducerOptions", {"keep_dims": _value("KeepDims")}),
-    "RANGE": Operator((3, 3)),
-    "FILL": Operator((2, 2)),
-    "FLOOR_DIV": Operator((2, 2)),
-    "MINIMUM": Operator((2, 2)),
-    "MAXIMUM": Operator((2, 2)),
+    "SLICE": _computed((3, 3)),
+    "CAST": _computed((1, 1)),
+    "REDUCE_PROD": _computed((2, 2), "ReducerOptions", {"keep_dims": _value("KeepDims")}),
+    "RANGE": _computed((3, 3)),
+    "FILL": _computed((2, 2)),
+    "FLOOR_DIV": _computed((2, 2)),
+    "MINIMUM": _computed((2, 2)),
+    "MAXIMUM": _computed((2, 2)),
 }
+
+
+def supported_operators() -> str:
+    """The operators that can be imported, for messages."""
+    run, computed = (
+        ", ".join(name for name, row in OPERATORS.items() if row.at_compile_time == when)
+        for when in (False, True)
+    )
+    return f"{run}; of constants and shapes {computed}"
