@@ -114,8 +114,7 @@ def _quantize(
     scale, zero_point = quantization(node, outs[0])
     info = np.iinfo(outs[0].dtype)
     if source.dtype != "float32":
-        steps = x.astype(np.int64) - quantization(node, source)[1]
-        y = requantize(steps, *_wide_ratio(node, source, outs[0])) + zero_point
+        y = requantize(x.astype(np.int64), *_wide_ratio(node, source, outs[0])) + zero_point
         return [np.clip(y, info.min, info.max).astype(outs[0].dtype)]
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float64)
@@ -145,7 +144,6 @@ def _emit_quantize(
             "size": x.size,
             "in_bytes": np.dtype(x.dtype).itemsize,
             "out_bytes": np.dtype(outs[0].dtype).itemsize,
-            "in_zero_point": quantization(node, x)[1],
             "mantissa": mantissa,
             "shift": shift,
             "low": int(info.min) - zero_point,
