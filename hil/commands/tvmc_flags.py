@@ -98,10 +98,30 @@ RUNTIMES = Registry("Runtime", {"crt": {"system-lib": _BOOL}, "cpp": {"system-li
 
 def explain_flag(flag: str) -> InputError | None:
     """Why there is no flag ``flag``, where tvmc has a sentence for it."""
+    if flag in _MISSING_FLAGS:
+        return InputError(*_MISSING_FLAGS[flag])
     for kind in _OTHER_TARGETS:
         if flag.startswith(f"--target-{kind}-"):
             return _no_target(kind)
     return EXECUTORS.explain_flag(flag) or RUNTIMES.explain_flag(flag)
+
+
+#: Flags of tvmc that are not offered: the fact and the remedy.
+_MISSING_FLAGS = {
+    "--config": ("--config is not offered: it is a file of flags", "write its flags on the line"),
+    "--experimental-tvm-extension": (
+        "--experimental-tvm-extension is not offered: there is no TVM to extend",
+        "hand parts of the model to a code generator of yours: --external FILE.py",
+    ),
+    "--instruments": (
+        "--instruments is not offered: no pass here has TVM's name",
+        "-v tells what takes how long",
+    ),
+    "--target-host": (
+        "--target-host is not offered: the target is its own host",
+        "leave it out, as TVM did from 0.8 on",
+    ),
+}
 
 
 def _no_target(kind: str) -> InputError:

@@ -26,6 +26,7 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
     summary = "tvmc's commands for microcontrollers, for scripts that come from microTVM."
     tvmc: Parser = commands.add_parser("tvmc", help=summary, description=summary)
     tvmc.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
+    tvmc.add_argument("--config", action=_Missing, nargs="?", help=argparse.SUPPRESS)
     words = tvmc.add_commands()
 
     compile_ = _command(words, "compile", "compile", "Compile a model for a microcontroller.")
@@ -98,6 +99,19 @@ def _add_platform(parser: argparse.ArgumentParser) -> None:
         "--list-options", action=_ListOptions, nargs=0, help="show the project options and exit"
     )
     _add_project_option(parser)
+
+
+class _Missing(argparse.Action):
+    """Refuses a flag of tvmc that stands before the command."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        from hil.commands.tvmc_flags import explain_flag
+
+        error = explain_flag(option or "")
+        assert error is not None
+        raise error
 
 
 class _ListOptions(argparse.Action):

@@ -571,3 +571,27 @@ def test_an_attribute_of_another_target_is_refused_as_that(
     error = capsys.readouterr().err
     assert f"the target {kind!r} is not offered" in error
     assert "--external FILE.py" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "tvmc --config default compile x.tflite --target c",
+            "a file of flags\n\nhint: write",
+        ),
+        (
+            "tvmc compile --config a.json x.tflite --target c",
+            "a file of flags\n\nhint: write",
+        ),
+        ("tvmc run --config a.json x.so", "it is a file of flags"),
+        ("tvmc compile x.tflite --target c --instruments x", "no pass here has TVM's name"),
+        ("tvmc compile x.tflite --target c --target-host llvm", "the target is its own host"),
+        ("tvmc compile x.tflite --target c --experimental-tvm-extension y", "no TVM to extend"),
+    ],
+)
+def test_a_flag_that_only_tvmc_has_is_refused_with_the_reason(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert message in capsys.readouterr().err
