@@ -67,6 +67,11 @@ def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
             f"{elfs[0]} is a whole image, and there are {len(args.models)} arguments",
             "give one ELF file, or models",
         )
+    if args.include_dir or args.source:
+        raise InputError(
+            f"{elfs[0]} is a whole image, to which --include-dir and --source add nothing",
+            "give the models that it was built from",
+        )
     return Path(elfs[0])
 
 

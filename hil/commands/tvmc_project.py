@@ -46,7 +46,7 @@ _UNUSED_OPTIONS: Mapping[str, str] = {
 }
 _REFUSED_OPTIONS: Mapping[str, str] = {
     "compile_definitions": "add them to the project's CMakeLists.txt",
-    "extra_files_tar": "copy them into the project",
+    "extra_files_tar": "unpack it and name its folders: --include-dir DIR --source DIR",
 }
 _USED_OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(_BOARD_OPTIONS, "a board of `hil boards`, or the path of a description"),

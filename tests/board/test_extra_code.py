@@ -150,6 +150,13 @@ def test_every_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)["match"] is True
 
 
+def test_a_whole_image_takes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "image.elf").write_bytes(b"\x7fELF")
+    words = [str(tmp_path / "image.elf"), "--board", BOARD, "--source", "vendor.c"]
+    assert main(["flash", *words]) == 2
+    assert "--include-dir and --source add nothing" in capsys.readouterr().err
+
+
 def test_what_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:
     """On a board, in this process: first the header, then what nothing defines."""
     library = ModelLibrary.load(archive_that_calls_it(tmp_path / "net.tar"))
