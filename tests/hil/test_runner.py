@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +23,8 @@ import pytest
 import hilc
 from hil.board import load_board
 from hil.build import Firmware, build
-from hil.errors import DeviceError, InputError
+from hil.errors import DeviceError, InputError, LinkError
+from hil.rpc import link
 from hil.rpc.client import Client, TensorRef
 from hil.rpc.link import Link
 from hil.rpc.protocol import Tensors
@@ -191,6 +193,46 @@ def test_reset_of_an_emulated_board() -> None:
         used = client.memory().stack_peak_bytes
         client.reset()
         assert client.memory().stack_peak_bytes < used
+
+
+def machine_over(qmp: socket.socket) -> qemu.QemuBoard:
+    qmp.setblocking(False)
+    return qemu.QemuBoard(lambda: None, "", qmp, 0)
+
+
+def test_a_reset_returns_when_it_is_done() -> None:
+    """QEMU answers the command before or after the event; only the event tells that it is done."""
+    ours, qemus = socket.socketpair()
+    with ours, qemus:
+        board = machine_over(ours)
+        # Left over from the firmware's own reset, and from an earlier one.
+        qemus.send(b'{"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}}\r\n')
+        qemus.send(b'{"event": "RESET", "data": {"reason": "host-qmp-system-reset"}}\r\n')
+        thread = threading.Thread(target=board.reset)
+        thread.start()
+        received = b""
+        while b"system_reset" not in received:
+            received += qemus.recv(1 << 16)
+        qemus.send(b'{"return": {}}\r\n')
+        board.alive()  # another thread that must not take the event
+        thread.join(0.1)
+        assert thread.is_alive()
+        qemus.send(b'{"event": "RESET", "data": {"reason": "host-qmp-')
+        qemus.send(b'system-reset"}}\r\n')
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+def test_a_reset_that_is_not_done_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu, "_RESET_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(link, "_END_GRACE_S", 0.1)
+    ours, qemus = socket.socketpair()
+    with ours:
+        board = machine_over(ours)
+        with qemus, pytest.raises(LinkError, match=r"did not reset.*: no answer in 0\.1 s"):
+            board.reset()
+        with pytest.raises(LinkError, match="did not reset the machine"):
+            board.reset()
 
 
 # -- what cannot start -----------------------------------------------------------------------------
