@@ -50,7 +50,7 @@ class ProbeMemory:
         except Error as error:
             raise LinkError(
                 f"the probe failed at a tensor: {error or type(error).__name__}",
-                "check the cable; without --bulk tensors take the serial line",
+                "check the cable; --no-bulk takes the serial line instead",
             ) from None
 
 
