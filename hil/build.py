@@ -306,13 +306,18 @@ def _project(
 
 def check_project(output: str | Path, *, force: bool = False) -> None:
     """Refuses an ``output`` that :func:`build` could not write, or may not without ``force``."""
+    check_project_name(output)
+    _check_name(Path(output).resolve(), "choose another folder with -o")
+    check_folder(output, kind="a firmware project", marks=(_MARK,), force=force)
+
+
+def check_project_name(output: str | Path) -> None:
+    """Refuses a name by which a file is meant: no project, and no folder of them."""
     if looks_like_a_file(output):
         raise InputError(
             f"{str(output)!r} is no name for a firmware project, which is a folder",
             f"give another name, or write {output}/; the ELF file is build/firmware.elf in it",
         )
-    _check_name(Path(output).resolve(), "choose another folder with -o")
-    check_folder(output, kind="a firmware project", marks=(_MARK,), force=force)
 
 
 def _check_name(folder: Path, remedy: str) -> None:

@@ -59,6 +59,13 @@ def _check(args: argparse.Namespace, boards: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"--board names {name!r} twice", "name each board once")
+    if output := getattr(args, "output", None):
+        # Not at the top: most commands need no compiler.
+        from hil.build import check_project, check_project_name
+
+        check_project_name(output)
+        for name in names:
+            check_project(os.path.join(output, name), force=args.force)
     for option in ("port", "probe"):
         if getattr(args, option, None):
             raise InputError(

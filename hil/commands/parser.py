@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -29,6 +30,15 @@ class Parser(argparse.ArgumentParser):
         self.sections: Mapping[str, Sequence[str]] = {}
         self._commands: argparse._SubParsersAction[Parser] | None = None
         self._words: Sequence[str] = ()
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Prints help and versions; unlike argparse's own, tells where that cannot be done."""
+        if file is not None and file is not sys.stdout:
+            super()._print_message(message, file)
+            return
+        from hil.console import Console
+
+        Console(False).line(message.removesuffix("\n"))
 
     def add_commands(self) -> argparse._SubParsersAction[Parser]:
         """The commands below this one; without any of them the parser's help is shown."""
@@ -184,9 +194,10 @@ class Version(argparse.Action):
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            print(f"hil {version('hil-harness')}")
+            text = f"hil {version('hil-harness')}"
         except PackageNotFoundError:
-            print("hil (not installed)")
+            text = "hil (not installed)"
+        parser._print_message(f"{text}\n", sys.stdout)
         parser.exit()
 
 

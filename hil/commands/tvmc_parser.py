@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any, Protocol
 
 from hil.commands.code_options import add_code_options
@@ -72,7 +73,12 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
         create.add_argument("project_dir", metavar="PROJECT_DIR")
         create.add_argument("MLF", help="the Model Library Format archive")
         _add_platform(create)
-        create.add_argument("-f", "--force", action="store_true", help="replace the folder")
+        create.add_argument(
+            "-f",
+            "--force",
+            action="store_true",
+            help="replace the files of a project that is there",
+        )
         add_code_options(create)
     build = _command(steps, "build", "build", "Build a project's firmware.")
     build.add_argument("project_dir", metavar="PROJECT_DIR")
@@ -120,7 +126,7 @@ class _ListOptions(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from hil.commands.tvmc_project import describe_options
 
-        print(describe_options())
+        parser._print_message(f"{describe_options()}\n", sys.stdout)
         parser.exit()
 
 

@@ -196,6 +196,10 @@ BAD = [
         "cannot write tiny.tflite/x: Not a directory",
     ),
     Bad("build tiny.tflite --board mps2-an386 -o fw.elf", 2, "the ELF file is build/firmware.elf"),
+    Bad("build tiny.tflite --board native --board microbit -o x.zip", 2, "which is a folder"),
+    Bad(
+        "build tiny.tflite --board native --board microbit -o tiny.tflite/x", 2, "cannot write tiny"
+    ),
     Bad(f"{RUN} -o out.txt", 2, "a name that ends in .npz"),
     Bad(f"{RUN} -o x.npz", 2, "not a file of outputs as hil writes it"),
     Bad(f"{RUN} -o folder", 2, "ends in .npz"),

@@ -100,7 +100,17 @@ def hil(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, text=True, timeout=60, check=False, **streams)
 
 
-@pytest.mark.parametrize("words", [("boards",), ("boards", "--json"), ("boards", "x")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("boards",),
+        ("boards", "--json"),
+        ("--help",),
+        ("--version",),
+        ("build", "-h"),
+        ("boards", "x"),
+    ],
+)
 def test_a_full_disk_behind_stdout_is_one_error(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = hil(*words, stdout=full)
