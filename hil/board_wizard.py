@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hil.board import Board, board_names, load_board, port_names
-from hil.errors import InputError
+from hil.errors import BoardError, InputError
 from hil.pyocd_targets import Chip, read_chip
 from hilc._toml import tomllib
 from hilc.cpu import cpu_names
@@ -332,7 +332,11 @@ def _checked(name: str, text: str) -> Board:
     with tempfile.TemporaryDirectory(prefix="hil-board-") as folder:
         path = Path(folder) / f"{name}.toml"
         path.write_text(text, encoding="utf-8")
-        return load_board(path)
+        try:
+            return load_board(path)
+        except BoardError as error:
+            # The file that the user knows of is not written yet.
+            raise BoardError(error.fact.replace(str(path), path.name), error.hint) from None
 
 
 # -- writing TOML ------------------------------------------------------------------------------

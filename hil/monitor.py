@@ -20,6 +20,7 @@ from hil.rpc import codec, protocol
 from hil.rpc.codec import Frame
 from hil.rpc.fault import StackReader, fault_error
 from hil.rpc.link import Line as DeviceLine
+from hil.rpc.link import open_error
 from hil.rpc.protocol import Event, Kind
 
 #: That of every port of the firmware template.
@@ -111,8 +112,10 @@ class Splitter:
 
 def open_line(url: str) -> serial.SerialBase:
     """The serial line at ``url``, open; a context manager."""
-    with _link_errors(url):
+    try:
         return serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S)
+    except (serial.SerialException, OSError, ValueError) as error:
+        raise open_error(url, error) from None
 
 
 def listen(

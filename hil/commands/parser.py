@@ -129,8 +129,17 @@ class Parser(argparse.ArgumentParser):
             hint = f"choose {listed(choices, 'or')}"
         raise usage_error(f"{what}: invalid choice: {value!r}{nearest(str(value), choices)}", hint)
 
+    def _short_usage(self) -> str:
+        """The command, what it needs, and that there are options: their list follows anyway."""
+        options = [action for action in self._actions if action.option_strings]
+        arguments = [action for action in self._actions if not action.option_strings]
+        needed = [action for action in options if action.required]
+        words = [_usage_of(action) for action in (*arguments, *needed)]
+        return " ".join([self.prog, *words, "[OPTIONS]"]).replace("%", "%%")
+
     def format_help(self) -> str:
-        """As argparse's; commands stand in their sections."""
+        """As argparse's, with a usage that is short; commands stand in their sections."""
+        self.usage = self._short_usage()
         if not self.sections or self._commands is None:
             return super().format_help()
         formatter = self._get_formatter()
@@ -145,6 +154,15 @@ class Parser(argparse.ArgumentParser):
             formatter.end_section()
         formatter.add_text(self.epilog)
         return formatter.format_help()
+
+
+def _usage_of(action: argparse.Action) -> str:
+    """What must be given for ``action``, as it is written."""
+    name = str(action.metavar or action.dest)
+    if action.option_strings:
+        return f"{action.option_strings[0]} {name}"
+    forms = {"+": f"{name}...", "*": f"[{name}...]", "?": f"[{name}]"}
+    return forms.get(str(action.nargs), name)
 
 
 class _StoreOnce(argparse.Action):

@@ -101,7 +101,10 @@ def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> di
             )
         if name in given:
             raise InputError(f"the input {name!r} is given twice", "give it once")
-        given[name] = load_input(word[len(name) + 1 :], tensors[name])
+        path = word[len(name) + 1 :]
+        if not path:
+            raise InputError(f"--input {word!r} names no file", f"write {name}=FILE.npy")
+        given[name] = load_input(path, tensors[name])
     return given
 
 

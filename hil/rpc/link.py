@@ -117,7 +117,7 @@ class Link:
         try:
             self._line = line or open_line(url, baudrate)
         except (serial.SerialException, OSError, ValueError) as error:
-            raise _open_error(url, error) from None
+            raise open_error(url, error) from None
 
     def send(self, frame: Frame) -> int:
         """Writes the frame; returns its bytes on the line."""
@@ -199,8 +199,11 @@ def open_line(url: str, baudrate: int) -> Line:
     return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
 
 
-def _open_error(url: str, error: Exception) -> LinkError:
+def open_error(url: str, error: Exception) -> LinkError:
+    """Why ``url`` cannot be opened, from what pyserial raised."""
     number = getattr(error, "errno", None)
+    if number is None and error.__context__ is not None and error.__context__.args:
+        number = error.__context__.args[0]  # pyserial puts termios' into words
     if number in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EBUSY):
         return LinkError(f"{url} is in use by another program", "close it, or give another port")
     if number in (errno.EACCES, errno.EPERM):
@@ -212,6 +215,8 @@ def _open_error(url: str, error: Exception) -> LinkError:
         return LinkError(f"nothing listens at {url}", "start the program that serves the port")
     if number == errno.ENOENT:
         return _no_port(url)
+    if number in (errno.ENOTTY, errno.EISDIR, errno.EINVAL):
+        return LinkError(f"{url} is no serial port", "`hil doctor` lists the ports")
     return LinkError(f"cannot open {url}: {error}", "check the URL and that the board is connected")
 
 

@@ -207,7 +207,10 @@ BAD = [
     Bad("tune tiny.tflite --board mps2-an386 -o mine.json", 2, "not a log of 'tiny'"),
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
     Bad(f"{VERIFY} --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
-    Bad("monitor --port /dev/does-not-exist", 4, "/dev/does-not-exist"),
+    Bad("monitor --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
+    Bad("monitor --port text.tflite", 4, "text.tflite is no serial port"),
+    Bad(f"{VERIFY} --port folder", 4, "folder is no serial port"),
+    Bad("board new q --from microbit --clock-hz 0", 2, "error: q.toml: clock_hz: 0 is not within"),
     # Inputs and references.
     Bad(f"{VERIFY} --reference frob", 2, "unknown reference 'frob'"),
     Bad(f"{VERIFY} --inputs missing.npz", 2, "missing.npz does not exist"),
@@ -227,6 +230,7 @@ BAD = [
     Bad(f"{VERIFY} --inputs x.npz --expect y2.npz --reference hilc", 2, "--reference needs"),
     Bad(f"{VERIFY} --inputs x.npz --expect y2.npz --per-layer", 2, "--per-layer needs"),
     Bad("verify tiny.tflite b=tiny.tflite --board native --inputs x.npz", 2, "for one model"),
+    Bad(f"{RUN} --input x=", 2, "names no file"),
     Bad(f"{RUN} --input x", 2, "'x' does not begin with the name of an input"),
     Bad(f"{RUN} --input z=x.npy", 2, "the inputs are x"),
     Bad(f"{RUN} --input x=missing.npy", 2, "missing.npy does not exist"),
@@ -390,7 +394,7 @@ def test_every_command_has_its_place_in_the_help(capsys: pytest.CaptureFixture[s
 def test_what_lacks_a_command_is_described(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == 2
     shown = capsys.readouterr()
-    assert shown.out.startswith(f"usage: hil {line}".strip())
+    assert shown.out.startswith(f"usage: {f'hil {line}'.strip()} COMMAND [OPTIONS]\n")
     assert shown.err == ""
     assert main([*line.split(), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]

@@ -128,7 +128,15 @@ def test_listening_notices_that_the_board_ended() -> None:
         list(listen(line, seconds=None, alive=ended))
 
 
-@pytest.mark.parametrize("url", ["/dev/does-not-exist", "socket://127.0.0.1:1", "frob://x"])
-def test_a_line_that_cannot_be_opened(url: str) -> None:
-    with pytest.raises(LinkError, match="failed"):
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("/dev/does-not-exist", "there is no port /dev/does-not-exist"),
+        ("/dev/null", "/dev/null is no serial port"),
+        ("socket://127.0.0.1:1", "nothing listens at socket://127.0.0.1:1|cannot open socket"),
+        ("frob://x", "cannot open frob://x"),
+    ],
+)
+def test_a_line_that_cannot_be_opened(url: str, message: str) -> None:
+    with pytest.raises(LinkError, match=message):
         open_line(url)
