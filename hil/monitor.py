@@ -22,6 +22,7 @@ from hil.rpc.fault import StackReader, fault_error
 from hil.rpc.link import Line as DeviceLine
 from hil.rpc.link import open_error
 from hil.rpc.protocol import Event, Kind
+from hil.rpc.replies import LogReader
 
 #: That of every port of the firmware template.
 _BAUDRATE = 115200
@@ -50,7 +51,7 @@ class Splitter:
         self._elf = elf
         self._stack = StackReader()
         self._pending = bytearray()
-        self._log = ""
+        self._log = LogReader()
 
     def feed(self, data: bytes) -> list[Line]:
         """What ``data`` completes."""
@@ -64,6 +65,10 @@ class Splitter:
         if end and _is_text(rest):
             lines += _text_lines(rest[:end])
             rest = rest[end:]
+        if len(rest) > protocol.FRAME_LIMIT:
+            # Longer than any frame, and text of that length has no newline to wait for.
+            lines += self._segment(rest)
+            rest = b""
         self._pending = bytearray(rest)
         return lines
 
@@ -92,11 +97,8 @@ class Splitter:
             return [Line("noise", f"an event {frame.code} that this version does not know")]
         match frame.code:
             case Event.LOG:
-                self._log += event.text.decode("utf-8", "replace")
-                if event.more:
-                    return []
-                text, self._log = self._log, ""
-                return [Line("log", line) for line in text.splitlines()]
+                text = self._log.add(frame.payload)
+                return [Line("log", line) for line in (text or "").splitlines()]
             case Event.BOOT:
                 return [Line("boot", f"the firmware started (protocol {event.version})")]
             case Event.STACK:

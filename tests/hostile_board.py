@@ -95,7 +95,10 @@ class HostileBoard:
             self.session = request.session
         try:
             fields = protocol.REQUESTS[Command(request.code)].parse(request.payload)
-            payload = self._payload(Command(request.code), fields)
+            if request.session == self.session:
+                payload = self._payload(Command(request.code), fields)
+            else:
+                payload = protocol.ERROR.build({"status": Status.STALE, "detail": self.session})
         except LookupError:
             payload = protocol.ERROR.build({"status": Status.BAD_TENSOR, "detail": 0})
         reply = replace(request, kind=Kind.REPLY, payload=payload)

@@ -43,6 +43,9 @@ MISHAPS = {
     "duplicates": Weather(doubled=0.4),
     "noise": Weather(noise=0.5),
     "delay": Weather(delay_s=0.02),
+    "cut": Weather(cut=0.1),
+    "swapped": Weather(swapped=0.1),
+    "noisy": Weather(per_byte=3e-3),
     "everything": Weather(0.05, 0.05, 0.05, 0.1, 0.1, 0.005),
 }
 

@@ -230,6 +230,63 @@ def test_flood_instead_of_an_answer(clock: Clock, what: str, command: Command) -
     assert time.process_time() - start < 30
 
 
+# -- a board that starts again, and others on the line ------------------------------------------
+
+
+@pytest.mark.parametrize("replies", ["before it answers", "after it answered"])
+def test_a_restart_at_any_stage_is_told(clock: Clock, replies: str) -> None:
+    """The board forgets the session at its first request, its second, and so on."""
+    count = [0]
+
+    def counting(request: Frame, reply: Frame) -> list[Frame | bytes]:
+        count[0] += 1
+        return [reply]
+
+    session(HostileBoard(clock, counting))
+    for stage in range(2, count[0]):
+        board, seen = HostileBoard(clock), [0]
+
+        def restarting(
+            request: Frame,
+            reply: Frame,
+            board: HostileBoard = board,
+            seen: list[int] = seen,
+            stage: int = stage,
+        ) -> list[Frame | bytes]:
+            seen[0] += 1
+            if seen[0] != stage:
+                return [reply]
+            board.session = 0
+            boot = board.event(Event.BOOT, bytes((protocol.VERSION,)))
+            return [boot] if replies == "before it answers" else [reply, boot]
+
+        board.lie = restarting
+        before = clock.now
+        # The last requests restart it and shake hands: a restart is what they ask for.
+        try:
+            session(board)
+        except DeviceError as error:
+            told = str(error)
+        else:
+            told = "restarted by itself" if stage >= count[0] - 2 else ""
+        assert "restarted by itself" in told, (stage, told)
+        assert clock.now - before < 10
+
+
+def test_another_host_takes_over(clock: Clock) -> None:
+    board = HostileBoard(clock)
+
+    def taken(request: Frame, reply: Frame) -> list[Frame | bytes]:
+        if request.code == Command.RUN and board.session == request.session:
+            board.session = 0x7777
+            return []
+        return [reply]
+
+    board.lie = taken
+    with pytest.raises(LinkError, match="another program took over the board"):
+        session(board)
+
+
 # -- a board that is busy --------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from hil.errors import DeviceError, LinkError
@@ -108,6 +110,26 @@ def test_a_frame_that_is_still_arriving_stays() -> None:
     assert splitter.feed(BOOT[:5]) == []
     assert splitter.flush() == []
     assert splitter.feed(BOOT[5:]) == [Line("boot", "the firmware started (protocol 1)")]
+
+
+@pytest.mark.parametrize(
+    ("flood", "kind"),
+    [
+        (b"\1\2\3\4" * 2000, "noise"),
+        (b"text without an end" * 400, "text"),
+        (event(Event.LOG, more=1, text=b"x" * 7000), None),
+        (bytes(8000), None),
+    ],
+)
+def test_a_flood_does_not_fill_the_memory(flood: bytes, kind: str | None) -> None:
+    splitter = Splitter()
+    tracemalloc.start()
+    found = {line.kind for _ in range(500) for line in splitter.feed(flood)}
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == ({kind} if kind else set())
+    assert peak < 4 << 20
+    assert splitter.feed(b"\0" + BOOT)[-1].kind == "boot"
 
 
 def test_listening_ends_in_time() -> None:
