@@ -57,7 +57,9 @@ def measured(model: str, goal: str, board_name: str, results: Results) -> Result
     board = load_board(board_name)
     folds = model == FOLDED
     name = model.removesuffix("_folded")
+    start = time.thread_time()
     library = compiled(name, board.cpu.name, optimize=goal, fold_constant_channels=folds)
+    compiling = f", compiled in {time.thread_time() - start:.1f} s of CPU time"
     try:
         firmware = build([library], board)
     except FitError as error:
@@ -70,7 +72,8 @@ def measured(model: str, goal: str, board_name: str, results: Results) -> Result
     return {
         "ok": len(set(report.counts)) == 1,
         "key": key,
-        "shown": " and ".join(f"{count:,}" for count in report.counts) + f" {report.counter}",
+        "shown": " and ".join(f"{count:,}" for count in report.counts)
+        + f" {report.counter}{compiling}",
         "report": {
             **report.json(),
             # The file's weights are not those of a program without some channels.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,7 @@ from hilc.explain import explain as explain_program
 from hilc.external import ExternalCodegen
 from hilc.ir import Graph
 from hilc.library import ModelLibrary, merge
-from hilc.plan import NO_PINS
-from hilc.plan import plan as make_program
+from hilc.plan import NO_PINS, Planner
 from hilc.program import Pin, PoolSpec, Program
 from hilc.search import Trade, search
 from hilc.source import Source, prepare
@@ -243,8 +241,7 @@ def _planned(
         api=options.api,
         fold_constant_channels=fold_constant_channels,
     )
-    planner = partial(
-        make_program,
+    planner = Planner(
         source.graph,
         cpu,
         io_in_pool=options.io_in_pool,
@@ -254,30 +251,16 @@ def _planned(
         scratch_in_pool=options.pools != "calls",
     )
     if choice is not None:
-        return _Planned(source, planner(choice=choice), None, None, options.optimize)
+        return _Planned(source, planner.plan(choice), None, None, options.optimize)
     if isinstance(tuning, str | Path):
         tuning = load_tuning(tuning)
     if tuning is not None:
         tuning.check(source, cpu, __version__)
 
-    def tried(found: Choice) -> Program:
-        if progress is not None:
-            progress()
-        return planner(choice=found)
-
     best: _Planned | None = None
     refusal: InputError | None = None
     for sharing in _sharings(options.optimize, flash):
-        trade = Trade(
-            source.graph,
-            cpu,
-            tried,
-            io_in_pool=options.io_in_pool,
-            keep_inputs=keep_inputs,
-            pins=pins,
-            tuning=tuning,
-            optimize=sharing,
-        )
+        trade = Trade(planner, tuning=tuning, optimize=sharing, progress=progress)
         try:
             program, report = search(trade, optimize=options.optimize, ram=ram, flash=flash)
         except InputError as error:

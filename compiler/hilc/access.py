@@ -115,11 +115,13 @@ def safe_differences(access: Access, input: int, output: int) -> Differences:
         # C need not expect that the same memory is seen as both.
         return apart(last_read.size, first_write.size)
     places = np.arange(first_write.size)
-    # The first and the last byte of the input that is still to be read when a byte is written.
+    # By step, the first and the last byte of the input that is still to be read when it writes.
+    steps = np.arange(access.steps + 1)
+    written = np.minimum(first_write, access.steps)
     until = np.maximum.accumulate(last_read)
-    first = np.searchsorted(until, first_write, side="right")
+    first = np.searchsorted(until, steps, side="right")[written]
     since = np.maximum.accumulate(last_read[::-1])
-    last = last_read.size - 1 - np.searchsorted(since, first_write, side="right")
+    last = (last_read.size - 1 - np.searchsorted(since, steps, side="right"))[written]
     conflicts = first < last_read.size
     if not conflicts.any():
         return Differences(0, 0)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hilc.access import Differences, access_of, safe_differences
+from hilc.access import Differences
 from hilc.allocate import (
     ALIGNMENT,
     Block,
@@ -37,18 +38,166 @@ from hilc.hazards import check_plan
 from hilc.ir import Graph, Node, Tensor
 from hilc.kernels import KernelCall
 from hilc.library import Pool
+from hilc.lowering import Call, Lowering
 from hilc.ops import OPS
 from hilc.program import Pin, Place, PlanError, PoolSpec, Program, Step
 from hilc.streaming.bands import NotStreamable
 from hilc.streaming.call import StreamCall
-from hilc.streaming.streams import Streams
 
-__all__ = ["Pin", "Place", "PlanError", "PoolSpec", "Program", "Step", "check_plan", "plan"]
+__all__ = [
+    "Pin",
+    "Place",
+    "PlanError",
+    "Planner",
+    "PoolSpec",
+    "Program",
+    "Step",
+    "check_plan",
+    "plan",
+]
 
 NO_PINS: Mapping[str, Pin] = MappingProxyType({})
 
 #: The step at which the caller writes the inputs, before the first kernel runs.
 _START = -1
+
+
+class Planner:
+    """Makes programs of one graph on one core, whose layers are lowered once for all of them.
+
+    With ``io_in_pool`` the model's inputs and outputs are part of the pools: the caller writes the
+    inputs there, and a run may destroy them, unless ``keep_inputs`` asks to leave them as they are;
+    ``pins`` says where some of them shall lie. Otherwise they are the caller's buffers, and an
+    input is never written to.
+
+    ``memory`` are the pools, the preferred first. Without ``scratch_in_pool`` the layers' scratch
+    is left to a run-time allocator, which serves the one pool too.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        cpu: Cpu,
+        *,
+        io_in_pool: bool = False,
+        keep_inputs: bool = False,
+        pins: Mapping[str, Pin] = NO_PINS,
+        memory: Sequence[PoolSpec] = (PoolSpec(),),
+        scratch_in_pool: bool = True,
+    ) -> None:
+        self.io_in_pool = io_in_pool
+        self.keep_inputs = keep_inputs
+        self._scratch_in_pool = scratch_in_pool
+        self._given = graph
+        self._given_pins = pins
+        self._memory = self._checked(memory)
+        graph = with_copies(graph, io_in_pool)
+        #: By the names that inputs and outputs have in the graph that is planned.
+        self.pins = _renamed_pins(pins, self._given, graph)
+        self.lowering = Lowering(graph, cpu)
+
+    def with_memory(self, memory: Sequence[PoolSpec]) -> Planner:
+        """One for other pools, with the same lowered layers."""
+        other = copy(self)
+        other._memory = self._checked(memory)
+        return other
+
+    def _checked(self, memory: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
+        """The pools; one without a limit where none is given."""
+        memory = tuple(memory) or (PoolSpec(),)
+        _check_memory(memory, self._scratch_in_pool)
+        _check_pins(self._given, self.io_in_pool, self.keep_inputs, self._given_pins, memory)
+        return memory
+
+    def plan(self, choice: Choice = FIRST) -> Program:
+        """The program of a choice of kernels and groups.
+
+        :class:`~hilc.errors.InputError` where it does not fit into the pools.
+        """
+        graph = self.lowering.graph
+        groups = self._groups(choice)
+        values = Values(
+            graph, self.io_in_pool, {n.name for g in groups.values() for n in g.nodes[:-1]}
+        )
+        nodes = values.computed
+        calls = [groups.get(n.name) or self._chosen_call(n, choice) for n in nodes]
+        reads = [_reads(node, call) for node, call in zip(nodes, calls, strict=True)]
+        values.set_lifetimes(reads, self.keep_inputs)
+        values.set_pins(self.pins)
+        differences = _differences(values, self.lowering, calls, reads)
+        _extend_buffers(values, differences)
+        pooled = [value for value in values.distinct if value.place is None]
+        scratch_in_pool = self._scratch_in_pool
+        scratch_sizes = [call.scratch_bytes for call in calls]
+        scratch_steps = [s for s, nbytes in enumerate(scratch_sizes) if nbytes and scratch_in_pool]
+        traffic = _traffic(values, calls, reads)
+        blocks = [
+            Block(value.tensor.nbytes, value.first, value.last, *value.pin) for value in pooled
+        ]
+        accesses = [traffic[id(value)] for value in pooled]
+        blocks += [Block(scratch_sizes[step], step, step) for step in scratch_steps]
+        accesses += [max(calls[step].macs, scratch_sizes[step]) for step in scratch_steps]
+        position = {id(value): index for index, value in enumerate(pooled)}
+        overlaps = {
+            (position[id(operand)], position[id(output)]): forbidden
+            for operand, output, forbidden in differences
+            if id(operand) in position and id(output) in position
+        }
+        _check_apart(pooled, blocks, overlaps)
+        places = _place(blocks, accesses, overlaps, self._memory, nodes)
+        for value, place in zip(pooled, places, strict=False):
+            value.place = place
+        scratch = dict(zip(scratch_steps, places[len(pooled) :], strict=True))
+        pools = tuple(
+            Pool(spec.name, align(_end(blocks, places, index)), spec.region)
+            for index, spec in enumerate(self._memory)
+        )
+        named = {name: v.place for name, v in values.by_name.items() if v.place is not None}
+        constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in named))
+        named.update((name, Place("constant", index)) for index, name in enumerate(constants))
+        separate = 0 if scratch_in_pool else max(map(align, scratch_sizes), default=0)
+        program = Program(
+            graph=graph,
+            cpu=self.lowering.cpu,
+            steps=tuple(
+                Step(node, call, names, scratch.get(step))
+                for step, (node, call, names) in enumerate(zip(nodes, calls, reads, strict=True))
+            ),
+            places=MappingProxyType(named),
+            constants=constants,
+            output_names=self._given.outputs,
+            io_in_pool=self.io_in_pool,
+            keep_inputs=self.keep_inputs,
+            pools=pools,
+            workspace_bytes=sum(pool.nbytes for pool in pools) + separate,
+            workspace_bound_bytes=align(lower_bound(blocks, overlaps)) + separate,
+        )
+        check_plan(program)
+        return program
+
+    def _groups(self, choice: Choice) -> dict[str, StreamCall]:
+        """The calls of the groups, by the name of their last node."""
+        calls: dict[str, StreamCall] = {}
+        taken: set[str] = set()
+        for group in choice.groups:
+            try:
+                call = self.lowering.group(group)
+            except NotStreamable as error:
+                raise InputError(f"a group of layers cannot run row by row: {error}") from error
+            if twice := taken.intersection(group.nodes):
+                raise InputError(f"{min(twice)!r} is in two groups")
+            taken.update(group.nodes)
+            calls[group.nodes[-1]] = call
+        return calls
+
+    def _chosen_call(self, node: Node, choice: Choice) -> KernelCall | ExternalCall:
+        candidates = self.lowering.calls(node)
+        position = choice.kernels.get(node.name, 0)
+        if not 0 <= position < len(candidates):
+            raise InputError(
+                f"kernel {position} is chosen for {node.name!r}, which has {len(candidates)}"
+            )
+        return candidates[position]
 
 
 def plan(
@@ -62,113 +211,27 @@ def plan(
     scratch_in_pool: bool = True,
     choice: Choice = FIRST,
 ) -> Program:
-    """The program that computes ``graph`` on ``cpu``.
+    """The program that computes ``graph`` on ``cpu``, as :class:`Planner` makes it.
 
-    With ``io_in_pool`` the model's inputs and outputs are part of the pools: the caller writes the
-    inputs there, and a run may destroy them, unless ``keep_inputs`` asks to leave them as they are;
-    ``pins`` says where some of them shall lie. Otherwise they are the caller's buffers, and an
-    input is never written to.
-
-    ``memory`` are the pools, the preferred first; :class:`~hilc.errors.InputError` where the model
-    does not fit into them. Without ``scratch_in_pool`` the layers' scratch is left to a run-time
-    allocator, which serves the one pool too. ``choice`` says which kernels compute the layers, and
-    which layers run as one.
+    ``choice`` says which kernels compute the layers, and which layers run as one.
     """
-    memory = tuple(memory) or (PoolSpec(),)
-    _check_memory(memory, scratch_in_pool)
-    _check_pins(graph, io_in_pool, keep_inputs, pins, memory)
-    given, graph = graph, with_copies(graph, io_in_pool)
-    groups = _groups(graph, cpu, choice)
-    values = Values(graph, io_in_pool, {n.name for g in groups.values() for n in g.nodes[:-1]})
-    nodes = values.computed
-    calls = [groups.get(n.name) or _chosen_call(graph, n, cpu, choice) for n in nodes]
-    reads = [_reads(node, call) for node, call in zip(nodes, calls, strict=True)]
-    values.set_lifetimes(reads, keep_inputs)
-    values.set_pins(renamed_pins(pins, given, graph))
-    differences = _differences(values, calls, reads)
-    _extend_buffers(values, differences)
-    pooled = [value for value in values.distinct if value.place is None]
-    scratch_sizes = [call.scratch_bytes for call in calls]
-    scratch_steps = [s for s, nbytes in enumerate(scratch_sizes) if nbytes and scratch_in_pool]
-    traffic = _traffic(values, calls, reads)
-    blocks = [Block(value.tensor.nbytes, value.first, value.last, *value.pin) for value in pooled]
-    accesses = [traffic[id(value)] for value in pooled]
-    blocks += [Block(scratch_sizes[step], step, step) for step in scratch_steps]
-    accesses += [max(calls[step].macs, scratch_sizes[step]) for step in scratch_steps]
-    position = {id(value): index for index, value in enumerate(pooled)}
-    overlaps = {
-        (position[id(operand)], position[id(output)]): forbidden
-        for operand, output, forbidden in differences
-        if id(operand) in position and id(output) in position
-    }
-    _check_apart(pooled, blocks, overlaps)
-    places = _place(blocks, accesses, overlaps, memory, nodes)
-    for value, place in zip(pooled, places, strict=False):
-        value.place = place
-    scratch = dict(zip(scratch_steps, places[len(pooled) :], strict=True))
-    pools = tuple(
-        Pool(spec.name, align(_end(blocks, places, index)), spec.region)
-        for index, spec in enumerate(memory)
-    )
-    named = {name: v.place for name, v in values.by_name.items() if v.place is not None}
-    constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in named))
-    named.update((name, Place("constant", index)) for index, name in enumerate(constants))
-    separate = 0 if scratch_in_pool else max(map(align, scratch_sizes), default=0)
-    program = Program(
-        graph=graph,
-        cpu=cpu,
-        steps=tuple(
-            Step(node, call, names, scratch.get(step))
-            for step, (node, call, names) in enumerate(zip(nodes, calls, reads, strict=True))
-        ),
-        places=MappingProxyType(named),
-        constants=constants,
-        output_names=given.outputs,
+    planner = Planner(
+        graph,
+        cpu,
         io_in_pool=io_in_pool,
         keep_inputs=keep_inputs,
-        pools=pools,
-        workspace_bytes=sum(pool.nbytes for pool in pools) + separate,
-        workspace_bound_bytes=align(lower_bound(blocks, overlaps)) + separate,
+        pins=pins,
+        memory=memory,
+        scratch_in_pool=scratch_in_pool,
     )
-    check_plan(program)
-    return program
+    return planner.plan(choice)
 
 
-_Call = KernelCall | ExternalCall | StreamCall
-
-
-def _groups(graph: Graph, cpu: Cpu, choice: Choice) -> dict[str, StreamCall]:
-    """The calls of the groups, by the name of their last node."""
-    streams = Streams(graph, cpu)
-    calls: dict[str, StreamCall] = {}
-    taken: set[str] = set()
-    for group in choice.groups:
-        try:
-            call = streams.call(group)
-        except NotStreamable as error:
-            raise InputError(f"a group of layers cannot run row by row: {error}") from error
-        if twice := taken.intersection(group.nodes):
-            raise InputError(f"{min(twice)!r} is in two groups")
-        taken.update(group.nodes)
-        calls[group.nodes[-1]] = call
-    return calls
-
-
-def _reads(node: Node, call: _Call) -> tuple[str, ...]:
+def _reads(node: Node, call: Call) -> tuple[str, ...]:
     """The tensors that a call reads, in its own order."""
     if isinstance(call, StreamCall):
         return call.inputs
     return tuple(node.inputs[i] for i in call.inputs)
-
-
-def _chosen_call(graph: Graph, node: Node, cpu: Cpu, choice: Choice) -> KernelCall | ExternalCall:
-    candidates = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), cpu)
-    position = choice.kernels.get(node.name, 0)
-    if not 0 <= position < len(candidates):
-        raise InputError(
-            f"kernel {position} is chosen for {node.name!r}, which has {len(candidates)}"
-        )
-    return candidates[position]
 
 
 def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
@@ -215,7 +278,7 @@ def _check_pins(
             )
 
 
-def renamed_pins(pins: Mapping[str, Pin], graph: Graph, planned: Graph) -> dict[str, Pin]:
+def _renamed_pins(pins: Mapping[str, Pin], graph: Graph, planned: Graph) -> dict[str, Pin]:
     """The pins of ``graph``'s inputs and outputs by their names in the graph that is planned."""
     border = zip((*graph.inputs, *graph.outputs), (*planned.inputs, *planned.outputs), strict=True)
     return {own: pins[name] for name, own in border if name in pins}
@@ -240,7 +303,7 @@ def _check_apart(values: Sequence[_Value], blocks: Sequence[Block], overlaps: Ov
 
 
 def _traffic(
-    values: Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
+    values: Values, calls: Sequence[Call], reads: Sequence[Sequence[str]]
 ) -> dict[int, int]:
     """Bytes that are moved to and from each value, by its id; an estimate.
 
@@ -389,10 +452,9 @@ _Pair = tuple[_Value, _Value, Differences]
 
 
 def _differences(
-    values: Values, calls: Sequence[_Call], reads: Sequence[Sequence[str]]
+    values: Values, lowering: Lowering, calls: Sequence[Call], reads: Sequence[Sequence[str]]
 ) -> list[_Pair]:
     """The pairs that may overlap because a step writes one while it reads the other."""
-    tensors = values.graph.tensors
     pairs: list[_Pair] = []
     for step, (node, call, names) in enumerate(zip(values.computed, calls, reads, strict=True)):
         dying = {
@@ -402,15 +464,14 @@ def _differences(
         }
         if not dying:
             continue
-        access = access_of(call, [tensors[n] for n in names], [tensors[n] for n in node.outputs])
-        if access is None:
-            continue
         for index, name in enumerate(node.outputs):
             found: dict[int, _Pair] = {}
             for position, operand in enumerate(names):
                 if (value := dying.get(operand)) is None:
                     continue
-                forbidden = safe_differences(access, position, index)
+                forbidden = lowering.differences(call, names, node.outputs, position, index)
+                if forbidden is None:
+                    continue
                 if id(value) in found:
                     forbidden = forbidden.union(found[id(value)][2])
                 found[id(value)] = value, values.by_name[name], forbidden

@@ -22,21 +22,19 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc import cost
-from hilc.access import Differences, access_of, safe_differences
-from hilc.allocate import Block, align, lower_bound
+from hilc.access import Differences
+from hilc.allocate import ALIGNMENT, Block, align, lower_bound
 from hilc.choice import Choice, ChoiceReport, Group, Price
 from hilc.codegen.bodies import body_key
 from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalCall
-from hilc.ir import Graph, Node
+from hilc.ir import Node
 from hilc.kernels import KernelCall
-from hilc.ops import OPS
-from hilc.plan import NO_PINS, Values, renamed_pins, with_copies
-from hilc.program import Pin, Program
+from hilc.plan import Planner, Values
+from hilc.program import Program
 from hilc.streaming.bands import NotStreamable
 from hilc.streaming.call import StreamCall
-from hilc.streaming.streams import Streams
 from hilc.tuning import Tuning
 
 #: What a balanced program may take of the fastest one's instructions; and what one that is to save
@@ -72,7 +70,6 @@ _BAND_CODE = 1.5
 _FLASH_PARTS, _FLASH_PARTS_BEYOND = 4096, 1024
 
 IntArray = npt.NDArray[np.intp]
-Planner = Callable[[Choice], Program]
 
 
 class LimitError(InputError):
@@ -129,24 +126,22 @@ def search(
 class Trade:
     """The programs of a model from the fastest to the smallest.
 
-    ``planner`` plans a choice; ``tuning`` has measured counts to use in place of estimates.
+    ``planner`` makes them; ``tuning`` has measured counts to use in place of estimates.
     ``optimize`` is the goal that the code is generated for, which says what code layers share.
+    ``progress`` is called for every program that is planned.
     """
 
     def __init__(
         self,
-        graph: Graph,
-        cpu: Cpu,
         planner: Planner,
         *,
-        io_in_pool: bool = False,
-        keep_inputs: bool = False,
-        pins: Mapping[str, Pin] = NO_PINS,
         tuning: Tuning | None = None,
         optimize: str = "balanced",
+        progress: Callable[[], None] | None = None,
     ) -> None:
-        self._layers = _Layers(graph, cpu, io_in_pool, keep_inputs, pins, tuning, optimize)
+        self._layers = _Layers(planner, tuning, optimize)
         self._planner = planner
+        self._progress = progress
         #: Whether costs are measured ones where they can be.
         self.tuned = tuning is not None
         self._cuts: dict[_Terms, list[_Cut]] = {}
@@ -347,8 +342,10 @@ class Trade:
         """The program of a cut, or why the planner has no room for it."""
         if id(cut) not in self._estimates:
             choice = _choice_of(cut.segments)
+            if self._progress is not None:
+                self._progress()
             try:
-                program = self._planner(choice)
+                program = self._planner.plan(choice)
             except InputError as error:
                 self._estimates[id(cut)] = error
             else:
@@ -392,29 +389,38 @@ def _cut_need(cut: _Cut) -> int:
 
 
 @dataclass(frozen=True)
-class Segment:
+class _Sketch:
+    """What is known of a segment before its rows have places."""
+
+    #: Bytes that no plan can do without while it runs.
+    need: int
+    #: Those of a group's first bands; none where they depend on the layout.
+    calls: tuple[KernelCall, ...]
+    #: The most scratch of any of its calls.
+    most_scratch: int
+
+    @property
+    def lavish(self) -> bool:
+        """Whether one of its kernels is lavish with flash."""
+        return any(call.kernel.lavish for call in self.calls)
+
+
+@dataclass(frozen=True)
+class Segment(_Sketch):
     """Layers ``first`` to ``last`` computed by one call; a kernel's position, or a group."""
 
     first: int
     last: int
     cost: int
-    #: Bytes that no plan can do without while it runs.
-    need: int
     #: What it has in flash, with its bytes (:meth:`_Layers.flash_bytes`); and their sum, of code
     #: that other layers may share only its part if all of them do.
     parts: Mapping[object, int]
     flash: float
     kernel: int
     group: Group | None
-    calls: tuple[KernelCall, ...]
     names: tuple[str, ...]
     #: Whether what it writes may lie just where the first of what it reads was, if that dies.
     steady: bool
-
-    @property
-    def lavish(self) -> bool:
-        """Whether one of its kernels is lavish with flash."""
-        return any(call.kernel.lavish for call in self.calls)
 
 
 def _choice_of(segments: Sequence[Segment]) -> Choice:
@@ -429,35 +435,22 @@ def _choice_of(segments: Sequence[Segment]) -> Choice:
 class _Layers:
     """The layers of a graph that have to be computed, and the segments they can be cut into."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        cpu: Cpu,
-        io_in_pool: bool,
-        keep_inputs: bool,
-        pins: Mapping[str, Pin],
-        tuning: Tuning | None,
-        optimize: str,
-    ) -> None:
-        self.graph = with_copies(graph, io_in_pool)
-        self._cpu = cpu
+    def __init__(self, planner: Planner, tuning: Tuning | None, optimize: str) -> None:
+        self._lowering = planner.lowering
+        self.graph = planner.lowering.graph
         self._optimize = optimize
-        self._costs = _Costs(cpu, tuning)
-        values = Values(self.graph, io_in_pool, ())
+        self._costs = _Costs(planner.lowering.cpu, tuning)
+        values = Values(self.graph, planner.io_in_pool, ())
         self._nodes = values.computed
-        self._calls = [
-            tuple(OPS[n.op].emit(n, self.graph.ins(n), self.graph.outs(n), cpu))
-            for n in self._nodes
-        ]
+        self._calls = [self._lowering.calls(node) for node in self._nodes]
         reads = [
             tuple(node.inputs[i] for i in calls[0].inputs)
             for node, calls in zip(self._nodes, self._calls, strict=True)
         ]
-        values.set_lifetimes(reads, keep_inputs)
-        values.set_pins(renamed_pins(pins, graph, self.graph))
+        values.set_lifetimes(reads, planner.keep_inputs)
+        values.set_pins(planner.pins)
         self._values = values
         self._pooled = [value for value in values.distinct if value.place is None]
-        self._streams = Streams(self.graph, cpu)
         #: How many layers may have each body.
         self._sharers = Counter[object](
             key
@@ -467,8 +460,9 @@ class _Layers:
         )
         self._singles = [self._single_segments(step) for step in range(len(self._nodes))]
         self._groups: dict[Group, Segment | None] = {}
+        #: By its name, a layer's place among all nodes, and among those that are computed.
         self._positions = {node.name: i for i, node in enumerate(self.graph.nodes)}
-        self._ends = self._streamable_until()
+        self._steps = {node.name: i for i, node in enumerate(self._nodes)}
 
     # -- the cheapest segments ------------------------------------------------------------------
 
@@ -521,10 +515,10 @@ class _Layers:
             for first in range(count - length + 1):
                 last = first + length - 1
                 if (
-                    last < self._ends[first]
-                    and any(blocked[first : last + 1])
+                    any(blocked[first : last + 1])
                     and self._least_need(first, last) <= limit
                     and not _is_covered(ends, first, last)
+                    and self._may_stream(first, last)
                     and (groups := list(self._group_segments(first, last, limit)))
                 ):
                     found += groups
@@ -541,7 +535,8 @@ class _Layers:
             groups = [Group(names, rows)]
             if len(names) == 1:
                 groups.append(Group(names, rows, "backward"))
-            within = [s for s in map(self._group_segment, groups) if s and s.need <= limit]
+            tried = [self._tried(group, limit) for group in groups]
+            within = [s for s in tried if isinstance(s, Segment) and s.need <= limit]
             if not within:
                 within = list(self._smaller(groups[0], limit))
             yield from within
@@ -551,55 +546,72 @@ class _Layers:
     def _smaller(self, group: Group, limit: int) -> Iterator[Segment]:
         """The group with other kernels in place of those that take most scratch."""
         kernels = [0] * len(group.nodes)
-        segment = self._group_segment(group)
-        if segment is None or segment.need - limit > max(c.scratch_bytes for c in segment.calls):
+        tried = self._with_calls(group, limit)
+        if tried is None or tried.need - limit > tried.most_scratch:
             return
         for _ in range(_KERNEL_CHANGES):
-            if segment is None:
-                return
-            scratches = [call.scratch_bytes for call in segment.calls]
+            scratches = [call.scratch_bytes for call in tried.calls]
             widest = max(range(len(scratches)), key=scratches.__getitem__)
             if scratches[widest] == 0:
                 return
-            before = segment.calls[widest]
+            before = tried.calls[widest]
             kernels[widest] += 1
-            segment = self._group_segment(replace(group, kernels=tuple(kernels)))
-            if segment is None or segment.calls[widest] is before or segment.lavish:
+            tried = self._with_calls(replace(group, kernels=tuple(kernels)), limit)
+            if tried is None or tried.calls[widest] is before or tried.lavish:
                 return
-            if segment.need <= limit:
-                yield segment
+            if isinstance(tried, Segment) and tried.need <= limit:
+                yield tried
                 return
+
+    def _with_calls(self, group: Group, limit: int) -> Segment | _Sketch | None:
+        """As :meth:`_tried`, with calls that do not depend on the layout."""
+        tried = self._tried(group, limit)
+        return self._group_segment(group) if tried is not None and not tried.calls else tried
+
+    def _tried(self, group: Group, limit: int) -> Segment | _Sketch | None:
+        """The segment of a group, or a sketch of one that is sure to need more than ``limit``; None
+        where there is none."""
+        if group not in self._groups:
+            try:
+                outlines = self._lowering.outlines(group)
+            except NotStreamable:
+                return None
+            first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
+            # Of what lies on top of each other, the last need not end where another could start.
+            scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1
+            need = self._least_need(first, last) + scratch
+            calls = [outline.calls for outline in outlines if outline.calls is not None]
+            if need > limit and len(calls) == len(outlines):
+                most = max(call.scratch_bytes for found in calls for call in found)
+                one = all(a is b for found in calls for a, b in zip(calls[0], found, strict=True))
+                return _Sketch(need, calls[0] if one else (), most)
+        return self._group_segment(group)
 
     def _group_segment(self, group: Group) -> Segment | None:
         """The segment of a group; None where there is none."""
         if group not in self._groups:
             try:
-                call = self._streams.call(group)
+                call = self._lowering.group(group)
             except NotStreamable:
                 self._groups[group] = None
             else:
-                first, last = self._step_of(group.nodes[0]), self._step_of(group.nodes[-1])
+                first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
                 self._groups[group] = self._streamed(group, call, first, last)
         return self._groups[group]
 
-    def _step_of(self, name: str) -> int:
-        return next(i for i, node in enumerate(self._nodes) if node.name == name)
+    def _may_stream(self, first: int, last: int) -> bool:
+        """Whether the layers may stream together, as far as each of them tells by itself."""
+        names = [node.name for node in self._nodes[first : last + 1]]
+        positions = [self._positions[name] for name in names]
+        together = positions == list(range(positions[0], positions[0] + len(names)))
+        # The last may be an average over the whole height, which streams in a group only.
+        return together and all(map(self._streams_alone, names[: max(1, len(names) - 1)]))
 
-    def _streamable_until(self) -> list[int]:
-        """For each layer, where the run of layers ends that may stream together from it on."""
-        ends = [0] * len(self._nodes)
-        for step in reversed(range(len(self._nodes))):
-            name = self._nodes[step].name
-            single = self._group_segment(Group((name,)))
-            following = step + 1 < len(self._nodes) and (
-                self._positions[self._nodes[step + 1].name] == self._positions[name] + 1
-            )
-            if single is None:
-                # It may end a group, as an average over the whole height does.
-                ends[step] = step
-            else:
-                ends[step] = max(ends[step + 1], step + 2) if following else step + 1
-        return ends
+    def _streams_alone(self, name: str) -> bool:
+        try:
+            return all(o.calls is not None for o in self._lowering.outlines(Group((name,))))
+        except NotStreamable:
+            return False
 
     # -- segments -------------------------------------------------------------------------------
 
@@ -616,18 +628,20 @@ class _Layers:
         for position, call in enumerate(calls):
             used = (call,) if isinstance(call, KernelCall) else ()
             need, steady = self._need(step, step, call, reads, node.outputs, call.scratch_bytes)
+            parts = self._parts(used)
             segment = Segment(
-                step,
-                step,
-                costs[position],
-                need,
-                parts := self._parts(used),
-                sum(size / self._sharers.get(key, 1) for key, size in parts.items()),
-                position,
-                None,
-                used,
-                (node.name,),
-                steady,
+                need=need,
+                calls=used,
+                most_scratch=call.scratch_bytes,
+                first=step,
+                last=step,
+                cost=costs[position],
+                parts=parts,
+                flash=sum(size / self._sharers.get(key, 1) for key, size in parts.items()),
+                kernel=position,
+                group=None,
+                names=(node.name,),
+                steady=steady,
             )
             # One that is neither cheaper, nor needs less, nor is smaller is of no use.
             if not any(
@@ -646,17 +660,18 @@ class _Layers:
         parts[group] = 8 * len(call.entries)
         need, steady = self._need(first, last, call, call.inputs, call.outputs, call.scratch_bytes)
         return Segment(
-            first,
-            last,
-            self._costs.of_group(call),
-            need,
-            parts,
-            sum(parts.values()),
-            0,
-            group,
-            stages,
-            group.nodes,
-            steady,
+            need=need,
+            calls=stages,
+            most_scratch=max(call.scratch_bytes for call in stages),
+            first=first,
+            last=last,
+            cost=self._costs.of_group(call),
+            parts=parts,
+            flash=sum(parts.values()),
+            kernel=0,
+            group=group,
+            names=group.nodes,
+            steady=steady,
         )
 
     def _least_need(self, first: int, last: int) -> int:
@@ -677,7 +692,6 @@ class _Layers:
         scratch: int,
     ) -> tuple[int, bool]:
         """The bytes that a segment needs, and whether it is :attr:`Segment.steady`."""
-        tensors = self.graph.tensors
         around = [v for v in self._pooled if v.first < first and v.last > last]
         ending = [v for v in self._pooled if v.first < first and first <= v.last <= last]
         starting = [v for v in self._pooled if v.first == last]
@@ -687,24 +701,21 @@ class _Layers:
         blocks += [Block(v.tensor.nbytes, 1, 2, *v.pin) for v in starting]
         blocks += [Block(scratch, 1, 1)] if scratch else []
         overlaps: dict[tuple[int, int], Differences] = {}
-        access = None
-        if ending and starting:
-            access = access_of(call, [tensors[n] for n in reads], [tensors[n] for n in writes])
-        if access is not None:
-            for position, name in enumerate(reads):
-                value = self._values.by_name.get(name)
-                if value is None or not any(value is v for v in ending):
+        for position, name in enumerate(reads):
+            value = self._values.by_name.get(name)
+            if value is None or not any(value is v for v in ending):
+                continue
+            at = len(around) + next(i for i, v in enumerate(ending) if v is value)
+            for index, output in enumerate(writes):
+                written = self._values.by_name[output]
+                if not any(written is v for v in starting):
                     continue
-                at = len(around) + next(i for i, v in enumerate(ending) if v is value)
-                for index, output in enumerate(writes):
-                    written = self._values.by_name[output]
-                    if not any(written is v for v in starting):
-                        continue
-                    to = len(around) + len(ending)
-                    to += next(i for i, v in enumerate(starting) if v is written)
-                    differences = safe_differences(access, position, index)
+                to = len(around) + len(ending)
+                to += next(i for i, v in enumerate(starting) if v is written)
+                found = self._lowering.differences(call, reads, writes, position, index)
+                if found is not None:
                     known = overlaps.get((at, to))
-                    overlaps[at, to] = differences if known is None else known.union(differences)
+                    overlaps[at, to] = found if known is None else known.union(found)
         steady = not ending or any(forbidden.allow(0) for forbidden in overlaps.values())
         return lower_bound(blocks, overlaps), steady
 

@@ -19,7 +19,7 @@ from hilc.choice import Choice
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.host import load
-from hilc.plan import plan
+from hilc.plan import Planner
 from hilc.program import Program
 from hilc.search import _FASTEST, Segment, Trade, search
 from hilc.source import Source, prepare
@@ -82,12 +82,11 @@ def source() -> Source:
 
 @cache
 def trade() -> Trade:
-    graph = source().graph
-    return Trade(graph, CPU, lambda c: plan(graph, CPU, io_in_pool=True, choice=c), io_in_pool=True)
+    return Trade(planner())
 
 
-def no_planner(choice: Choice) -> Program:
-    raise AssertionError("nothing is to be planned")
+def planner() -> Planner:
+    return Planner(source().graph, CPU, io_in_pool=True)
 
 
 def compiled(**options: object) -> hilc.ModelLibrary:
@@ -161,7 +160,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
     [("speed", 0.0), ("balanced", 0.15), ("size", 0.2)],
 )
 def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off: float):
-    layers = Trade(source().graph, CPU, no_planner, io_in_pool=True, optimize=optimize)._layers
+    layers = Trade(planner(), optimize=optimize)._layers
 
     def cost(segments: Sequence[Segment]) -> int:
         return sum(segment.cost for segment in segments)
@@ -212,15 +211,15 @@ def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
     assert trade().within(ram, least).flash_bytes <= least
 
 
-def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once():
-    graph, planned = source().graph, list[Choice]()
+def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once(monkeypatch: pytest.MonkeyPatch):
+    planned, plan = list[Choice](), Planner.plan
 
-    def planner(choice: Choice) -> Program:
+    def counted(self: Planner, choice: Choice) -> Program:
         planned.append(choice)
-        return plan(graph, CPU, io_in_pool=True, choice=choice)
+        return plan(self, choice)
 
-    own = Trade(graph, CPU, planner, io_in_pool=True)
-    assert own.within(None, 1 << 20).price == trade().fastest.price
+    monkeypatch.setattr(Planner, "plan", counted)
+    assert Trade(planner()).within(None, 1 << 20).price == trade().fastest.price
     assert len(planned) == 1
 
 

@@ -569,24 +569,39 @@ def _lines(
     sum is the ``first`` to give each of the 256 values.
     """
     mantissas, addends = exact.copy(), np.zeros_like(exact)
+    offsets = np.array(sorted(range(-_TRIED_MANTISSAS, _TRIED_MANTISSAS + 1), key=abs))
+    candidates = np.clip(exact[:, np.newaxis] + offsets, 0, 2**31 - 1)
+    #: By channel and candidate, whether it may do, as far as is known.
+    possible = np.ones(candidates.shape, bool)
     left = np.arange(len(exact))
-    for offset in sorted(range(-_TRIED_MANTISSAS, _TRIED_MANTISSAS + 1), key=abs):
-        tried = np.clip(exact[left] + offset, 0, 2**31 - 1)[:, np.newaxis]
+    while left.size:
+        if not possible[left].any(axis=1).all():
+            return None
+        nearest = possible[left].argmax(axis=1)
+        tried = candidates[left, nearest, np.newaxis]
         sums, reached = first[left], _LEVELS << shifts[left, np.newaxis]
         low, high = lowest[left, np.newaxis], highest[left, np.newaxis]
         lack = lacking[left, np.newaxis]
-        at, before = ((256 * x * tried >> 32) - np.where(x < 0, lack, 0) for x in (sums, sums - 1))
-        least = np.where(sums <= high, reached - at, -_ANY).max(axis=1)
-        most = np.where(sums > low, reached - 1 - before, _ANY).min(axis=1)
-        addend = (np.maximum(least, -(2**31)) + np.minimum(most, 2**31)) >> 1
+        at, before = (256 * x * tried >> 32 for x in (sums, sums - 1))
+        least = np.where(sums <= high, reached - at + np.where(sums < 0, lack, 0), -_ANY)
+        most = np.where(sums > low, reached - 1 - before + np.where(sums <= 0, lack, 0), _ANY)
+        # The two sums between which a line is the most too flat, or too steep.
+        channels = np.arange(left.size)
+        one, other = (channels, least.argmax(axis=1)), (channels, most.argmin(axis=1))
+        needed, allowed = least[one], most[other]
+        addend = (np.maximum(needed, -(2**31)) + np.minimum(allowed, 2**31)) >> 1
         ends = np.abs(256 * np.concatenate([low, high], axis=1) * tried >> 32).max(axis=1)
-        found = (least <= most) & (np.abs(addend) + ends + lacking[left] < 2**31)
+        found = (needed <= allowed) & (np.abs(addend) + ends + lacking[left] < 2**31)
         mantissas[left[found]] = tried[found, 0]
         addends[left[found]] = addend[found]
+        # From the one sum to the other it may rise so much; rounding down takes less than 1 of it.
+        rise = allowed - needed + before[other] - at[one] + 1
+        run = sums[other] - 1 - sums[one]
+        may = run[:, np.newaxis] * candidates[left] < rise[:, np.newaxis] << 24
+        possible[left] &= may | (needed <= allowed)[:, np.newaxis]
+        possible[left, nearest] = False
         left = left[~found]
-        if not left.size:
-            return mantissas, addends
-    return None
+    return mantissas, addends
 
 
 #: Beyond every addend.

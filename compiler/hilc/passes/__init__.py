@@ -32,6 +32,6 @@ def run_passes(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
     """The graph after ``passes``, verified before the first and after each."""
     verify(graph)
     for transform in passes:
-        graph = transform(graph)
-        verify(graph)
+        before, graph = graph, transform(graph)
+        verify(graph, before)
     return graph

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hilc.kernels import KernelCall
+from hilc.streaming.bands import Band, NotStreamable
 from hilc.streaming.call import WORD, Entry, Move, Stage, StreamCall, Where
 from hilc.streaming.places import ALIGNMENT, Item, aligned, place_items
 from hilc.streaming.room import NO_MOVES, Operand, Room
@@ -25,6 +27,16 @@ class _Arena:
     places: list[dict[str, int]]
     #: By entry, what moves before it.
     moves: dict[int, Sequence[Move]]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a group's call before anything has a place."""
+
+    #: For each stage the call of its first band; None where no kernel computes all of its bands.
+    calls: tuple[KernelCall, ...] | None
+    #: It has no less scratch than this.
+    scratch_bytes: int
 
 
 class Layout:
@@ -65,13 +77,22 @@ class Layout:
                 used[e] += stage.scratch_bytes
         return max(used)
 
+    def outline(self) -> Outline:
+        """What is known of the call that :meth:`call` makes."""
+        try:
+            stages = self._stage_calls
+        except NotStreamable:
+            return Outline(None, self._bounds[0])
+        least = self._least_scratch(stages, self._scratch_spans(stages))
+        return Outline(tuple(stage.first for stage in stages), least)
+
     def call(self, most: int | None) -> StreamCall | None:
         """The group's call; None where the kernel does not allow what the variant wants, or where
         it takes more memory than ``most``."""
         geometry = self._geometry
         if most is not None and self.least_memory() > most:
             return None
-        stages = [self._calls(index) for index in range(len(self._nodes))]
+        stages = self._stage_calls
         if self._schedule.alias is not None and not self._may_alias(stages[-1]):
             return None
         spans = self._scratch_spans(stages)
@@ -160,11 +181,17 @@ class Layout:
             {name: graph.tensors[name].nbytes for name in (*geometry.inputs, *outputs)},
         )
 
-    def _calls(self, index: int) -> StageCalls:
-        """A stage's call for each of its bands."""
-        bands = {band.key: band for stage, band in self._schedule.bands if stage == index}
-        kernels = self._geometry.group.kernels
-        return self._stages.calls(self._nodes[index], bands, kernels[index] if kernels else None)
+    @cached_property
+    def _stage_calls(self) -> list[StageCalls]:
+        """Each stage's calls for its bands."""
+        bands: list[dict[tuple[int, ...], Band]] = [{} for _ in self._nodes]
+        for index, band in self._schedule.bands:
+            bands[index][band.key] = band
+        kernels = self._geometry.group.kernels or (None,) * len(self._nodes)
+        return [
+            self._stages.calls(node, own, kernel)
+            for node, own, kernel in zip(self._nodes, bands, kernels, strict=True)
+        ]
 
     def _may_alias(self, last: StageCalls) -> bool:
         """Whether the last node's kernel may write over the operand, element by element."""

@@ -148,26 +148,33 @@ class Schedule:
         entries: list[tuple[int, Band]] = []
         last = len(nodes) - 1
 
-        def limit(index: int) -> int:
-            inner = any(
-                nodes[index].node.inputs[p] in geometry.producer for p in nodes[index].operands
-            )
-            return geometry.group.rows if inner or index == last else nodes[index].height
+        #: By stage, the stages whose rows it reads, in the order in which they are demanded.
+        producers = [
+            [
+                geometry.producer[name]
+                for p in node.operands[:: -1 if self.variant.backwards else 1]
+                if (name := node.node.inputs[p]) in geometry.producer
+            ]
+            for node in nodes
+        ]
+        #: By stage, the rows that it computes at a time.
+        limits = [
+            geometry.group.rows if inner or index == last else nodes[index].height
+            for index, inner in enumerate(producers)
+        ]
 
         def compute(index: int, end: int) -> None:
-            node = nodes[index]
+            node, limit = nodes[index], limits[index]
             while done[index] < end:
                 if index != last:
                     # Rows between windows, which nothing reads, are not computed.
                     done[index] = max(done[index], self._needed(done, node.out.name))
                 count = end - done[index]
-                if not (self.variant.long_start and done[index] == 0 and count < 2 * limit(index)):
-                    count = min(count, limit(index))
+                if not (self.variant.long_start and done[index] == 0 and count < 2 * limit):
+                    count = min(count, limit)
                 band = node.band(done[index], count)
-                for position in node.operands[:: -1 if self.variant.backwards else 1]:
-                    producer = geometry.producer.get(node.node.inputs[position])
-                    if producer is not None:
-                        compute(producer, band.in_first + band.in_count)
+                for producer in producers[index]:
+                    compute(producer, band.in_first + band.in_count)
                 entries.append((index, band))
                 done[index] += band.count
 
@@ -178,4 +185,4 @@ class Schedule:
 
     def _needed(self, done: Sequence[int], name: str) -> int:
         """The first row of a tensor of the group that is needed still."""
-        return min(self._nodes[r].first_needed(done[r]) for r in self.geometry.readers[name])
+        return min([self._nodes[r].first_needed(done[r]) for r in self.geometry.readers[name]])

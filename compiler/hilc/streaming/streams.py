@@ -8,7 +8,7 @@ from hilc.cpu import Cpu
 from hilc.ir import Graph, Node
 from hilc.streaming.bands import Geometry, NotStreamable
 from hilc.streaming.call import StreamCall
-from hilc.streaming.layout import Layout
+from hilc.streaming.layout import Layout, Outline
 from hilc.streaming.schedule import Schedule
 from hilc.streaming.stages import Stages
 
@@ -26,18 +26,12 @@ class Streams:
         self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
         self._consumers = graph.consumers()
         self._stages = Stages(cpu)
+        self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> StreamCall:
         """As :func:`stream`."""
-        geometry = Geometry(self._graph, group, self._nodes(group), self._consumers)
-        schedules: dict[object, Schedule] = {}
-        for variant in geometry.variants():
-            schedule = Schedule(geometry, variant)
-            # Variants may come to the same.
-            schedules.setdefault(schedule.key, schedule)
-        layouts = [Layout(self._stages, schedule) for schedule in schedules.values()]
         best: tuple[tuple[int, int, int], StreamCall] | None = None
-        for layout in sorted(layouts, key=Layout.least_memory):
+        for layout in sorted(self._layouts(group), key=Layout.least_memory):
             call = layout.call(None if best is None else best[0][0])
             if call is None:
                 continue
@@ -46,6 +40,26 @@ class Streams:
                 best = rank, call
         assert best is not None, "without an alias there is always a way"
         return best[1]
+
+    def outlines(self, group: Group) -> list[Outline]:
+        """What is known of the call of ``group`` before anything has a place: it is one of these.
+
+        :class:`NotStreamable` where there is no such call.
+        """
+        return [layout.outline() for layout in self._layouts(group)]
+
+    def _layouts(self, group: Group) -> list[Layout]:
+        """The ways to lay out the group, kept until another group is asked for."""
+        if self._latest is None or self._latest[0] != group:
+            geometry = Geometry(self._graph, group, self._nodes(group), self._consumers)
+            schedules: dict[object, Schedule] = {}
+            for variant in geometry.variants():
+                schedule = Schedule(geometry, variant)
+                # Variants may come to the same.
+                schedules.setdefault(schedule.key, schedule)
+            layouts = [Layout(self._stages, schedule) for schedule in schedules.values()]
+            self._latest = group, layouts
+        return self._latest[1]
 
     def _nodes(self, group: Group) -> tuple[Node, ...]:
         """The nodes that ``group`` names."""

@@ -1,0 +1,148 @@
+"""What a compilation works out, and how often: the work of a large network grows with its layers.
+
+Seconds depend on the machine, so these count; ``ci/bench.py`` prints the seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import large_models
+import models
+import numpy as np
+import pytest
+
+import hilc
+from hilc import lowering
+from hilc.importer import load_model
+from hilc.ops import OPS, dsp
+from hilc.passes import run_passes
+from hilc.plan import Planner
+from hilc.streaming.streams import Streams
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each layer was lowered as a whole, by its name."""
+    found = Counter[str]()
+
+    def counted(op: str):
+        def emit(node, ins, outs, cpu):
+            found[node.name] += 1
+            return OPS[op].emit(node, ins, outs, cpu)
+
+        return replace(OPS[op], emit=emit)
+
+    monkeypatch.setattr(lowering, "OPS", {op: counted(op) for op in OPS})
+    return found
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The choices that were planned."""
+    found: list[object] = []
+    plan = Planner.plan
+
+    def counted(self: Planner, choice):
+        found.append(choice)
+        return plan(self, choice)
+
+    monkeypatch.setattr(Planner, "plan", counted)
+    return found
+
+
+def test_a_network_of_hundreds_of_layers_is_lowered_once(lowered, planned) -> None:
+    library = hilc.compile(
+        large_models.nasnet_mobile(), cpu="cortex-m4", name="nasnet", io_in_pool=True
+    )
+    assert len(library.modules[0].layers) > 500
+    assert set(lowered.values()) == {1}
+    assert 1 < len(planned) < 10
+
+
+def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
+    data = models.model_path("kws")
+    limit = hilc.compile(data, cpu="cortex-m4", io_in_pool=True).reports["kws_ref_model"].chosen
+    lowered.clear()
+    planned.clear()
+    hilc.compile(
+        data,
+        cpu="cortex-m4",
+        io_in_pool=True,
+        ram=limit.workspace_bytes,
+        flash=limit.flash_bytes - 1000,
+    )
+    assert set(lowered.values()) == {1}
+    assert len(planned) > 1
+
+
+def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch) -> None:
+    made, sketched = Counter[object](), Counter[object]()
+    call, outline = Streams.call, Streams.outlines
+    monkeypatch.setattr(Streams, "call", lambda s, g: made.update([g]) or call(s, g))
+    monkeypatch.setattr(Streams, "outlines", lambda s, g: sketched.update([g]) or outline(s, g))
+    hilc.compile(models.model_path("vww"), cpu="cortex-m55", name="vww", io_in_pool=True)
+    assert max(made.values()) == 1
+    assert max(sketched.values()) == 1
+    assert made.total() < 0.85 * sketched.total() < 700
+
+
+def test_what_a_pass_left_alone_is_verified_once(monkeypatch) -> None:
+    checked = Counter[str]()
+    graph = load_model(models.model_path("vww"), "vww")
+
+    def counted(op: str):
+        def check(node, ins, outs):
+            checked[node.name] += 1
+            OPS[op].check(node, ins, outs)
+
+        return replace(OPS[op], check=check)
+
+    monkeypatch.setattr("hilc.verify.OPS", {op: counted(op) for op in OPS})
+    run_passes(graph)
+    assert len(checked) >= len(graph.nodes)
+    assert max(checked.values()) <= 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
+    """The nearest of them, or none where there is none."""
+    rng = np.random.default_rng(seed)
+    channels, shift = 12, int(rng.integers(4, 9))
+    high = rng.integers(2000, 200_000, channels)
+    low = -rng.integers(2000, 200_000, channels)
+    real = 255 / (high - low) * rng.uniform(0.5, 4, channels)
+    off = np.sort(rng.uniform(-1, 1, (channels, 255)) * 10.0 ** rng.integers(-4, 1), axis=1)
+    first = np.ceil((dsp._LEVELS - 0.5) / real[:, np.newaxis] + off).astype(np.int64)
+    first = np.clip(first, low[:, np.newaxis], high[:, np.newaxis] + 1)
+    exact = np.rint(real * 2.0 ** (24 + shift)).astype(np.int64)
+    exact += rng.integers(-40, 40, channels)
+    shifts, lacking = np.full(channels, shift), np.full(channels, seed % 2)
+
+    def tried(channel: int) -> tuple[int, int] | None:
+        for offset in sorted(range(-dsp._TRIED_MANTISSAS, dsp._TRIED_MANTISSAS + 1), key=abs):
+            mantissa = int(exact[channel]) + offset
+            at = [
+                (256 * x * mantissa >> 32) - (seed % 2) * (x < 0) for x in first[channel].tolist()
+            ]
+            before = [
+                (256 * (x - 1) * mantissa >> 32) - (seed % 2) * (x - 1 < 0)
+                for x in first[channel].tolist()
+            ]
+            reached = (dsp._LEVELS << shift).tolist()
+            rows = list(zip(first[channel].tolist(), reached, at, before, strict=True))
+            least = max((r - a for x, r, a, _ in rows if x <= high[channel]), default=-dsp._ANY)
+            most = min((r - 1 - b for x, r, _, b in rows if x > low[channel]), default=dsp._ANY)
+            if least <= most:
+                return mantissa, (max(least, -(2**31)) + min(most, 2**31)) >> 1
+        return None
+
+    expected = [tried(channel) for channel in range(channels)]
+    for channel in range(channels):
+        part = slice(channel, channel + 1)
+        arrays = (first, low, high, shifts, exact, lacking)
+        found = dsp._lines(*(array[part] for array in arrays))
+        assert (None if found is None else (found[0][0], found[1][0])) == expected[channel]
+    found = dsp._lines(first, low, high, shifts, exact, lacking)
+    assert (found is None) == (None in expected)
