@@ -37,9 +37,12 @@ from hilc.streaming.bands import NotStreamable
 from hilc.streaming.call import StreamCall
 from hilc.tuning import Tuning
 
-#: What a balanced program may take of the fastest one's instructions; and what one that is to save
-#: memory may take of the balanced one's, which has to hold when measured, so there is a margin.
-_BALANCED, _RAM = 1.3, 1.14
+#: A balanced program takes at most 30 % more instructions than the fastest. That is a promise which
+#: has to hold when measured, so there is a margin for what estimates are off.
+_BALANCED = 1.28
+#: What a program without kernels that are lavish with flash may take of the fastest such; and what
+#: one that is to save memory may take of that.
+_THRIFTY, _RAM = 1.3, 1.14
 #: To a balanced program a per cent of memory is worth so many per cent of instructions.
 _MEMORY_WORTH = 2.0
 #: What it may take of the flash of the fastest that does not waste any.
@@ -60,6 +63,9 @@ _SMALL_STEP = 16
 #: Instructions that a byte of flash is worth to a balanced program: weights that lie there at twice
 #: their size are not for a few per cent. And to the one of least flash.
 _BALANCED_FLASH_WORTH, _LEAST_FLASH_WORTH = 10.0, 1e6
+#: The same for kernels that are lavish with flash: they come in only where nothing else keeps the
+#: promise, and then those first that save most for a byte.
+_LAVISH_WORTHS = (50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.0)
 #: Bytes of flash that a model takes beside constants and kernels: its entry points; and for each
 #: layer its function, the call of it and what the firmware knows of it.
 _MODEL_BYTES, _LAYER_BYTES = 150, 120
@@ -110,7 +116,7 @@ def search(
     limited = ram is not None or flash is not None
     goals = {
         "size": lambda: trade.least_flash(ram),
-        "ram": lambda: trade.least_memory(_RAM * trade.balanced.instructions),
+        "ram": lambda: trade.least_memory,
     }
     if not limited:
         goals |= {"speed": lambda: trade.fastest, "balanced": lambda: trade.balanced}
@@ -177,15 +183,30 @@ class Trade:
 
     @cached_property
     def balanced(self) -> Estimate:
-        """The program that is neither much slower than the fastest nor much larger than need be."""
+        """The program that saves most memory for what it costs, at most 30 % more instructions than
+        the fastest and not much more flash than so fast a program needs."""
+        ceiling = _BALANCED * self.fastest.instructions
+        for terms in (_BALANCED_TERMS, *(_Terms(worth, lavish=True) for worth in _LAVISH_WORTHS)):
+            if (found := self._saving(terms, ceiling)) is not None:
+                return found
+        # Where the memory's own limits are too tight for these, the fastest that keeps them.
+        return self.fastest
+
+    @cached_property
+    def thrifty(self) -> Estimate:
+        """As :attr:`balanced`, beside the fastest without kernels that are lavish with flash."""
+        fastest = self._first(self._cuts_of(_Terms()))
+        return self._saving(_BALANCED_TERMS, _THRIFTY * fastest.instructions) or fastest
+
+    def _saving(self, terms: _Terms, ceiling: float) -> Estimate | None:
+        """Of those that take at most ``ceiling`` instructions and not much more flash than the
+        fastest of them, the one that saves most memory for what it costs."""
 
         def price(cost: int, nbytes: int) -> float:
             return float(cost * max(nbytes, 1) ** _MEMORY_WORTH)
 
         best: tuple[float, Estimate] | None = None
-        fastest = self._first(self._cuts_of(_Terms()))
-        ceiling = _BALANCED * fastest.instructions
-        affordable = list(self._affordable(_BALANCED_TERMS, ceiling))
+        affordable = list(self._affordable(terms, ceiling))
         lean = [cut for cut in affordable if cut.flash <= _BALANCED_FLASH * affordable[0].flash]
         for cut in sorted(lean, key=lambda cut: price(cut.cost, cut.need)):
             if best is not None and price(cut.cost, cut.need) >= best[0]:
@@ -195,11 +216,16 @@ class Trade:
                 own = price(cut.cost, found.workspace_bytes)
                 if best is None or own < best[0]:
                     best = own, found
-        # Where the memory's own limits are too tight for these, the fastest that keeps them.
-        return best[1] if best else fastest
+        return best and best[1]
 
-    def least_memory(self, ceiling: float) -> Estimate:
-        """The program of least memory of those that take at most ``ceiling`` instructions."""
+    @cached_property
+    def least_memory(self) -> Estimate:
+        """The program of least memory without kernels that are lavish with flash, of those that
+        take at most half as many instructions again as the fastest such."""
+        return self._least_memory(_RAM * self.thrifty.instructions) or self.thrifty
+
+    def _least_memory(self, ceiling: float) -> Estimate | None:
+        """The same, of those that take at most ``ceiling`` instructions."""
         best: Estimate | None = None
         cuts = list(self._affordable(_BALANCED_TERMS, ceiling))
         cuts += self._between(_BALANCED_TERMS, ceiling, min(map(_cut_need, cuts), default=0))
@@ -211,7 +237,7 @@ class Trade:
                 best is None or found.workspace_bytes < best.workspace_bytes
             ):
                 best = found
-        return best or self.balanced
+        return best
 
     def _between(self, terms: _Terms, ceiling: float, need: int) -> list[_Cut]:
         """Those that take at most ``ceiling`` instructions and need less than ``need``, down to the
@@ -475,7 +501,7 @@ class _Layers:
         if it has another one.
         """
         singles = [[s for s in found if terms.lavish or not s.lavish] for found in self._singles]
-        groups = self._groups_within(limit, singles)
+        groups = self._groups_within(limit, terms, singles)
         options: list[list[Segment]] = []
         for last, found in enumerate(singles):
             within = [s for s in found if limit is None or s.need <= limit]
@@ -493,7 +519,7 @@ class _Layers:
         return least if least and self.flash_bytes(least) <= terms.flash else None
 
     def _groups_within(
-        self, limit: int | None, singles: Sequence[Sequence[Segment]]
+        self, limit: int | None, terms: _Terms, singles: Sequence[Sequence[Segment]]
     ) -> list[Segment]:
         """Groups that need at most ``limit``, for layers whose best kernel needs more.
 
@@ -519,14 +545,18 @@ class _Layers:
                     and self._least_need(first, last) <= limit
                     and not _is_covered(ends, first, last)
                     and self._may_stream(first, last)
-                    and (groups := list(self._group_segments(first, last, limit)))
+                    and (groups := list(self._group_segments(first, last, limit, terms)))
                 ):
                     found += groups
                     if min(map(_segment_cost, groups)) <= _CHEAP * sum(fastest[first : last + 1]):
                         ends[first].append(last)
         return found
 
-    def _group_segments(self, first: int, last: int, limit: int) -> Iterator[Segment]:
+    def _group_segments(
+        self, first: int, last: int, limit: int, terms: _Terms
+    ) -> Iterator[Segment]:
+        """The groups of these layers that need at most ``limit``, of ever more rows at a time."""
+        lavish = self._lavish_kernels(first, last, terms.worth) if terms.lavish else ()
         names = tuple(node.name for node in self._nodes[first : last + 1])
         # That of the last may be one, of an average over all.
         shapes = [self.graph.tensors[name].shape for name in names]
@@ -540,8 +570,24 @@ class _Layers:
             if not within:
                 within = list(self._smaller(groups[0], limit))
             yield from within
+            if lavish:
+                fast = self._tried(Group(names, rows, kernels=lavish), limit)
+                if isinstance(fast, Segment) and fast.need <= limit:
+                    yield fast
             if rows >= height or not within:
                 return
+
+    def _lavish_kernels(self, first: int, last: int, worth: float) -> tuple[int, ...]:
+        """The kernels of a group with those that are lavish with flash where that is worth it; none
+        where it nowhere is."""
+        kernels: list[int] = []
+        for segments in self._singles[first : last + 1]:
+            usual = min((s for s in segments if not s.lavish), key=_segment_cost)
+            better = [
+                s for s in segments if s.lavish and _cost_at(s, worth) < _cost_at(usual, worth)
+            ]
+            kernels.append(min(better, key=_segment_cost).kernel if better else 0)
+        return tuple(kernels) if any(kernels) else ()
 
     def _smaller(self, group: Group, limit: int) -> Iterator[Segment]:
         """The group with other kernels in place of those that take most scratch."""
@@ -754,7 +800,7 @@ def _cheapest(options: Sequence[Sequence[Segment]], worth: float) -> list[Segmen
             before = best[segment.first]
             if before is None:
                 continue
-            price = before[0] + segment.cost + worth * segment.flash
+            price = before[0] + _cost_at(segment, worth)
             need = max(before[1], segment.need)
             if found is None or (price, need) < found[:2]:
                 found = price, need, [*before[2], segment]
@@ -818,6 +864,11 @@ class _Costs:
 
 def _segment_cost(segment: Segment) -> int:
     return segment.cost
+
+
+def _cost_at(segment: Segment, worth: float) -> float:
+    """Instructions, a byte of flash counting as so many."""
+    return segment.cost + worth * segment.flash
 
 
 def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:

@@ -1,19 +1,22 @@
 """What programs are expected to cost is near what they do: whole models, on an emulated board each.
 
 The search compares programs by these estimates only, so they have to hold for kernels as they are
-and for the bands of layers that stream.
+and for the bands of layers that stream. What a goal promises is held by counts.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from models import model_path
 
 import hil
 import hilc
-from hil.bench import layer_counts
+from hil.bench import bench, layer_counts
 from hil.board import load_board
 
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 #: By how much an estimate of instructions may be off, and one of flash.
 _OFF, _OFF_FLASH = 0.25, 0.1
 
@@ -42,3 +45,29 @@ def test_estimates_of_whole_programs(model: str, optimize: str, name: str) -> No
         flash_bytes = device.firmware.sizes.models[model].flash_bytes
     assert estimate.instructions == pytest.approx(counted, rel=_OFF)
     assert estimate.flash_bytes == pytest.approx(flash_bytes, rel=_OFF_FLASH)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    # Of the models these come nearest to it, by estimate.
+    [
+        ("ic", "mps2-an386"),
+        ("digits", "mps2-an386"),
+        ("digits", "mps3-an547"),
+        ("ad", "mps2-an385"),
+    ],
+)
+def test_balanced_counts_at_most_30_per_cent_more_than_speed(model: str, name: str) -> None:
+    board, counts = load_board(name), {}
+    for goal in ("balanced", "speed"):
+        library = hilc.compile(
+            DIGITS if model == "digits" else model_path(model),
+            cpu=board.cpu.name,
+            name=model,
+            optimize=goal,
+            io_in_pool=True,
+            pools="external",
+        )
+        with hil.open(board, library) as device:
+            counts[goal] = bench(device, library.modules[0], runs=1).per_inference
+    assert counts["balanced"] <= 1.3 * counts["speed"]
