@@ -222,6 +222,12 @@ def conversions() -> bytes:
             b.output(name, (1, 40), target, other, zero_point)
             op = "DEQUANTIZE" if target == "float32" else "QUANTIZE"
             b.op(op, (f"x_{source}",), (name,))
+    # Zero points of wide integers, which no converter writes and TFLite computes with.
+    b.input("x_odd", (1, 40), "int16", 0.0005, -999)
+    b.output("odd_int8", (1, 40), "int8", 0.1, 3)
+    b.output("odd_int32", (1, 40), "int32", 1e-6, 12345)
+    b.op("QUANTIZE", ("x_odd",), ("odd_int8",))
+    b.op("QUANTIZE", ("x_odd",), ("odd_int32",))
     return b.build()
 
 

@@ -91,7 +91,8 @@ def _draw(rng: Random, operator: str, result: Sweep) -> Iterator[SingleOp]:
     while True:
         in_scale = _scale(rng, *_WIDE_SOURCES.get(source, (-9, 2)))
         out = Quant(
-            (_scale(rng, *_WIDE_TARGETS.get(target, (-9, 2))),), (_zero_point(rng, target),)
+            (_scale(rng, *_WIDE_TARGETS.get(target, (-9, 2))),),
+            (_zero_point(rng, target, target=True),),
         )
         attrs = {}
         if op == "LEAKY_RELU":
@@ -117,6 +118,11 @@ def _scale(rng: Random, low: float, high: float) -> float:
     return 2.0 ** round(exponent) if rng.random() < 0.1 else float(np.float32(np.exp(exponent)))
 
 
+def _far(rng: Random, dtype: str) -> int:
+    """A zero point such as nobody means, of either sign and any size."""
+    return int(rng.integers(-1, 2) * np.exp(rng.uniform(0, 10 if dtype == "int16" else 20)))
+
+
 def _values(dtype: str) -> Array:
     if dtype in ("int8", "uint8"):
         return _ALL.view(dtype)
@@ -125,9 +131,10 @@ def _values(dtype: str) -> Array:
     return np.concatenate([spread, np.array([-1, 0, 1], dtype)])
 
 
-def _zero_point(rng: Random, dtype: str) -> int:
+def _zero_point(rng: Random, dtype: str, *, target: bool = False) -> int:
     if dtype in _WIDE_TARGETS:
-        return 0
+        # The reference takes no other int16 output.
+        return 0 if rng.random() < 0.7 or (target and dtype == "int16") else _far(rng, dtype)
     info = np.iinfo(dtype)
     ends = (int(info.min), int(info.max), int(info.min) // 2 + int(info.max) // 2)
     return int(rng.integers(info.min, info.max + 1)) if rng.random() < 0.7 else pick(rng, *ends)

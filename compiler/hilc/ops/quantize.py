@@ -25,7 +25,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.unary import look_up, table_call
-from hilc.quant import Multiplier, requantize
+from hilc.quant import INT32_MAX, INT32_MIN, Multiplier, requantize
 
 _BYTES = ("int8", "uint8")
 #: What the reference quantises each type to.
@@ -36,6 +36,8 @@ _TARGETS: Mapping[str, tuple[str, ...]] = {
     "int16": ("int8", "int16", "int32"),
     "int32": ("int8", "int16"),
 }
+#: A zero point that is added to a requantised integer of at most 2^30.
+_MAX_ADDED = 1 << 30
 _DEQUANTIZED = ("int8", "uint8", "int16")
 _C_NAMES = {"int8": "s8", "uint8": "u8", "int16": "s16"}
 
@@ -74,19 +76,21 @@ def _table(node: Node, source: Tensor, target: Tensor) -> Array:
 def _wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
     """The factor from one quantisation to the other, for integers wider than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
-    for tensor, zero in ((source, in_zero), (target, out_zero)):
-        if zero and tensor.dtype != "int8":
-            unsupported(
-                node,
-                f"works on {tensor.name!r} ({tensor.dtype}) with zero point {zero}",
-                "quantise int16 and int32 symmetrically, as the TFLite quantisation scheme asks",
-            )
-    ratio = multiplier(node, in_scale / out_scale)
-    # 2^15 steps of either sign times 2^16 are 32 bits.
-    if ratio.shift > (16 if source.dtype == "int16" else 0):
+    if target.dtype == "int16" and (out_zero or (in_zero and source.dtype == "int16")):
         unsupported(
             node,
-            f"has input scale {in_scale} ({source.dtype}) and output scale {out_scale}",
+            f"quantises {source.dtype} with zero point {in_zero} to int16 with {out_zero}",
+            "quantise int16 symmetrically, as the TFLite quantisation scheme asks",
+        )
+    ratio = multiplier(node, in_scale / out_scale)
+    # What is scaled, and the zero point that is added, stay within 32 bits: 2^15 steps of either
+    # sign times 2^16, less where there are more steps, or something to add.
+    most = 16 if not (in_zero or out_zero) else 14
+    if ratio.shift > (most if source.dtype == "int16" else 0) or abs(out_zero) > _MAX_ADDED:
+        unsupported(
+            node,
+            f"requantises {source.dtype} from scale {in_scale} and zero point {in_zero} to "
+            f"scale {out_scale} and zero point {out_zero}",
             "no reference defines this; check the quantisation of the model",
         )
     return ratio
@@ -114,7 +118,9 @@ def _quantize(
     scale, zero_point = quantization(node, outs[0])
     info = np.iinfo(outs[0].dtype)
     if source.dtype != "float32":
-        y = requantize(x.astype(np.int64), *_wide_ratio(node, source, outs[0])) + zero_point
+        # Wraps around at the ends of 32 bits, as the reference does.
+        steps = (x.astype(np.int64) - quantization(node, source)[1]).astype(np.int32)
+        y = requantize(steps, *_wide_ratio(node, source, outs[0])) + zero_point
         return [np.clip(y, info.min, info.max).astype(outs[0].dtype)]
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float64)
@@ -144,10 +150,12 @@ def _emit_quantize(
             "size": x.size,
             "in_bytes": np.dtype(x.dtype).itemsize,
             "out_bytes": np.dtype(outs[0].dtype).itemsize,
+            "in_zero_point": quantization(node, x)[1],
             "mantissa": mantissa,
             "shift": shift,
-            "low": int(info.min) - zero_point,
-            "high": int(info.max) - zero_point,
+            # What is scaled to int32 needs no clamp.
+            "low": max(int(info.min) - zero_point, INT32_MIN),
+            "high": min(int(info.max) - zero_point, INT32_MAX),
             "out_zero_point": zero_point,
         },
     )

@@ -144,8 +144,8 @@ HIL_INLINE void hil_dequantize_s16_f32(const struct hil_dequantize_s16_f32 *p, c
     }
 }
 
-/* From one quantisation to another; the input's zero point is 0. low and high are the output's
- * range less its zero point, so that nothing overflows. */
+/* From one quantisation to another. low and high are the output's range less its zero point, so
+ * that adding it overflows nothing. */
 /*@kernel
 name = "hil_requantize_wide"
 requires = []
@@ -158,6 +158,7 @@ struct hil_requantize_wide {
     int32_t size;
     int32_t in_bytes;  /* 2 or 4 */
     int32_t out_bytes; /* 1, 2 or 4 */
+    int32_t in_zero_point;
     int32_t mantissa;
     int32_t shift;
     int32_t low;
@@ -169,7 +170,9 @@ HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const v
                                     void *out) {
     for (int32_t i = 0; i < p->size; i++) {
         const int32_t x = p->in_bytes == 2 ? ((const int16_t *)in)[i] : ((const int32_t *)in)[i];
-        const int32_t scaled = hil_requantize(x, p->mantissa, p->shift);
+        /* Wraps around at the ends of 32 bits, as the reference does. */
+        const int32_t steps = (int32_t)((uint32_t)x - (uint32_t)p->in_zero_point);
+        const int32_t scaled = hil_requantize(steps, p->mantissa, p->shift);
         const int32_t y = hil_clamp(scaled, p->low, p->high) + p->out_zero_point;
         if (p->out_bytes == 1) {
             ((int8_t *)out)[i] = (int8_t)y;
