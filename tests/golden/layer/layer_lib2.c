@@ -23,14 +23,10 @@ static const struct TVMConstantInfo kTvmgenMetadata_constant_pools[4] = {
 
 static const struct TVMMetadata kTvmgenMetadata[1] = {{
     1, /* version */
-    kTvmgenMetadata_inputs,
-    1,
-    kTvmgenMetadata_outputs,
-    1,
-    NULL,
-    0,
-    kTvmgenMetadata_constant_pools,
-    4,
+    kTvmgenMetadata_inputs, 1,
+    kTvmgenMetadata_outputs, 1,
+    NULL, 0,
+    kTvmgenMetadata_constant_pools, 4,
     "tvmgen_layer",
 }};
 
@@ -56,9 +52,9 @@ int32_t tvmgen_layer_get_c_metadata(TVMValue *args, int *type_codes, int num_arg
 /* The same, for run times that look for it by this name. */
 int32_t get_c_metadata(TVMValue *args, int *type_codes, int num_args, TVMValue *out_ret_value,
                        int *out_ret_tcode, void *resource_handle);
-__attribute__((weak)) int32_t get_c_metadata(TVMValue *args, int *type_codes, int num_args,
-                                             TVMValue *out_ret_value, int *out_ret_tcode,
-                                             void *resource_handle) {
+__attribute__((weak))
+int32_t get_c_metadata(TVMValue *args, int *type_codes, int num_args, TVMValue *out_ret_value,
+                       int *out_ret_tcode, void *resource_handle) {
     return tvmgen_layer_get_c_metadata(args, type_codes, num_args, out_ret_value, out_ret_tcode,
                                        resource_handle);
 }
