@@ -30,8 +30,13 @@ class Streams:
 
     def call(self, group: Group) -> StreamCall:
         """As :func:`stream`."""
+        layouts = self._layouts(group)
+        if len(layouts) == 1:
+            only = layouts[0].call(None)
+            assert only is not None, "without an alias there is always a way"
+            return only
         best: tuple[tuple[int, int, int], StreamCall] | None = None
-        for layout in sorted(self._layouts(group), key=Layout.least_memory):
+        for layout in sorted(layouts, key=Layout.least_memory):
             call = layout.call(None if best is None else best[0][0])
             if call is None:
                 continue
