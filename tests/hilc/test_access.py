@@ -317,7 +317,8 @@ def _singles(cpu: str) -> list[_Single]:
     rng = np.random.default_rng(5)
     made: list[tuple[Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]]] = []
     for op, dtype in KINDS:
-        for _ in range(3):
+        # Of a conversion the other type is drawn as well, and each pair has a kernel of its own.
+        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE") else 3):
             single = random_op(rng, op, dtype)
             made.append((single.node, single.ins, single.outs, single.values))
     for op, dtype in itertools.product(

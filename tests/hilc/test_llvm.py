@@ -151,7 +151,7 @@ def _attributes(name: str, folder: Path) -> dict[str, str]:
 
 def test_sections_can_be_placed(tmp_path: Path) -> None:
     pool = hilc.plan.PoolSpec("fast", None, "itcm")
-    library = _compile(cpu="cortex-m4", memory=(pool,))
+    library = _compile(cpu="cortex-m4", memory=(pool,), optimize="speed")
     sizes: dict[str, int] = {}
     names: set[str] = set()
     for name in _objects(library, tmp_path):

@@ -235,7 +235,7 @@ def _runtime() -> tuple[str, ...]:
     folder = Path(tempfile.mkdtemp(prefix="hilc-test-crt-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = data_dir("runtime") / "crt"
-    sources = [*sorted(root.glob("*.c")), root / "host" / "platform.c"]
+    sources = sorted(root.rglob("*.c"))
     command = ["gcc", "-std=gnu11", "-O1", "-fPIC", f"-I{INCLUDE}", "-c", *map(str, sources)]
     generated_c.run(command, folder)
     return tuple(str(path) for path in sorted(folder.glob("*.o")))

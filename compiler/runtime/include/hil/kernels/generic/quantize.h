@@ -66,7 +66,7 @@ requires = []
 inputs = ["float"]
 outputs = ["int16_t"]
 scratch = "0"
-order = "elementwise"
+order = "none"
 @*/
 struct hil_quantize_f32_s16 {
     int32_t size;
