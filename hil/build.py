@@ -181,6 +181,10 @@ class Firmware:
     libraries: tuple[ModelLibrary, ...]
     sizes: Sizes
 
+    def __repr__(self) -> str:
+        models = ", ".join(self.sizes.models) or "no model"
+        return f"<Firmware of {models} for {self.board.name}: {self.elf}>"
+
 
 def build(
     libraries: Sequence[ModelLibrary],

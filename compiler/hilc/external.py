@@ -142,14 +142,14 @@ class ExternalModule:
 
     symbol: str
     #: C text; the compiler writes it to a file of its own, after the constants' declarations.
-    source: str | None = None
+    source: str | None = field(default=None, repr=False)
     #: Instead of ``source``: a relocatable object (ELF) for the core.
-    object: bytes | None = None
+    object: bytes | None = field(default=None, repr=False)
     #: Headers that the source includes, by path.
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Arrays by C symbol: linked as ``const`` data, which the source sees declared and an object
     #: may refer to. Aligned to 16 bytes.
-    constants: Mapping[str, Array] = field(default_factory=dict)
+    constants: Mapping[str, Array] = field(default_factory=dict, repr=False)
     #: Further global names that the source defines, so that a duplicate is refused by name and not
     #: by a linker. (Those of an object are read from it.)
     functions: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ class ExternalModule:
     type_key: str = "c"
     #: Objects by file name that modules share, such as a library that all of them call: those of
     #: one name must be equal, also between models of one image, and are linked once.
-    shared_objects: Mapping[str, bytes] = field(default_factory=dict)
+    shared_objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("headers", "constants", "shared_objects"):

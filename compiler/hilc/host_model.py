@@ -59,8 +59,13 @@ class Code:
 
     def _opened(self) -> ctypes.CDLL:
         if self._library is None:
-            raise InputError("the model is closed", "load it again")
+            raise _closed()
         return self._library
+
+
+def _closed() -> InputError:
+    """What is said of a model that was closed."""
+    return InputError("the model is closed", "load it again")
 
 
 class HostModel:
@@ -135,6 +140,11 @@ class HostModel:
             self._turn.release()
             self._code.close()
 
+    def _require_open(self) -> None:
+        """Buffers are still there when the code is not; what they hold is nobody's any more."""
+        if self._is_closed:
+            raise _closed()
+
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """The code is this thread's."""
@@ -154,6 +164,7 @@ class HostModel:
 
     def set_input(self, which: Which, array: npt.ArrayLike) -> None:
         """Copy ``array``, which has the input's exact shape and type, into the input."""
+        self._require_open()
         index = find_tensor(self.inputs, which, "input")
         values = input_values(self.inputs[index], array)
         if self._bindings.inputs.pop(index, None) is not None:
@@ -162,22 +173,26 @@ class HostModel:
 
     def set_input_zero_copy(self, which: Which, array: Array) -> None:
         """Let the model read the input from ``array``; see :class:`hilc.executor.AotModule`."""
+        self._require_open()
         index = self._bindings.bind_input(which, array)
         self._inputs[index] = array.reshape(-1).view(np.uint8)
 
     def set_output_zero_copy(self, which: Which, array: Array | None) -> None:
         """Let the model write the output to ``array``; see :class:`hilc.executor.AotModule`."""
+        self._require_open()
         index = self._bindings.bind_output(which, array)
         own = _aligned(self.outputs[index].nbytes)
         self._outputs[index] = own if array is None else array.reshape(-1).view(np.uint8)
 
     def get_input(self, which: Which) -> Array:
         """A copy of what an input holds, in its shape and type; zeros before it was set."""
+        self._require_open()
         index = find_tensor(self.inputs, which, "input")
         return _typed(self._inputs[index], self.inputs[index])
 
     def get_output(self, which: Which) -> Array:
         """A copy of an output of the last run, in its shape and type."""
+        self._require_open()
         index = find_tensor(self.outputs, which, "output")
         if not self._has_run:
             raise InputError(

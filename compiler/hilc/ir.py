@@ -132,6 +132,9 @@ class Graph:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
 
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.nodes)} nodes, {len(self.tensors)} tensors>"
+
     def ins(self, node: Node) -> tuple[Tensor | None, ...]:
         """The node's input tensors; None for an absent optional one."""
         return tuple(self.tensors[n] if n else None for n in node.inputs)

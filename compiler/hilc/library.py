@@ -57,6 +57,12 @@ class ModelLibrary:
     #: By a module's name what the compiler chose for it; not part of an archive.
     reports: Mapping[str, ChoiceReport] = field(default_factory=dict, compare=False)
 
+    def __repr__(self) -> str:
+        """One line: the files are all sources and weights."""
+        models = ", ".join(f"{module.name} for {module.cpu}" for module in self.modules)
+        nbytes = sum(map(len, self.files.values()))
+        return f"<ModelLibrary {models}: {len(self.files)} files, {nbytes:,} bytes>"
+
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the library as an archive when ``path`` ends in ``.tar``, else as a folder.
 

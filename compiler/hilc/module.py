@@ -191,6 +191,12 @@ class Module:
     externals: tuple[External, ...] = ()
     folded: Folded = NOTHING_FOLDED
 
+    def __repr__(self) -> str:
+        return (
+            f"<Module {self.name} for {self.cpu}: {len(self.layers)} layers, "
+            f"{self.workspace_bytes:,} bytes of workspace>"
+        )
+
     def to_json(self) -> bytes:
         return json_bytes(asdict(self))
 

@@ -101,6 +101,12 @@ class Program:
     #: No placement takes less, as far as these calls let tensors overlap.
     workspace_bound_bytes: int
 
+    def __repr__(self) -> str:
+        return (
+            f"<Program of {self.graph.name} for {self.cpu.name}: {len(self.steps)} steps, "
+            f"{self.workspace_bytes:,} bytes of workspace>"
+        )
+
 
 class PlanError(RuntimeError):
     """The planner made a program that would corrupt memory: a fault of the compiler."""

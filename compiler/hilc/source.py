@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hilc.cpu import Cpu
@@ -24,7 +24,7 @@ class Source:
     original: Graph
     graph: Graph
     #: The file, where the model came from one.
-    file: bytes | None
+    file: bytes | None = field(repr=False)
     #: What :func:`hilc.passes.fold_channels.fold_channels` took out of it.
     folded: Folded = NOTHING_FOLDED
 

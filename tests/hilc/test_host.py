@@ -155,9 +155,24 @@ def test_wrong_use_is_named() -> None:
                 model.get_output(which)
         with pytest.raises(InputError, match="repeat is 0"):
             model.run(0)
-    model.close()
-    with pytest.raises(InputError, match="is closed"):
+
+
+def test_a_closed_model_says_so() -> None:
+    data = np.zeros((1, 2, 3), np.int8)
+    with hilc.host.load(_relu_library()) as model:
         model.run()
+    uses: list[Callable[[], object]] = [
+        model.run,
+        lambda: model.get_output(0),
+        lambda: model.get_input(0),
+        lambda: model.set_input(0, data),
+        lambda: model.set_input_zero_copy(0, data),
+        lambda: model.set_output_zero_copy(0, data),
+        lambda: next(model.layer_outputs()),
+    ]
+    for use in uses:
+        with pytest.raises(InputError, match="the model is closed"):
+            use()
 
 
 def test_an_array_need_not_be_contiguous() -> None:

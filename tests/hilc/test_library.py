@@ -21,10 +21,13 @@ from random_graphs import GraphBuilder
 
 import hilc
 from hilc.archive import is_library
+from hilc.cpu import get_cpu
 from hilc.errors import InputError
+from hilc.external import ExternalModule
 from hilc.library import ModelLibrary, Module
 from hilc.params import load_params
-from hilc.plan import PoolSpec
+from hilc.plan import PoolSpec, plan
+from hilc.source import prepare
 
 
 @functools.cache
@@ -33,6 +36,23 @@ def _library(name: str = "net", **options: Any) -> ModelLibrary:
     x = b.input(1, 4, 4, 2)
     y = b.conv(b.conv(x, 4), 2)
     return hilc.compile(b.graph(b.relu(y), y, name=name), **options)
+
+
+# Printing ---------------------------------------------------------------------------------------
+
+
+def test_what_holds_code_or_weights_is_printed_in_one_line() -> None:
+    library = _library()
+    text = repr(library)
+    assert re.fullmatch(r"<ModelLibrary net for host: \d+ files, [\d,]+ bytes>", text)
+    b = GraphBuilder()
+    graph = b.graph(b.conv(b.input(1, 4, 4, 2), 4), name="net")
+    source = prepare(graph, None, get_cpu("host"))
+    program = plan(source.graph, get_cpu("host"))
+    code = ExternalModule("f", source="int f;" * 999, constants={"c": np.zeros(1000, np.int8)})
+    for value in (library, library.modules[0], source, graph, program, code):
+        assert len(repr(value)) < 400, repr(value)
+        assert "\n" not in repr(value)
 
 
 # Saving -----------------------------------------------------------------------------------------
