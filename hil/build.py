@@ -81,7 +81,7 @@ _CMAKE_ENTRIES = (
     "models",
 )
 #: What CMake takes for a part of its language, and Ninja for one of its own, in a path.
-_MISREAD = re.compile(r"""[;"|\\\x00-\x08\x0a-\x1f\x7f]|\$\{""")
+_MISREAD = re.compile(r"""[;"|\\\x00-\x08\x0a-\x1f\x7f]|\$[{(<]""")
 _FIRST_ERRORS = 5
 #: Far above what the largest image takes on a slow machine.
 _BUILD_LIMIT_S = 1800.0

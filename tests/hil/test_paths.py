@@ -47,7 +47,7 @@ def test_a_firmware_is_built_anywhere(
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("character", [";", '"', "\\", "|", "\n", "${"])
+@pytest.mark.parametrize("character", [";", '"', "\\", "|", "\n", "${", "$(", "$<"])
 @pytest.mark.parametrize("place", ["output", "cache"])
 def test_a_place_that_cmake_misreads_is_refused_by_name(
     place: str, character: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
