@@ -147,8 +147,12 @@ def _run(words: Sequence[str], console: Console) -> int:
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
     args.parser.check_unknown(unknown)
+    if args.quiet and args.verbose:
+        from hil.commands.parser import usage_error
+
+        raise usage_error("-q and -v are both given", "give one of them")
     if "help_of" in args:
-        return _run([*args.help_of, "--help"], console)
+        return _help(args.help_of, console)
     if args.handler is None:
         return _lacking_command(args.parser, console)
     console.as_json, console.quiet = args.json, args.quiet
@@ -161,6 +165,20 @@ def _run(words: Sequence[str], console: Console) -> int:
     # `hil tvmc compile -v` is tvmc's own, and a count, too.
     with console.listening(args.verbose):
         return on_its_boards(args, console, handler)
+
+
+def _help(command: Sequence[str], console: Console) -> int:
+    """What ``hil COMMAND --help`` says, also as JSON."""
+    words = [*command, "--help"]
+    if not console.as_json:
+        return _run(words, console)
+    import io
+    from contextlib import redirect_stdout
+
+    with redirect_stdout(io.StringIO()) as text:
+        code = _run(words, console)
+    console.result({"command": " ".join(["hil", *command]), "help": text.getvalue()}, "")
+    return code
 
 
 def _lacking_command(parser: Any, console: Console) -> int:

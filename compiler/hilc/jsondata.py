@@ -18,13 +18,16 @@ def json_bytes(value: Any) -> bytes:
     return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
-def parse_json(text: bytes, where: str) -> Any:
-    """The value of ``text``; ``where`` names it in messages."""
+def parse_json(text: bytes, where: str, hint: str = "") -> Any:
+    """The value of ``text``; ``where`` names it in messages, and ``hint`` says what to give."""
     try:
         return json.loads(text)
+    except UnicodeDecodeError:
+        # Which encoding was guessed, and where that failed, is of no use to anybody.
+        raise InputError(f"{where} is not JSON: it is not text", hint) from None
     # A RecursionError is what thousands of opening brackets give.
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is not JSON: {error}") from None
+        raise InputError(f"{where} is not JSON: {error}", hint) from None
 
 
 def decode(kind: type[_T], value: Any, where: str) -> _T:

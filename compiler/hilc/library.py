@@ -133,7 +133,7 @@ def require_distinct(modules: Sequence[Module]) -> None:
             raise InputError(
                 f"the modules {owners[key].name!r} and {module.name!r} have the same symbols: "
                 "Multiple modules should have unique names.",
-                "give one of the models another name",
+                "give one of the models another name: NAME=path",
             )
         owners[key] = module
     owners = {}

@@ -85,7 +85,7 @@ def load_tuning(path: str | Path) -> Tuning:
         data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"the tuning log {path} cannot be read: {error.strerror}") from None
-    value = parse_json(data, str(path))
+    value = parse_json(data, str(path), "give a log that `hil tune` wrote")
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         found = value.get("format") if isinstance(value, dict) else None
         raise InputError(

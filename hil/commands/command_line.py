@@ -55,6 +55,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     summary = "Describe this program, or one of its commands."
     help_ = commands.add_parser("help", help=summary, description=summary)
     help_.add_argument("help_of", nargs="*", metavar="COMMAND", help="such as: verify, lab serve")
+    help_.add_output_options()
     help_.set_defaults(parser=help_)
     completion = _command(
         commands,

@@ -7,13 +7,14 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import serial
 
-from hil.errors import InputError, LinkError, Mend
+from hil.errors import HilError, InputError, LinkError, Mend
 from hil.rpc.codec import BadFrame, Decoder, Frame, encode
 
 #: How often a wait looks whether the board's process still lives. QEMU needs the look as well: a
@@ -199,8 +200,10 @@ def open_line(url: str, baudrate: int) -> Line:
     return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
 
 
-def open_error(url: str, error: Exception) -> LinkError:
+def open_error(url: str, error: Exception) -> HilError:
     """Why ``url`` cannot be opened, from what pyserial raised."""
+    if isinstance(error, ValueError):
+        return _no_url(url)
     number = getattr(error, "errno", None)
     if number is None and error.__context__ is not None and error.__context__.args:
         number = error.__context__.args[0]  # pyserial puts termios' into words
@@ -221,9 +224,27 @@ def open_error(url: str, error: Exception) -> LinkError:
 
 
 def check_port(url: str) -> None:
-    """Raises :class:`LinkError` where ``url`` is a device that is not there."""
-    if "://" not in url and not os.path.exists(url):
+    """Raises for a device that is not there, and for a URL of no form that can be opened."""
+    scheme, separator, _ = url.lower().partition("://")
+    if separator:
+        if not (scheme.isidentifier() and any(_has_handler(scheme))):
+            raise _no_url(url)
+    elif not os.path.exists(url):
         raise _no_port(url)
+
+
+def _has_handler(scheme: str) -> Iterator[bool]:
+    """Of each package that pyserial looks into, whether it opens URLs of this scheme."""
+    for package in serial.protocol_handler_packages:
+        yield find_spec(f".protocol_{scheme}", package) is not None
+
+
+def _no_url(url: str) -> InputError:
+    return InputError(
+        f"{url} is no serial port: the forms are /dev/NAME, socket://HOST:PORT, "
+        "rfc2217://HOST:PORT and pyserial's others",
+        "`hil doctor` lists the ports",
+    )
 
 
 def _no_port(url: str) -> LinkError:

@@ -150,4 +150,7 @@ def _checked_runner(board: Board, runner: str | None, choice: Choice) -> str:
                 "use the runner pyocd (--probe virtual where it is emulated)",
             )
         raise InputError(f"the runner {name!r} uses no probe", "drop --probe, or use pyocd")
+    if choice.port is not None and (name != "pyocd" or choice.probe == VIRTUAL):
+        what = "a virtual probe" if name == "pyocd" else f"the runner {name!r}"
+        raise InputError(f"{what} brings its own line, not {choice.port}", "drop the port")
     return name

@@ -82,6 +82,7 @@ BAD = [
     Bad("verfy tiny.tflite", 2, "invalid choice: 'verfy' (did you mean verify?)"),
     Bad("lab lst", 2, "invalid choice: 'lst' (did you mean list?)"),
     Bad("help lab lst", 2, "invalid choice: 'lst' (did you mean list?)"),
+    Bad("help verfy", 2, "invalid choice: 'verfy' (did you mean verify?)"),
     Bad("verify", 2, "required: MODEL, --board"),
     Bad("verify tiny.tflite", 2, "required: --board"),
     Bad("compile tiny.tflite", 2, "required: -o/--output"),
@@ -104,6 +105,8 @@ BAD = [
     Bad(f"{VERIFY} --board mps2-an386", 2, "--board names 'mps2-an386' twice"),
     Bad(f"{VERIFY} --board native --port loop://", 2, "--port belongs to one board"),
     Bad(f"{VERIFY} --board frob", 2, "unknown board 'frob'"),
+    Bad("boards -q -v", 2, "-q and -v are both given"),
+    Bad("-q boards --verbose", 2, "-q and -v are both given"),
     Bad("boards --frob", 2, "unrecognized arguments: --frob"),
     Bad("compile tiny.tflite -o x.tar --board native --cpu host", 2, "not allowed with"),
     Bad(f"{VERIFY} --samples 0", 2, "'0' is not a whole number above 0"),
@@ -126,6 +129,7 @@ BAD = [
     Bad("compile tiny.tflite --name a-b -o x.tar", 2, "'a-b' cannot name a model"),
     Bad("compile tiny.tflite huge.tflite --name a -o x.tar", 2, "there are 2"),
     Bad("compile tiny.tflite tiny.tflite -o x.tar", 2, "unique names"),
+    Bad("compile tiny.tflite tiny.tflite -o x.tar -q", 2, "another name: NAME=path"),
     Bad("build tiny.tflite tiny.tflite --board mps2-an386", 2, "'tiny'"),
     Bad("compile tiny.tar --optimize size -o x.tar", 2, "--optimize cannot change it"),
     Bad("compile other=tiny.tar -o x.tar", 2, "cannot be renamed to 'other'"),
@@ -169,6 +173,8 @@ BAD = [
     Bad("build tiny.tflite --board mps2-an386 --ram 0", 2, "the smallest is"),
     Bad("compile tiny.tflite -o x.tar --flash 1", 2, "the least is about"),
     Bad("compile tiny.tflite -o x.tar --tuning missing.json", 2, "missing.json cannot be read"),
+    Bad("compile tiny.tflite -o x.tar --tuning tiny.tflite", 2, "is not JSON: it is not text"),
+    Bad("compile tiny.tflite -o x.tar --tuning text.tflite", 2, "log that `hil tune` wrote"),
     Bad("compile tiny.tflite -o x.tar --pin x", 2, "does not end with =OFFSET"),
     Bad("compile tiny.tflite -o x.tar --pin x=1G", 2, "does not end with =OFFSET"),
     Bad("compile tiny.tflite -o x.tar --pin x=8", 2, "give a multiple of 16"),
@@ -208,6 +214,12 @@ BAD = [
     Bad("bench tiny.tflite --board native", 2, "neither instructions nor cycles"),
     Bad(f"{VERIFY} --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
     Bad("monitor --port /dev/does-not-exist", 4, "there is no port /dev/does-not-exist"),
+    Bad("monitor --port foo://x", 2, "foo://x is no serial port: the forms are /dev/"),
+    Bad("monitor --port socket://x", 4, "socket://x"),
+    Bad(f"{VERIFY} --port foo://x", 2, "foo://x is no serial port: the forms are /dev/"),
+    Bad(f"{VERIFY} --port socket://x", 2, "socket://x is no serial port: the forms are /dev/"),
+    Bad(f"{VERIFY} --probe virtual --port /dev/nope", 2, "a virtual probe brings its own line"),
+    Bad(f"{VERIFY} --runner qemu --port /dev/nope", 2, "the runner 'qemu' brings its own line"),
     Bad("monitor --port text.tflite", 4, "text.tflite is no serial port"),
     Bad(f"{VERIFY} --port folder", 4, "folder is no serial port"),
     Bad("board new q --from microbit --clock-hz 0", 2, "error: q.toml: clock_hz: 0 is not within"),
@@ -379,6 +391,12 @@ def test_help_and_version_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> No
     assert "--coordinator" in capsys.readouterr().out
     assert main(["help", "tvmc", "compile"]) == 0
     assert "--executor-aot-unpacked-api" in capsys.readouterr().out
+    for line in ("help verify --json", "--json help verify"):
+        assert main(line.split()) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown == {"command": "hil verify", "help": verify_help}
+    assert main(["help", "--json"]) == 0
+    assert "Exit: 0 good" in json.loads(capsys.readouterr().out)["help"]
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("hil ")
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from hil.errors import DeviceError, LinkError
+from hil.errors import DeviceError, InputError, LinkError
 from hil.monitor import Line, Splitter, listen, open_line
 from hil.rpc import protocol
 from hil.rpc.codec import Frame, encode
@@ -156,9 +156,13 @@ def test_listening_notices_that_the_board_ended() -> None:
         ("/dev/does-not-exist", "there is no port /dev/does-not-exist"),
         ("/dev/null", "/dev/null is no serial port"),
         ("socket://127.0.0.1:1", "nothing listens at socket://127.0.0.1:1|cannot open socket"),
-        ("frob://x", "cannot open frob://x"),
     ],
 )
 def test_a_line_that_cannot_be_opened(url: str, message: str) -> None:
     with pytest.raises(LinkError, match=message):
         open_line(url)
+
+
+def test_a_url_of_no_known_form_is_a_mistake_in_the_line() -> None:
+    with pytest.raises(InputError, match="frob://x is no serial port: the forms are /dev/NAME"):
+        open_line("frob://x")

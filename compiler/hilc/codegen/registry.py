@@ -57,7 +57,7 @@ def registry_names_blob(functions: Sequence[str]) -> bytes:
     if repeated:
         raise InputError(
             f"the function {repeated[0]!r} would be registered twice",
-            "give one of the models another name",
+            "give one of the models another name: NAME=path",
         )
     for name in functions:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
