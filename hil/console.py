@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,20 @@ T = TypeVar("T")
 #: What a text says of what it tells, as a colour.
 Mood = Literal["good", "bad", "odd"]
 _SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
+
+
+#: Colours, which are ours and harmless in any case; what else a terminal obeys or hides: control
+#: characters but the line feed and the tab, and marks that turn the direction of text around.
+_OBEYED = re.compile(
+    r"(\x1b\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def visible(text: str) -> str:
+    """``text`` with what would steer a terminal written out: boards and files are not trusted."""
+    return _OBEYED.sub(
+        lambda match: match[1] or match[0].encode("unicode_escape").decode("ascii"), text
+    )
 
 
 class Console:
@@ -87,7 +102,7 @@ class Console:
         """A line of what goes to stdout bit by bit."""
         # A file's name may have what the encoding of stdout has not.
         encoding = sys.stdout.encoding or "utf-8"
-        text = text.encode(encoding, "backslashreplace").decode(encoding)
+        text = visible(text).encode(encoding, "backslashreplace").decode(encoding)
         with printing():
             print(text, flush=True)
 
@@ -112,7 +127,7 @@ class Console:
     def _say(self, text: str) -> None:
         # What nobody can read any more is no reason to end the work.
         with suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
 
     def progress(self, items: Sequence[T], what: str) -> Iterable[T]:
         """The items, with a progress bar when stderr is a terminal."""

@@ -757,7 +757,7 @@ class Client:
                 mend=Mend.RESET,
             )
         return HangError(
-            f"the board at {self.link.url} began {command.name} and is silent for "
+            f"the board at {self.link.url} began {command.name} and gave no answer for "
             f"{waits.waited_s:.1f} s: it hangs, or the model runs longer",
             "look for a loop that does not end; a model that runs longer needs a longer "
             "run_timeout_s",

@@ -158,3 +158,18 @@ def test_json_survives_a_round_trip(capsys: pytest.CaptureFixture[str]) -> None:
     data = {"a": [1, 2.5, None, True], "b": {"c": "text"}}
     Console(True).result(data, "")
     assert json.loads(capsys.readouterr().out) == data
+
+
+def test_what_steers_a_terminal_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """A board's log and a file's strings reach the terminal; colours of ours stay."""
+    console = Console(False)
+    hostile = "\x1b[2J\x1b]0;owned\x07 \u202eabc\u009b1m\r\x7f"
+    console.warn(hostile)
+    console.log(hostile)
+    console.error(InputError(hostile, hostile))
+    console.line(f"\x1b[32mgood\x1b[0m\tü\n{hostile}")
+    told = capsys.readouterr()
+    for stream in told:
+        assert r"\x1b[2J\x1b]0;owned\x07 \u202eabc\x9b1m\r\x7f" in stream
+        assert not set(stream) & set("\x07\u202e\u009b\r\x7f")
+    assert "\x1b[32mgood\x1b[0m\tü\n" in told.out

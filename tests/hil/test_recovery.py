@@ -261,7 +261,7 @@ def power_switch(
 
 RUNS = tuple(SPOILS)
 AGAIN = "restarted by itself before it answered RUN"
-HANGS = "began RUN and is silent for 0.5 s"
+HANGS = "began RUN and gave no answer for 0.5 s"
 OVER_RTT = on(CORTEX_M, "hang", RUNS, probe="virtual", transport="rtt")
 RTT_FAULT = on(CORTEX_M, "fault", RUNS, probe="virtual", transport="rtt")
 PROBED_HANG = on("microbit", "hang", probe="virtual")

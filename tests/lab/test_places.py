@@ -87,7 +87,7 @@ def test_a_model_runs_on_a_board_chosen_by_tag(keeper: Keeper) -> None:
 @pytest.mark.parametrize(
     ("model", "by", "message"),
     [
-        ("hang", "programming it again", "is silent for"),
+        ("hang", "programming it again", "gave no answer for"),
         ("trap", "a reset over the line", "undefined instruction"),
     ],
 )
