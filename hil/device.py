@@ -25,6 +25,7 @@ from hil.rpc.replies import (
     protocol_error,
 )
 from hil.runner import Counter, Running
+from hilc.executor import other_tensor_hint, run_count
 from hilc.ir import Array
 from hilc.library import Layer, ModelLibrary, Module, TensorInfo
 from hilc.tvm_metadata import Metadata
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from hil.build import Firmware
 
 _Item = TypeVar("_Item")
+#: What a request has room for.
+_REPEAT_MAX = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Model:
                 f"input {tensor.name!r} of model {self.name!r} is "
                 f"{tensor.dtype}{list(tensor.shape)}, the array is "
                 f"{values.dtype}{list(values.shape)}",
-                "reshape and convert it (quantised inputs: value / scale + zero point, rounded)",
+                other_tensor_hint(tensor, values),
             )
         # A copy: the caller's array may change before it is sent again.
         self._held.set(index, values.astype(tensor.dtype))
@@ -104,8 +107,7 @@ class Model:
         With ``repeat`` above 1 the later runs compute on what the earlier ones left of the
         inputs: good for counting, not for results.
         """
-        if repeat < 1:
-            raise InputError(f"a model cannot run {repeat} times", "repeat must be at least 1")
+        repeat = run_count(self.name, repeat, _REPEAT_MAX)
         with self._client.as_one("RUN"):
             self._begin_run()
             result = RunResult(self._client.run(self._index, repeat))

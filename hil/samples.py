@@ -14,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from hilc.errors import HilError, InputError
+from hilc.executor import conversion_hint
 from hilc.ir import Array
 from hilc.library import TensorInfo
 from hilc.outputs import replacing
@@ -147,7 +148,7 @@ def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
     if array.dtype != np.dtype(tensor.dtype):
         raise InputError(
             f"{where} is {array.dtype} but the model's {tensor.name!r} is {tensor.dtype}",
-            _dtype_hint(array, tensor),
+            conversion_hint(tensor, array),
         )
     shape = tensor.shape
     if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
@@ -166,15 +167,6 @@ def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
         f"{where} has shape {list(array.shape)} but the model's {tensor.name!r} has {list(shape)}",
         f"give one sample as {list(shape)} or several as {['N', *shape]}".replace("'", ""),
     )
-
-
-def _dtype_hint(array: Array, tensor: TensorInfo) -> str:
-    if tensor.scale is not None and np.issubdtype(array.dtype, np.floating):
-        return (
-            f"quantise it: numpy.round(x / {tensor.scale!r}) + {tensor.zero_point}, "
-            f"clipped, as {tensor.dtype}"
-        )
-    return f"convert it: array.astype(numpy.{tensor.dtype})"
 
 
 def load_arrays(path: Path) -> dict[str, Array]:

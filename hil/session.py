@@ -29,7 +29,7 @@ from hil.runner import (
     runner_name,
     start,
 )
-from hil.sources import CompileOptions, load_sources, parse_sources
+from hil.sources import CompileOptions, ModelSource, load_sources, parse_sources
 from hilc.library import ModelLibrary
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _PORT_LIMIT_S, _PORT_LOOK_S = 10.0, 0.1
 
 @contextlib.contextmanager
 def open(
-    board: str | Board,
+    board: str | Path | Board,
     *models: ModelLibrary | str | Path,
     runner: str | None = None,
     port: str | None = None,
@@ -99,8 +99,13 @@ def open(
         ):
             yield device
         return
-    if isinstance(board, str):
+    if isinstance(board, str | Path):
         board = load_board(board)
+    if not isinstance(board, Board):
+        raise InputError(
+            f"{board!r:.60} is no board but of type {type(board).__name__}",
+            "give its name, which `hil boards` lists, or the path of a description",
+        )
     if transport == "rtt":
         board = board.over_rtt()
     choice = Choice(probe, port, board.is_over_rtt, progress, flashed, lab, bulk)
@@ -339,8 +344,17 @@ class _Way:
 def _libraries(
     models: Sequence[ModelLibrary | str | Path], board: Board, workspace: str
 ) -> list[ModelLibrary]:
-    sources = [m if isinstance(m, ModelLibrary) else parse_sources([str(m)])[0] for m in models]
+    sources = [m if isinstance(m, ModelLibrary) else _source(m) for m in models]
     return load_sources(sources, CompileOptions(board.cpu.name, board=board, workspace=workspace))
+
+
+def _source(model: str | Path) -> ModelSource:
+    if isinstance(model, str | Path):
+        return parse_sources([str(model)])[0]
+    raise InputError(
+        f"{model!r:.60} is no model but of type {type(model).__name__}",
+        "give each model as an argument of its own, a path or a library: hil.open(board, *models)",
+    )
 
 
 def open_link(board: Board, running: Running | None, port: str | None = None) -> Link:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,12 @@ def _planned(
     fold_constant_channels: bool,
     progress: Callable[[], None] | None,
 ) -> _Planned:
+    for limit, value in (("ram", ram), ("flash", flash)):
+        if value is not None and not isinstance(value, Integral):
+            raise InputError(
+                f"the limit {limit}={value!r} is no number of bytes",
+                f"give an int: {limit}=32 * 1024",
+            )
     source = prepare(
         model,
         name,

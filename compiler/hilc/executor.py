@@ -342,6 +342,61 @@ def input_values(info: TensorInfo, array: npt.ArrayLike) -> Array:
     return np.asarray(values, native, order="C")
 
 
+def run_count(name: str, repeat: int, most: int | None = None) -> int:
+    """How often the model ``name`` shall run: 1 or more, at most ``most``."""
+    try:
+        count = operator.index(repeat)
+    except TypeError:
+        count = 0
+    if count >= 1 and (most is None or count <= most):
+        return count
+    limit = "1 or more" if most is None else f"1 to {most}"
+    raise InputError(
+        f"model {name!r} cannot run {repeat!r} times", f"give repeat as a whole number, {limit}"
+    )
+
+
+def other_tensor_hint(info: TensorInfo, array: Array) -> str:
+    """What makes a value for ``info`` of an array that has another type or shape."""
+    hints = []
+    if array.dtype.newbyteorder("=") != np.dtype(info.dtype):
+        hints.append(conversion_hint(info, array))
+    if array.shape != info.shape:
+        hints.append(f"bring it to the shape {list(info.shape)}")
+    return "; ".join(hints) or "use this machine's byte order"
+
+
+def conversion_hint(info: TensorInfo, array: Array) -> str:
+    """What makes values of ``info``'s type of an array that has another type."""
+    is_real = np.issubdtype(array.dtype, np.floating)
+    if not (is_real and info.scale is not None) and _takes(info.dtype, array):
+        return f"convert it: array.astype(numpy.{np.dtype(info.dtype).type.__name__})"
+    fact = ""
+    if not is_real and info.dtype != "bool" and array.dtype.kind in "biu" and array.size:
+        limits = np.iinfo(info.dtype)
+        fact = (
+            f"{info.dtype} takes {limits.min} to {limits.max}, and the array holds {array.min()} "
+            f"to {array.max()}: "
+        )
+    if info.scale is None:
+        return f"{fact}give whole numbers that {info.dtype} takes"
+    return (
+        f"{fact}quantise it: numpy.round(x / {info.scale!r}) + {info.zero_point}, clipped, "
+        f"as {info.dtype}"
+    )
+
+
+def _takes(dtype: str, array: Array) -> bool:
+    """Whether every element of ``array`` is of ``dtype``, or near one where that is real."""
+    if array.dtype.kind not in "biuf":
+        return False
+    if np.issubdtype(np.dtype(dtype), np.floating):
+        return True
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    whole = array.dtype.kind != "f" or bool(np.all(array == np.trunc(array)))
+    return whole and bool(np.all((array >= low) & (array <= high)))
+
+
 def require_writable(info: TensorInfo, array: Array) -> None:
     if not array.flags.writeable:
         raise InputError(f"the array for {info.name!r} is read-only", "pass an array of your own")
@@ -350,7 +405,7 @@ def require_writable(info: TensorInfo, array: Array) -> None:
 def _other_tensor(what: str, info: TensorInfo, array: Array) -> InputError:
     return InputError(
         f"{what} was given {array.dtype}{list(array.shape)} but is {info.dtype}{list(info.shape)}",
-        "convert and reshape the array first (quantised: value / scale + zero point, rounded)",
+        other_tensor_hint(info, array),
     )
 
 

@@ -71,6 +71,7 @@ def load(
     ``devices`` gives the context (an address, or an array of its bytes) of each device that the
     module runs on; the others get a null pointer.
     """
+    _require_library(library)
     module = _module(library.modules, name)
     folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
     try:
@@ -86,6 +87,7 @@ def build(library: ModelLibrary, folder: str | Path) -> Path:
 
     The sources and all other files stay beside it, for a debugger.
     """
+    _require_library(library)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -176,6 +178,8 @@ class AotExecutorFactory:
         params: Mapping[str, npt.ArrayLike] = MappingProxyType({}),
     ) -> None:
         source = _open(library) if isinstance(library, (str, Path)) else library
+        if not isinstance(source, _Exported):
+            _require_library(source)
         modules: tuple[Module, ...]
         if isinstance(source, _Exported):
             modules = source.description.modules
@@ -360,6 +364,14 @@ def _elf_end(data: bytes) -> int:
     program_end: int = program_at + program_size * program_count
     section_end: int = section_at + section_size * section_count
     return max(program_end, section_end)
+
+
+def _require_library(library: object) -> None:
+    if not isinstance(library, ModelLibrary):
+        raise InputError(
+            f"{library!r:.60} is no library but of type {type(library).__name__}",
+            "pass what hilc.compile returned; hilc.ModelLibrary.load reads an archive",
+        )
 
 
 def _module(modules: tuple[Module, ...], name: str | None) -> Module:

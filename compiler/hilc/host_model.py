@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hilc.allocate import ALIGNMENT
 from hilc.errors import HilError, InputError
-from hilc.executor import Bindings, Which, find_tensor, input_values
+from hilc.executor import Bindings, Which, find_tensor, input_values, run_count
 from hilc.host_build import CONSTANTS, needs_runtime
 from hilc.ir import Array
 from hilc.library import Argument, Layer, Module, TensorInfo
@@ -206,10 +206,9 @@ class HostModel:
 
     def run(self, repeat: int = 1) -> None:
         """``repeat`` inferences through the library's entry point."""
-        if repeat < 1:
-            raise InputError(f"repeat is {repeat}", "run at least once")
+        count = run_count(self.name, repeat)
         with self._alone(), self._running():
-            for _ in range(repeat):
+            for _ in range(count):
                 if self.module.interface == "packed":
                     self._call_packed(f"{self.module.symbol}_run", self._entry_arguments())
                 else:

@@ -105,6 +105,10 @@ INPUT_ERRORS: dict[str, tuple[Any, str]] = {
     "a list": (lambda d: d["adder"].set_input("a", [[1.0] * 4]), "the array is float64"),
     "no such model": (lambda d: d["kws"], "no model 'kws'\n\nhint: it has adder, copier, actor"),
     "no runs": (lambda d: d["adder"].run(0), "cannot run 0 times"),
+    "half a run": (lambda d: d["adder"].run(1.5), "cannot run 1.5 times"),
+    "text for runs": (lambda d: d["adder"].run("a"), "cannot run 'a' times"),
+    "None for runs": (lambda d: d["adder"].run(None), "cannot run None times"),
+    "more runs than fit": (lambda d: d["adder"].run(10**12), "whole number, 1 to 4294967295"),
 }
 
 
@@ -140,6 +144,21 @@ def test_memory_echo_reset_and_hello(device: Device) -> None:
 
 def digits(name: str | None = None) -> hilc.ModelLibrary:
     return hilc.compile(DIGITS / "digits.tflite", name=name, pools="external", io_in_pool=True)
+
+
+def test_open_names_what_is_no_board_and_no_model() -> None:
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        ((5, digits()), "5 is no board but of type int"),
+        ((None,), "None is no board"),
+        (
+            ("native", ["a.tflite", "b.tflite"]),
+            r"is no model but of type list\n\nhint: .* of its own",
+        ),
+        (("native", None), "None is no model"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(InputError, match=message), hil.open(*arguments):
+            pass
 
 
 def test_open_a_model_file() -> None:

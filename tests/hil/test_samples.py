@@ -10,6 +10,7 @@ import pytest
 
 from hil.errors import InputError
 from hil.samples import RandomSamples, load_input, load_samples, random_sample, save_arrays
+from hilc.executor import conversion_hint
 from hilc.library import TensorInfo
 
 
@@ -210,6 +211,21 @@ def test_a_float_for_a_quantised_input_says_how_to_quantise(tmp_path: Path) -> N
     with pytest.raises(InputError) as caught:
         load_input(tmp_path / "x.npy", X)
     assert "/ 0.5) + 3" in caught.value.hint
+
+
+def test_integers_are_to_be_converted_only_where_all_fit() -> None:
+    fitting = np.array([[[-128, 0, 127]] * 2])
+    assert conversion_hint(X, fitting) == "convert it: array.astype(numpy.int8)"
+    assert conversion_hint(X, fitting.astype(np.uint8)) == (
+        "int8 takes -128 to 127, and the array holds 0 to 128: "
+        "quantise it: numpy.round(x / 0.5) + 3, clipped, as int8"
+    )
+    plain = tensor("n", (2,), "int32")
+    assert "takes -2147483648 to 2147483647" in conversion_hint(plain, np.array([0, 1 << 40]))
+    assert "astype" not in conversion_hint(plain, np.array([0.5, np.nan]))
+    assert "astype(numpy.int32)" in conversion_hint(plain, np.array([1.0, -2.0]))
+    assert "astype(numpy.float32)" in conversion_hint(Y, np.array([1 << 40, 0.1]))
+    assert "astype(numpy.bool" in conversion_hint(tensor("b", (1,), "bool"), np.array([0, 1]))
 
 
 def test_saved_arrays_may_have_any_name(tmp_path: Path) -> None:

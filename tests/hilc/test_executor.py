@@ -333,7 +333,7 @@ ERRORS: dict[str, tuple[Action, str]] = {
     "no value": (lambda e: e.set_input("a"), "input 'a' was given no value"),
     "shape": (
         lambda e: e.set_input("a", A[:1]),
-        r"input 'a' was given float32\[1, 4\] but is float32\[2, 4\]\n\nhint: convert",
+        r"input 'a' was given float32\[1, 4\] but is float32\[2, 4\]\n\nhint: bring it",
     ),
     "dtype": (lambda e: e.set_input("a", A.astype(np.float64)), r"given float64\[2, 4\]"),
     "a list": (lambda e: e.set_input("a", [1, 2]), r"given int64\[2\] but is float32\[2, 4\]"),

@@ -153,8 +153,20 @@ def test_wrong_use_is_named() -> None:
                 model.set_input(which, good)
             with pytest.raises(InputError, match=no("output")):
                 model.get_output(which)
-        with pytest.raises(InputError, match="repeat is 0"):
-            model.run(0)
+        for repeat in (0, -1, 1.5, "a", None):
+            with pytest.raises(InputError, match=f"cannot run {repeat!r} times"):
+                model.run(repeat)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("library", ["net.tar", None, 5])
+@pytest.mark.parametrize(
+    "use", [hilc.host.load, lambda x: hilc.host.build(x, "out"), hilc.host.AotExecutorFactory]
+)
+def test_what_is_no_library_is_named(use: Callable[[Any], object], library: object) -> None:
+    with pytest.raises(
+        InputError, match="is no library but|cannot read|there is no|does not exist"
+    ):
+        use(library)
 
 
 def test_a_closed_model_says_so() -> None:

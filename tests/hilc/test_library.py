@@ -733,3 +733,20 @@ def test_random_damage_is_refused_or_harmless(tmp_path: Path) -> None:
         except InputError:
             refused += 1
     assert refused > 50
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (None, {}, "None is no model but of type NoneType"),
+        (5, {}, "5 is no model but of type int"),
+        ("graph", {"ram": "32K"}, r"ram='32K' is no number of bytes\n\nhint: give an int"),
+        ("graph", {"flash": 1.5}, "flash=1.5 is no number of bytes"),
+    ],
+)
+def test_wrong_arguments_of_compile_are_named(model: Any, options: Any, message: str) -> None:
+    if model == "graph":
+        b = GraphBuilder()
+        model = b.graph(b.conv(b.input(1, 4, 4, 2), 4))
+    with pytest.raises(InputError, match=message):
+        hilc.compile(model, **options)

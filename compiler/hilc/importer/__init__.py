@@ -39,6 +39,11 @@ def load_model(source: str | Path | bytes, name: str | None = None) -> Graph:
     """
     if isinstance(source, bytes):
         return _load(source, name or "default")
+    if not isinstance(source, str | Path):
+        raise ModelError(
+            f"{source!r:.60} is no model but of type {type(source).__name__}",
+            "give the path of a model file, or its bytes",
+        )
     path = Path(source)
     try:
         return _load(read_file(path), name or path.stem)
