@@ -54,6 +54,7 @@ from hilc.outputs import (
     OutputError,
     cannot_write,
     check_folder,
+    check_place,
     looks_like_a_file,
     update_folder,
     write_file,
@@ -213,11 +214,7 @@ def build(
     definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
     files = _project(libraries, board, layouts[0], placed)
     build_id = _key(files, (compiler_version(board), *definitions))
-    if output is None:
-        folder = cache_folder() / "builds" / build_id
-        _check_name(folder, "set HIL_CACHE to another folder")
-    else:
-        folder = output.resolve()
+    folder = _cache() / "builds" / build_id if output is None else output.resolve()
     sizes = _look_up(folder, build_id) if output is None else None
     if sizes is None:
         with locked(folder), _writing(folder, is_cached=output is None):
@@ -313,6 +310,19 @@ def check_project(output: str | Path, *, force: bool = False) -> None:
     check_project_name(output)
     _check_name(Path(output).resolve(), "choose another folder with -o")
     check_folder(output, kind="a firmware project", marks=(_MARK,), force=force)
+
+
+def check_cache() -> Path:
+    """The folder in which builds are kept; raises where none could be kept there."""
+    folder = _cache()
+    check_place(folder, is_folder=True, remedy=REMEDY)
+    return folder
+
+
+def _cache() -> Path:
+    folder = cache_folder()
+    _check_name(folder, "set HIL_CACHE to another folder")
+    return folder
 
 
 def check_project_name(output: str | Path) -> None:

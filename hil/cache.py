@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hil.errors import BuildError
+from hil.errors import BuildError, InputError
+from hilc.outputs import cannot_write
 
 #: In a build's folder, written last: what the build found out.
 RESULT = "firmware.json"
@@ -38,7 +39,7 @@ def cache_folder() -> Path:
     try:
         return Path.home() / ".cache" / "hil"
     except RuntimeError:
-        raise BuildError("there is no home folder, so no place for builds", REMEDY) from None
+        raise InputError("there is no home folder, so no place for builds", REMEDY) from None
 
 
 @contextmanager
@@ -53,9 +54,7 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise BuildError(
-            f"the cache folder {cache_folder()} cannot be written: {error.strerror}", REMEDY
-        ) from None
+        raise cannot_write(f"the cache folder {cache_folder()}", error, REMEDY) from None
     try:
         _lock(lock, folder, time.monotonic() + _LOCK_LIMIT_S if wait else None)
         yield

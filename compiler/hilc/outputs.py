@@ -113,7 +113,7 @@ def check_file(
             f"the output {str(path)!r} is to be {kind}, and its name does not say so",
             f"give a name that ends in {'one of ' * (len(suffixes) > 1)}{', '.join(suffixes)}",
         )
-    _check_place(path, is_folder=False)
+    check_place(path, is_folder=False)
     if force or is_own is None or not path.is_file() or path.stat().st_size == 0:
         return
     if not is_own(path):
@@ -124,8 +124,8 @@ def check_file(
         )
 
 
-def _check_place(path: Path, *, is_folder: bool) -> None:
-    """Whether the file or folder could be made now."""
+def check_place(path: Path, *, is_folder: bool, remedy: str = "") -> None:
+    """Raises where the file or folder could not be made or written now."""
     try:
         target = Path(os.path.realpath(path))
         if target.exists():
@@ -144,7 +144,7 @@ def _check_place(path: Path, *, is_folder: bool) -> None:
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         probe.unlink()
     except OSError as error:
-        raise cannot_write(path, error) from None
+        raise cannot_write(path, error, remedy) from None
 
 
 def _beside(path: Path) -> Path:
@@ -170,7 +170,7 @@ def check_folder(
     ``marks`` are files by which an output of an older version without a list is known.
     """
     folder = Path(folder)
-    _check_place(folder, is_folder=True)
+    check_place(folder, is_folder=True)
     if not folder.exists():
         return
     is_own = any((folder / mark).is_file() for mark in (MANIFEST, *marks))

@@ -14,7 +14,7 @@ from serial import SerialBase
 from serial.tools.list_ports import comports
 
 from hil.board import Board, board_names, load_board, own_board_names
-from hil.build import build
+from hil.build import build, check_cache
 from hil.commands.options import compiled_for, reachable_board
 from hil.config import boards_folder
 from hil.console import Console, table
@@ -75,7 +75,10 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     except HilError as error:
         problem = tested = error.fact
     reference, fallback = installed_reference()
-    works = problem is None and not any(finding.tool.required for finding in lacking)
+    cache = _cache()
+    works = (
+        problem is None and cache["ok"] and not any(finding.tool.required for finding in lacking)
+    )
     rows = [[f.tool.name, f.version or "MISSING", f.tool.purpose] for f in findings]
     lines = [table(rows, ["tool", "version", "for"]), ""]
     lines += [f"{f.problem}: {f.tool.remedy}" for f in lacking]
@@ -85,6 +88,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
     lines.append(f"reference {reference}" + (f": {fallback}" if fallback else ""))
     lines.append(f"self-test: {tested}")
+    lines.append(f"cache {cache['result']}" + (f" ({cache['remedy']})" if cache["remedy"] else ""))
     lines.append("emulated boards work" if works else "emulated boards do NOT work")
     data: dict[str, Any] = {
         "ok": works,
@@ -97,6 +101,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
             "reference_fallback": asdict(fallback) if fallback else None,
         },
         "self_test": {"ok": problem is None, "result": tested},
+        "cache": cache,
     }
     if board is not None:
         needs = _needs(board, probes)
@@ -109,6 +114,15 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         data |= {"ok": works, "board": {"name": board.name, "needs": needs}}
     console.result(data, "\n".join(lines))
     return 0 if works else DeviceError.exit_code
+
+
+def _cache() -> dict[str, Any]:
+    """Where builds are kept, and whether they can be."""
+    try:
+        folder = str(check_cache())
+    except HilError as error:
+        return {"ok": False, "folder": None, "result": error.fact, "remedy": error.hint}
+    return {"ok": True, "folder": folder, "result": f"{folder} can be written", "remedy": ""}
 
 
 def _probes() -> tuple[list[ProbeInfo], str]:

@@ -25,7 +25,8 @@ import hilc
 from hil.board import load_board
 from hil.build import Firmware, build
 from hil.cache import cache_folder, forget_unused, locked, sealed, unsealed
-from hil.errors import BuildError
+from hil.errors import BuildError, InputError
+from hilc.outputs import OutputError
 
 BOARD = load_board("native")
 LIBRARY = tiny_library("for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }", cpu=BOARD.cpu.name)
@@ -180,12 +181,12 @@ def test_a_cache_that_is_read_only_is_of_use(kept: Firmware) -> None:
                 pytest.skip(f"nobody else may come to {kept.elf}")
             assert build([LIBRARY], BOARD) == kept
             other = dataclasses.replace(BOARD, clock_hz=1_000_000)
-            with pytest.raises(BuildError) as caught:
+            with pytest.raises(OutputError) as caught:
                 build([LIBRARY], other)
     finally:
         for path in (cache, *cache.rglob("*")):
             path.chmod(0o755)
-    assert caught.value.fact == f"the cache folder {cache} cannot be written: Permission denied"
+    assert caught.value.fact == f"cannot write the cache folder {cache}: Permission denied"
     assert "set HIL_CACHE" in caught.value.hint
 
 
@@ -196,9 +197,9 @@ def test_a_cache_that_cannot_be_made_is_one_clear_error(
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "dangling").symlink_to("/proc/none")
     monkeypatch.setenv("HIL_CACHE", str(tmp_path / place))
-    with pytest.raises(BuildError, match=r"the cache folder \S+ cannot be written: ") as caught:
+    with pytest.raises(OutputError, match=r"cannot write the cache folder \S+: ") as caught:
         build([LIBRARY], BOARD)
-    assert (caught.value.exit_code, caught.value.hint) == (3, cache_module.REMEDY)
+    assert (caught.value.exit_code, caught.value.hint) == (2, cache_module.REMEDY)
 
 
 def test_there_need_be_no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -207,14 +208,14 @@ def test_there_need_be_no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("HOME", "/nonexistent/home")
     if os.geteuid() == 0:
         monkeypatch.setenv("HOME", "/proc/none")
-    with pytest.raises(BuildError, match=r"\.cache/hil cannot be written"):
+    with pytest.raises(OutputError, match=r"\.cache/hil: "):
         build([LIBRARY], BOARD)
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", nowhere)
-    with pytest.raises(BuildError, match="there is no home folder"):
+    with pytest.raises(InputError, match="there is no home folder"):
         build([LIBRARY], BOARD)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "hil"

@@ -18,6 +18,7 @@ import pytest
 from tflite_builder import ModelBuilder
 
 import hilc
+from hil.cache import cache_folder
 from hil.cli import EXIT_BUG, main
 from hil.commands import looking
 from hil.commands.command_line import build_parser
@@ -518,6 +519,37 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     tools = {tool["name"]: tool for tool in report["tools"]}
     assert tools["qemu-system-arm"]["required"]
     assert all(tool["found"] for tool in tools.values() if tool["required"])
+    assert report["cache"] == {
+        "ok": True,
+        "folder": str(cache_folder()),
+        "result": f"{cache_folder()} can be written",
+        "remedy": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("/proc/none", "cache cannot write /proc/none: "),
+        ("file", "file: Not a directory (set HIL_CACHE to a folder that can be"),
+        ("a;b", "the path has ';' in it (set HIL_CACHE to another folder)"),
+    ],
+)
+def test_a_cache_of_no_use_is_seen_by_the_doctor_and_is_the_users_to_mend(
+    place: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("HIL_CACHE", str(tmp_path / place))
+    assert main(["doctor"]) == 4
+    out = capsys.readouterr().out
+    assert message in out
+    assert "emulated boards do NOT work" in out
+    assert main(VERIFY.split()) == 2
+    assert "HIL_CACHE" in capsys.readouterr().err
 
 
 def test_doctor_without_an_emulator(
