@@ -66,8 +66,6 @@ _TOLD = logging.getLogger("hil.build")
 _ELF = "build/firmware.elf"
 #: Part of every key: raise it when this module builds the same project differently.
 _KEY_VERSION = b"4"
-#: A file by which a project is known that an older version made.
-_MARK = "generated/hil_config.h"
 #: What CMake and Ninja make in the folder ``build``; anything else there is the user's.
 _CMAKE_ENTRIES = (
     "CMakeCache.txt",
@@ -309,7 +307,7 @@ def check_project(output: str | Path, *, force: bool = False) -> None:
     """Refuses an ``output`` that :func:`build` could not write, or may not without ``force``."""
     check_project_name(output)
     _check_name(Path(output).resolve(), "choose another folder with -o")
-    check_folder(output, kind="a firmware project", marks=(_MARK,), force=force)
+    check_folder(output, kind="a firmware project", force=force)
 
 
 def check_cache() -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hilc.errors import InputError
 from hilc.outputs import (
+    FOLDER_MARKS,
     MANIFEST,
     check_file,
     check_folder,
@@ -23,7 +24,7 @@ from hilc.outputs import (
 from hilc.tar import is_tar, read_members
 
 #: The file that marks a folder as a library's.
-METADATA = "metadata.json"
+METADATA = FOLDER_MARKS["a library"]
 
 # An archive may come from anywhere: what one may hold is bounded, far above what any model needs.
 _MAX_FILES = 10_000
@@ -63,7 +64,7 @@ def check_target(path: str | Path, *, force: bool = False) -> None:
             f"{str(path)!r} is no name for a library: it does not end in .tar",
             f"give a name that ends in .tar, or for a folder of this name write {str(path)}/",
         )
-    check_folder(path, kind="a library", marks=(METADATA,), force=force)
+    check_folder(path, kind="a library", force=force)
 
 
 def write_files(files: Mapping[str, bytes], path: str | Path, *, force: bool = False) -> None:

@@ -23,6 +23,8 @@ from hilc.errors import InputError
 
 #: The list of the files in a folder that were written, and not added or edited later.
 MANIFEST = "hil-files.json"
+#: What a folder can be, and the file by which it is known, also where it has no list.
+FOLDER_MARKS = {"a library": "metadata.json", "a firmware project": "generated/hil_config.h"}
 _VERSION = 1
 _ABOUT = "SHA-256 of what hil wrote here; a file that differs is yours, and hil leaves it alone"
 #: More files than these are not named in a message.
@@ -162,18 +164,23 @@ def looks_like_a_file(path: str | Path) -> bool:
     return re.fullmatch(r"\.[A-Za-z]\w*", Path(path).suffix) is not None
 
 
-def check_folder(
-    folder: str | Path, *, kind: str, marks: Sequence[str], force: bool = False
-) -> None:
+def check_folder(folder: str | Path, *, kind: str, force: bool = False) -> None:
     """Refuses a folder that :func:`update_folder` could not or may not write.
 
-    ``marks`` are files by which an output of an older version without a list is known.
+    ``kind`` is one of :data:`FOLDER_MARKS`. A folder of another kind is refused even with
+    ``force``: what is in it beside the files of its list, such as a build, would stay.
     """
     folder = Path(folder)
     check_place(folder, is_folder=True)
     if not folder.exists():
         return
-    is_own = any((folder / mark).is_file() for mark in (MANIFEST, *marks))
+    kinds = _kinds(folder)
+    if kinds and kind not in kinds:
+        raise InputError(
+            f"{folder} is {' and '.join(kinds)}, not {kind}",
+            "choose a folder that is empty or does not exist",
+        )
+    is_own = bool(kinds) or (folder / MANIFEST).is_file()
     if not is_own and any(folder.iterdir()):
         raise InputError(
             f"{folder} is a folder with files that are not {kind}'s",
@@ -181,6 +188,14 @@ def check_folder(
         )
     if not force and (edited := edited_files(folder)):
         raise _edited(folder, edited)
+
+
+def _kinds(folder: Path) -> list[str]:
+    """What the folder is; an interrupted write leaves its list, if not all of its files."""
+    known = _read_manifest(folder)
+    return [
+        kind for kind, mark in FOLDER_MARKS.items() if mark in known or (folder / mark).is_file()
+    ]
 
 
 def update_folder(

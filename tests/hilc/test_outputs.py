@@ -14,6 +14,7 @@ import pytest
 
 from hilc.errors import InputError
 from hilc.outputs import (
+    FOLDER_MARKS,
     MANIFEST,
     OutputError,
     changed_files,
@@ -111,9 +112,28 @@ def test_what_can_be_written_is_not_touched_before_the_work(tmp_path: Path) -> N
     for name in ("own.npz", "new.npz", "new/folder/x.npz"):
         check_file(tmp_path / name, ".npz", kind="outputs", is_own=lambda _: True)
     check_file(tmp_path / "own.npz", kind="outputs", is_own=lambda _: False, force=True)
-    check_folder(tmp_path / "none", kind="a project", marks=())
+    check_folder(tmp_path / "none", kind="a library")
     assert content(tmp_path) == {"own.npz": b"own"}
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("has_list", [True, False])
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [("a firmware project", "a library"), ("a library", "a firmware project")],
+)
+def test_a_folder_of_another_kind_stays(
+    found: str, wanted: str, force: bool, has_list: bool, tmp_path: Path
+) -> None:
+    update_folder(tmp_path, {FOLDER_MARKS[found]: b"mark", "src/a.c": b"code"})
+    if not has_list:
+        (tmp_path / MANIFEST).unlink()
+    before = content(tmp_path)
+    check_folder(tmp_path, kind=found, force=force)
+    with pytest.raises(InputError, match=f"is {found}, not {wanted}"):
+        check_folder(tmp_path, kind=wanted, force=force)
+    assert content(tmp_path) == before
 
 
 def test_no_file_is_made_where_another_may_not_be(tmp_path: Path) -> None:
