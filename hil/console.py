@@ -25,7 +25,8 @@ T = TypeVar("T")
 #: What a text says of what it tells, as a colour.
 Mood = Literal["good", "bad", "odd"]
 _SGR: Mapping[Mood, str] = {"good": "32", "bad": "1;31", "odd": "33"}
-
+#: A name that is longer is shown by its end.
+_NAME_WIDTH = 60
 
 #: Colours, which are ours and harmless in any case; what else a terminal obeys or hides: control
 #: characters but the line feed and the tab, and marks that turn the direction of text around.
@@ -280,6 +281,15 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
         for row in cells
     ]
     return "\n".join(lines)
+
+
+def shown_name(name: str) -> str:
+    """The name of a layer or its tensor in a text: the same one in all commands.
+
+    A converter joins the names of all that it fused with ``;``: the first is that of the result.
+    """
+    first = name.partition(";")[0]
+    return first if len(first) <= _NAME_WIDTH else f"...{first[-_NAME_WIDTH:]}"
 
 
 def _cell(value: object) -> str:

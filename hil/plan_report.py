@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from hil.console import table
+from hil.console import shown_name, table
 from hilc.explain import BEFORE, Explanation, Tenant
 
 _BAR = 40
-_NAME_WIDTH = 44
 
 
 def plan_text(plan: Explanation) -> str:
@@ -30,10 +29,7 @@ def plan_text(plan: Explanation) -> str:
     lines.append(table(rows, ["there", "bytes", "from", "to"]))
     lines += [f"  {text}" for text in _overlap_lines(plan)]
     if peak.kept:
-        kept = [
-            [_shortened(name, _NAME_WIDTH), f"{start:,}", f"{end:,}"]
-            for name, start, end in peak.kept
-        ]
+        kept = [[shown_name(name), f"{start:,}", f"{end:,}"] for name, start, end in peak.kept]
         lines += ["", table(kept, ["rows kept in the scratch", "from", "to"])]
     most = max(max(step.used_bytes for step in plan.steps), 1)
     steps = [
@@ -94,7 +90,7 @@ def _tenant_row(plan: Explanation, tenant: Tenant) -> list[str]:
     pool = f"{plan.pools[tenant.pool][0]} " if len(plan.pools) > 1 else ""
     name = tenant.name if tenant.what != "scratch" else "scratch"
     where = f"{pool}{tenant.offset:,}"
-    return [_shortened(name, _NAME_WIDTH), f"{tenant.nbytes:,}", where, f"{tenant.end:,}"]
+    return [shown_name(name), f"{tenant.nbytes:,}", where, f"{tenant.end:,}"]
 
 
 def _life(plan: Explanation, tenant: Tenant) -> str:
@@ -105,11 +101,6 @@ def _life(plan: Explanation, tenant: Tenant) -> str:
 
 def _overlap_lines(plan: Explanation) -> Iterator[str]:
     for output, name, difference in plan.steps[plan.peak].overlaps:
-        shown, other = _shortened(output, _NAME_WIDTH), _shortened(name, _NAME_WIDTH)
+        shown, other = shown_name(output), shown_name(name)
         how = f"{abs(difference):,} bytes {'above' if difference > 0 else 'below'}"
         yield f"{shown} is written over {other}, {how if difference else 'at the same address'}"
-
-
-def _shortened(name: str, room: int) -> str:
-    """The end of a name, which is what tells names of one model apart."""
-    return name if len(name) <= room else "…" + name[1 - room :]

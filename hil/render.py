@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hil.bench import BenchReport
 from hil.board import Board, MemoryRegion
 from hil.build import Firmware, Sizes
-from hil.console import table
+from hil.console import shown_name, table
 from hil.verify import Difference, LayerReport, Report, TensorReport
 from hilc.choice import ChoiceReport
 from hilc.ir import Array
@@ -28,7 +28,6 @@ COUNTER_NOTES = {
 _SHOWN_VALUES = 8
 #: A port's settings from here on are addresses or masks, best read in hexadecimal.
 _HEX_FROM = 1 << 28
-_NAME_WIDTH = 60
 
 
 def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: str) -> str:
@@ -65,8 +64,11 @@ def verify_text(
         lines.append(_layers_line(report.layers))
         layer = report.first_different_layer
         if layer is not None:
-            lines.append(f"first layer that differs: {layer.index} {layer.op} {layer.name}")
-            lines += [f"  {t.name}: {_difference(t.first)}" for t in layer.outputs if t.first]
+            name = shown_name(layer.name)
+            lines.append(f"first layer that differs: {layer.index} {layer.op} {name}")
+            lines += [
+                f"  {shown_name(t.name)}: {_difference(t.first)}" for t in layer.outputs if t.first
+            ]
     return "\n".join(lines)
 
 
@@ -109,7 +111,14 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
         lines.append(
             table(
                 [
-                    [index, layer.op, layer.macs, layer.count, layer.per_mac, _short(layer.name)]
+                    [
+                        index,
+                        layer.op,
+                        layer.macs,
+                        layer.count,
+                        layer.per_mac,
+                        shown_name(layer.name),
+                    ]
                     for index, layer in enumerate(report.layers)
                 ],
                 ["layer", "operator", "MACs", report.counter, "a MAC", "name"],
@@ -140,7 +149,7 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
     for group in report.groups:
         rows = f"{group.rows} row{'s' * (group.rows > 1)} at a time"
         way = ", from the last row on" if group.direction == "backward" else ""
-        first, last = _short(group.nodes[0]), _short(group.nodes[-1])
+        first, last = shown_name(group.nodes[0]), shown_name(group.nodes[-1])
         what = f"{len(group.nodes)} layers, {first} to {last}" if len(group.nodes) > 1 else first
         lines.append(f"in one step, {rows}{way}: {what}")
     if chosen != fastest:
@@ -159,7 +168,7 @@ def tuning_text(log: Tuning) -> str:
         least = min((kernel.count for kernel in layer.kernels), default=0)
         rows += [
             [
-                _short(layer.name) if position == 0 else "",
+                shown_name(layer.name) if position == 0 else "",
                 kernel.kernel,
                 kernel.count,
                 "fewest" if kernel.count == least and len(layer.kernels) > 1 else "",
@@ -363,12 +372,6 @@ def _values(array: Array) -> str:
     if flat.size <= _SHOWN_VALUES:
         return shown
     return f"{shown} ... (largest {flat.max():.6g} at {int(flat.argmax())})"
-
-
-def _short(name: str) -> str:
-    """A layer's name in a table: a converter joins the names of all that it fused with ``;``."""
-    first = name.partition(";")[0]
-    return first if len(first) <= _NAME_WIDTH else f"...{first[-_NAME_WIDTH:]}"
 
 
 def _plural(count: int, noun: str) -> str:

@@ -86,3 +86,13 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
     library = hilc.compile(graph, cpu="cortex-m4", ram=smaller, pools="external", io_in_pool=True)
     assert library.modules[0].workspace_bytes == smaller
     assert f"--ram {smaller}" in plan_text(told)
+
+
+def test_a_tensor_is_named_as_bench_names_its_layer() -> None:
+    fused = "functional_1/activation_2/Relu;functional_1/conv2d_4/Conv2D;" + "x/" * 60 + "Conv2D1"
+    told = explain(program_of("convolutions"))
+    tenants = tuple(replace(tenant, name=fused) for tenant in told.tenants)
+    text = plan_text(replace(told, tenants=tenants))
+    assert "\nfunctional_1/activation_2/Relu " in text
+    assert "conv2d_4" not in text
+    assert plan_json(replace(told, tenants=tenants))["tenants"][0]["name"] == fused
