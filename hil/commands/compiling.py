@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hil.console import Console, several, table
 from hil.render import build_text, chosen_lines, folded_lines
 from hilc.archive import check_target
 from hilc.choice import ChoiceReport
+from hilc.errors import InputError
 from hilc.library import Module, merge
 
 
@@ -25,6 +27,8 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     board = load_board(args.board) if args.board else None
     options = compile_options(args, board, for_firmware=False)
     library = merge(compiled(args, options, console))
+    if args.board or args.cpu:
+        _check_core(library.modules, options.cpu)
     library.save(args.output, force=args.force)
     seconds = round(time.monotonic() - start, 3)
     models = [
@@ -66,6 +70,17 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")
     console.result(data, "\n".join(lines))
     return 0
+
+
+def _check_core(modules: Sequence[Module], cpu: str) -> None:
+    """Refuses what was compiled before for another core than the one that was asked for."""
+    for module in modules:
+        if module.cpu != cpu:
+            raise InputError(
+                f"{module.name!r} is compiled already, for {module.cpu}, and cannot become a "
+                f"library for {cpu}",
+                "give the model file that it was compiled from, or leave out the core",
+            )
 
 
 def _choice_json(report: ChoiceReport | None) -> dict[str, Any]:

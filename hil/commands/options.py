@@ -18,7 +18,8 @@ from hil.render import flashed_text
 from hil.runner import Choice
 from hil.session import check_way
 from hil.sources import CompileOptions, load_libraries
-from hilc.library import ModelLibrary
+from hilc.cpu import get_cpu
+from hilc.library import ModelLibrary, Module
 from hilc.program import Pin, PoolSpec
 
 
@@ -123,8 +124,32 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
 
 
 def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> list[ModelLibrary]:
-    """The models that the arguments name, compiled for the board's core."""
-    return compiled(args, compile_options(args, board, for_firmware=True), console)
+    """The models that the arguments name, compiled for the board's core.
+
+    Archives are what they are: a note says of those for another core that they are not at their
+    best. What the core could not execute, the build refuses.
+    """
+    libraries = compiled(args, compile_options(args, board, for_firmware=True), console)
+    for library in libraries:
+        for module in library.modules:
+            if not _suits(module, board):
+                console.warn(
+                    f"{module.name} was compiled for {module.cpu}, {board.name} is a "
+                    f"{board.cpu.name}: compile the model again for it"
+                )
+    return libraries
+
+
+def _suits(module: Module, board: Board) -> bool:
+    """Whether the compiler would have made the same of the model for the board's core.
+
+    Code for the host is for no core in particular, and a board that is the host is there to try
+    code for any.
+    """
+    if board.is_host or module.cpu == "host":
+        return True
+    core = get_cpu(module.cpu)
+    return (core.arch, core.features) == (board.cpu.arch, board.cpu.features)
 
 
 def compiled(

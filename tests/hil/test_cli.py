@@ -49,6 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     (folder / "bad.tar").write_bytes(b"\0" * 10240)
     hilc.compile(folder / "tiny.tflite").save(folder / "tiny.tar")
+    hilc.compile(folder / "tiny.tflite", cpu="cortex-m4", name="m4").save(folder / "m4.tar")
     for name in ("mine.tar", "mine.svg", "mine.json"):
         (folder / name).write_text("the user's own\n")
     np.savez(folder / "x.npz", x=np.zeros((3, 8), np.int8))
@@ -133,6 +134,8 @@ BAD = [
     Bad("compile tiny.tflite tiny.tflite -o x.tar -q", 2, "another name: NAME=path"),
     Bad("build tiny.tflite tiny.tflite --board mps2-an386", 2, "'tiny'"),
     Bad("compile tiny.tar --optimize size -o x.tar", 2, "--optimize cannot change it"),
+    Bad("compile tiny.tar -o x.tar --cpu cortex-m4", 2, "for host, and cannot become a library"),
+    Bad("compile m4.tar -o x.tar --board microbit", 2, "compiled already, for cortex-m4, and"),
     Bad("compile other=tiny.tar -o x.tar", 2, "cannot be renamed to 'other'"),
     # Options of the compiler.
     Bad("compile tiny.tflite -o x.tar --cpu cortex-m99", 2, "unknown CPU 'cortex-m99'"),
@@ -332,6 +335,25 @@ def test_an_output_is_written_again_and_an_edited_one_is_not(
     assert main([*line, "--force"]) == 0
     assert "mine" not in picture.read_text()
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("words", "is_noted"),
+    [
+        ("m4.tar --board microbit", True),
+        ("m4.tar --board microbit --quiet", True),
+        ("m4.tar --board mps2-an386", False),
+        ("m4.tar --board native", False),
+        ("tiny.tar --board microbit", False),
+        ("tiny.tflite --board microbit", False),
+    ],
+)
+def test_an_archive_for_another_core_is_noted(
+    words: str, is_noted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["build", *words.split()]) == 0
+    note = "m4 was compiled for cortex-m4, microbit is a cortex-m0: compile the model again for it"
+    assert (note in capsys.readouterr().err) == is_noted
 
 
 def test_compile_for_a_board_takes_its_core(
