@@ -20,6 +20,7 @@ from hil.errors import BoardError
 from hil.suggest import like, nearest
 from hilc._toml import tomllib
 from hilc.cpu import Cpu, cpu_names, get_cpu
+from hilc.inputs import check_regular
 from hilc.resources import data_dir
 
 #: What the ports of a board together provide, each exactly once.
@@ -236,6 +237,7 @@ def load_board(name_or_path: str | Path) -> Board:
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
         path = Path(name_or_path)
+        check_regular(path, "give the path of a .toml file")
         if not path.is_file():
             raise BoardError(
                 f"there is no board description {text!r}", "give the path of a .toml file"

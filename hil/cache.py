@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.errors import BuildError, InputError
+from hilc.inputs import check_regular
 from hilc.outputs import cannot_write
 
 #: In a build's folder, written last: what the build found out.
@@ -132,8 +133,9 @@ def unsealed(path: Path) -> dict[str, Any] | None:
 def digest(path: Path) -> str | None:
     """What tells the content of a file from any other; None where it cannot be read."""
     try:
+        check_regular(path)
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+    except (OSError, InputError):
         return None
 
 

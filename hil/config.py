@@ -27,6 +27,7 @@ from typing import Any
 from hil.errors import InputError
 from hil.suggest import listed, nearest
 from hilc._toml import tomllib
+from hilc.inputs import check_regular
 
 #: Keys of a board's table, and of its table ``power``, with the type that each has.
 _BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
@@ -96,6 +97,7 @@ def _lines(values: Mapping[str, Any]) -> list[str]:
 def read_config() -> dict[str, dict[str, Any]]:
     """Each board's values; InputError names the file and the key that is not right."""
     path = config_path()
+    check_regular(path, "set HIL_CONFIG to a file")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -14,6 +14,7 @@ from hil.samples import Sample, load_samples
 from hil.verify import Fallback, Oracle
 from hilc.errors import InputError
 from hilc.importer import load_model
+from hilc.inputs import check_regular
 from hilc.ir import Array, Graph
 from hilc.library import ModelLibrary, Module, TensorInfo
 from hilc.references import Reference, get_reference, tflm_package
@@ -94,6 +95,7 @@ def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
 
 
 def _read(path: Path) -> bytes:
+    check_regular(path, "give the model's file as --source")
     try:
         return path.read_bytes()
     except OSError as error:

@@ -15,6 +15,7 @@ import numpy as np
 
 from hilc.errors import HilError, InputError
 from hilc.executor import conversion_hint
+from hilc.inputs import check_regular
 from hilc.ir import Array
 from hilc.library import TensorInfo
 from hilc.outputs import replacing
@@ -195,6 +196,7 @@ def _load_npy(path: Path) -> Array:
 
 
 def _load(path: Path, what: str) -> Any:
+    check_regular(path, f"give {what}", most_bytes=None)
     try:
         with path.open("rb") as file:
             start = file.read(len(np.lib.format.MAGIC_PREFIX))

@@ -19,6 +19,7 @@ from hilc.archive import is_archive
 from hilc.errors import InputError
 from hilc.explain import Explanation
 from hilc.external import load_generator
+from hilc.inputs import check_regular
 from hilc.library import ModelLibrary
 from hilc.program import Pin, PoolSpec
 from hilc.search import LimitError
@@ -306,12 +307,10 @@ def _parse_source(word: str) -> ModelSource:
 
 
 def _existing(word: str) -> Path:
-    path = Path(word)
+    path, hint = Path(word), "give a .tflite file or a Model Library Format tar or folder"
     if not word or not path.exists():
-        raise InputError(
-            f"{word!r} does not exist" if word else "a model's path is empty",
-            "give a .tflite file or a Model Library Format tar or folder",
-        )
+        raise InputError(f"{word!r} does not exist" if word else "a model's path is empty", hint)
+    check_regular(path, hint)
     return path
 
 

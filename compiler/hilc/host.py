@@ -41,6 +41,7 @@ from hilc.host_build import (
     host_compiler,
 )
 from hilc.host_model import Code, Contexts, HostModel
+from hilc.inputs import check_regular
 from hilc.ir import Array
 from hilc.library import ModelLibrary, Module
 from hilc.outputs import cannot_write, replacing
@@ -149,6 +150,7 @@ def _open(path: str | Path) -> ModelLibrary | _Exported:
 
 
 def _open_exported(path: Path) -> _Exported:
+    check_regular(path)
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from hilc.cpu import Cpu
 from hilc.errors import InputError
+from hilc.inputs import check_regular
 from hilc.jsondata import decode, json_bytes, parse_json
 from hilc.source import Source
 
 #: Of the log's form.
 FORMAT = 1
+_REMEDY = "give a log that `hil tune` wrote"
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,12 @@ def _words(value: str | tuple[str, str]) -> str:
 
 def load_tuning(path: str | Path) -> Tuning:
     """The log in a file; :class:`~hilc.errors.InputError` where it is none."""
+    check_regular(path, _REMEDY)
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"the tuning log {path} cannot be read: {error.strerror}") from None
-    value = parse_json(data, str(path), "give a log that `hil tune` wrote")
+    value = parse_json(data, str(path), _REMEDY)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         found = value.get("format") if isinstance(value, dict) else None
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -264,6 +265,54 @@ def test_bad_usage(bad: Bad, capsys: pytest.CaptureFixture[str]) -> None:
     assert err.startswith("error: ")
     assert err.count("error:") == 1
     assert "Traceback" not in err
+
+
+#: Lines with a file of each kind that commands read.
+READERS = (
+    "compile {} -o x.tar",
+    "compile a={} -o x.tar",
+    "explain {} --board native",
+    "compile tiny.tflite -o x.tar --tuning {}",
+    "compile tiny.tflite -o x.tar --board {}",
+    f"{RUN} --input x={{}}",
+    f"{VERIFY} --inputs {{}}",
+    f"{VERIFY} --source {{}}",
+)
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "socket"])
+@pytest.mark.parametrize("line", READERS)
+def test_what_is_no_file_is_not_read(
+    line: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device never ends, and a pipe that nobody writes is waited for."""
+    path = Path("/dev/zero") if kind == "device" else tmp_path / "x.tar"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    assert main(line.format(path).split()) == 2
+    assert f"{path} is not a regular file" in capsys.readouterr().err
+
+
+def test_the_configuration_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "pipe"))
+    assert main(VERIFY.split()) == 2
+    assert "pipe is not a regular file\n\nhint: set HIL_CONFIG" in capsys.readouterr().err
+
+
+def test_a_file_that_is_too_large_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("big.tflite", "big.json"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 31)
+    for line in (f"{tmp_path}/big.tflite", f"tiny.tflite --tuning {tmp_path}/big.json"):
+        assert main(["compile", *line.split(), "-o", "x.tar"]) == 2
+        assert "has 2147483648 bytes, and the most that is read is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bad", BAD[::6], ids=lambda bad: bad.line or "nothing")

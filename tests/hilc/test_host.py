@@ -699,6 +699,9 @@ def test_a_damaged_file_is_named(exported: Path, tmp_path: Path, name: str) -> N
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read .*none\.so: No such file"):
         hilc.host.load_module(tmp_path / "none.so")
+    os.mkfifo(tmp_path / "pipe.so")
+    with pytest.raises(InputError, match=r"pipe\.so is not a regular file"):
+        hilc.host.load_module(tmp_path / "pipe.so")
 
 
 def test_the_files_of_a_build_stay(tmp_path: Path) -> None:

@@ -8,11 +8,9 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.importer import tflite
 from hilc.importer.outputs import with_own_outputs
 from hilc.importer.shapes import resolve_shapes
+from hilc.inputs import MAX_FILE_BYTES
 from hilc.ir import Graph
 from hilc.verify import verify, verify_order
-
-#: FlatBuffers' own limit: its offsets are 32 bits, one of them a sign.
-_MAX_FILE_BYTES = 2**31 - 1
 
 #: What damage raises where no check foresaw it: a net for users, which the tests prove unneeded.
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
@@ -59,9 +57,9 @@ def read_file(path: Path) -> bytes:
         if not path.is_file():
             raise ModelError("this is not a regular file", "give the path of a .tflite file")
         size = path.stat().st_size
-        if size > _MAX_FILE_BYTES:
+        if size > MAX_FILE_BYTES:
             raise ModelError(
-                f"the file has {size} bytes, more than any TFLite model ({_MAX_FILE_BYTES})"
+                f"the file has {size} bytes, more than any TFLite model ({MAX_FILE_BYTES})"
             )
         return path.read_bytes()
     except OSError as error:
