@@ -70,7 +70,9 @@ class Tensor:
             raise ModelError(f"tensor {self.name!r} has unsupported type {self.dtype}")
         if any(d < 0 or (d == 0 and self.data is None) for d in self.shape):
             raise ModelError(
-                f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0"
+                f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0",
+                "change the sizes in the model so that each tensor holds at least one element, "
+                "and export it again",
             )
         if self.data is not None and (
             self.data.shape != self.shape or self.data.dtype != np.dtype(self.dtype)

@@ -175,6 +175,44 @@ def test_fully_connected_shapes(x_shape, keep, expected):
 
 
 @pytest.mark.filterwarnings("error")
+def raised(op: str, factor: float) -> Layer:
+    """A layer of one weight a channel, from whose sums to whose output it is ``factor``."""
+    attrs: dict[str, Any] = {"activation": "NONE"}
+    x_shape: tuple[int, ...] = (2, 1)
+    w_shape: tuple[int, ...] = (3, 1)
+    if op == "FULLY_CONNECTED":
+        attrs |= {"keep_num_dims": False}
+    else:
+        attrs |= {"padding": "VALID", **dict.fromkeys(("stride_h", "stride_w"), 1)}
+        attrs |= dict.fromkeys(("dilation_h", "dilation_w"), 1)
+        x_shape, w_shape = (1, 1, 2, 1), (3, 1, 1, 1)
+    if op == "DEPTHWISE_CONV_2D":
+        attrs, w_shape = attrs | {"depth_multiplier": 3}, (1, 1, 1, 3)
+    x_quant = Quant((float(np.float32(factor)),), (0,))
+    x = Tensor("x", x_shape, "int8", x_quant)
+    weights = np.array([1, -1, 3], np.int8).reshape(w_shape)
+    scales = Quant((1.0,) * 3, (0,) * 3, axis=w_shape.index(3))
+    bias = Tensor("b", (3,), "int32", x_quant, np.zeros(3, np.int32))
+    ins = (x, Tensor("w", w_shape, "int8", scales, weights), bias)
+    node = Node(op, ("x", "w", "b"), ("y",), attrs)
+    ((shape, _),) = OPS[op].infer(node, ins)
+    out = Tensor("y", shape, "int8", Quant((1.0,), (5,)))
+    return Layer(node, ins, out, np.array([1, -2], np.int8).reshape(x_shape))
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_sums_are_raised_by_what_the_reference_defines(op):
+    """Up to 2^30 both wrap around at 32 bits; from there the reference shifts by 31 bits."""
+    last = raised(op, 1.3 * 2.0**29)
+    OPS[op].check(last.node, last.ins, last.outs)
+    np.testing.assert_array_equal(last.reference(), litert(last))
+    for factor in (2.0**30, 1.3 * 2.0**30, 1.3 * 2.0**35):
+        with pytest.raises(UnsupportedError, match=r"less than 2\^30") as caught:
+            load_model(raised(op, factor).tflite(), name="layer")
+        assert f"({op})" in caught.value.fact
+        assert "check the quantisation" in caught.value.hint
+
+
 def test_scales_whose_product_is_no_float_are_refused():
     x = Tensor("x", (1, 3), "int8", Quant((1e20,), (0,)))
     weights = np.ones((4, 3), np.int8)

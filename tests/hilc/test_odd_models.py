@@ -221,6 +221,13 @@ def _empty_operand(b: ModelBuilder) -> None:
     b.op("ADD", ("x", "none"), ("y",))
 
 
+def _empty_output(b: ModelBuilder) -> None:
+    b.input("x", (1, 4), **Q)
+    b.output("y", (1, 4), **Q)
+    b.op("RELU", ("x",), ("y",))
+    b.output("axes", (0,), "int32")
+
+
 def _input_twice(b: ModelBuilder) -> None:
     b.input("x", (1, 4), **Q)
     b.inputs("x")
@@ -257,6 +264,7 @@ def _mean_without_operand(b: ModelBuilder) -> None:
         ),
         (_empty_result, UnsupportedError, ("operator 0 (RELU)", "'y' has shape [0, 4]")),
         (_empty_operand, UnsupportedError, ("operator 0 (ADD)", "'none', int8[0]")),
+        (_empty_output, UnsupportedError, ("the model's output 'axes', int32[0]",)),
         (_input_twice, ModelError, ("'x' is listed twice as input",)),
         (_activation_of_scale_zero, ModelError, ("operator 0 (RELU)", "'x' with scale 0.0")),
         (_mean_without_operand, ModelError, ("operator 0 (MEAN)", "1 inputs; it takes 2")),

@@ -136,7 +136,8 @@ CASES: Sequence[tuple[str, Draft, type[ModelError], str]] = [
         UnsupportedError,
         "zero point 1",
     ),
-    ("QUANTIZE", Draft([s16(3, 1e9, 0)], q(1e-9)), UnsupportedError, "requantises int16"),
+    ("QUANTIZE", Draft([s16(3, 1e4, 0)], q(1e-4)), UnsupportedError, "requantises int16"),
+    ("QUANTIZE", Draft([s16(3, 1e9, 0)], q(1e-9)), UnsupportedError, "less than 2^30"),
     ("QUANTIZE", Draft([s8(3, scale=1e9)], q(1e-9)), UnsupportedError, "output scale"),
     ("DEQUANTIZE", Draft([replace(s8(3), quant=None)]), ModelError, "without quantisation"),
     ("MEAN", Draft([f32(2, 3), run_time()], attrs={"keep_dims": True}), UnsupportedError, "run"),
@@ -235,6 +236,36 @@ def test_refusal(op, draft, error, words):
     assert type(caught.value) is error
     assert words in caught.value.fact
     assert ("'y0'" if draft.outputs else op) in caught.value.fact
+
+
+def ramp(scale: float) -> Draft:
+    """HARD_SWISH that brings its input from ``scale`` to that of the ramp; input and output alike.
+
+    The ramp's own scale is 3/32768, and the input is raised by 7 bits.
+    """
+    return Draft([s8(3, scale=scale * 128 * 3 / 32768)], q(scale * 128 * 3 / 32768))
+
+
+def test_the_ramp_of_hard_swish_is_refused_where_the_reference_overflows():
+    accept("HARD_SWISH", ramp(2.0**30.9))
+    with pytest.raises(UnsupportedError, match=r"less than 2\^31"):
+        accept("HARD_SWISH", ramp(2.0**31.1))
+
+
+@pytest.mark.parametrize(
+    ("op", "draft", "remedy"),
+    [
+        ("SOFTMAX", Draft([f32()], attrs={"beta": 1.0}), "[1, classes]"),
+        ("ADD", Draft([s8(2), s8(2)], q(1.7e-9), NONE), "check the quantisation"),
+        ("RELU", Draft([s8(3)], q(1e-40)), "check the quantisation"),
+        ("MUL", Draft([s8(2, scale=1e29)] * 2, q(1), NONE), "check the quantisation"),
+        ("ADD", Draft([s8(2, scale=1e6), s8(2)], q(0.1), NONE), "no reference defines this"),
+    ],
+)
+def test_refusals_of_values_name_a_remedy(op, draft, remedy):
+    with pytest.raises(ModelError) as caught:
+        accept(op, draft)
+    assert remedy in caught.value.hint
 
 
 WILD: Sequence[Any] = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from hilc.errors import UnsupportedError
 from hilc.ir import Graph, Node
 
 
@@ -30,6 +31,13 @@ def with_own_outputs(graph: Graph) -> Graph:
             output = _unused(f"{name}_output{position}", tensors)
             tensors[output] = replace(source, name=output, data=None)
         elif source.is_constant:
+            if not source.size:
+                raise UnsupportedError(
+                    f"the model's output {name!r}, {source.dtype}{list(source.shape)}, is a "
+                    "constant that holds no element; each side of an output's shape must be at "
+                    "least 1",
+                    "remove the output from the model",
+                )
             constants[name] = _unused(f"{name}_constant", tensors)
             tensors[constants[name]] = replace(source, name=constants[name])
             tensors[name] = replace(source, data=None)

@@ -28,6 +28,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    undefined,
     unsupported,
 )
 from hilc.ops.strides import broadcast_strides, nest, walk_fields
@@ -80,10 +81,9 @@ def _sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
         multiplier(node, common / ((1 << _SUM_HEADROOM_BITS) * out_scale)),
     )
     if scales.out.shift > 0:
-        unsupported(
+        undefined(
             node,
             f"has output scale {out_scale}, more than 2^19 times finer than its inputs'",
-            "no reference defines this; check the quantisation of the model",
         )
     return scales
 
@@ -95,10 +95,9 @@ def _product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
         scale = multiplier(node, float(a_scale * b_scale / out_scale))
     # Products have 16 bits; what is raised by more than 14 leaves 31 bits.
     if scale.shift > 14:
-        unsupported(
+        undefined(
             node,
             f"has output scale {out_scale}, more than 2^14 times finer than its product's",
-            "no reference defines this; check the quantisation of the model",
         )
     return scale
 

@@ -26,6 +26,7 @@ from hilc.ops.operands import (
     require_counts,
     require_dtype,
     resolve_axis,
+    undefined,
     unsupported,
 )
 from hilc.ops.strides import contiguous_strides, nest, walk_fields
@@ -75,10 +76,9 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         count = x.size // outs[0].size
         # The sum is below 2^9 times the count, and its mean times 2^22 stays within 31 bits.
         if _scale(node, x, outs[0], count).shift > 22 - count.bit_length():
-            unsupported(
+            undefined(
                 node,
                 f"has scale {quantization(node, x)[0]} in and {quantization(node, outs[0])[0]} out",
-                "no reference defines this; check the quantisation of the model",
             )
 
 

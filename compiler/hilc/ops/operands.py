@@ -17,17 +17,29 @@ ARITHMETIC = ("int8", "float32")
 #: Scales from here to its inverse stay finite, and above zero, in single precision arithmetic.
 _LEAST_SCALE = 1e-30
 
+#: What the reference shifts an int32 to the left at most: by 31 bits, and more, C defines nothing.
+_MOST_SHIFT = 30
+
 _INDEX_TYPES = ("int32", "int64")
 
 
-def invalid(node: Node, what: str) -> NoReturn:
+#: The remedy for scales that a model states and no converter would choose.
+_CHECK_SCALES = "check the quantisation of the model; convert it again with representative data"
+
+
+def invalid(node: Node, what: str, hint: str = "") -> NoReturn:
     """Reject ``node``; ``what`` continues a sentence whose subject is the layer."""
-    raise ModelError(f"{_layer(node)} {what}")
+    raise ModelError(f"{_layer(node)} {what}", hint)
 
 
 def unsupported(node: Node, what: str, hint: str = "") -> NoReturn:
     """Refuse ``node``, valid though it may be, as :func:`invalid` does."""
     raise UnsupportedError(f"{_layer(node)} {what}", hint)
+
+
+def undefined(node: Node, what: str) -> NoReturn:
+    """Refuse ``node`` for scales whose arithmetic overflows, in the reference as well."""
+    unsupported(node, what, f"no reference defines this; {_CHECK_SCALES}")
 
 
 def _layer(node: Node) -> str:
@@ -100,7 +112,12 @@ def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
             "only weights may be quantised per channel; quantise activations per tensor",
         )
     if not _LEAST_SCALE <= quant.scale[0] <= 1 / _LEAST_SCALE:
-        invalid(node, f"works on {tensor.name!r} with scale {quant.scale[0]}, which nobody means")
+        invalid(
+            node,
+            f"works on {tensor.name!r} with scale {quant.scale[0]}, which nobody means; scales lie "
+            f"between {_LEAST_SCALE:g} and {1 / _LEAST_SCALE:g}",
+            _CHECK_SCALES,
+        )
     info = np.iinfo(tensor.dtype)
     if not info.min <= quant.zero_point[0] <= info.max:
         invalid(
@@ -175,10 +192,17 @@ ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
 }
 
 
-def multiplier(node: Node, real: float) -> Multiplier:
-    """The fixed-point form of a factor between scales."""
+def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> Multiplier:
+    """The fixed-point form of a factor between scales, whose shift is ``most_shift`` at most."""
     if not np.isfinite(real):
-        invalid(node, f"has scales whose ratio is {real}")
+        invalid(node, f"has scales whose ratio is {real}", _CHECK_SCALES)
+    # From here on the mantissa is rounded up to the next power of two.
+    if real >= 2.0**most_shift * (1 - 2.0**-32):
+        undefined(
+            node,
+            f"has a factor of {real:g} from its input scales to its output scale; it must be less "
+            f"than 2^{most_shift}",
+        )
     return quantize_multiplier(real)
 
 
@@ -193,5 +217,10 @@ def activation_clamp(node: Node, name: str, output: Tensor) -> tuple[int, int]:
     with np.errstate(over="ignore"):
         largest = float(np.float32(6.0) / np.float32(scale))
     if largest >= 2**31:
-        invalid(node, f"has output {output.name!r} with the scale {scale}, too small to be meant")
+        invalid(
+            node,
+            f"has output {output.name!r} with the scale {scale}, too small to be meant; it "
+            f"must be above {6 / 2**31:.3g}",
+            _CHECK_SCALES,
+        )
     return activation_range(name, scale, zero_point, output.dtype)

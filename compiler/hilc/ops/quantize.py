@@ -2,6 +2,10 @@
 
 Attributes: ``dtype`` (QUANTIZE: the output's type, "int8" by default).
 
+A float32 number beyond int32, in steps of the output's scale, becomes the end of the output's type
+on its side, infinity likewise, and NaN the type's smallest value. The reference converts it to
+int32 unchecked, which C leaves undefined: on x86 all of these become the same end of the type.
+
 From one quantisation of bytes to another every byte has one answer: a table, as in
 :mod:`hilc.ops.unary`. Wider integers are requantised one by one.
 """
@@ -22,6 +26,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    undefined,
     unsupported,
 )
 from hilc.ops.unary import look_up, table_call
@@ -62,10 +67,9 @@ def _table(node: Node, source: Tensor, target: Tensor) -> Array:
     ratio = multiplier(node, in_scale / out_scale)
     # 256 steps times 2^22 and the rounding stay within 31 bits.
     if ratio.shift > 22:
-        unsupported(
+        undefined(
             node,
             f"has input scale {in_scale} and output scale {out_scale}",
-            "no reference defines this; check the quantisation of the model",
         )
     every_byte = np.arange(256, dtype=np.uint8).view(source.dtype)
     scaled = requantize(every_byte.astype(np.int64) - in_zero, *ratio)
@@ -87,11 +91,10 @@ def _wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
     # sign times 2^16, less where there are more steps, or something to add.
     most = 16 if not (in_zero or out_zero) else 14
     if ratio.shift > (most if source.dtype == "int16" else 0) or abs(out_zero) > _MAX_ADDED:
-        unsupported(
+        undefined(
             node,
             f"requantises {source.dtype} from scale {in_scale} and zero point {in_zero} to "
             f"scale {out_scale} and zero point {out_zero}",
-            "no reference defines this; check the quantisation of the model",
         )
     return ratio
 
@@ -125,7 +128,8 @@ def _quantize(
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled) + zero_point
-    # What is no number becomes the smallest, as in the kernel.
+    # NaN becomes the smallest, as in the kernel; the reference's conversion of it, and of what is
+    # beyond int32, is undefined in C.
     numbers = np.nan_to_num(rounded, nan=float(info.min))
     return [np.clip(numbers, info.min, info.max).astype(outs[0].dtype)]
 

@@ -61,7 +61,12 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if not (np.isfinite(beta) and beta > 0):
         invalid(node, f"has beta {beta}; it must be a positive number")
     if not x.shape:
-        invalid(node, "works on a scalar; it needs an axis")
+        invalid(
+            node,
+            f"normalises the scalar {x.name!r} of shape []; SOFTMAX works along the last axis of a "
+            "tensor with at least one",
+            "give the operator an input of shape [1, classes]: reshape it in the model",
+        )
     if x.dtype == "int8":
         quantization(node, x)
         if x.shape[-1] > _MAX_DEPTH:

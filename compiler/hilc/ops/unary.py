@@ -30,6 +30,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    undefined,
     unsupported,
 )
 from hilc.quant import Multiplier, requantize
@@ -127,10 +128,9 @@ def _ratio(node: Node, real: float | np.float32) -> Multiplier:
     result = multiplier(node, float(real))
     # 256 steps times 2^22 and the rounding stay within 31 bits.
     if result.shift > 22:
-        unsupported(
+        undefined(
             node,
             f"has an input scale {real} times its output scale",
-            "no reference defines this; check the quantisation of the model",
         )
     return result
 
@@ -178,10 +178,9 @@ def _rounded_function(
             x = in_scale * (_ALL_INT8 - quantization(node, source)[1]).astype(np.float32)
             y = function(x) * (np.float32(1) / out_scale)
         if np.abs(y).max() >= 2**31:
-            unsupported(
+            undefined(
                 node,
                 f"has output scale {out_scale}",
-                "no reference defines this; check the quantisation of the model",
             )
         rounded = np.copysign(np.floor(np.abs(y.astype(np.float64)) + 0.5), y)
         shifted: Int64Array = np.clip(rounded + quantization(node, target)[1], -128, 127).astype(
@@ -236,13 +235,14 @@ def _hard_swish_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     raised_scale = np.float32(1 / 128) * in_scale
     with np.errstate(all="ignore"):
         out_ratio = multiplier(node, float(raised_scale / out_scale))
-        # The ramp from -3 to 3 fills the range of 16 bits.
-        ramp_ratio = multiplier(node, float(raised_scale / np.float32(3 / 32768)))
+        # The ramp from -3 to 3 fills the range of 16 bits. The reference shifts by one bit less
+        # before it multiplies, and by the last one after.
+        ramp_factor = float(raised_scale / np.float32(3 / 32768))
+        ramp_ratio = multiplier(node, ramp_factor, most_shift=31)
     if out_ratio.shift > 0:
-        unsupported(
+        undefined(
             node,
             f"has output scale {out_scale}, more than 128 times finer than its input's",
-            "no reference defines this; check the quantisation of the model",
         )
     raised = (_ALL_INT8 - quantization(node, source)[1]) << 7
     on_out_scale = _high_mul_int16(raised, _narrow(out_ratio.mantissa))

@@ -7,8 +7,9 @@
 
 #include "hil/quant.h"
 
-/* The integer for a number, from low to high. Clamped before the conversion, which only numbers in
- * range survive; what is no number becomes low. */
+/* The integer for a number, from low to high. Clamped before the conversion, which C defines for
+ * numbers in int32 only: what is beyond saturates, NaN becomes low. The reference converts first,
+ * so that its result for these depends on its host. */
 HIL_INLINE int32_t hil_quantized(float x, float scale, int32_t zero_point, int32_t low,
                                  int32_t high) {
     const float least = (float)(low - zero_point);
