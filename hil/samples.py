@@ -22,6 +22,9 @@ from hilc.outputs import replacing
 
 #: Of an NPY file, and of a ZIP file with entries and without any, which an NPZ file is.
 _BEGINNINGS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
+#: The arrays of one file. A deflated file of a megabyte may hold a thousand times as much, so this
+#: is checked before anything is read; it is ten thousand colour pictures of 180 x 180.
+_MAX_BYTES = 1 << 30
 Sample = Mapping[str, Array]
 
 #: In files of outputs, to tell them from the user's own.
@@ -79,7 +82,28 @@ def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
     return rng.integers(low, high, tensor.shape, dtype=np.dtype(tensor.dtype), endpoint=True)
 
 
-def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> list[Sample]:
+class ArraySamples(Sequence[Sample]):
+    """The samples along the first axis of ``arrays``, which all have the same length.
+
+    Views, made when asked for: of small samples, all at once would take far more than the arrays.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
+
+    def __len__(self) -> int:
+        return min(map(len, self._arrays.values()), default=0)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        taken = {name: array[index] for name, array in self._arrays.items()}
+        return ArraySamples(taken) if isinstance(index, slice) else taken
+
+
+def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> Sequence[Sample]:
     """The samples of an NPZ file: one array for each tensor, by its name.
 
     An array has the tensor's shape behind a leading sample axis, or the tensor's own shape with the
@@ -108,10 +132,10 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
             + ", ".join(f"{name} {count}" for name, count in counts.items()),
             "give every array the same length along its first axis",
         )
-    count = next(iter(counts.values()), 0)
-    if count == 0:
+    samples = ArraySamples(samples_by_name)
+    if not samples:
         raise InputError(f"{path} holds no sample", "give at least one")
-    return [{name: array[i] for name, array in samples_by_name.items()} for i in range(count)]
+    return samples
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
@@ -176,15 +200,30 @@ def load_arrays(path: Path) -> dict[str, Array]:
     if isinstance(loaded, np.ndarray):
         raise InputError(f"{path} is an NPY file with one array", "numpy.savez writes an NPZ")
     with loaded:
+        _check_size(path, sum(member.file_size for member in loaded.zip.infolist()))
         arrays: dict[str, Array] = {}
         for name in loaded.files:
             try:
-                arrays[name] = loaded[name]
+                array = loaded[name]
             except Exception as error:  # as below
                 raise InputError(
                     f"{path}: array {name!r} cannot be read: {_why(error)}", "save it again"
                 ) from None
+            # Of a member that is no NPY file, numpy returns the bytes.
+            if not isinstance(array, np.ndarray):
+                raise InputError(
+                    f"{path}: the member {name!r} is no NPY file", "numpy.savez writes an NPZ"
+                )
+            arrays[name] = array
         return arrays
+
+
+def _check_size(path: Path, nbytes: int) -> None:
+    if nbytes > _MAX_BYTES:
+        raise InputError(
+            f"{path} holds {nbytes} bytes of arrays, and at most {_MAX_BYTES} are read",
+            "split it into several files",
+        )
 
 
 def _load_npy(path: Path) -> Array:
@@ -203,6 +242,7 @@ def _load(path: Path, what: str) -> Any:
         # numpy takes anything else for a pickle, and advises to load that.
         if not start.startswith(_BEGINNINGS):
             raise InputError(f"{path} is neither an NPZ nor an NPY file", f"give {what}")
+        _check_size(path, path.stat().st_size)
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist", f"give {what}") from None
@@ -217,4 +257,6 @@ def _load(path: Path, what: str) -> Any:
 
 def _why(error: Exception) -> str:
     # numpy's own sentence advises to load it, which would run whatever is in it.
-    return "it holds Python objects, not numbers" if "pickle" in str(error) else str(error)
+    if "pickle" in str(error):
+        return "it holds Python objects, not numbers"
+    return str(error) or ("not enough memory" if isinstance(error, MemoryError) else repr(error))

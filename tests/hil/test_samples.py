@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import math
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +196,73 @@ def test_what_is_no_file_of_arrays(content: bytes, message: str, tmp_path: Path)
         with pytest.raises(InputError, match=message) as caught:
             load()
         assert "allow_pickle" not in str(caught.value)
+
+
+def test_a_member_that_is_no_array_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "f.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", b"hello")
+    for role in ("input", "output"):
+        with pytest.raises(InputError, match="f.npz: the member 'x' is no NPY file"):
+            load_samples(path, [X], role)
+
+
+def test_what_is_too_large_is_not_unpacked(tmp_path: Path) -> None:
+    """A deflated file may hold a thousand times its size."""
+    path = tmp_path / "bomb.npz"
+    piece = bytes(16 << 20)
+    header = io.BytesIO()
+    shape = (65 << 24, 1)
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|i1", "fortran_order": False, "shape": shape}
+    )
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as file,
+    ):
+        file.write(header.getvalue())
+        for _ in range(65):
+            file.write(piece)
+    nbytes = math.prod(shape) + len(header.getvalue())
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=f"holds {nbytes} bytes of arrays, and at most 10737"):
+            load_samples(path, [tensor("x", (1,))], "input")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    sparse = tmp_path / "x.npy"
+    with sparse.open("wb") as file:
+        file.write(header.getvalue())
+        file.truncate(nbytes)
+    with pytest.raises(InputError, match=f"holds {nbytes} bytes of arrays"):
+        load_input(sparse, X)
+
+
+def test_more_values_than_the_memory_holds_are_an_input_error(tmp_path: Path) -> None:
+    """The header of a small file may say any shape."""
+    path = tmp_path / "x.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|i1", "fortran_order": False, "shape": (1 << 55, 6)}
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", header.getvalue())
+    with pytest.raises(InputError, match="array 'x' cannot be read: Unable to allocate"):
+        load_samples(path, [X], "input")
+
+
+def test_many_small_samples_take_no_more_than_their_array(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros((4 << 20, 1), np.int8))
+    tracemalloc.start()
+    try:
+        samples = load_samples(tmp_path / "a.npz", [tensor("x", (1,))], "input")
+        some = samples[10:]
+        assert tracemalloc.get_traced_memory()[0] < 6 << 20
+    finally:
+        tracemalloc.stop()
+    assert (len(samples), len(some)) == (4 << 20, (4 << 20) - 10)
+    assert some[0]["x"].tolist() == [0]
 
 
 def test_load_input(tmp_path: Path) -> None:
