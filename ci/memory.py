@@ -113,8 +113,8 @@ def section(points: Sequence[Point], smallest: Explanation) -> str:
     return "\n\n".join(
         (
             f"{MODEL} on `{BOARD}` (instructions under QEMU, not cycles), every answer and layer "
-            "compared with the reference. The workspace holds the inputs and outputs, as in firmware of "
-            "this project; `hil compile`, which leaves them to the caller, needs less:",
+            "compared with the reference. The workspace holds the inputs and outputs, as in "
+            "firmware of this project; `hil compile`, which leaves them to the caller, needs less:",
             table(header, rows),
             f"![instructions over bytes of workspace](examples/memory/{MODEL}_frontier.svg)",
             f"The smallest of them, {smallest.workspace_bytes:,} bytes, as `hil explain` draws it:",
