@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
@@ -229,13 +229,14 @@ def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) 
     if not whole:
         wanted = {path: digests[-1] for path, digests in known.items()} | wanted
     stale = [path for path in known if path not in wanted]
-    found = {path: _digest_of(folder / path) for path in (*files, *stale)}
+    blocked = _blocked(folder, (*files, *known))
+    found = _found(folder, (*files, *stale), blocked)
     theirs = [
         path
         for path, digest in found.items()
         if digest is not None and digest not in (wanted.get(path), *known.get(path, ()))
     ]
-    theirs += [str(parent) for parent in _blocked(folder, files)]
+    theirs += map(str, blocked)
     if theirs and not force:
         raise _edited(folder, theirs)
     changes = [path for path in files if found[path] != wanted[path]]
@@ -243,10 +244,11 @@ def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) 
         return
     # Until all is written, a file may be the old or the new one.
     _write_manifest(folder, {p: (*known.get(p, ()), *new) for p, new in _lists(wanted).items()})
+    # First, so that nothing is removed or written behind a link.
+    for parent in blocked:
+        (folder / parent).unlink()
     for path in stale:
         _remove(folder, path)
-    for parent in _blocked(folder, files):
-        (folder / parent).unlink()
     for path in changes:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -257,21 +259,19 @@ def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) 
 
 
 def edited_files(folder: Path) -> list[str]:
-    """The files that were written into ``folder`` and are other ones now."""
-    return [
-        path
-        for path, digests in _read_manifest(folder).items()
-        if (found := _digest_of(folder / path)) is not None and found not in digests
-    ]
+    """The files that were written into ``folder`` and are other ones now, and links to others."""
+    known = _read_manifest(folder)
+    blocked = _blocked(folder, known)
+    found = _found(folder, known, blocked)
+    edited = [p for p, digests in known.items() if found[p] not in (None, *digests)]
+    return [*edited, *map(str, blocked)]
 
 
 def changed_files(folder: Path) -> list[str]:
     """Those, and the ones that are gone."""
-    return [
-        path
-        for path, digests in _read_manifest(folder).items()
-        if _digest_of(folder / path) not in digests
-    ]
+    known = _read_manifest(folder)
+    found = _found(folder, known, _blocked(folder, known))
+    return [path for path, digests in known.items() if found[path] not in digests]
 
 
 def _edited(folder: Path, paths: Sequence[str]) -> InputError:
@@ -284,10 +284,31 @@ def _edited(folder: Path, paths: Sequence[str]) -> InputError:
     )
 
 
-def _blocked(folder: Path, files: Mapping[str, bytes]) -> list[PurePosixPath]:
-    """Files where a folder for ``files`` has to be."""
-    parents = {parent for path in files for parent in PurePosixPath(path).parents}
-    return [p for p in sorted(parents) if (folder / p).exists() and not (folder / p).is_dir()]
+def _blocked(folder: Path, paths: Iterable[str]) -> list[PurePosixPath]:
+    """Files and links where a folder for ``paths`` has to be.
+
+    A link is one even where it leads to a folder: what is behind it lies elsewhere, and is nothing
+    that was written here. What is below another one is not listed.
+    """
+    blocked: list[PurePosixPath] = []
+    for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
+        place = folder / parent
+        # The folder itself, a parent of each path as well, is what the user has named.
+        if not parent.parts or set(parent.parents) & set(blocked):
+            continue
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            blocked.append(parent)
+    return blocked
+
+
+def _found(
+    folder: Path, paths: Iterable[str], blocked: Sequence[PurePosixPath]
+) -> dict[str, str | None]:
+    """The digest of each file that is there; of what is behind one of ``blocked``, nothing is."""
+    return {
+        path: None if set(PurePosixPath(path).parents) & set(blocked) else _digest_of(folder / path)
+        for path in paths
+    }
 
 
 def _remove(folder: Path, path: str) -> None:
@@ -305,7 +326,10 @@ def _lists(digests: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 def _write_manifest(folder: Path, digests: Mapping[str, tuple[str, ...]]) -> None:
     value = {"about": _ABOUT, "version": _VERSION, "files": dict(sorted(digests.items()))}
-    write_file(folder / MANIFEST, json.dumps(value, indent=1) + "\n")
+    place = folder / MANIFEST
+    if place.is_symlink():
+        place.unlink()
+    write_file(place, json.dumps(value, indent=1) + "\n")
 
 
 def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:

@@ -261,3 +261,38 @@ def test_names_of_files_are_no_folders(
     assert looks_like_a_file(name) == is_file
     Path(name).mkdir()
     assert not looks_like_a_file(name)
+
+
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_nothing_is_changed_behind_a_link(tmp_path: Path, is_stale: bool) -> None:
+    """A folder in the output that is a link: what it leads to is somebody else's."""
+    folder, other = tmp_path / "out", tmp_path / "other"
+    update_folder(folder, {"a/b/f": b"1", "g": b"2"})
+    (folder / "a" / "b").rename(other)
+    (folder / "a" / "b").symlink_to(other)
+    (folder / MANIFEST).rename(tmp_path / "list")
+    (folder / MANIFEST).symlink_to(tmp_path / "list")
+    listed = (tmp_path / "list").read_bytes()
+    assert edited_files(folder) == ["a/b"]
+    files = {"g": b"2"} if is_stale else {"a/b/f": b"3", "g": b"2"}
+    with pytest.raises(InputError, match="written: a/b\n"):
+        update_folder(folder, files)
+    update_folder(folder, files, force=True)
+    assert (other / "f").read_bytes() == b"1"
+    assert (tmp_path / "list").read_bytes() == listed
+    assert not (folder / "a" / "b").is_symlink()
+    assert (folder / "a" / "b" / "f").exists() is not is_stale
+    assert edited_files(folder) == []
+
+
+def test_a_list_that_names_what_is_behind_a_link_removes_nothing(tmp_path: Path) -> None:
+    folder, other = tmp_path / "out", tmp_path / "other"
+    other.mkdir()
+    (other / "f").write_bytes(b"kept")
+    update_folder(folder, {"g": b"2", "z/f": b"kept"})
+    (folder / "z" / "f").unlink()
+    (folder / "z").rmdir()
+    (folder / "z").symlink_to(other)
+    with pytest.raises(InputError, match="written: z\n"):
+        update_folder(folder, {"g": b"3"})
+    assert (other / "f").read_bytes() == b"kept"
