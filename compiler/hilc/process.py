@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -19,6 +20,8 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _TERM_LIMIT_S = 2.0
+#: Seconds for which killed processes are waited for, and between two looks at them.
+_KILL_LIMIT_S, _KILL_STEP_S = 5.0, 0.01
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 # The kernel kills the child when the thread that started it ends, not the process: so one thread,
 # which lives as long as the process, starts them all. No interrupt is delivered to it either.
@@ -91,21 +94,27 @@ def _end(process: subprocess.Popen[Any]) -> None:
     kill_group(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_TERM_LIMIT_S)
-    for pid in _session(process.pid):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    # A process that is killed is there until it was scheduled once more.
+    deadline = time.monotonic() + _KILL_LIMIT_S
+    while (left := _session(process.pid)) and time.monotonic() < deadline:
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_KILL_STEP_S)
+    process.kill()  # where the system lists no processes
     process.wait()
 
 
 def _session(leader: int) -> list[int]:
-    """The processes of a session, where the system lists processes."""
+    """The processes of a session that have not ended, where the system lists processes."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, IndexError, ValueError):
             # Behind the name, which may hold anything: state, parent, group, session.
-            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[3]) == leader:
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] not in "ZX":
                 found.append(int(stat.parent.name))
-    return found or [leader]
+    return found
 
 
 def _die_with(parent: int) -> Callable[[], None]:
