@@ -114,7 +114,7 @@ class Coordinator:
 
     async def _acquire_any(self, wanted: Wanted, deadline: float) -> Place:
         while True:
-            self.check_wanted(wanted)
+            await self.check_wanted(wanted)
             token = await self._reserve(wanted)
             try:
                 name = await self._allocated(wanted, token, deadline)
@@ -138,8 +138,10 @@ class Coordinator:
                 )
             await asyncio.sleep(_LOOK_S)
 
-    def check_wanted(self, wanted: Wanted) -> None:
+    async def check_wanted(self, wanted: Wanted) -> None:
         """Raises :class:`NoPlaceError` when nothing fits, :class:`DeviceError` when all is off."""
+        # The stream may not yet have told of a place that somebody has just defined.
+        await self.refresh()
         fits = [place for place in self.places() if wanted.fits(place.name, place.tags)]
         if fits and not any(place.resources for place in fits):
             raise DeviceError(
@@ -191,7 +193,7 @@ class Coordinator:
         return self._place(self._places[name])
 
     async def refresh(self) -> None:
-        """Brings :meth:`places` up to date with what this session itself has changed."""
+        """Brings :meth:`places` up to date with the coordinator; the stream lags behind it."""
         answer = await self._call(self._stub.GetPlaces(pb.GetPlacesRequest()))
         for message in answer.places:
             self._keep(message)

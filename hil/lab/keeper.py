@@ -88,7 +88,7 @@ class _Keeper:
         if do == "reap":
             return {"freed": await self._lab.reap()}
         if do == "check":
-            self._lab.check_wanted(_wanted(request))
+            await self._lab.check_wanted(_wanted(request))
             return {}
         if do == "define":
             await self._lab.define(request["place"], request["tags"], request["match"])

@@ -233,6 +233,15 @@ def test_a_place_that_says_too_little_is_refused_and_given_back(keeper: Keeper) 
     assert user_of(keeper, "shelf") == ""
 
 
+def test_a_place_is_known_as_soon_as_it_is_defined(keeper: Keeper) -> None:
+    # By another keeper, whose stream of changes is behind.
+    with contextlib.closing(Keeper()) as other:
+        for number in range(20):
+            tags = {"site": f"new-{number}"}
+            keeper.ask("define", place=f"new-{number}", tags=tags, match="*/mps2-an385-1/*")
+            other.ask("check", tags=list(tags.items()))
+
+
 def test_a_board_whose_exporter_is_gone_is_passed_over(keeper: Keeper) -> None:
     keeper.ask("define", place="attic", tags={"board": "mps2-an385"}, match="nobody/nothing/*")
     for _ in range(3):
