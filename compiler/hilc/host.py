@@ -23,6 +23,7 @@ import shutil
 import struct
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,6 +195,7 @@ class AotExecutorFactory:
         self._modules = {module.name: module for module in modules}
         self._params = self._checked(params)
         self._build: _Build | None = None
+        self._building = threading.Lock()
 
     @property
     def module_names(self) -> tuple[str, ...]:
@@ -290,15 +292,18 @@ class AotExecutorFactory:
         """The library, built when it is first needed."""
         if isinstance(self._source, _Exported):
             return self._source.path
-        if self._build is None:
-            folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
-            try:
-                target = build_shared_object(self._source, Path(folder.name), self._description())
-            except BaseException:
-                folder.cleanup()
-                raise
-            self._build = _Build(target, folder)
-        return self._build.path
+        # Threads may ask at the same time, and the second build would delete the first one's folder
+        # while its caller copies from it.
+        with self._building:
+            if self._build is None:
+                folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+                try:
+                    made = build_shared_object(self._source, Path(folder.name), self._description())
+                except BaseException:
+                    folder.cleanup()
+                    raise
+                self._build = _Build(made, folder)
+            return self._build.path
 
 
 @dataclass

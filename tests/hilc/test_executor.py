@@ -293,6 +293,31 @@ def test_executors_run_at_the_same_time() -> None:
     assert not wrong
 
 
+def test_threads_share_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second build would delete the folder of the first while a thread copies from it."""
+    builds: list[object] = []
+    real = hilc.host.build_shared_object
+    together = threading.Barrier(3)
+
+    def build(*args: Any) -> Any:
+        builds.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(hilc.host, "build_shared_object", build)
+    factory = hilc.host.AotExecutorFactory(hilc.compile(_graph("net")))
+
+    def work() -> None:
+        together.wait(60)
+        factory["net"](hilc.host.cpu(0)).close()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(builds) == 1
+
+
 # Errors -----------------------------------------------------------------------------------------
 
 
