@@ -50,12 +50,6 @@ MISHAPS = {
 }
 
 
-@pytest.fixture
-def board() -> Iterator[BoardProcess]:
-    with running_board() as running:
-        yield running
-
-
 @contextmanager
 def connected(url: str, **options: object) -> Iterator[Client]:
     link = Link(url)

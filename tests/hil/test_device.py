@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from rpc_board import BoardProcess, running_board
+from rpc_board import BoardProcess
 
 import hil
 import hilc
@@ -20,18 +19,6 @@ from hil.rpc.client import Client
 from hil.rpc.link import Link
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
-
-
-@pytest.fixture
-def board() -> Iterator[BoardProcess]:
-    with running_board() as running:
-        yield running
-
-
-@pytest.fixture
-def device(board: BoardProcess) -> Iterator[Device]:
-    with closing(Link(board.url)) as link:
-        yield Device(Client(link), [])
 
 
 def test_models_of_an_unknown_firmware(device: Device) -> None:

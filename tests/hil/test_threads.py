@@ -8,38 +8,20 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from rpc_board import BoardProcess, running_board
 from tiny_library import tiny_library
 
 import hil
 import hilc.host
 from hil.device import Device
 from hil.errors import HilError, InputError
-from hil.rpc.client import Client
-from hil.rpc.link import Link
 
 SLEEP = 2
-
-
-@pytest.fixture
-def board() -> Iterator[BoardProcess]:
-    with running_board() as running:
-        yield running
-
-
-@pytest.fixture
-def device(board: BoardProcess) -> Iterator[Device]:
-    with closing(Link(board.url)) as link:
-        device = Device(Client(link), [])
-        yield device
-        device.close()
 
 
 class Background:
