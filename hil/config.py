@@ -28,6 +28,7 @@ from hil.errors import InputError
 from hil.suggest import listed, nearest
 from hilc._toml import tomllib
 from hilc.inputs import check_regular
+from hilc.outputs import OutputError, write_file
 
 #: Keys of a board's table, and of its table ``power``, with the type that each has.
 _BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
@@ -79,14 +80,10 @@ def remember(board: str, **choices: str | None) -> None:
         lines += _lines({key: value for key, value in values.items() if key not in tables})
         for key, table in sorted(tables.items()):
             lines += [f"\n[boards.{json.dumps(name)}.{key}]\n", *_lines(table)]
-    path = config_path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text("".join(lines), encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}", "set HIL_CONFIG") from None
+        write_file(config_path(), "".join(lines))
+    except OutputError as error:
+        raise InputError(error.fact, "set HIL_CONFIG") from None
 
 
 def _lines(values: Mapping[str, Any]) -> list[str]:

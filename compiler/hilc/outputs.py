@@ -294,11 +294,15 @@ def _blocked(folder: Path, paths: Iterable[str]) -> list[PurePosixPath]:
     for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
         place = folder / parent
         # The folder itself, a parent of each path as well, is what the user has named.
-        if not parent.parts or set(parent.parents) & set(blocked):
+        if not parent.parts or _is_below(parent, blocked):
             continue
         if place.is_symlink() or (place.exists() and not place.is_dir()):
             blocked.append(parent)
     return blocked
+
+
+def _is_below(path: PurePosixPath, places: Iterable[PurePosixPath]) -> bool:
+    return not set(path.parents).isdisjoint(places)
 
 
 def _found(
@@ -306,7 +310,7 @@ def _found(
 ) -> dict[str, str | None]:
     """The digest of each file that is there; of what is behind one of ``blocked``, nothing is."""
     return {
-        path: None if set(PurePosixPath(path).parents) & set(blocked) else _digest_of(folder / path)
+        path: None if _is_below(PurePosixPath(path), blocked) else _digest_of(folder / path)
         for path in paths
     }
 

@@ -23,6 +23,7 @@ from hil.cache import cache_folder
 from hil.errors import InputError
 from hil.runner.process import ChildProcess
 from hil.runner.qemu import INSTALL_HINT, PROGRAM
+from hilc.outputs import write_file
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -120,12 +121,8 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
 
 @contextlib.contextmanager
 def _announced(board: VirtualBoard) -> Iterator[None]:
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{board.uid}.json"
-    partial = path.with_suffix(".new")
-    partial.write_text(json.dumps(asdict(board)) + "\n", encoding="utf-8")
-    partial.replace(path)
+    path = _folder() / f"{board.uid}.json"
+    write_file(path, json.dumps(asdict(board)) + "\n")
     try:
         yield
     finally:
