@@ -5,6 +5,7 @@ Colours are for terminals only, and for nobody who sets ``NO_COLOR`` (no-color.o
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
@@ -13,7 +14,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -142,52 +143,37 @@ class Console:
     @contextmanager
     def part_done(self, what: str) -> Iterator[Callable[[float], None] | None]:
         """A function that takes the part done, 0 to 1, and shows it; None without a terminal."""
-        if not self._shows_progress():
-            yield None
-            return
-        from tqdm import tqdm
+        layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
+        with self._bar(total=1.0, desc=what, bar_format=layout) as bar:
 
-        bars: list[Any] = []
+            def show(done: float) -> None:
+                bar().update(done - bar().n)
+                if done >= 1:
+                    bar().close()
 
-        def show(done: float) -> None:
-            if not bars:  # what is not programmed shows no bar
-                layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
-                bars.append(
-                    tqdm(total=1.0, desc=what, file=sys.stderr, leave=False, bar_format=layout)
-                )
-            bars[0].update(done - bars[0].n)
-            if done >= 1:
-                bars[0].close()
-
-        try:
-            yield show
-        finally:
-            for bar in bars:
-                bar.close()
+            yield show if self._shows_progress() else None
 
     @contextmanager
     def counting(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
         """A function that counts one more of who knows how many; None without a terminal."""
-        if not self._shows_progress():
-            yield None
-            return
-        from tqdm import tqdm
+        layout = "{desc}: {n_fmt} {unit}, {elapsed}"
+        with self._bar(desc=what, unit=unit, bar_format=layout) as bar:
+            yield (lambda: bar().update()) if self._shows_progress() else None
 
-        bars: list[Any] = []
+    @contextmanager
+    def _bar(self, **options: Any) -> Iterator[Callable[[], Any]]:
+        """What returns a progress bar, made when it is first asked for: no work, no bar."""
 
-        def count() -> None:
-            if not bars:  # what takes no time shows nothing
-                layout = "{desc}: {n_fmt} {unit}, {elapsed}"
-                bars.append(
-                    tqdm(desc=what, unit=unit, file=sys.stderr, leave=False, bar_format=layout)
-                )
-            bars[0].update()
+        @functools.cache
+        def bar() -> Any:
+            from tqdm import tqdm
 
-        try:
-            yield count
-        finally:
-            for bar in bars:
-                bar.close()
+            made = tqdm(file=sys.stderr, leave=False, **options)
+            stack.callback(made.close)
+            return made
+
+        with ExitStack() as stack:
+            yield bar
 
     def _shows_progress(self) -> bool:
         return not self.quiet and sys.stderr.isatty()

@@ -28,6 +28,7 @@ from hil.toolchain import (
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
+from hilc.process import run
 
 _TIMEOUT_S = 20
 
@@ -182,19 +183,10 @@ def _first_version(command: list[str]) -> str | None:
 def _output(command: list[str]) -> str:
     """What a program prints; nothing when it cannot run, which counts as missing."""
     try:
-        result = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        result = run(command, Path(), limit_s=_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
         return ""
-    return result.stdout.strip()
+    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 #: The tool without which a runner cannot start a board.

@@ -9,9 +9,11 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from hil.board import Board
 from hil.errors import BuildError
+from hilc.process import run
 
 Version = tuple[int, ...]
 
@@ -93,15 +95,7 @@ def program_version(path: str) -> str:
 
 def _ask(path: str) -> str:
     try:
-        done = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_ASK_LIMIT_S,
-            check=False,
-        )
+        done = run([path, "--version"], Path(), limit_s=_ASK_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(f"{path} --version failed: {error}", "install the program again") from None
     if done.returncode != 0 or not done.stdout:

@@ -182,19 +182,18 @@ def _module_flags(version: int) -> tuple[str, ...]:
     return ("-Wno-override-module", "-Wno-unused-command-line-argument", *opaque)
 
 
+def _asked(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """What a compiler says; OSError or SubprocessError where it does not run or fails."""
+    done = run(command, Path(), limit_s=_PROBE_LIMIT_S)
+    done.check_returncode()
+    return done
+
+
 @functools.cache
 def _version_of(clang: str) -> int | None:
     """The major version of a clang; None for a program that is none."""
     try:
-        done = subprocess.run(
-            [clang, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PROBE_LIMIT_S,
-            check=True,
-        )
+        done = _asked([clang, "--version"])
     except (OSError, subprocess.SubprocessError):
         return None
     found = re.search(r"clang version (\d+)", done.stdout)
@@ -239,15 +238,7 @@ def _gnu_tool(name: str, cpu: Cpu) -> str:
 def _gcc_includes(gcc: str) -> tuple[str, ...]:
     """The folders that ``gcc`` searches, without those of the compiler itself."""
     try:
-        done = subprocess.run(
-            [gcc, "-E", "-v", "-x", "c", "-", "-o", "-"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PROBE_LIMIT_S,
-            check=True,
-        )
+        done = _asked([gcc, "-E", "-v", "-x", "c", "-", "-o", "-"])
     except (OSError, subprocess.SubprocessError) as error:
         raise LlvmError(f"{gcc} does not say where its headers are: {error}", _INSTALL) from None
     _, _, listed = done.stderr.partition("#include <...> search starts here:")
