@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of BOARDS.md: what each board is, and which MLPerf Tiny models it can hold.
+"""Writes the tables of docs/reference/boards.md: each board, and which MLPerf Tiny models it holds.
 
 Without an option the facts are written again, which takes a second. ``--build`` also builds every
 model for every board and records what each image takes, or why it is refused; ``--check`` builds
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 import models  # noqa: E402 - the finder of the models, which the tests share
 
-PAGE = ROOT / "BOARDS.md"
+PAGE = ROOT / "docs" / "reference" / "boards.md"
 
 
 def facts() -> str:
@@ -141,7 +141,7 @@ def section(text: str, name: str) -> str:
 
 
 def main() -> int:
-    """Rewrites BOARDS.md; or 1 where ``--check`` finds a figure that is not today's."""
+    """Rewrites the page; or 1 where ``--check`` finds a figure that is not today's."""
     parser = argparse.ArgumentParser(description=__doc__)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--build", action="store_true", help="build every model for every board")

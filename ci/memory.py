@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures a model under ten limits of memory, and writes table and pictures for MEMORY.md.
+"""Measures a model under ten limits of memory; writes docs/explanation/memory.md's table, pictures.
 
 Each limit is compiled, run on an emulated Cortex-M4 and compared with the reference at every layer.
 Exit code 1 where a limit is broken, an answer differs, or less memory did not cost instructions.
@@ -29,7 +29,8 @@ from hilc.explain import Explanation
 
 MODEL, BOARD, CPU = "kws", "mps2-an386", "cortex-m4"
 LIMITS = 10
-PAGE, PICTURES = ROOT / "MEMORY.md", ROOT / "examples" / "memory"
+PAGE = ROOT / "docs" / "explanation" / "memory.md"
+PICTURES = ROOT / "docs" / "images"
 BEGIN, END = "<!-- limits:begin -->", "<!-- limits:end -->"
 
 
@@ -116,9 +117,9 @@ def section(points: Sequence[Point], smallest: Explanation) -> str:
             "compared with the reference. The workspace holds the inputs and outputs, as in "
             "firmware of this project; `hil compile`, which leaves them to the caller, needs less:",
             table(header, rows),
-            f"![instructions over bytes of workspace](examples/memory/{MODEL}_frontier.svg)",
+            f"![instructions over bytes of workspace](../images/{MODEL}_frontier.svg)",
             f"The smallest of them, {smallest.workspace_bytes:,} bytes, as `hil explain` draws it:",
-            f"![what lies where, layer by layer](examples/memory/{MODEL}_plan.svg)",
+            f"![what lies where, layer by layer](../images/{MODEL}_plan.svg)",
         )
     )
 

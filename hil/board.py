@@ -1,8 +1,8 @@
 """Board descriptions: ``targets/<board>.toml``, checked strictly.
 
 A description that is not valid is a :class:`~hil.errors.BoardError` whose message names the file
-and the key. The keys are documented in ``targets/README.md``. Which ports exist, what they provide
-and which settings they take is data too: ``firmware_template/ports/<port>/port.toml``.
+and the key; ``docs/reference/board-files.md`` documents the keys. Which ports exist, what they
+provide and which settings they take is data too: ``firmware_template/ports/<port>/port.toml``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-/* The serial protocol's server (PROTOCOL.md). The application calls it from one context: main. */
+/* The serial protocol's server (docs/reference/protocol.md). The application calls it from one
+ * context: main. */
 #ifndef HIL_RPC_H
 #define HIL_RPC_H
 

@@ -7,7 +7,7 @@ and its resources are a raw serial line (``NetworkSerialPort``) and the control 
     with hil.open("lab:cpu=cortex-m4", "kws.tflite") as device: ...
 
 Places are reserved by tag, in the order of asking, acquired for as long as they are used, and given
-back however the user ends (:mod:`hil.lab.keeper`). LAB.md says how to set a lab up.
+back however the user ends (:mod:`hil.lab.keeper`). ``docs/how-to/lab.md`` says how to set a lab up.
 """
 
 from __future__ import annotations

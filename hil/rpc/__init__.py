@@ -1,1 +1,4 @@
-"""The serial protocol: definitions, frame codec, client. PROTOCOL.md says the bytes."""
+"""The serial protocol: definitions, frame codec, client.
+
+``docs/reference/protocol.md`` gives the bytes.
+"""

@@ -54,7 +54,8 @@ def _layout(prefix: str, message: Any) -> Iterator[tuple[str, int]]:
 def header_text() -> str:
     """The C header, ending in a newline."""
     lines = [
-        "/* Generated from hil/rpc/protocol.py by `python -m hil.rpc.header`; see PROTOCOL.md.",
+        "/* Generated from hil/rpc/protocol.py by `python -m hil.rpc.header`.",
+        " * docs/reference/protocol.md describes the protocol.",
         " * Messages are packed and little-endian: a field's constant is its byte offset in the",
         " * message, _BYTES the message's size, or its fixed part's when it has an open end. */",
         "#ifndef HIL_PROTOCOL_H",

@@ -1,6 +1,7 @@
 """Runs a firmware in Renode: platform and script from the board description, driven by its monitor.
 
-Nothing here was ever run with Renode itself; ``targets/README.md`` says what that means.
+Nothing here was ever run with Renode itself; ``docs/reference/board-files.md`` says what that
+means.
 """
 
 from __future__ import annotations

@@ -137,21 +137,21 @@ GIVEN: dict[str, Callable[[Path], object]] = {
 def workplace(path: Path, tmp_path: Path, text: str) -> Path:
     """A folder with what the document's commands take: a copy of its own, for examples."""
     folder = tmp_path / "work"
-    if path.parent == ROOT:
-        folder.mkdir()
-    else:
+    is_example = path.is_relative_to(ROOT / "examples")
+    if is_example:
         # Siblings too: an example may use another one's files.
-        for sibling in (ROOT / "examples").iterdir() if "examples" in path.parts else ():
-            (tmp_path / "work" / sibling.name).mkdir(parents=True)
+        for sibling in (ROOT / "examples").iterdir():
+            (folder / sibling.name).mkdir(parents=True)
             for file in sibling.iterdir():
                 if file.is_file():
-                    (tmp_path / "work" / sibling.name / file.name).symlink_to(file)
+                    (folder / sibling.name / file.name).symlink_to(file)
         folder = folder / path.parent.name
-        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        folder.mkdir()
     for name, make in GIVEN.items():
         if name in text and not (folder / name).exists():
             make(folder / name)
-    if path.parent == ROOT:
+    if not is_example:
         (folder / "examples").symlink_to(ROOT / "examples")
     return folder
 

@@ -1,4 +1,4 @@
-"""BOARDS.md says what the descriptions say, and has a figure for every model on every board."""
+"""The page of boards says what the descriptions say, with a figure for every model on each."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from hil.commands.tvmc_flags import _MISSING_FLAGS, translate
 from hil.commands.tvmc_project import find_board, parse_options
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "PORTING.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "how-to" / "microtvm.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\$ (hil .*)$", GUIDE, re.MULTILINE)
 PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
@@ -53,7 +53,7 @@ def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "net.tflite").write_bytes(small_models.convolutions())
     monkeypatch.chdir(tmp_path)
     for text in PYTHON:
-        exec(compile(text, "PORTING.md", "exec"), {})
+        exec(compile(text, "microtvm.md", "exec"), {})
     assert [m.name for m in hilc.ModelLibrary.load("net.tar").modules] == ["net"]
 
 

@@ -1,4 +1,4 @@
-"""The committed header, the other C definitions and PROTOCOL.md say what protocol.py says."""
+"""The committed header, other C definitions and the protocol's page say what protocol.py says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilc.ir import DTYPES
 from hilc.resources import data_dir
 
 INCLUDE = data_dir("firmware_template") / "include"
-DOCUMENT = Path(__file__).parents[2] / "PROTOCOL.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 
 def test_committed_header_is_generated() -> None:
@@ -81,7 +81,7 @@ def test_small_frames_hold_every_fixed_part() -> None:
         assert len(message.build(fields)) <= room
 
 
-# -- PROTOCOL.md -------------------------------------------------------------------------------
+# -- the document ------------------------------------------------------------------------------
 
 
 def _document_tables() -> dict[str, dict[str, int]]:

@@ -1,7 +1,7 @@
 """The sentences in which TVM refused things, which scripts and tests may look for.
 
 Each row provokes one through what users call: the command line, or the functions of hilc.
-PORTING.md lists those that cannot occur here, and why.
+docs/how-to/microtvm.md lists those that cannot occur here, and why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hilc.errors import InputError
 from hilc.external import ExternalModule
 from hilc.ir import Graph
 
-PORTING = Path(__file__).resolve().parents[2] / "PORTING.md"
+PORTING = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "microtvm.md"
 
 
 @pytest.fixture(scope="module")
