@@ -23,7 +23,7 @@ from hil.build import Firmware, build
 from hil.fit import FitError, workspace_regions
 from hil.render import memory_bytes, ran_on, size_text
 from hil.sources import CompileOptions, ModelSource, load_sources
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -31,11 +31,11 @@ import hil  # noqa: E402
 import hilc  # noqa: E402
 from hil.bench import layer_counts  # noqa: E402
 from hil.board import load_board  # noqa: E402
-from hilc import cost  # noqa: E402
-from hilc.choice import Choice  # noqa: E402
 from hilc.cpu import get_cpu  # noqa: E402
 from hilc.ir import Graph, Node, Quant, Tensor  # noqa: E402
-from hilc.kernels import Kernel, KernelCall, kernels  # noqa: E402
+from hilc.lowering import cost  # noqa: E402
+from hilc.lowering.choice import Choice  # noqa: E402
+from hilc.lowering.kernels import Kernel, KernelCall, kernels  # noqa: E402
 from hilc.ops import OPS  # noqa: E402
 from hilc.source import prepare  # noqa: E402
 

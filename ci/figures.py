@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.board import load_board
-from hilc._toml import tomllib
+from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"

@@ -25,7 +25,7 @@ from hil.oracle import reference_of
 from hil.picture import STYLE, plan_figure, save
 from hil.samples import RandomSamples
 from hil.verify import verify
-from hilc.explain import Explanation
+from hilc.memory.explain import Explanation
 
 MODEL, BOARD, CPU = "kws", "mps2-an386", "cortex-m4"
 LIMITS = 10

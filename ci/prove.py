@@ -31,7 +31,7 @@ from hil.fit import FitError
 from hil.oracle import reference_of
 from hil.samples import Sample
 from hil.verify import verify
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 BOARDS = ("native", "mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 FLOAT_BOARD = "mps2-an386"

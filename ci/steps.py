@@ -15,8 +15,8 @@ from typing import Any
 from tqdm import tqdm
 
 import hilc
+from hilc.artifact.library import ModelLibrary
 from hilc.errors import HilError
-from hilc.library import ModelLibrary
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -16,9 +16,9 @@ from hil.cycles import Estimate
 from hil.device import Device, Model
 from hil.errors import LinkError
 from hil.samples import Sample, random_sample
+from hilc.artifact.library import Module
+from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.errors import InputError
-from hilc.library import Module
-from hilc.module import NOTHING_FOLDED, Folded
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from typing import Any, Literal
 from hil.config import boards_folder
 from hil.errors import BoardError
 from hil.suggest import like, nearest
-from hilc._toml import tomllib
 from hilc.cpu import Cpu, cpu_names, get_cpu
-from hilc.inputs import check_regular
-from hilc.resources import data_dir
+from hilc.support.inputs import check_regular
+from hilc.support.resources import data_dir
+from hilc.support.toml import tomllib
 
 #: What the ports of a board together provide, each exactly once.
 ROLES = ("core", "soc", "timer", "uart")

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from hil.board import Board, board_names, load_board, port_names
 from hil.errors import BoardError, InputError
 from hil.pyocd_targets import Chip, read_chip
-from hilc._toml import tomllib
 from hilc.cpu import cpu_names
+from hilc.support.toml import tomllib
 
 T = TypeVar("T")
 

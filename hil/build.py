@@ -49,8 +49,8 @@ from hil.project import (
 )
 from hil.stack import stack_bound
 from hil.toolchain import build_programs, compiler_version
-from hilc.library import ModelLibrary, Module
-from hilc.outputs import (
+from hilc.artifact.library import ModelLibrary, Module
+from hilc.support.outputs import (
     OutputError,
     cannot_write,
     check_folder,
@@ -59,7 +59,7 @@ from hilc.outputs import (
     update_folder,
     write_file,
 )
-from hilc.process import run
+from hilc.support.process import run
 
 _LOG = "build.log"
 _TOLD = logging.getLogger("hil.build")

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from hil.errors import BuildError, InputError
-from hilc.inputs import check_regular
-from hilc.outputs import cannot_write
+from hilc.support.inputs import check_regular
+from hilc.support.outputs import cannot_write
 
 #: In a build's folder, written last: what the build found out.
 RESULT = "firmware.json"

@@ -193,7 +193,7 @@ def _report(error: Exception, console: Console) -> int:
     """Tells what failed, in the form that was asked for; returns the exit code."""
     # Not at the top: the root of all errors is the compiler's.
     from hil.errors import HilError, InputError
-    from hilc.outputs import OutputError, cannot_write, is_unwritable
+    from hilc.support.outputs import OutputError, cannot_write, is_unwritable
 
     # What the system refuses is the user's to mend; anything else is ours.
     if isinstance(error, OSError) and is_unwritable(error):

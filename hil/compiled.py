@@ -24,13 +24,13 @@ import numpy as np
 import hilc
 from hil.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
 from hil.toolchain import ARM_GCC, program_version
-from hilc.choice import ChoiceReport
+from hilc.artifact.library import ModelLibrary
 from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
-from hilc.jsondata import decode
-from hilc.library import ModelLibrary
-from hilc.outputs import write_file
-from hilc.resources import data_dir
+from hilc.lowering.choice import ChoiceReport
+from hilc.support.jsondata import decode
+from hilc.support.outputs import write_file
+from hilc.support.resources import data_dir
 
 _LOG = logging.getLogger("hil.compiled")
 #: Part of every key: raise it when entries look differently.

@@ -26,9 +26,9 @@ from typing import Any
 
 from hil.errors import InputError
 from hil.suggest import listed, nearest
-from hilc._toml import tomllib
-from hilc.inputs import check_regular
-from hilc.outputs import OutputError, write_file
+from hilc.support.inputs import check_regular
+from hilc.support.outputs import OutputError, write_file
+from hilc.support.toml import tomllib
 
 #: Keys of a board's table, and of its table ``power``, with the type that each has.
 _BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}

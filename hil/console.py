@@ -229,7 +229,7 @@ def printing() -> Iterator[None]:
         raise
     except OSError as error:
         _silence_stdout()
-        from hilc.outputs import cannot_write
+        from hilc.support.outputs import cannot_write
 
         raise cannot_write("standard output", error, "send it to another file") from None
 

@@ -29,7 +29,7 @@ from hil.board import Board
 from hil.errors import InputError, LinkError
 from hil.samples import random_sample
 from hil.session import open as open_device
-from hilc.library import ModelLibrary, Module
+from hilc.artifact.library import ModelLibrary, Module
 
 #: The core whose costs these are.
 CORE = "cortex-m4"

@@ -25,10 +25,10 @@ from hil.rpc.replies import (
     protocol_error,
 )
 from hil.runner import Counter, Running
+from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
+from hilc.compat.tvm.metadata import Metadata
 from hilc.executor import other_tensor_hint, run_count
 from hilc.ir import Array
-from hilc.library import Layer, ModelLibrary, Module, TensorInfo
-from hilc.tvm_metadata import Metadata
 
 if TYPE_CHECKING:
     from hil.build import Firmware

@@ -28,7 +28,7 @@ from hil.toolchain import (
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
-from hilc.process import run
+from hilc.support.process import run
 
 _TIMEOUT_S = 20
 

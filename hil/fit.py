@@ -10,7 +10,7 @@ from hil.board import Board, MemoryRegion
 from hil.errors import BuildError
 from hil.glue import model_key, own_name
 from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, aligned, static_bytes
-from hilc.library import Module
+from hilc.artifact.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
 # Static data that a firmware has beyond its lower bound, at most: its tests say so.

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hilc.artifact.library import Module, TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
-from hilc.library import Module, TensorInfo
 
 
 class Held:

@@ -12,12 +12,12 @@ import numpy as np
 from hil.errors import HilWarning
 from hil.samples import Sample, load_samples
 from hil.verify import Fallback, Oracle
+from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError
-from hilc.importer import load_model
-from hilc.inputs import check_regular
+from hilc.frontends import load_model
 from hilc.ir import Array, Graph
-from hilc.library import ModelLibrary, Module, TensorInfo
 from hilc.references import Reference, get_reference, tflm_package
+from hilc.support.inputs import check_regular
 
 DEFAULT_REFERENCE = "tflm"
 FALLBACK_REFERENCE = "hilc"

@@ -20,8 +20,8 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
-from hilc.explain import BEFORE, Explanation, StepMemory, Tenant
-from hilc.outputs import write_file
+from hilc.memory.explain import BEFORE, Explanation, StepMemory, Tenant
+from hilc.support.outputs import write_file
 
 #: The formats that a picture can have, by the suffix of its file.
 FORMATS = (".svg", ".png", ".pdf")

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from hil.board import Board
 from hil.errors import InputError
-from hilc.library import Module
+from hilc.artifact.library import Module
 
 #: Each model has its own workspace, or all work in the same bytes, one after the other.
 Workspace = Literal["own", "shared"]

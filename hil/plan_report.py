@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hil.console import shown_name, table
-from hilc.explain import BEFORE, Explanation, Tenant
+from hilc.memory.explain import BEFORE, Explanation, Tenant
 
 _BAR = 40
 

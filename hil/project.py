@@ -24,12 +24,12 @@ from hil.glue import (
     most_arguments,
 )
 from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
+from hilc.artifact.crt import crt_files, crt_sources
+from hilc.artifact.extra import EXTRA, SAFE_PATH, extra_code, is_extra
+from hilc.artifact.library import ModelLibrary, Module, module_path
 from hilc.codegen.registry import ENTRY_POINT, system_lib_source
-from hilc.crt import crt_files, crt_sources
-from hilc.extra import EXTRA, SAFE_PATH, extra_code, is_extra
-from hilc.library import ModelLibrary, Module, module_path
-from hilc.objects import require_fits
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
+from hilc.target.objects import require_fits
 
 #: What stands for the build id until the rest of the project is known.
 BUILD_ID_PLACEHOLDER = b"@BUILD_ID@"

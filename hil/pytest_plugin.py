@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hil.board import Board
     from hil.device import Device
     from hil.lab.pool import Pool, Unit
-    from hilc.library import ModelLibrary
+    from hilc.artifact.library import ModelLibrary
 
 _MARKER = "hil(model=PATH, boards=[NAME, ...]): the model that the test runs, and the boards for it"
 _KEYWORDS = ("model", "boards")

@@ -11,10 +11,10 @@ from hil.board import Board, MemoryRegion
 from hil.build import Firmware, Sizes
 from hil.console import shown_name, table
 from hil.verify import Difference, LayerReport, Report, TensorReport
-from hilc.choice import ChoiceReport
+from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.ir import Array
-from hilc.module import NOTHING_FOLDED, Folded
-from hilc.tuning import Tuning
+from hilc.lowering.choice import ChoiceReport
+from hilc.schedule.tuning import Tuning
 
 if TYPE_CHECKING:
     from hil.flash import Flashed

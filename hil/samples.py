@@ -13,12 +13,12 @@ from typing import Any, overload
 
 import numpy as np
 
+from hilc.artifact.library import TensorInfo
 from hilc.errors import HilError, InputError
 from hilc.executor import conversion_hint
-from hilc.inputs import check_regular
 from hilc.ir import Array
-from hilc.library import TensorInfo
-from hilc.outputs import replacing
+from hilc.support.inputs import check_regular
+from hilc.support.outputs import replacing
 
 #: Of an NPY file, and of a ZIP file with entries and without any, which an NPZ file is.
 _BEGINNINGS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")

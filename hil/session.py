@@ -30,7 +30,7 @@ from hil.runner import (
     start,
 )
 from hil.sources import CompileOptions, ModelSource, load_sources, parse_sources
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 if TYPE_CHECKING:
     from hil.flash import Flashed

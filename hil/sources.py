@@ -15,14 +15,14 @@ from hil.build import build
 from hil.compiled import compile_model
 from hil.fit import region_rooms, workspace_regions
 from hil.placement import aligned, buffer_bytes
-from hilc.archive import is_archive
+from hilc.artifact.archive import is_archive
+from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
-from hilc.explain import Explanation
 from hilc.external import load_generator
-from hilc.inputs import check_regular
-from hilc.library import ModelLibrary
-from hilc.program import Pin, PoolSpec
-from hilc.search import LimitError
+from hilc.memory.explain import Explanation
+from hilc.memory.program import Pin, PoolSpec
+from hilc.schedule.search import LimitError
+from hilc.support.inputs import check_regular
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: How often a limit of flash that a link was over is corrected by what its estimate lacked.
@@ -63,7 +63,7 @@ class CompileOptions:
     #: Whether models of one firmware work in the same memory; then what they are given and what
     #: they find is not in it.
     workspace: str = "own"
-    #: What the models' code includes or calls, beside what they bring (:mod:`hilc.extra`).
+    #: What the models' code includes or calls, beside what they bring (:mod:`hilc.artifact.extra`).
     include_dirs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     #: Called for every program that the compiler tries.

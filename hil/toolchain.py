@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hil.board import Board
 from hil.errors import BuildError
-from hilc.process import run
+from hilc.support.process import run
 
 Version = tuple[int, ...]
 

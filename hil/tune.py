@@ -15,13 +15,13 @@ import hilc
 from hil.bench import layer_counts
 from hil.board import Board
 from hil.device import Device
-from hilc.choice import Choice
+from hilc.artifact.library import ModelLibrary
 from hilc.cpu import Cpu
-from hilc.kernels import KernelCall
-from hilc.library import ModelLibrary
+from hilc.lowering.choice import Choice
+from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
+from hilc.schedule.tuning import FORMAT, Measured, TunedLayer, Tuning
 from hilc.source import Source
-from hilc.tuning import FORMAT, Measured, TunedLayer, Tuning
 
 #: Compiles the model with a choice; opens a device that runs a library.
 Compile = Callable[[Choice], ModelLibrary]

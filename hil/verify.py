@@ -19,10 +19,10 @@ import numpy as np
 from hil.console import json_number
 from hil.errors import NumericError
 from hil.samples import Sample
+from hilc.artifact.library import Layer, TensorInfo
 from hilc.errors import InputError
 from hilc.executor import Model as ExecutedModel
 from hilc.ir import Array
-from hilc.library import Layer, TensorInfo
 
 FLOAT_RTOL = 1e-5
 

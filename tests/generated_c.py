@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hilc.library import ModelLibrary
-from hilc.resources import data_dir
+from hilc.artifact.library import ModelLibrary
+from hilc.support.resources import data_dir
 
 #: The C run time's headers, which generated code for the packed interface includes.
 RUNTIME = data_dir("runtime") / "include"

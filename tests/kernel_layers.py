@@ -10,7 +10,7 @@ import numpy as np
 from linear_layers import Layer, make_layer
 
 from hilc.cpu import get_cpu
-from hilc.kernels import KernelCall
+from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
 
 

@@ -31,9 +31,9 @@ from hil.board import Board
 from hilc.codegen.cwriter import c_parameters
 from hilc.cpu import get_cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, Kernel, KernelCall
+from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
 from hilc.ops import OPS
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 SOURCES = Path(__file__).parent / "c" / "kernels"
 PATIENCE_S = 280
@@ -46,7 +46,8 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"
 #: As the firmware compiles models.
 BOARD_FLAGS = ("-O2", "-g1", "-fno-common", "-ffunction-sections", "-Wl,--gc-sections")
 
-#: Scratch and constant arrays start at a multiple of this, as :mod:`hilc.kernels` promises.
+#: Scratch and constant arrays start at a multiple of this, as :mod:`hilc.lowering.kernels`
+#: promises.
 _ALIGNMENT = 4
 #: Between constant arrays in one block.
 _GAP = 16

@@ -95,7 +95,7 @@ def _real_samples(short_int8: str, at_most: int, rng: np.random.Generator) -> li
 
 @functools.cache
 def _input_of(short_int8: str) -> tuple[tuple[int, ...], np.float32, int]:
-    from hilc.importer import load_model
+    from hilc.frontends import load_model
 
     graph = load_model(model_path(short_int8))
     tensor = graph.tensors[graph.inputs[0]]

@@ -16,8 +16,8 @@ from hilc.codegen.options import Options
 from hilc.cpu import Cpu
 from hilc.external import ExternalModule, Wanted, connected_groups
 from hilc.ir import Graph
-from hilc.plan import plan
-from hilc.resources import data_dir
+from hilc.memory.plan import plan
+from hilc.support.resources import data_dir
 
 _INCLUDE = re.compile(r'^#include "(hil/[^"]+)"\n', re.MULTILINE)
 

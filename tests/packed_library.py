@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tiny_library import tiny_library
 
-from hilc.library import ModelLibrary, module_path
+from hilc.artifact.library import ModelLibrary, module_path
 
 _PARAMETERS = (
     "TVMValue *args, int *codes, int count, TVMValue *result, int *result_code, void *resource"

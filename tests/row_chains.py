@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from hilc.choice import Choice, Group
 from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.lowering.choice import Choice, Group
 from hilc.ops import OPS
 
 QUANT = Quant((0.125,), (3,))

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hilc.crt import crt_sources
-from hilc.resources import data_dir
+from hilc.artifact.crt import crt_sources
+from hilc.support.resources import data_dir
 
 SOURCES = Path(__file__).parent / "hil" / "rpc_board"
 

@@ -12,7 +12,7 @@ from tiny_library import tiny_library
 
 from hil.board import Board
 from hil.device import Device
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 SPOILED = "if (x[0] == 1) { SPOIL } for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"
 WORDS = "#define WORD(address) (*(volatile uint32_t *)(uintptr_t)(address))\n"

@@ -320,7 +320,7 @@ class ModelBuilder:
 
 
 def file_of(graph: Graph) -> bytes:
-    """The file from which :func:`hilc.importer.load_model` reads ``graph``."""
+    """The file from which :func:`hilc.frontends.load_model` reads ``graph``."""
     builder = ModelBuilder()
     for tensor in graph.tensors.values():
         quant = tensor.quant

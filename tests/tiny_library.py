@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hilc.library import Argument, Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
+from hilc.artifact.library import (
+    Argument,
+    Layer,
+    ModelLibrary,
+    Module,
+    Pool,
+    TensorInfo,
+    module_path,
+)
 
 _WORDS = 4
 

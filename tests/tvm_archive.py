@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from hilc.artifact.params import save_params
 from hilc.ir import Array
-from hilc.params import save_params
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 _WEIGHTS = (np.arange(32, dtype=np.int64) * 37 % 255 - 127).astype(np.int8).reshape(4, 8)
 _BIAS = np.array([1000, -70000, 3, 0], np.int32)

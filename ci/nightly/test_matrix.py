@@ -21,7 +21,7 @@ from hil.oracle import reference_of
 from hil.samples import RandomSamples
 from hil.sources import CompileOptions, ModelSource, load_library
 from hil.verify import verify
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 _MODELS = os.environ.get("HIL_NIGHTLY_MODELS", "").split(os.pathsep)
 _SAMPLES = int(os.environ.get("HIL_NIGHTLY_SAMPLES", "10"))

@@ -9,22 +9,22 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from hilc.choice import Choice, ChoiceReport
+from hilc.artifact.generate import generate
+from hilc.artifact.library import ModelLibrary, merge
 from hilc.codegen import Options
-from hilc.codegen.generate import generate
 from hilc.codegen.names import name_pools
 from hilc.cpu import Cpu, get_cpu
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
-from hilc.explain import Explanation, Saving
-from hilc.explain import explain as explain_program
 from hilc.external import ExternalCodegen
 from hilc.ir import Graph
-from hilc.library import ModelLibrary, merge
-from hilc.plan import NO_PINS, Planner
-from hilc.program import Pin, PoolSpec, Program
-from hilc.search import Trade, search
+from hilc.lowering.choice import Choice, ChoiceReport
+from hilc.memory.explain import Explanation, Saving
+from hilc.memory.explain import explain as explain_program
+from hilc.memory.plan import NO_PINS, Planner
+from hilc.memory.program import Pin, PoolSpec, Program
+from hilc.schedule.search import Trade, search
+from hilc.schedule.tuning import Tuning, load_tuning
 from hilc.source import Source, prepare
-from hilc.tuning import Tuning, load_tuning
 
 __version__ = "0.1.0"
 

@@ -20,9 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from hilc.artifact.library import TensorInfo
 from hilc.errors import InputError
 from hilc.ir import Array
-from hilc.library import TensorInfo
 
 Which = str | int
 

@@ -40,7 +40,7 @@ from typing import Any, Protocol, cast
 from hilc.cpu import Cpu
 from hilc.errors import HilError, InputError
 from hilc.ir import DTYPES, Array, Graph, Node, Tensor
-from hilc.objects import read_object
+from hilc.target.objects import read_object
 
 #: The operator of a node that a generator computes. Its attributes are ``module``
 #: (:class:`ExternalModule`), ``graph`` (the subgraph), ``generator`` (the generator's name) and
@@ -71,7 +71,7 @@ class Device:
     ``name`` is the field of ``struct tvmgen_<model>_devices`` through which the caller hands over
     the device's context. Several identical devices have one name and an ``index`` each (field
     ``<name>_<index>``); ``program`` says which program must be loaded on it. The library's
-    description (:attr:`hilc.library.Module.externals`) tells both for each function.
+    description (:attr:`hilc.artifact.library.Module.externals`) tells both for each function.
     """
 
     name: str

@@ -6,7 +6,7 @@ reference is one of each, checked when it is made and stated in its description:
 ``tflm``
     gemmlowp's double rounding, as TensorFlow Lite Micro computes: ``ai-edge-litert`` 1.2.0 or
     ``tflite-runtime`` 2.14.0 with the reference kernels, on glibc 2.28 to 2.40 of x86-64
-    (:mod:`hilc.libm`). The default for int8.
+    (:mod:`hilc.numerics.libm`). The default for int8.
 ``litert``
     ``ai-edge-litert`` 1.4 or later with the reference kernels: fully connected layers round once.
 ``hilc``
@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hilc.errors import InputError, ModelError
-from hilc.importer.tflite import for_reference, tensor_names
+from hilc.frontends.tflite.reader import for_reference, tensor_names
 from hilc.interpreter import check_inputs, run_all
 from hilc.ir import Array, Graph
 from hilc.ops.unary import host_function_matters
@@ -100,7 +100,7 @@ class _TfliteRuntime:
         self._graph = graph
         indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
         self._indices = {n: indices[n] for n in _variables(graph) if n in indices}
-        # What hilc.importer.outputs added: copies, by what they copy.
+        # What hilc.transforms.own_outputs added: copies, by what they copy.
         self._copies = {
             node.name: node.inputs[0] for node in graph.nodes if node.name not in indices
         }

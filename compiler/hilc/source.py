@@ -9,12 +9,11 @@ from pathlib import Path
 
 from hilc.cpu import Cpu
 from hilc.external import ExternalCodegen
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.ir import Graph
-from hilc.module import NOTHING_FOLDED, Folded
-from hilc.passes import run_passes
-from hilc.passes.fold_channels import fold_channels, folded_away
-from hilc.passes.partition import partition
+from hilc.transforms import run_passes
+from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
+from hilc.transforms.partition import partition
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Source:
     graph: Graph
     #: The file, where the model came from one.
     file: bytes | None = field(repr=False)
-    #: What :func:`hilc.passes.fold_channels.fold_channels` took out of it.
+    #: What :func:`hilc.transforms.fold_channels.fold_channels` took out of it.
     folded: Folded = NOTHING_FOLDED
 
     @property

@@ -27,9 +27,9 @@ from hilc.cpu import Cpu, get_cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule, single_nodes
 from hilc.ir import Array, Graph, Node
-from hilc.objects import read_object
 from hilc.ops.int8_layers import Int8Layer, int8_layer, is_int8_layer
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
+from hilc.target.objects import read_object
 
 _TIMEOUT_S = 300
 

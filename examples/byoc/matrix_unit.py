@@ -16,8 +16,8 @@ from hilc.ir import Array, Graph, Node
 from hilc.ops.int8_layers import int8_layer, is_int8_layer
 
 # The driver. A real one would write to the unit's registers; this one computes. The arithmetic is
-# the model's own (hilc.quant): a doubling high multiply, then a shift that rounds half away from
-# zero. Results must be equal, so the driver has no freedom here.
+# the model's own (hilc.numerics.requantize): a doubling high multiply, then a shift that rounds
+# half away from zero. Results must be equal, so the driver has no freedom here.
 _DRIVER = """\
 #ifndef MATRIX_UNIT_H
 #define MATRIX_UNIT_H

@@ -21,9 +21,9 @@ from hil.board import load_board
 from hil.console import table
 from hil.oracle import reference_of
 from hil.render import bench_text
+from hilc.artifact.library import Module, TensorInfo
 from hilc.errors import HilError
 from hilc.ir import Array
-from hilc.library import Module, TensorInfo
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE / "digits.tflite"

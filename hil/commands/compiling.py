@@ -14,10 +14,10 @@ from hil.build import build, check_project
 from hil.commands.options import board_of, compile_options, compiled, compiled_for
 from hil.console import Console, several, table
 from hil.render import build_text, chosen_lines, folded_lines
-from hilc.archive import check_target
-from hilc.choice import ChoiceReport
+from hilc.artifact.archive import check_target
+from hilc.artifact.library import Module, merge
 from hilc.errors import InputError
-from hilc.library import Module, merge
+from hilc.lowering.choice import ChoiceReport
 
 
 def compile_command(args: argparse.Namespace, console: Console) -> int:

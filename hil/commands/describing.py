@@ -12,7 +12,7 @@ from hil.board_wizard import Answers, Ask, describe
 from hil.console import Console
 from hil.errors import InputError
 from hil.render import board_json, board_text
-from hilc.outputs import check_file, write_file
+from hilc.support.outputs import check_file, write_file
 
 _PORT_ROLES = ("soc", "timer", "uart")
 

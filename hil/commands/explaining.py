@@ -9,7 +9,7 @@ from hil.console import Console, several
 from hil.errors import InputError
 from hil.plan_report import plan_json, plan_text
 from hil.sources import explain_models
-from hilc.outputs import check_file
+from hilc.support.outputs import check_file
 
 
 def explain_command(args: argparse.Namespace, console: Console) -> int:

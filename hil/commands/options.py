@@ -18,9 +18,9 @@ from hil.render import flashed_text
 from hil.runner import Choice
 from hil.session import check_way
 from hil.sources import CompileOptions, load_libraries
+from hilc.artifact.library import ModelLibrary, Module
 from hilc.cpu import get_cpu
-from hilc.library import ModelLibrary, Module
-from hilc.program import Pin, PoolSpec
+from hilc.memory.program import Pin, PoolSpec
 
 
 def compile_options(

@@ -26,11 +26,11 @@ from hil.samples import (
     save_arrays,
 )
 from hil.verify import Oracle, verify
+from hilc.artifact.extra import CODE_SUFFIXES
+from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError
-from hilc.extra import CODE_SUFFIXES
 from hilc.ir import Array
-from hilc.library import ModelLibrary, Module, TensorInfo
-from hilc.outputs import check_file
+from hilc.support.outputs import check_file
 
 DEFAULT_SAMPLES = 10
 

@@ -15,14 +15,14 @@ from hil.console import Console
 from hil.render import tuning_text
 from hil.sources import parse_sources
 from hil.tune import tune
-from hilc.choice import Choice
+from hilc.artifact.library import ModelLibrary
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.external import load_generator
-from hilc.library import ModelLibrary
-from hilc.outputs import check_file, write_file
+from hilc.lowering.choice import Choice
+from hilc.schedule.tuning import load_tuning
 from hilc.source import Source, prepare
-from hilc.tuning import load_tuning
+from hilc.support.outputs import check_file, write_file
 
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from hil.suggest import listed, nearest
-from hilc.allocate import ALIGNMENT
 from hilc.cpu import Cpu, cpu_names, get_cpu
 from hilc.errors import InputError
-from hilc.plan import PoolSpec
+from hilc.memory.allocate import ALIGNMENT
+from hilc.memory.plan import PoolSpec
 
 # -- executors and run times -------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Event, Kind, MetadataList, Status, Tensors, Value
 from hil.rpc.replies import Busy, Hello, Memory, ModelInfo, WireTensor
 from hil.rpc.transfer import Pace, Part, Transfer, line_cost, operation_limit_s, slowest_s
-from hilc.tvm_metadata import Metadata, MetadataConstant, MetadataTensor
+from hilc.compat.tvm.metadata import Metadata, MetadataConstant, MetadataTensor
 
 if TYPE_CHECKING:
     from hil.rpc.bulk import Bulk

@@ -15,7 +15,7 @@ from typing import Any
 from construct import SizeofError
 
 from hil.rpc import protocol
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 HEADER_PATH = data_dir("firmware_template") / "include" / "hil_protocol.h"
 

@@ -20,9 +20,9 @@ from construct import ConstructError
 from hil.errors import DeviceError, LinkError, Mend
 from hil.rpc import protocol
 from hil.rpc.protocol import Command, Event, Status, Value
+from hilc.artifact.manifest import MODEL_NAME
+from hilc.compat.tvm.metadata import MetadataTensor, dtype_name
 from hilc.errors import InputError
-from hilc.module import MODEL_NAME
-from hilc.tvm_metadata import MetadataTensor, dtype_name
 
 #: Entries of one list (functions, metadata), and tensors of one model, that a board may describe.
 ENTRIES_MAX = 4096

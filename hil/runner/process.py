@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 
 from hil.errors import DeviceError, Mend
-from hilc.process import kill_group, start
+from hilc.support.process import kill_group, start
 
 _LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0

@@ -23,7 +23,7 @@ from hil.cache import cache_folder
 from hil.errors import InputError
 from hil.runner.process import ChildProcess
 from hil.runner.qemu import INSTALL_HINT, PROGRAM
-from hilc.outputs import write_file
+from hilc.support.outputs import write_file
 
 if TYPE_CHECKING:
     from hil.board import Board

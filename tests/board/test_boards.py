@@ -19,7 +19,7 @@ from hil.rpc.client import TensorRef
 from hil.rpc.protocol import Tensors
 from hil.samples import Sample
 from hil.verify import Report, verify
-from hilc.library import ModelLibrary, Module
+from hilc.artifact.library import ModelLibrary, Module
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 

@@ -17,7 +17,7 @@ import pytest
 
 import hilc
 from hil.board import load_board
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.interpreter import run
 
 APPLICATION = Path(__file__).parent / "c_caller"

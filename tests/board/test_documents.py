@@ -30,7 +30,7 @@ from documents import (
 
 import hilc
 from hil.commands.command_line import build_parser
-from hilc._toml import tomllib
+from hilc.support.toml import tomllib
 
 DOCUMENTS = documents()
 #: A command takes at most as long; the longest measures every kernel of a model.

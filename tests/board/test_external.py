@@ -20,11 +20,11 @@ from hil.build import build
 from hil.cli import main
 from hil.oracle import reference_of
 from hil.verify import Report, verify
+from hilc.artifact.library import ModelLibrary
 from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule, load_generator
 from hilc.ir import Graph
-from hilc.library import ModelLibrary
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"

@@ -19,10 +19,10 @@ from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.errors import BuildError
+from hilc.artifact.library import ModelLibrary
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.host import HostBuildError
-from hilc.library import ModelLibrary
 
 BOARD = "mps2-an386"
 

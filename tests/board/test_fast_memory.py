@@ -24,10 +24,10 @@ from hil.build import Firmware, Sizes, build, create_project
 from hil.cli import main
 from hil.fit import FitError, estimate, layouts
 from hil.samples import random_sample
-from hilc.importer import load_model
+from hilc.artifact.library import ModelLibrary
+from hilc.frontends import load_model
 from hilc.interpreter import run_all
-from hilc.library import ModelLibrary
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 BOARD = "mps2-an386"
 #: For :func:`tiny_library`: a table of 4 KB, and a layer that adds its first words.

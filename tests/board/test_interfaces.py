@@ -33,11 +33,11 @@ from hil.placement import GUARD_BYTES
 from hil.project import region_section
 from hil.samples import random_sample
 from hil.sources import CompileOptions, load_libraries
-from hilc.importer import load_model
+from hilc.artifact.library import ModelLibrary, Module
+from hilc.frontends import load_model
 from hilc.interpreter import run_all
 from hilc.ir import Array
-from hilc.library import ModelLibrary, Module
-from hilc.plan import PoolSpec
+from hilc.memory.plan import PoolSpec
 
 BOARD = "mps2-an386"
 APIS = (("packed", "packed"), ("unpacked", "packed"), ("unpacked", "c"))

@@ -29,7 +29,7 @@ from linear_layers import Layer, make_layer, random_layer
 from single_op import KINDS, SingleOp, random_op
 
 from hil.board import Board, load_board
-from hilc.kernels import FieldValue, Kernel, KernelCall, kernels
+from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, kernels
 
 SEED = 51
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")

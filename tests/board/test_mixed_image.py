@@ -12,7 +12,7 @@ import hil
 import hilc
 from hil.board import load_board
 from hilc import interpreter
-from hilc.importer import load_model
+from hilc.frontends import load_model
 
 PACKED: dict[str, Any] = {"api": "packed", "interface": "packed"}
 #: Models by name: the file's bytes, and how it is compiled.

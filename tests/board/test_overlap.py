@@ -16,11 +16,11 @@ from single_op import SingleOp, merged, random_op
 import hil
 import hilc
 from hil.board import load_board
-from hilc import hazards
-from hilc import plan as planner
-from hilc.allocate import Block, Overlaps
-from hilc.choice import Choice
 from hilc.interpreter import run_all
+from hilc.lowering.choice import Choice
+from hilc.memory import checker as hazards
+from hilc.memory import plan as planner
+from hilc.memory.allocate import Block, Overlaps
 from hilc.ops import OPS
 
 #: Bytes between pairs, so that what a kernel writes beside its output hits nothing else.

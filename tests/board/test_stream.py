@@ -9,10 +9,10 @@ from row_chains import random_chains
 import hil
 import hilc
 from hil.board import load_board
-from hilc.choice import Choice
+from hilc.fusion.bands import NotStreamable
+from hilc.fusion.streams import Streams
 from hilc.interpreter import run
-from hilc.streaming.bands import NotStreamable
-from hilc.streaming.streams import Streams
+from hilc.lowering.choice import Choice
 
 
 @pytest.mark.parametrize("name", ["mps2-an386", "mps3-an547"])

@@ -14,8 +14,8 @@ from kernel_runner import SANITIZERS, WARNINGS, compiler
 from random_graphs import GraphBuilder
 
 import hilc
-from hilc.crt import crt_files, crt_sources, template_files
-from hilc.resources import data_dir
+from hilc.artifact.crt import crt_files, crt_sources, template_files
+from hilc.support.resources import data_dir
 
 HERE = Path(__file__).parent / "crt"
 CRT = data_dir("runtime") / "crt"

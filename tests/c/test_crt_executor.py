@@ -12,7 +12,7 @@ from random_graphs import small_net
 
 import hilc
 from hilc import interpreter
-from hilc.library import Module
+from hilc.artifact.library import Module
 
 _MAIN = """\
 #include <stdio.h>

@@ -13,7 +13,7 @@ from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
 
 from hilc.cpu import get_cpu
-from hilc.kernels import KernelCall
+from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
 
 CPU = "cortex-m4"

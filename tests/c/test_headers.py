@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 RUNTIME = data_dir("runtime") / "include"
 TEMPLATE = data_dir("firmware_template")

@@ -14,7 +14,7 @@ from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
 from hilc.cpu import get_cpu
 from hilc.ir import Array, Quant, Tensor
-from hilc.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall, kernels
 
 HOST = get_cpu("host")
 #: float32 kernels may call the C library, whose functions are not all rounded correctly.

@@ -9,7 +9,7 @@ import pytest
 from kernel_runner import SANITIZERS, WARNINGS, compiler
 from vector_files import vector_file
 
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 VECTORS = json.loads(vector_file("quant.json").read_text(encoding="utf-8"))
 

@@ -16,8 +16,8 @@ from hil.device import RunResult
 from hil.errors import InputError, LinkError
 from hil.render import bench_text
 from hil.rpc.replies import Memory
-from hilc.library import Layer, Module, TensorInfo
-from hilc.module import Folded
+from hilc.artifact.library import Layer, Module, TensorInfo
+from hilc.artifact.manifest import Folded
 
 X = TensorInfo("x", "x", (2,), "int8", 1.0, 0, 2, 0)
 MODULE = Module(

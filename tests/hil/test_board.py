@@ -9,8 +9,8 @@ import pytest
 
 from hil.board import board_names, default_board, load_board, port_names
 from hil.errors import BoardError
-from hilc._toml import tomllib
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
+from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 VALID = """\

@@ -30,7 +30,7 @@ from hil.glue import c_string
 from hil.linkmap import read_map
 from hil.placement import GUARD_BYTES
 from hil.project import project_files
-from hilc.outputs import MANIFEST
+from hilc.support.outputs import MANIFEST
 
 BOARD = "mps2-an386"
 ADD_ONE = "for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }"

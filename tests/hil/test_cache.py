@@ -26,7 +26,7 @@ from hil.board import load_board
 from hil.build import Firmware, build
 from hil.cache import cache_folder, forget_unused, locked, sealed, unsealed
 from hil.errors import BuildError, InputError
-from hilc.outputs import OutputError
+from hilc.support.outputs import OutputError
 
 BOARD = load_board("native")
 LIBRARY = tiny_library("for (int i = 0; i < 4; ++i) { y[i] = x[i] + 1; }", cpu=BOARD.cpu.name)

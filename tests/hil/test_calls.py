@@ -29,7 +29,7 @@ from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Fault, Tensors, Value
 from hil.rpc.replies import NotInFirmwareError
 from hil.runner import native
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 GLOBALS = """\
 #include "tvm/runtime/crt/platform.h"

@@ -18,7 +18,7 @@ from vector_files import vector_file
 
 from hil.rpc import protocol
 from hil.rpc.codec import Bad, BadFrame, Decoder, Frame, cobs_decode, cobs_encode, decode, encode
-from hilc._toml import tomllib
+from hilc.support.toml import tomllib
 
 #: ``enum hil_frame_error``.
 _C_ERRORS = {-1: Bad.TOO_LONG, -2: Bad.COBS, -3: Bad.SHORT, -4: Bad.CRC}

@@ -25,9 +25,9 @@ import hilc
 from hil.cache import cache_folder
 from hil.cli import main
 from hil.compiled import compile_model
+from hilc.artifact.library import ModelLibrary
 from hilc.errors import HilError, InputError
-from hilc.library import ModelLibrary
-from hilc.program import Pin, PoolSpec
+from hilc.memory.program import Pin, PoolSpec
 
 CPU = "cortex-m4"
 
@@ -124,7 +124,7 @@ def test_the_compiler_itself_is_in_the_key(
     if change == "numpy":
         monkeypatch.setattr(numpy, "__version__", "0.0.0")
     elif change != "nothing":
-        name = "hilc/plan.py" if change == "module" else "runtime/include/hil/quant.h"
+        name = "hilc/memory/plan.py" if change == "module" else "runtime/include/hil/quant.h"
         (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
     compiled_module._compiler.cache_clear()
     assert (compiled_module._compiler() == own) == (change == "nothing")

@@ -15,7 +15,7 @@ import hilc
 import hilc.references
 from hil.errors import InputError
 from hil.oracle import FallbackWarning, expected_outputs, installed_reference, reference_of
-from hilc.library import ModelLibrary, Module
+from hilc.artifact.library import ModelLibrary, Module
 
 
 @pytest.fixture(scope="module")

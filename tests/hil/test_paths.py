@@ -18,7 +18,7 @@ from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.errors import BoardError, InputError
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 BOARD = load_board("mps2-an386")
 #: Each of them has broken a tool somewhere.

@@ -18,7 +18,7 @@ from small_models import SMALL_MODELS
 
 import hilc
 from hil.picture import FORMATS, is_unchanged, plan_figure, save
-from hilc.explain import Explanation
+from hilc.memory.explain import Explanation
 
 
 def explained(model: str, ram: int | None = None) -> Explanation:

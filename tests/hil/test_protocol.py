@@ -13,7 +13,7 @@ from hil.rpc import header, protocol
 from hil.rpc.codec import Frame, cobs_encode, encode
 from hil.rpc.protocol import Command, Dtype, Event, Fault, Kind, Status
 from hilc.ir import DTYPES
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 INCLUDE = data_dir("firmware_template") / "include"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"

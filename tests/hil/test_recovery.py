@@ -51,7 +51,7 @@ from hil.rpc.fault import FaultError
 from hil.rpc.link import Link
 from hil.samples import RandomSamples
 from hil.verify import Oracle, verify
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 CORTEX_M = "mps2-an386"
 #: Above every wait for a run below, and short: a hang is told after it.

@@ -34,7 +34,7 @@ from hil.rpc.client import Client
 from hil.rpc.link import Link
 from hil.runner import Resettable, renode, renode_monitor
 from hil.runner.renode_monitor import Monitor, Telnet
-from hilc.resources import data_dir
+from hilc.support.resources import data_dir
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "renode"

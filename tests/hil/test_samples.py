@@ -14,8 +14,8 @@ import pytest
 
 from hil.errors import InputError
 from hil.samples import RandomSamples, load_input, load_samples, random_sample, save_arrays
+from hilc.artifact.library import TensorInfo
 from hilc.executor import conversion_hint
-from hilc.library import TensorInfo
 
 
 def tensor(name: str, shape: tuple[int, ...], dtype: str = "int8") -> TensorInfo:

@@ -10,8 +10,8 @@ from small_models import convolutions
 
 import hilc
 from hil.cli import main
-from hilc.choice import Choice
-from hilc.tuning import load_tuning
+from hilc.lowering.choice import Choice
+from hilc.schedule.tuning import load_tuning
 
 BOARD, CPU = "mps2-an386", "cortex-m4"
 

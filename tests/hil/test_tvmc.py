@@ -21,9 +21,9 @@ import hilc.host
 from hil.cli import main
 from hil.commands.command_line import build_parser
 from hil.commands.tvmc_flags import translate
+from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
-from hilc.library import ModelLibrary
-from hilc.plan import PoolSpec
+from hilc.memory.plan import PoolSpec
 
 #: As of a script for TVM 0.14 on a Cortex-M4.
 CRT = "--target 'c -mcpu=cortex-m4' --runtime crt --executor aot -f mlf"

@@ -13,7 +13,7 @@ import pytest
 from hil.errors import InputError
 from hil.render import verify_text
 from hil.verify import FLOAT_RTOL, Oracle, Report, verify
-from hilc.library import Layer, TensorInfo
+from hilc.artifact.library import Layer, TensorInfo
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -8,8 +8,16 @@ import time
 import numpy as np
 import pytest
 
-from hilc.access import Differences, apart
-from hilc.allocate import ALIGNMENT, Block, align, allocate, allocate_pools, lower_bound, pool_bytes
+from hilc.lowering.access import Differences, apart
+from hilc.memory.allocate import (
+    ALIGNMENT,
+    Block,
+    align,
+    allocate,
+    allocate_pools,
+    lower_bound,
+    pool_bytes,
+)
 
 
 def _random_blocks(seed: int, count: int) -> list[Block]:

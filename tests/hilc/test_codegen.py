@@ -24,7 +24,6 @@ from hilc import interpreter
 from hilc.codegen.cwriter import (
     c_array,
     c_comment,
-    c_identifier,
     c_number,
     c_parameters,
     c_wrapped,
@@ -33,9 +32,10 @@ from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import Device, ExternalModule
 from hilc.ir import Graph
-from hilc.kernels import kernels
-from hilc.plan import PoolSpec
-from hilc.resources import data_dir
+from hilc.lowering.kernels import kernels
+from hilc.memory.plan import PoolSpec
+from hilc.support.identifiers import c_identifier
+from hilc.support.resources import data_dir
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 VARIANTS = tuple(itertools.product(("internal", "external"), (False, True)))

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import hilc
-from hilc import lowering
-from hilc.importer import load_model
-from hilc.ops import OPS, dsp
-from hilc.passes import run_passes
-from hilc.plan import Planner
-from hilc.streaming.streams import Streams
+from hilc.frontends import load_model
+from hilc.fusion import candidates as lowering
+from hilc.fusion.streams import Streams
+from hilc.lowering import dsp
+from hilc.memory.plan import Planner
+from hilc.ops import OPS
+from hilc.transforms import run_passes
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_what_a_pass_left_alone_is_verified_once(monkeypatch) -> None:
 
         return replace(OPS[op], check=check)
 
-    monkeypatch.setattr("hilc.verify.OPS", {op: counted(op) for op in OPS})
+    monkeypatch.setattr("hilc.ops.verify.OPS", {op: counted(op) for op in OPS})
     run_passes(graph)
     assert len(checked) >= len(graph.nodes)
     assert max(checked.values()) <= 2

@@ -17,9 +17,9 @@ from models import model_path
 from single_op import merged
 
 import hilc
-from hilc.choice import Choice
+from hilc.artifact.library import ModelLibrary
 from hilc.cpu import get_cpu
-from hilc.library import ModelLibrary
+from hilc.lowering.choice import Choice
 from hilc.ops import OPS
 
 CPU = "cortex-m4"

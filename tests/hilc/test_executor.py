@@ -15,6 +15,7 @@ import hilc.host
 from hil.board import load_board
 from hilc.errors import HilError, InputError
 from hilc.executor import AotModule, BindableModel
+from hilc.host.build import build_shared_object
 from hilc.ir import Array, Graph, Node, Tensor
 
 SHAPE = (2, 4)
@@ -296,7 +297,7 @@ def test_executors_run_at_the_same_time() -> None:
 def test_threads_share_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second build would delete the folder of the first while a thread copies from it."""
     builds: list[object] = []
-    real = hilc.host.build_shared_object
+    real = build_shared_object
     together = threading.Barrier(3)
 
     def build(*args: Any) -> Any:

@@ -22,6 +22,8 @@ from random_graphs import GraphBuilder, random_graph
 
 import hilc
 import hilc.host
+from hilc.artifact.library import ModelLibrary
+from hilc.artifact.manifest import External
 from hilc.cpu import cpu_names, get_cpu
 from hilc.errors import HilError, InputError
 from hilc.external import (
@@ -36,14 +38,12 @@ from hilc.external import (
 )
 from hilc.interpreter import run, run_all
 from hilc.ir import Array, Graph, Node
-from hilc.library import ModelLibrary
-from hilc.module import External
-from hilc.objects import read_object, require_fits
-from hilc.passes import run_passes
-from hilc.passes.partition import partition
-from hilc.passes.remove_dead import remove_dead
-from hilc.plan import PoolSpec
-from hilc.verify import verify
+from hilc.memory.plan import PoolSpec
+from hilc.ops.verify import verify
+from hilc.target.objects import read_object, require_fits
+from hilc.transforms import run_passes
+from hilc.transforms.partition import partition
+from hilc.transforms.remove_dead import remove_dead
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "byoc"

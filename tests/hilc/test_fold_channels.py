@@ -18,17 +18,17 @@ import hilc
 import hilc.host
 from hil.cli import main
 from hil.verify import Oracle, verify
-from hilc.choice import FIRST
+from hilc.artifact.library import ModelLibrary
+from hilc.artifact.manifest import Folded, Module
 from hilc.errors import InputError
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.interpreter import run_all
-from hilc.intervals import intervals
 from hilc.ir import Array, Graph, Quant, Tensor
-from hilc.library import ModelLibrary
-from hilc.module import Folded, Module
-from hilc.passes import run_passes
-from hilc.passes.fold_channels import fold_channels, folded_away
-from hilc.verify import verify as verify_graph
+from hilc.lowering.choice import FIRST
+from hilc.ops.verify import verify as verify_graph
+from hilc.transforms import run_passes
+from hilc.transforms.fold_channels import fold_channels, folded_away
+from hilc.transforms.intervals import intervals
 
 #: The zero point of every tensor of these networks, and what RELU makes the least value.
 ZERO = -100

@@ -21,14 +21,14 @@ from random_graphs import GraphBuilder, random_graph, small_net
 import hilc
 import hilc.host
 from hilc import interpreter
+from hilc.artifact.library import ModelLibrary, TensorInfo
+from hilc.compat.tvm.packed import Handle
 from hilc.errors import HilError, InputError
+from hilc.frontends import load_model
 from hilc.host import HostBuildError, HostModel
-from hilc.host_build import DESCRIPTION
-from hilc.importer import load_model
+from hilc.host.build import DESCRIPTION
 from hilc.ir import Array, Graph
-from hilc.library import ModelLibrary, TensorInfo
-from hilc.packed import Handle
-from hilc.plan import PoolSpec
+from hilc.memory.plan import PoolSpec
 
 PACKED: Mapping[str, Any] = {"api": "packed", "interface": "packed"}
 

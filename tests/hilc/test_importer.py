@@ -16,8 +16,8 @@ from models import model_path
 from tflite_builder import ModelBuilder
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.importer import load_model
-from hilc.importer.tflite import for_reference, import_graph, tensor_names
+from hilc.frontends import load_model
+from hilc.frontends.tflite.reader import for_reference, import_graph, tensor_names
 from hilc.interpreter import run
 
 _Q: dict[str, Any] = {"dtype": "int8", "scale": 0.5, "zero_point": 1}
@@ -505,7 +505,7 @@ def test_what_no_check_foresaw_is_still_one_model_error(monkeypatch: pytest.Monk
     def fail(graph: object) -> None:
         raise IndexError("list index out of range")
 
-    monkeypatch.setattr("hilc.importer.verify", fail)
+    monkeypatch.setattr("hilc.frontends.verify", fail)
     with pytest.raises(ModelError, match="contradicts itself .IndexError: list index out of range"):
         load_model(_chain("RELU"))
 

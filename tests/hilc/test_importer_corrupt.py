@@ -25,11 +25,11 @@ from small_models import SMALL_MODELS
 
 import hilc
 from hilc.errors import ModelError
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
-from hilc.passes import run_passes
-from hilc.verify import verify
+from hilc.ops.verify import verify
+from hilc.transforms import run_passes
 
 _LOAD_LIMIT_S = 5.0
 _RUN_LIMIT_S = 20.0

@@ -20,13 +20,13 @@ import pytest
 from random_graphs import GraphBuilder
 
 import hilc
-from hilc.archive import is_library
+from hilc.artifact.archive import is_library
+from hilc.artifact.library import ModelLibrary, Module
+from hilc.artifact.params import load_params
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule
-from hilc.library import ModelLibrary, Module
-from hilc.params import load_params
-from hilc.plan import PoolSpec, plan
+from hilc.memory.plan import PoolSpec, plan
 from hilc.source import prepare
 
 
@@ -462,9 +462,9 @@ _FUZZ_BYTES = 256 << 20
 _FUZZ = r"""
 import random, resource, sys
 from pathlib import Path
-from hilc.archive import is_archive, is_library
+from hilc.artifact.archive import is_archive, is_library
 from hilc.errors import HilError
-from hilc.library import ModelLibrary
+from hilc.artifact.library import ModelLibrary
 
 # What was imported and read is there; what a tar makes of it is bounded.
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -13,7 +13,7 @@ from linear_layers import Layer, make_layer, random_layer
 
 from hilc.cpu import get_cpu
 from hilc.errors import ModelError, UnsupportedError
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.ir import Array, Node, Quant, Tensor
 from hilc.ops import OPS
 

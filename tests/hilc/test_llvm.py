@@ -22,12 +22,12 @@ from random_graphs import GraphBuilder
 import hilc
 import hilc.host
 from hilc import interpreter
+from hilc.artifact.library import ModelLibrary
 from hilc.codegen import llvm
 from hilc.codegen.llvm import OLDEST_CLANG, LlvmError, find_clang, registry_module, to_objects
 from hilc.codegen.registry import registry_names_blob
 from hilc.cpu import get_cpu
 from hilc.ir import Graph
-from hilc.library import ModelLibrary
 
 CELLS: Mapping[str, dict[str, Any]] = {
     "packed/packed": {"api": "packed", "interface": "packed"},
@@ -150,7 +150,7 @@ def _attributes(name: str, folder: Path) -> dict[str, str]:
 
 
 def test_sections_can_be_placed(tmp_path: Path) -> None:
-    pool = hilc.plan.PoolSpec("fast", None, "itcm")
+    pool = hilc.memory.plan.PoolSpec("fast", None, "itcm")
     library = _compile(cpu="cortex-m4", memory=(pool,), optimize="speed")
     sizes: dict[str, int] = {}
     names: set[str] = set()
@@ -215,10 +215,9 @@ def test_the_host_computes_what_the_interpreter_computes(cell: str, pools: str) 
 
 def test_a_multiplication_is_not_fused_with_an_addition(tmp_path: Path) -> None:
     """It would be rounded once where the specification rounds twice."""
-    library = _for("cortex-m4")
     source = b"float f(float a, float b, float c) { return a * b + c; }\n"
     files = {"codegen/host/src/net_lib0.c": source}
-    made = to_objects(files, library.modules[0])["codegen/host/lib/net_lib0.o"]
+    made = to_objects(files, "net", get_cpu("cortex-m4"))["codegen/host/lib/net_lib0.o"]
     (tmp_path / "f.o").write_bytes(made)
     text = generated_c.run(["arm-none-eabi-objdump", "-d", "f.o"], tmp_path)
     assert "vmul.f32" in text
@@ -232,8 +231,7 @@ def test_a_multiplication_is_not_fused_with_an_addition(tmp_path: Path) -> None:
 def test_the_registry_holds_names_and_functions_in_order(count: int, tmp_path: Path) -> None:
     """Linked with functions that say their number, and walked as TVM's run time does."""
     functions = [f"f{index}_1a" for index in range(count)]
-    library = _for("host")
-    files = to_objects({}, library.modules[0], functions)
+    files = to_objects({}, "net", get_cpu("host"), functions)
     (tmp_path / "registry.o").write_bytes(files["codegen/host/lib/net_lib0.o"])
     blob = registry_names_blob(functions)
     bodies = "".join(f"int {name}(void) {{ return {i}; }}\n" for i, name in enumerate(functions))
@@ -319,6 +317,5 @@ def test_without_the_gnu_toolchain_only_arm_is_refused(
 
 
 def test_what_clang_says_of_a_users_source_is_shown() -> None:
-    module = _for("host").modules[0]
     with pytest.raises(LlvmError, match="no_such_type"):
-        to_objects({"codegen/host/src/net_lib7.c": b"no_such_type x;\n"}, module)
+        to_objects({"codegen/host/src/net_lib7.c": b"no_such_type x;\n"}, "net", get_cpu("host"))

@@ -18,10 +18,10 @@ from hil.oracle import reference_of
 from hil.samples import random_sample
 from hil.verify import verify
 from hilc.errors import InputError, ModelError, UnsupportedError
+from hilc.frontends import load_model
 from hilc.host import HostModel
-from hilc.importer import load_model
 from hilc.interpreter import run_all
-from hilc.plan import Pin
+from hilc.memory.plan import Pin
 
 FORMS: Mapping[str, dict[str, Any]] = {
     "structs": {"interface": "c", "pools": "external"},

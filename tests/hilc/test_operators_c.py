@@ -27,11 +27,11 @@ from hilc.codegen.options import Options
 from hilc.codegen.registry import system_lib_source
 from hilc.cpu import get_cpu
 from hilc.external import Device, ExternalCall, ExternalModule
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.ir import Array, Graph, Node
-from hilc.passes import run_passes
-from hilc.plan import PoolSpec, Program, plan
-from hilc.resources import data_dir
+from hilc.memory.plan import PoolSpec, Program, plan
+from hilc.support.resources import data_dir
+from hilc.transforms import run_passes
 
 INCLUDE = data_dir("runtime") / "include"
 CONVENTIONS = (("unpacked", "c"), ("unpacked", "packed"), ("packed", "packed"))

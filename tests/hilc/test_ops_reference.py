@@ -11,10 +11,10 @@ import tflm
 from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
 from hilc.errors import UnsupportedError
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.ir import Array, Node, Quant, Tensor
 from hilc.ops import OPS
-from hilc.verify import verify
+from hilc.ops.verify import verify
 
 #: What the reference does not take, though nothing speaks against it.
 NOT_IN_REFERENCE = {("PAD", "bool"), ("PACK", "bool"), ("SPLIT", "bool")}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hilc.errors import InputError
-from hilc.outputs import (
+from hilc.support.outputs import (
     FOLDER_MARKS,
     MANIFEST,
     OutputError,

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
+from hilc.artifact.params import DL_TYPES, load_params, save_params
 from hilc.errors import InputError
-from hilc.params import DL_TYPES, load_params, save_params
 
 # A float32 array [1.5] called "w", as TVM lays it out.
 _BYTES = b"".join(

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from hilc.interpreter import run
 from hilc.ir import Array, Graph, Node, Quant, Tensor
-from hilc.passes import PASSES, run_passes
-from hilc.passes.drop_identities import drop_identities
-from hilc.passes.fold_constants import fold_constants
-from hilc.passes.fold_pad import fold_pad
-from hilc.passes.fuse_activation import fuse_activation
-from hilc.passes.remove_dead import remove_dead
-from hilc.verify import verify
+from hilc.ops.verify import verify
+from hilc.transforms import PASSES, run_passes
+from hilc.transforms.drop_identities import drop_identities
+from hilc.transforms.fold_constants import fold_constants
+from hilc.transforms.fold_pad import fold_pad
+from hilc.transforms.fuse_activation import fuse_activation
+from hilc.transforms.remove_dead import remove_dead
 
 
 class _Builder:

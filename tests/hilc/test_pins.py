@@ -12,15 +12,15 @@ from small_models import convolutions, moves
 
 import hilc
 from hilc import host
-from hilc.allocate import Block, allocate, allocate_pools, lower_bound, pool_bytes
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
-from hilc.hazards import execute_plan
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.interpreter import run
 from hilc.ir import Array, Graph
-from hilc.plan import plan
-from hilc.program import Pin, PoolSpec, Program
+from hilc.memory.allocate import Block, allocate, allocate_pools, lower_bound, pool_bytes
+from hilc.memory.checker import execute_plan
+from hilc.memory.plan import plan
+from hilc.memory.program import Pin, PoolSpec, Program
 
 CPU = get_cpu("cortex-m4")
 POOLS = (PoolSpec("fast", 512), PoolSpec("slow"))

@@ -12,16 +12,16 @@ from random_graphs import GraphBuilder, random_graph
 
 import hilc
 from hilc import interpreter
-from hilc.access import safe_differences
-from hilc.allocate import align
+from hilc.artifact.library import Pool
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
-from hilc.hazards import execute_plan
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.ir import Array, Graph
-from hilc.library import Pool
-from hilc.passes import run_passes
-from hilc.plan import Place, PlanError, PoolSpec, Program, check_plan, plan
+from hilc.lowering.access import safe_differences
+from hilc.memory.allocate import align
+from hilc.memory.checker import execute_plan
+from hilc.memory.plan import Place, PlanError, PoolSpec, Program, check_plan, plan
+from hilc.transforms import run_passes
 
 HOST = get_cpu("host")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from vector_files import vector_file
 
-from hilc import quant
+from hilc.numerics import requantize as quant
 
 VECTORS = json.loads(vector_file("quant.json").read_text(encoding="utf-8"))
 

@@ -18,10 +18,10 @@ import pytest
 import tflm
 from models import INT8_MODELS, model_path, samples
 
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.interpreter import run_all
 from hilc.ir import Array
-from hilc.passes import run_passes
+from hilc.transforms import run_passes
 
 _GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tflm.json"
 _SAMPLES, _SEED = 3, 5

@@ -8,9 +8,9 @@ import tflm
 from models import FLOAT_MODELS, INT8_MODELS, model_path, samples
 from small_models import SMALL_MODELS
 
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.interpreter import run_all
-from hilc.passes import run_passes
+from hilc.transforms import run_passes
 
 _RELATIVE_TOLERANCE = 1e-5
 

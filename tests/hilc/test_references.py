@@ -11,7 +11,7 @@ from tflite_builder import ModelBuilder
 
 from hilc import interpreter, references
 from hilc.errors import InputError
-from hilc.importer import load_model
+from hilc.frontends import load_model
 from hilc.references import get_reference, reference_names
 
 

@@ -23,17 +23,17 @@ from row_chains import random_chains
 
 import hilc
 from hilc import interpreter
-from hilc.choice import Choice, Group
+from hilc.artifact.crt import crt_files, crt_sources
+from hilc.artifact.library import ModelLibrary, TensorInfo
 from hilc.codegen.cwriter import c_array
 from hilc.codegen.registry import system_lib_source
 from hilc.cpu import get_cpu
-from hilc.crt import crt_files, crt_sources
-from hilc.importer import load_model
+from hilc.frontends import load_model
+from hilc.fusion.bands import NotStreamable
+from hilc.fusion.streams import Streams
 from hilc.ir import Array, Graph
-from hilc.library import ModelLibrary, TensorInfo
-from hilc.plan import PoolSpec
-from hilc.streaming.bands import NotStreamable
-from hilc.streaming.streams import Streams
+from hilc.lowering.choice import Choice, Group
+from hilc.memory.plan import PoolSpec
 
 #: api and interface of each calling convention.
 CONVENTIONS = {

@@ -17,15 +17,15 @@ from tflite_builder import ModelBuilder
 
 import hilc
 from hilc import interpreter
-from hilc.choice import Choice
 from hilc.cpu import get_cpu
 from hilc.errors import InputError
+from hilc.fusion.call import StreamCall
 from hilc.host import load
-from hilc.plan import Planner
-from hilc.program import Program
-from hilc.search import _FASTEST, Segment, Trade, search
+from hilc.lowering.choice import Choice
+from hilc.memory.plan import Planner
+from hilc.memory.program import Program
+from hilc.schedule.search import _FASTEST, Segment, Trade, search
 from hilc.source import Source, prepare
-from hilc.streaming.call import StreamCall
 
 CPU = get_cpu("cortex-m4")
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,18 +13,18 @@ from row_chains import Chains, random_chains
 
 import hilc
 from hilc import host
-from hilc.choice import Choice, Group
 from hilc.cpu import get_cpu
-from hilc.hazards import execute_plan
-from hilc.importer import load_model
+from hilc.frontends import load_model
+from hilc.fusion.bands import NotStreamable
+from hilc.fusion.call import Move, Where
+from hilc.fusion.streams import Streams, stream
 from hilc.interpreter import run
-from hilc.passes import run_passes
-from hilc.plan import plan
-from hilc.program import PlanError
-from hilc.streaming.bands import NotStreamable
-from hilc.streaming.call import Move, Where
-from hilc.streaming.check import check_group
-from hilc.streaming.streams import Streams, stream
+from hilc.lowering.choice import Choice, Group
+from hilc.memory.check_fused import check_group
+from hilc.memory.checker import execute_plan
+from hilc.memory.plan import plan
+from hilc.memory.program import PlanError
+from hilc.transforms import run_passes
 
 CORES = ("host", "cortex-m4", "cortex-m55")
 

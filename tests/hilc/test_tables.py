@@ -12,8 +12,8 @@ import pytest
 import tflm
 from table_sweep import SWEPT, Sweep, compare, sweep, unary
 
-from hilc import libm
 from hilc.ir import Quant
+from hilc.numerics import libm
 
 #: Input scale and zero point, an input, and the reference's answer with output 1/128 and 0: where
 #: the C library's tanhf, which is not rounded correctly, falls on the other side of a tie.
@@ -123,7 +123,7 @@ def test_another_c_library_is_noticed_where_it_matters(tmp_path):
             f"print(_reference(None, load_model({str(model)!r}), "
             f"open({str(model)!r}, 'rb').read()))"
         )
-    code = "from hil.oracle import _reference; from hilc.importer import load_model\n"
+    code = "from hil.oracle import _reference; from hilc.frontends import load_model\n"
     done = subprocess.run(
         [sys.executable, "-c", code + "\n".join(programs)],
         env={**os.environ, "LD_PRELOAD": str(library)},

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
+from hilc.compat.tvm.metadata import (
+    Metadata,
+    MetadataConstant,
+    MetadataTensor,
+    dtype_name,
+    read_metadata,
+)
 from hilc.errors import InputError
-from hilc.tvm_metadata import Metadata, MetadataConstant, MetadataTensor, dtype_name, read_metadata
 
 
 class Memory:

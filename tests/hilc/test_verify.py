@@ -11,7 +11,7 @@ import pytest
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Graph, Node, Quant, Tensor
-from hilc.verify import MAX_TENSOR_BYTES, verify
+from hilc.ops.verify import MAX_TENSOR_BYTES, verify
 
 _QUANT = Quant((0.5,), (1,))
 

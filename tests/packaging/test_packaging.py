@@ -101,7 +101,7 @@ class Environment:
     def places(self, **environment: str) -> list[Path]:
         """Where the packages and the three folders of data come from."""
         code = (
-            "import hil, hilc, json; from hilc.resources import data_dir as d;"
+            "import hil, hilc, json; from hilc.support.resources import data_dir as d;"
             "print(json.dumps([hil.__file__, hilc.__file__,"
             "*(str(d(n)) for n in ('targets', 'firmware_template', 'runtime'))]))"
         )

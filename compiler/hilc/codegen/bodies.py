@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.codegen.cwriter import C_TYPES, c_number, c_struct_initialiser, c_wrapped
-from hilc.kernels import FieldValue, Kernel, KernelCall
-from hilc.plan import Program
+from hilc.codegen.cwriter import C_TYPES, c_struct_initialiser, c_wrapped
+from hilc.lowering.bodies import body_key, exact
+from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
+from hilc.memory.plan import Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,39 +82,15 @@ def shared_bodies(program: Program, optimize: str) -> dict[int, Body]:
     return {index: body for body in bodies for index in body.steps}
 
 
-def body_key(call: KernelCall, optimize: str) -> tuple[str, ...] | None:
-    """Equal for layers that share a body; None for one that has its own."""
-    if optimize == "speed":
-        return None
-    # Kernels that are for some cores are many loops, of which the C compiler keeps what a layer
-    # needs: general ones would be larger than several that are not.
-    general = optimize == "size" and not call.kernel.requires
-    fixed = [
-        f"{name} = {_text(value)}"
-        for name, value in call.fields.items()
-        if not isinstance(value, np.ndarray)
-        # C cannot initialise an array of numbers with another.
-        and (not general or isinstance(value, tuple))
-    ]
-    return call.kernel.name, str(call.scratch_bytes > 0), *fixed
-
-
 def _body(layers: Sequence[tuple[int, KernelCall]]) -> Body:
     first = layers[0][1]
     own = {
         name: _declaration(name, value)
         for name, value in first.fields.items()
         if isinstance(value, np.ndarray)
-        or len({_text(call.fields[name]) for _, call in layers}) > 1
+        or len({exact(call.fields[name]) for _, call in layers}) > 1
     }
     return Body(first.kernel, tuple(index for index, _ in layers), first.fields, own)
-
-
-def _text(value: FieldValue) -> str:
-    """A number's literal, which also tells -0.0 from 0.0; for an array, what they all have."""
-    if isinstance(value, np.ndarray):
-        return "an array"
-    return ", ".join(map(c_number, value)) if isinstance(value, tuple) else c_number(value)
 
 
 def _declaration(name: str, value: FieldValue) -> str:

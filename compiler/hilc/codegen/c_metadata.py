@@ -22,14 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hilc.artifact.params import save_array
 from hilc.codegen.calls import dl_data_type
 from hilc.codegen.constants import ConstantPool
-from hilc.codegen.cwriter import c_array, c_comment, c_includes, c_int, c_wrapped, sanitise
+from hilc.codegen.cwriter import c_array, c_comment, c_includes, c_int, c_wrapped
 from hilc.codegen.names import GET_METADATA, Names
 from hilc.codegen.options import Options
 from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
-from hilc.params import save_array
-from hilc.plan import Program
+from hilc.memory.plan import Program
+from hilc.support.identifiers import sanitise
 
 _STEM = "kTvmgenMetadata"
 #: A number, since TVM has its macro for it in a header for C++ alone.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from hilc.codegen.cwriter import c_int, c_wrapped
 from hilc.codegen.registry import PACKED_ARGUMENTS, PACKED_PARAMETERS
-from hilc.library import Argument
 
 #: What defines the types below.
 RUNTIME_API = "tvm/runtime/c_runtime_api.h"
@@ -32,6 +32,25 @@ _DL_TYPES = {
     "bool": ("kDLUInt", 1),
     "float32": ("kDLFloat", 32),
 }
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a layer's operator function.
+
+    ``pool``, ``input`` and ``output`` are tensors, ``constants`` is the external constant pool
+    (all are DLTensors of ``dtype`` and ``shape`` in the packed calling convention), ``device``
+    an opaque context.
+    """
+
+    kind: Literal["pool", "input", "output", "constants", "device"]
+    #: Byte offset in the pool, or the index of the model's input, output or device.
+    value: int
+    #: Scratch and the constant pool are uint8; a device has neither shape nor type ("").
+    shape: tuple[int, ...]
+    dtype: str
+    #: Index of the pool among :attr:`Module.workspace_pools`.
+    pool: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import numpy as np
 
 from hilc.codegen.cwriter import C_TYPES, CONSTANT_ALIGNMENT, c_values, c_wrapped
 from hilc.codegen.names import CONSTANT_POOL, Names
+from hilc.fusion.call import StreamCall, constant_arrays
 from hilc.ir import Array
-from hilc.kernels import KernelCall
-from hilc.plan import Program
-from hilc.streaming.call import StreamCall, constant_arrays
+from hilc.lowering.kernels import KernelCall
+from hilc.memory.plan import Program
 
 #: Linker scripts place the section; those written for TVM's code do already.
 SECTION = ".rodata.tvm"

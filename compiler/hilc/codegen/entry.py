@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hilc.allocate import ALIGNMENT
 from hilc.codegen import interface_c, interface_packed
 from hilc.codegen import registry as function_registry
 from hilc.codegen.cwriter import c_comment, c_includes
 from hilc.codegen.main import main_prototype
 from hilc.codegen.names import MODULE_CONTEXT, Names
 from hilc.codegen.options import Options
-from hilc.plan import Program
+from hilc.memory.allocate import ALIGNMENT
+from hilc.memory.plan import Program
 
 
 def write_entry(

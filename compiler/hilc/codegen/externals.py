@@ -9,6 +9,7 @@ nothing has to parse them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from hilc.codegen.constants import SECTION
 from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_array, c_comment, c_wrapped
@@ -17,8 +18,7 @@ from hilc.codegen.registry import packed_prototype
 from hilc.errors import InputError
 from hilc.external import ExternalCall, ExternalModule
 from hilc.ir import Array
-from hilc.module import External
-from hilc.plan import Program, Step
+from hilc.memory.plan import Program, Step
 
 #: Number of the first file: those before are the library's own.
 _FIRST = 3
@@ -28,6 +28,23 @@ _OBJECTS = "codegen/host/lib"
 _HEADERS = "codegen/host/include"
 
 _CONSTANT = f'__attribute__((section("{SECTION}"), aligned({CONSTANT_ALIGNMENT}))) const'
+
+
+@dataclass(frozen=True)
+class External:
+    """Code of a user's generator (:mod:`hilc.external`) that a layer calls."""
+
+    #: Index of the layer.
+    layer: int
+    #: The generator's function, which the layer's function calls.
+    function: str
+    generator: str
+    #: The field of :attr:`Module.devices` on which it runs, and the program that must be loaded
+    #: there; "" for none.
+    device: str
+    program: str
+    #: Every global C name that the generator's files for this layer define, sorted.
+    symbols: tuple[str, ...]
 
 
 def external_files(program: Program, names: Names) -> dict[str, bytes]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hilc.allocate import ALIGNMENT
 from hilc.codegen import interface_c, interface_packed
 from hilc.codegen.constants import ConstantPool
 from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_comment, c_includes, c_quoted, c_values
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.ir import Tensor
-from hilc.plan import Program
+from hilc.memory.allocate import ALIGNMENT
+from hilc.memory.plan import Program
 
 
 def write_header(program: Program, names: Names, options: Options, constants: ConstantPool) -> str:

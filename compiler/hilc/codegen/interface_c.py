@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hilc.allocate import ALIGNMENT
 from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.main import MainArgument, main_arguments
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
-from hilc.plan import Program
+from hilc.memory.allocate import ALIGNMENT
+from hilc.memory.plan import Program
 
 HEADER_INCLUDES = ("stdint.h",)
 ENTRY_INCLUDES = ("stddef.h",)

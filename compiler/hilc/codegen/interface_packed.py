@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hilc.allocate import ALIGNMENT
 from hilc.codegen.calls import (
     PACKED_CALL,
     RUNTIME_API,
@@ -19,7 +18,8 @@ from hilc.codegen.main import MainArgument, main_arguments
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
-from hilc.plan import Program
+from hilc.memory.allocate import ALIGNMENT
+from hilc.memory.plan import Program
 
 HEADER_INCLUDES = ("stdint.h", RUNTIME_API)
 ENTRY_INCLUDES = ("stddef.h", PACKED_CALL, "tvm/runtime/crt/error_codes.h")

@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hilc.codegen.registry import registry_names_blob
-from hilc.cpu import Cpu, get_cpu
+from hilc.cpu import Cpu
 from hilc.errors import HilError
-from hilc.library import Module
-from hilc.process import run
-from hilc.resources import data_dir
+from hilc.support.process import run
+from hilc.support.resources import data_dir
 
 #: The first release whose LLVM modules are read with opaque pointers, there behind a switch.
 OLDEST_CLANG = 14
@@ -60,9 +59,9 @@ class LlvmError(HilError):
 
 
 def to_objects(
-    files: Mapping[str, bytes], module: Module, registry: Sequence[str] | None = None
+    files: Mapping[str, bytes], module: str, cpu: Cpu, registry: Sequence[str] | None = None
 ) -> dict[str, bytes]:
-    """``files`` with the C sources of ``module`` replaced by objects.
+    """``files`` with the C sources of ``module`` for ``cpu`` replaced by objects.
 
     ``codegen/host/src/<module>_lib<N>.c`` becomes ``codegen/host/lib/<module>_lib<N>.o``, with
     ``..._lib<N>.su`` beside it: how much stack each function takes, in the form that gcc and clang
@@ -74,14 +73,13 @@ def to_objects(
 
     Raises :class:`LlvmError` where there is no usable clang, or where it fails.
     """
-    cpu = get_cpu(module.cpu)
     clang, version = find_clang()
     flags = _target_flags(cpu)
     # TVM's run-time interfaces are not part of a library; whoever links it has them.
     runtime = data_dir("runtime") / "include"
     headers = (f"-I{_INCLUDE}", f"-isystem{runtime}", *_libc_flags(cpu))
-    pattern = re.compile(rf"{_SOURCES}/({re.escape(module.name)}_lib(\d+))\.c")
-    taken = re.compile(rf"{_OBJECTS}/{re.escape(module.name)}_lib(\d+)\.o")
+    pattern = re.compile(rf"{_SOURCES}/({re.escape(module)}_lib(\d+))\.c")
+    taken = re.compile(rf"{_OBJECTS}/{re.escape(module)}_lib(\d+)\.o")
     result = dict(files)
     numbers = [int(found[1]) for path in files if (found := taken.fullmatch(path))]
     with tempfile.TemporaryDirectory(prefix="hilc-llvm-") as name:
@@ -103,7 +101,7 @@ def to_objects(
                 if suffix == ".o" or (folder / (stem + suffix)).exists():
                     result[stem + suffix] = (folder / (stem + suffix)).read_bytes()
         if registry is not None:
-            stem = f"{module.name}_lib{max(numbers, default=-1) + 1}"
+            stem = f"{module}_lib{max(numbers, default=-1) + 1}"
             source = f"{stem}.ll"
             (folder / source).write_text(registry_module(registry, source, cpu), encoding="utf-8")
             command = [clang, *flags, *_CODE_FLAGS, *_module_flags(version)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hilc.codegen.calls import (
+    Argument,
     Guard,
     Operator,
     Shapes,
@@ -27,8 +28,7 @@ from hilc.codegen.names import CONSTANT_POOL, LOOKUP, Names
 from hilc.codegen.options import Options
 from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
 from hilc.external import Device, ExternalCall
-from hilc.library import Argument
-from hilc.plan import Program
+from hilc.memory.plan import Program
 
 _Kind = Literal["input", "output", "constants", "pool", "device"]
 

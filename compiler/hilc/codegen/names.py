@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hilc.codegen.cwriter import c_identifier, sanitise, shorten
 from hilc.errors import InputError
 from hilc.external import Device, ExternalCall
-from hilc.plan import PoolSpec, Program
+from hilc.memory.plan import PoolSpec, Program
+from hilc.support.identifiers import c_identifier, sanitise, shorten
 
 #: The workspace pool, as TVM names the one that it plans itself.
 POOL = "global_workspace"

@@ -17,6 +17,7 @@ from hilc.codegen.bodies import shared_bodies
 from hilc.codegen.calls import (
     BACKEND_API,
     PACKED_CALL,
+    Argument,
     Operator,
     Shapes,
     allocate_workspace,
@@ -36,11 +37,10 @@ from hilc.codegen.names import CONSTANT_POOL, MODULE_CONTEXT, Names
 from hilc.codegen.options import Options
 from hilc.codegen.streams import ROWS, write_group
 from hilc.external import ExternalCall
+from hilc.fusion.call import StreamCall, constant_arrays
 from hilc.ir import Node, Tensor
-from hilc.kernels import KernelCall
-from hilc.library import Argument
-from hilc.plan import Program, Step
-from hilc.streaming.call import StreamCall, constant_arrays
+from hilc.lowering.kernels import KernelCall
+from hilc.memory.plan import Program, Step
 
 __all__ = ["Operator", "Source", "display_name", "write_operators"]
 

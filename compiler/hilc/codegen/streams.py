@@ -1,4 +1,4 @@
-"""The C of layers that run together, a few rows at a time (:mod:`hilc.streaming`).
+"""The C of layers that run together, a few rows at a time (:mod:`hilc.fusion`).
 
 Each stage is a function around its kernel. The group's function goes through the schedule, one byte
 a call: the row of a table that says what differs between the calls of a stage, its first element
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hilc.codegen.cwriter import C_TYPES, c_array, c_comment, c_int, c_struct_initialiser, c_wrapped
+from hilc.fusion.call import Entry, Stage, StreamCall, Where, numbers
 from hilc.ir import Array, Node
-from hilc.streaming.call import Entry, Stage, StreamCall, Where, numbers
 
 #: What moves rows within a buffer.
 ROWS = "hil/rows.h"

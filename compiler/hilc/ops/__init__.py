@@ -51,7 +51,7 @@ OPS: Mapping[str, OpDef] = MappingProxyType(
         "CONCATENATION": CONCATENATION,
         "PACK": PACK,
         "SPLIT": SPLIT,
-        # Not of TFLite: hilc.passes.partition makes it.
+        # Not of TFLite: hilc.transforms.partition makes it.
         EXTERNAL: EXTERNAL_NODE,
     }
 )

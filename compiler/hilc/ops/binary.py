@@ -15,8 +15,9 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import dsp, families, mve, v7m
+from hilc.lowering import armv7m, dsp, families, helium
+from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -32,7 +33,6 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.strides import broadcast_strides, nest, walk_fields
-from hilc.quant import Multiplier, requantize
 
 #: Bits by which int8 operands of a sum are raised before they are brought to one scale.
 _SUM_HEADROOM_BITS = 20
@@ -143,7 +143,7 @@ def _emit(
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
     fast: list[KernelCall] = []
     int8_alike = node.op != "MUL" and a.dtype == "int8" and a.shape == b.shape
-    if int8_alike and (dsp.serves(cpu) or v7m.serves(cpu)):
+    if int8_alike and (dsp.serves(cpu) or armv7m.serves(cpu)):
         fast += families.listed(_emit_dsp_sum(node, a, b, out))
         if node.op == "ADD" and dsp.serves(cpu):
             fast += families.listed(_emit_dsp_add(node, a, b, out))
@@ -176,8 +176,8 @@ def _emit(
         fields |= {f"{operand_name}_mantissa": scale.mantissa, f"{operand_name}_shift": scale.shift}
     out_scale = _sum_scales(node, a, b, out).out
     fields |= {"out_mantissa": out_scale.mantissa, "out_shift": out_scale.shift}
-    if mve.serves(cpu) and a.shape == b.shape and out_scale.shift < 0:
-        fast += families.listed(mve.sum_of_two(out.size, node.op == "SUB", fields))
+    if helium.serves(cpu) and a.shape == b.shape and out_scale.shift < 0:
+        fast += families.listed(helium.sum_of_two(out.size, node.op == "SUB", fields))
     return [*fast, KernelCall(kernels()[f"hil_{node.op.lower()}_s8"], fields, (0, 1))]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     activation,

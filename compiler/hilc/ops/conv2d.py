@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import compact, families, geometry, linear
+from hilc.lowering import families, small
+from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.ops import geometry, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
 
@@ -107,20 +108,20 @@ def emit_columns(
         else:
             filled = {**place, "in_zero_point": fill}
             fast = families.conv2d(cpu, filled, columns, channel_fields, macs)
-    small: list[KernelCall] = []
+    few_bytes: list[KernelCall] = []
     if not is_float and rows is not None:
-        small = compact.matmul(rows, columns, ops.bias_data, fill, channel_fields, macs)
+        few_bytes = small.matmul(rows, columns, ops.bias_data, fill, channel_fields, macs)
     elif not is_float:
-        small = compact.conv2d(place, columns, ops.bias_data, fill, channel_fields, macs)
+        few_bytes = small.conv2d(place, columns, ops.bias_data, fill, channel_fields, macs)
     suffix = "f32" if is_float else "s8"
     weights: dict[str, FieldValue] = {"weights": linear.interleave(columns)}
     if rows is not None:
         shape: dict[str, FieldValue] = {"rows": rows, "depth": depth, "columns": channels}
         fields = {**shape, **channel_fields, **weights}
-        return [*fast, KernelCall(kernels()[f"hil_matmul_{suffix}"], fields, macs=macs), *small]
+        return [*fast, KernelCall(kernels()[f"hil_matmul_{suffix}"], fields, macs=macs), *few_bytes]
     outside: dict[str, FieldValue] = {} if is_float else {"in_zero_point": fill}
     fields = {**place, "out_c": channels, **outside, **channel_fields, **weights}
-    return [*fast, KernelCall(kernels()[f"hil_conv2d_{suffix}"], fields, macs=macs), *small]
+    return [*fast, KernelCall(kernels()[f"hil_conv2d_{suffix}"], fields, macs=macs), *few_bytes]
 
 
 def _windows_follow_each_other(window: geometry.Window) -> bool:

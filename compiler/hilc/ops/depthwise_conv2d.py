@@ -13,8 +13,9 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import compact, families, geometry, linear
+from hilc.lowering import families, small
+from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.ops import geometry, linear
 from hilc.ops.conv2d import emit_columns, window_fields
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
@@ -120,12 +121,12 @@ def _emit(
     if not is_float:
         fields.update(in_zero_point=zero_point, **_band_fields(ops.x.shape[3], window))
     generic = KernelCall(kernels()[f"hil_depthwise_conv2d_{suffix}"], fields, macs=macs)
-    small: list[KernelCall] = []
+    few_bytes: list[KernelCall] = []
     if not is_float:
-        small = compact.depthwise(
+        few_bytes = small.depthwise(
             place, multiplier, weight_data, ops.bias_data, zero_point, channel_fields, macs
         )
-    return [*fast, generic, *small]
+    return [*fast, generic, *few_bytes]
 
 
 def _band_fields(in_channels: int, window: geometry.Window) -> dict[str, FieldValue]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall, kernels
-from hilc.ops import compact, families, linear
+from hilc.lowering import families, small
+from hilc.lowering.kernels import KernelCall, kernels
+from hilc.ops import linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization
 
@@ -113,7 +114,7 @@ def _emit(
     channel_fields = linear.int8_fields(node, ops, requant, 0)
     fast = families.matmul(cpu, shape["rows"], ops.weight_data, channel_fields, macs)
     fields = {**shape, **channel_fields, "weights": linear.interleave(ops.weight_data)}
-    small = compact.matmul(
+    few_bytes = small.matmul(
         shape["rows"],
         ops.weight_data,
         ops.bias_data,
@@ -121,7 +122,7 @@ def _emit(
         channel_fields,
         macs,
     )
-    return [*fast, KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs), *small]
+    return [*fast, KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs), *few_bytes]
 
 
 FULLY_CONNECTED = OpDef(_infer, _reference, _emit, check=_check)

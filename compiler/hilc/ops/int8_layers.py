@@ -6,7 +6,7 @@ accelerators and kernel libraries take them. A layer computes, for each output c
     sum = bias + sum(weight * (x - input_zero_point))
     y = clamp(requantize(sum, mantissa, shift) + zero_point, low, high)
 
-in int32, with :func:`hilc.quant.requantize` (double rounding).
+in int32, with :func:`hilc.numerics.requantize.requantize` (double rounding).
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue
+from hilc.lowering.kernels import FieldValue
+from hilc.numerics.requantize import requantize
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     activation,
@@ -27,7 +28,6 @@ from hilc.ops.operands import (
     require_dtype,
     unsupported,
 )
-from hilc.quant import requantize
 
 #: Output channels that the matrix kernels compute at a time; their weights are interleaved.
 COLUMN_BLOCK = 4

@@ -15,7 +15,8 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     attribute,
@@ -30,7 +31,6 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.strides import contiguous_strides, nest, walk_fields
-from hilc.quant import Multiplier, requantize
 
 #: int8 values whose sum, less their zero points, is sure to fit 31 bits.
 _MAX_COUNT = 1 << 23

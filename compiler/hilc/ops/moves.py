@@ -14,7 +14,7 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     constant_ints,

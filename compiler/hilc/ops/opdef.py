@@ -5,26 +5,28 @@ A row holds what the rest of the compiler needs to know of an operator:
 ``infer(node, ins)``
     Shape and type of each output, from the inputs and the attributes; raises
     :class:`~hilc.errors.ModelError` when they do not go together (wrong rank, channels that do not
-    match, a missing quantisation, ...). Called by :mod:`hilc.verify`, so ``reference`` and ``emit``
-    may rely on everything that it checked.
+    match, a missing quantisation, ...). Called by :mod:`hilc.ops.verify`, so ``reference`` and
+    ``emit`` may rely on everything that it checked.
 ``check(node, ins, outs)``
     What must hold between inputs and outputs beyond shape and type, above all the outputs'
-    quantisation; raises as ``infer`` does. Called by :mod:`hilc.verify` after the signatures agree.
+    quantisation; raises as ``infer`` does. Called by :mod:`hilc.ops.verify` after the signatures
+    agree.
 ``reference(node, ins, outs, values)``
     The outputs in numpy, bit-exact with the reference of the project; ``values`` are the inputs'
     arrays (None for an absent optional input).
 ``emit(node, ins, outs, cpu)``
     The calls that can compute the node on ``cpu``, at least one and the one that is expected to be
-    the fastest first: a kernel's (:mod:`hilc.kernels`), or that of a function from outside
-    (:mod:`hilc.external`). :mod:`hilc.choice` says which is taken; without a choice the first.
+    the fastest first: a kernel's (:mod:`hilc.lowering.kernels`), or that of a function from outside
+    (:mod:`hilc.external`). :mod:`hilc.lowering.choice` says which is taken; without a choice the
+    first.
 
 Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
 ``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
 tensors, as in the file. Each operator's module lists the attributes that it reads.
 
 The padding of CONV_2D and DEPTHWISE_CONV_2D may also be a tuple ``(top, bottom, left, right)`` of
-elements, as :mod:`hilc.passes.fold_pad` writes it; what is added around the input is the real value
-zero (int8: the zero point).
+elements, as :mod:`hilc.transforms.fold_pad` writes it; what is added around the input is the real
+value zero (int8: the zero point).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from dataclasses import dataclass
 from hilc.cpu import Cpu
 from hilc.external import ExternalCall
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall
+from hilc.lowering.kernels import KernelCall
 
 #: Shape and dtype of one output.
 Signature = tuple[tuple[int, ...], str]

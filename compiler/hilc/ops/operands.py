@@ -9,7 +9,7 @@ import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Node, Tensor
-from hilc.quant import Multiplier, activation_range, quantize_multiplier
+from hilc.numerics.requantize import Multiplier, activation_range, quantize_multiplier
 
 #: The types that arithmetic operators compute in.
 ARITHMETIC = ("int8", "float32")

@@ -14,8 +14,8 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.ops import dsp, families, mve
+from hilc.lowering import dsp, families, helium
+from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.ops.geometry import Window, patches, window
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -117,8 +117,8 @@ def _emit(
         "high": high,
     }
     fast: list[KernelCall] = []
-    if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and mve.serves(cpu):
-        fast += families.listed(mve.average_pool(place, fields))
+    if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and helium.serves(cpu):
+        fast += families.listed(helium.average_pool(place, fields))
     if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and dsp.serves(cpu):
         fast += families.listed(dsp.average_pool(place, fields))
     suffix = "s8" if out.dtype == "int8" else "f32"

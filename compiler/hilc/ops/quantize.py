@@ -18,7 +18,8 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall, kernels
+from hilc.numerics.requantize import INT32_MAX, INT32_MIN, Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     multiplier,
@@ -30,7 +31,6 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.unary import look_up, table_call
-from hilc.quant import INT32_MAX, INT32_MIN, Multiplier, requantize
 
 _BYTES = ("int8", "uint8")
 #: What the reference quantises each type to.

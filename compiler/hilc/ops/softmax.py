@@ -16,8 +16,15 @@ import numpy.typing as npt
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.libm import expf
+from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.numerics.libm import expf
+from hilc.numerics.requantize import (
+    INT32_MAX,
+    INT32_MIN,
+    doubling_high_mul,
+    quantize_multiplier,
+    rounding_divide_by_pot,
+)
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     attribute,
@@ -27,13 +34,6 @@ from hilc.ops.operands import (
     require_counts,
     require_dtype,
     unsupported,
-)
-from hilc.quant import (
-    INT32_MAX,
-    INT32_MIN,
-    doubling_high_mul,
-    quantize_multiplier,
-    rounding_divide_by_pot,
 )
 
 Int64Array = npt.NDArray[np.int64]

@@ -4,8 +4,8 @@ Attributes: ``alpha`` (LEAKY_RELU).
 
 An int8 operator is a table of its 256 values, made here and exact by construction. LOGISTIC and
 TANH follow TFLite, whose reference kernels make such a table from single-precision functions of the
-C library (:mod:`hilc.libm`); TFLM computes both in fixed point, which differs by one for some
-values.
+C library (:mod:`hilc.numerics.libm`); TFLM computes both in fixed point, which differs by one for
+some values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import FieldValue, KernelCall, kernels
-from hilc.libm import Float32Array, Function, expf, host_function, tanhf
+from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
+from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -33,7 +34,6 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.quant import Multiplier, requantize
 
 Int64Array = npt.NDArray[np.int64]
 

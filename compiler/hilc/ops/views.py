@@ -12,7 +12,7 @@ from math import prod
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
-from hilc.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops.opdef import Infer, OpDef, Signature, only
 from hilc.ops.operands import (
     constant_int,

@@ -1,0 +1,1 @@
+"""A compiled model as files: its library, the manifest, archives."""

@@ -1,0 +1,200 @@
+"""The library of a program: all its files, and the description of its module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, cast
+
+from hilc.artifact.library import Layer, ModelLibrary, Module, Pool, TensorInfo, module_path
+from hilc.artifact.manifest import NOTHING_FOLDED, Folded
+from hilc.artifact.metadata import write_metadata
+from hilc.artifact.shipped import shipped_files
+from hilc.codegen import llvm
+from hilc.codegen.c_metadata import write_c_metadata
+from hilc.codegen.calls import Operator
+from hilc.codegen.entry import write_entry
+from hilc.codegen.externals import (
+    describe_externals,
+    external_constants_bytes,
+    external_files,
+)
+from hilc.codegen.header import write_header
+from hilc.codegen.names import Names, make_names
+from hilc.codegen.operators import Source, display_name, write_operators
+from hilc.codegen.options import Options
+from hilc.external import ExternalCall
+from hilc.ir import Graph
+from hilc.memory.plan import Program, Step
+from hilc.support.resources import data_dir
+
+_INCLUDE = re.compile(r'^#include "(hil/[^"]+)"', re.MULTILINE)
+_FOLDER = "codegen/host"
+
+
+def generate(
+    program: Program,
+    options: Options,
+    model: bytes | None = None,
+    original: Graph | None = None,
+    folded: Folded = NOTHING_FOLDED,
+) -> ModelLibrary:
+    """The library of ``program``.
+
+    ``model`` is the file that it was compiled from, ``original`` the graph before any pass,
+    ``folded`` what they took out of it.
+    """
+    names = make_names(program, options.interface)
+    source = write_operators(program, names, options)
+    module = _module(program, names, source, options, folded)
+    registry = module.functions if options.with_registry else None
+    files = _sources(program, names, source, options, registry)
+    files.update(external_files(program, names))
+    if options.codegen == "llvm":
+        files = llvm.to_objects(files, module.name, program.cpu, registry)
+    files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)
+    files[module_path(module.name)] = module.to_json()
+    files.update(shipped_files(original or program.graph, names.module, options.runtime))
+    if model is not None:
+        files[f"src/{names.module}.tflite"] = model
+    return ModelLibrary((module,), dict(sorted(files.items())))
+
+
+def _sources(
+    program: Program,
+    names: Names,
+    source: Source,
+    options: Options,
+    registry: tuple[str, ...] | None,
+) -> dict[str, bytes]:
+    """The C of the library by path, with the run time's headers that it includes."""
+    # The back end for LLVM writes the registry itself.
+    in_c = registry if options.codegen == "c" else None
+    texts = {
+        f"{_FOLDER}/include/{names.header}": write_header(
+            program, names, options, source.constants
+        ),
+        f"{_FOLDER}/src/{names.module}_lib0.c": write_entry(program, names, options, in_c),
+        f"{_FOLDER}/src/{names.module}_lib1.c": source.text,
+    }
+    if options.interface == "packed":
+        metadata = write_c_metadata(program, names, options, source.constants)
+        texts[f"{_FOLDER}/src/{names.module}_lib2.c"] = metadata
+    files = {path: text.encode() for path, text in texts.items()}
+    included = (header for text in texts.values() for header in _INCLUDE.findall(text))
+    for header, data in _headers(included).items():
+        files[f"{_FOLDER}/include/{header}"] = data
+    return files
+
+
+def _headers(roots: Iterable[str]) -> dict[str, bytes]:
+    """The run time's headers that ``roots`` need, themselves included, by their path."""
+    include = data_dir("runtime") / "include"
+    found: dict[str, bytes] = {}
+    pending = sorted(set(roots))
+    while pending:
+        header = pending.pop()
+        if header not in found:
+            found[header] = (include / header).read_bytes()
+            pending += _INCLUDE.findall(found[header].decode())
+    return dict(sorted(found.items()))
+
+
+def _module(
+    program: Program, names: Names, source: Source, options: Options, folded: Folded
+) -> Module:
+    inputs = tuple(
+        _info(program, name, name, field)
+        for name, field in zip(program.graph.inputs, names.inputs, strict=True)
+    )
+    outputs = tuple(
+        _info(program, tensor, name, field)
+        for tensor, name, field in zip(
+            program.graph.outputs, program.output_names, names.outputs, strict=True
+        )
+    )
+    return Module(
+        name=names.module,
+        symbol=names.symbol,
+        cpu=program.cpu.name,
+        inputs=inputs,
+        outputs=outputs,
+        layers=tuple(
+            _layer(program, step, operator)
+            for step, operator in zip(program.steps, source.operators, strict=True)
+        ),
+        workspace_bytes=program.workspace_bytes,
+        io_bytes=sum(info.nbytes for info in inputs + outputs),
+        constants_bytes=source.constants_bytes + external_constants_bytes(program),
+        pools=cast(Literal["internal", "external", "calls"], options.pools),
+        io_in_pool=program.io_in_pool,
+        workspace_pools=tuple(
+            Pool(name, pool.nbytes, pool.region)
+            for name, pool in zip(names.pools, program.pools, strict=True)
+        ),
+        codegen=cast(Literal["c", "llvm"], options.codegen),
+        api=cast(Literal["unpacked", "packed"], options.api),
+        interface=cast(Literal["c", "packed"], options.interface),
+        # A model may have no constants of its own to hand over.
+        constants=cast(
+            Literal["internal", "external"],
+            options.constants if source.constants_bytes else "internal",
+        ),
+        devices=names.devices,
+        functions=tuple(_functions(program, names, source, options)),
+        externals=describe_externals(program),
+        folded=folded,
+    )
+
+
+def _functions(program: Program, names: Names, source: Source, options: Options) -> Iterable[str]:
+    """The functions with the packed signature, in the order of TVM's registry."""
+    packed = options.api == "packed"
+    if options.interface == "packed":
+        yield names.run
+    if packed:
+        yield from sorted(operator.function for operator in source.operators)
+        yield names.main
+    if options.interface == "packed":
+        yield names.get_metadata
+        yield names.lookup
+    if packed:
+        calls = [step.call for step in program.steps]
+        modules = [call.module for call in calls if isinstance(call, ExternalCall)]
+        yield from dict.fromkeys(module.symbol for module in modules)
+
+
+def _layer(program: Program, step: Step, operator: Operator) -> Layer:
+    return Layer(
+        name=display_name(program, step.node.name),
+        op=step.node.op,
+        function=operator.function,
+        arguments=operator.arguments,
+        outputs=tuple(
+            _info(program, name, display_name(program, name), f"output{index}")
+            for index, name in enumerate(step.outputs)
+        ),
+        macs=step.call.macs,
+        input_count=operator.input_count,
+        group=tuple(display_name(program, n.name) for n in step.nodes)
+        if len(step.nodes) > 1
+        else (),
+    )
+
+
+def _info(program: Program, tensor_name: str, name: str, field: str) -> TensorInfo:
+    tensor = program.graph.tensors[tensor_name]
+    quant = tensor.quant if tensor.quant and tensor.quant.per_tensor else None
+    place = program.places[tensor_name]
+    return TensorInfo(
+        name=name,
+        c_name=field,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        scale=quant.scale[0] if quant else None,
+        zero_point=quant.zero_point[0] if quant else None,
+        nbytes=tensor.nbytes,
+        offset=place.value if place.kind == "pool" else None,
+        pool=place.pool if place.kind == "pool" else 0,
+        channels=tensor.channels,
+    )

@@ -1,0 +1,207 @@
+"""A compiled model: C sources plus what the harness must know of them.
+
+Saved and loaded as a Model Library Format archive. ``metadata.json`` is TVM's; what TVM's format
+has no place for (layers, quantisation, places in the pool) is ``hil/<module>.json`` beside it, the
+JSON of :class:`Module`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hilc.artifact.archive import METADATA, export_time_s, read_files, write_files
+from hilc.artifact.extra import extra_files, is_extra
+from hilc.artifact.manifest import Argument, Layer, Module, Pool, TensorInfo
+from hilc.compat.tvm.archive import tvm_entries, tvm_module
+from hilc.errors import InputError
+from hilc.lowering.choice import ChoiceReport
+from hilc.support.jsondata import json_bytes, parse_json
+
+__all__ = [
+    "FORMAT_VERSION",
+    "METADATA",
+    "Argument",
+    "Layer",
+    "ModelLibrary",
+    "Module",
+    "Pool",
+    "TensorInfo",
+    "export_time_s",
+    "json_bytes",
+    "merge",
+    "module_path",
+    "require_distinct",
+]
+
+#: Version of Model Library Format that is written.
+FORMAT_VERSION = 7
+
+# Far above what any firmware needs.
+_MAX_MODULES = 64
+
+# The registry of all modules; no module's own files can have this name.
+_REGISTRY = "codegen/host/src/system_registry.c"
+# The folders of the C run time.
+_RUNTIME = ("runtime/", "templates/")
+
+
+@dataclass(frozen=True)
+class ModelLibrary:
+    """Modules and the files of the archive, by their path in it (without the leading ``./``)."""
+
+    modules: tuple[Module, ...]
+    files: Mapping[str, bytes]
+    #: By a module's name what the compiler chose for it; not part of an archive.
+    reports: Mapping[str, ChoiceReport] = field(default_factory=dict, compare=False)
+
+    def __repr__(self) -> str:
+        """One line: the files are all sources and weights."""
+        models = ", ".join(f"{module.name} for {module.cpu}" for module in self.modules)
+        nbytes = sum(map(len, self.files.values()))
+        return f"<ModelLibrary {models}: {len(self.files)} files, {nbytes:,} bytes>"
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the library as an archive when ``path`` ends in ``.tar``, else as a folder.
+
+        A library that is there is replaced. What was edited since it was written is so only with
+        ``force``, and what else the user has added to a folder stays.
+        """
+        write_files(self.files, path, force=force)
+        return Path(path)
+
+    def with_code(
+        self, include_dirs: Sequence[str | Path] = (), sources: Sequence[str | Path] = ()
+    ) -> ModelLibrary:
+        """The library with what its code includes or calls: folders of headers; files of C,
+        assembly or objects, or folders of them. They become part of it
+        (:mod:`hilc.artifact.extra`).
+        """
+        own = {path: data for path, data in self.files.items() if not is_extra(path)}
+        return replace(self, files=own | extra_files(include_dirs, sources))
+
+    @staticmethod
+    def load(path: str | Path) -> ModelLibrary:
+        """Read an archive or a folder. Both are untrusted; what is wrong is an ``InputError``."""
+        path = Path(path)
+        return _library(read_files(path), str(path))
+
+
+def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
+    """One library with the modules of all; their names and global symbols must differ."""
+    modules = tuple(module for library in libraries for module in library.modules)
+    require_distinct(modules)
+    # Generating code makes libraries, so these import this module.
+    from hilc.artifact.shipped import runtime_files
+    from hilc.codegen.registry import system_lib_source
+
+    files: dict[str, bytes] = {}
+    entries: dict[str, Any] = {}
+    others_runtime = False
+    for library in libraries:
+        for name, data in _own_files(library).items():
+            if files.setdefault(name, data) == data:
+                continue
+            # Archives bring the run time of whoever made them; one image takes ours.
+            if not name.startswith(_RUNTIME):
+                raise InputError(
+                    f"the libraries differ in their file {name}", "compile them with one version"
+                )
+            others_runtime = True
+        metadata = parse_json(library.files[METADATA], METADATA)
+        entries.update(tvm_entries(metadata, "a merged library"))
+    if others_runtime:
+        files = {n: d for n, d in files.items() if not n.startswith(_RUNTIME)} | runtime_files()
+    packed = [module for module in modules if module.functions]
+    if len(packed) > 1:
+        # Each library's own is weak: an image has the registry of all its models.
+        functions = [function for module in packed for function in module.functions]
+        files[_REGISTRY] = system_lib_source(functions, weak=False).encode()
+    files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
+    reports = {name: r for library in libraries for name, r in library.reports.items()}
+    return ModelLibrary(modules, files, reports)
+
+
+def require_distinct(modules: Sequence[Module]) -> None:
+    """Modules of one image have different names, and none defines what another one does."""
+    owners: dict[str, Module] = {}
+    for module in modules:
+        # TVM tells names apart that differ by case alone; headers and macros do not.
+        key = module.symbol.lower()
+        if key in owners:
+            raise InputError(
+                f"the modules {owners[key].name!r} and {module.name!r} have the same symbols: "
+                "Multiple modules should have unique names.",
+                "give one of the models another name: NAME=path",
+            )
+        owners[key] = module
+    owners = {}
+    for module in modules:
+        entries = {f"{module.symbol}_run", f"{module.symbol}___tvm_main__"}
+        layers = {layer.function for layer in module.layers}
+        externals = {symbol for external in module.externals for symbol in external.symbols}
+        for function in sorted({*entries, *layers, *externals, *module.functions}):
+            if function in owners:
+                raise InputError(
+                    f"the modules {owners[function].name!r} and {module.name!r} both define "
+                    f"{function}",
+                    "rename it in the code generator that makes one of the external modules",
+                )
+            owners[function] = module
+
+
+def _own_files(library: ModelLibrary) -> dict[str, bytes]:
+    """The files that go into a merged library, where its modules' own names keep them apart."""
+    files = {n: d for n, d in library.files.items() if n not in (METADATA, _REGISTRY)}
+    # Until version 6 an archive had one module.
+    relay = files.pop("src/relay.txt", None)
+    if relay is not None:
+        files[f"src/{library.modules[0].name}.relay"] = relay
+    return files
+
+
+def module_path(name: str) -> str:
+    """The file in a library that describes the module ``name``."""
+    return f"hil/{name}.json"
+
+
+def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
+    metadata = parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
+    if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
+        raise InputError(f"{where}: {METADATA} is not that of Model Library Format")
+    entries = tvm_entries(metadata, where)
+    if not 0 < len(entries) <= _MAX_MODULES:
+        raise InputError(f"{where} has {len(entries)} modules; expected are 1 to {_MAX_MODULES}")
+    modules = []
+    for name in sorted(entries):
+        path = module_path(name)
+        if path in files:
+            module = Module.from_json(files[path], f"{where}: {path}")
+            if module.name != name:
+                raise InputError(f"{where}: {path} describes {module.name!r}")
+            _require_files(module, files, where)
+        else:
+            module = tvm_module(files, name, entries[name], where)
+        modules.append(module)
+    require_distinct(modules)
+    return ModelLibrary(tuple(modules), files)
+
+
+def _require_files(module: Module, files: Mapping[str, bytes], where: str) -> None:
+    """What the build takes of a module is there; a description alone cannot be linked."""
+    folder, suffix = ("lib", "o") if module.codegen == "llvm" else ("src", "c")
+    stem = f"codegen/host/{folder}/{module.name}_lib"
+    for number in (0, 1):
+        _file(files, f"{stem}{number}.{suffix}", where)
+    _file(files, f"codegen/host/include/{module.symbol}.h", where)
+
+
+def _file(files: Mapping[str, bytes], name: str, where: str) -> bytes:
+    try:
+        return files[name]
+    except KeyError:
+        raise InputError(
+            f"{where} has no {name}", "pass a whole Model Library Format archive"
+        ) from None

@@ -1,0 +1,291 @@
+"""What the harness must know of a compiled model: its tensors, memory, layers and functions.
+
+In an archive this is ``hil/<module>.json``, the JSON of :class:`Module`; archives that TVM wrote
+have none, and :mod:`hilc.compat.tvm.archive` works it out from their other files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from hilc.codegen.calls import Argument
+from hilc.codegen.externals import External
+from hilc.cpu import get_cpu
+from hilc.errors import InputError
+from hilc.ir import DTYPES, Array
+from hilc.memory.program import Pool
+from hilc.support.jsondata import decode, json_bytes, parse_json
+from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded
+
+__all__ = [
+    "CONSTANTS_POOL",
+    "NOTHING_FOLDED",
+    "Argument",
+    "External",
+    "Folded",
+    "Layer",
+    "Module",
+    "Pool",
+    "TensorInfo",
+    "check_module",
+]
+
+#: What our own code calls its pool of constants.
+CONSTANTS_POOL = "global_const_workspace"
+
+# Far above what any model for a microcontroller needs.
+_MAX_BYTES = 1 << 31
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor at the border of a model or of one of its layers."""
+
+    name: str
+    #: The name as a C identifier (struct field, upper case in the size macro).
+    c_name: str
+    shape: tuple[int, ...]
+    dtype: str
+    #: Per-tensor quantisation; None where the tensor has none.
+    scale: float | None
+    zero_point: int | None
+    nbytes: int
+    #: Byte offset in the workspace pool ``pool``; None where the caller provides the buffer.
+    offset: int | None
+    #: Index of the pool among :attr:`Module.workspace_pools`; 0 where ``offset`` is None.
+    pool: int = 0
+    #: Which indices of the last axis of the model's own tensor this one holds; None for all.
+    channels: tuple[int, ...] | None = None
+
+    def held(self, whole: Array) -> Array:
+        """What this tensor holds of ``whole``, the model's own tensor.
+
+        Raises :class:`InputError` where that has no such channels.
+        """
+        if self.channels is None:
+            return whole
+        if not whole.shape or self.channels[-1] >= whole.shape[-1]:
+            raise InputError(
+                f"{self.name!r} has channel {self.channels[-1]} of a tensor of the shape "
+                f"{list(whole.shape)}",
+                "compare with the reference of the same model file",
+            )
+        return whole[..., list(self.channels)]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One call in the generated main function."""
+
+    name: str
+    op: str
+    #: C function, returning 0 on success: ``int32_t function(void *arg, ...)``, or, with the packed
+    #: interface of operators (:attr:`Module.api`), a ``TVMBackendPackedCFunc``.
+    function: str
+    #: The tensors that the layer reads, then those that it writes, then its scratch if it has some
+    #: (with workspace calls it allocates that itself), the constant pool, its device.
+    arguments: tuple[Argument, ...]
+    outputs: tuple[TensorInfo, ...]
+    macs: int
+    #: How many of the arguments are tensors that the layer reads.
+    input_count: int
+    #: Of layers that run together, a few rows at a time: the names of all, this one's last. Empty
+    #: where it is a layer alone.
+    group: tuple[str, ...] = ()
+
+    @property
+    def output_arguments(self) -> tuple[Argument, ...]:
+        """Where each of ``outputs`` is written."""
+        return self.arguments[self.input_count : self.input_count + len(self.outputs)]
+
+
+@dataclass(frozen=True)
+class Module:
+    """One compiled model of a library."""
+
+    name: str
+    #: Stem of all its C symbols: ``tvmgen_<name>``.
+    symbol: str
+    cpu: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    #: Empty for an archive that does not describe them (TVM's own).
+    layers: tuple[Layer, ...]
+    #: All memory that a run works in, inputs and outputs included where they are placed in it:
+    #: the pools, or what ``TVMBackendAllocWorkspace`` must be able to hand out.
+    workspace_bytes: int
+    #: Bytes of inputs and outputs, wherever they are.
+    io_bytes: int
+    constants_bytes: int
+    #: ``internal``: static arrays of the library, global symbols ``<symbol>_<pool>``; ``external``:
+    #: the caller's; ``calls``: the code allocates with ``TVMBackendAllocWorkspace``.
+    pools: Literal["internal", "external", "calls"]
+    #: Inputs and outputs lie in the pools (the caller finds them with the map functions).
+    io_in_pool: bool
+    #: The planned pools in the order of the main's parameters. With ``calls`` the first block that
+    #: a run allocates, in which the layers' places lie. Empty where TVM planned them inside its
+    #: code.
+    workspace_pools: tuple[Pool, ...]
+    #: How the code was made and is called: the words of :class:`hilc.codegen.Options`.
+    codegen: Literal["c", "llvm"] = "c"
+    api: Literal["unpacked", "packed"] = "unpacked"
+    interface: Literal["c", "packed"] = "c"
+    #: ``external``: the caller hands the constants over; their bytes are a macro of the header.
+    constants: Literal["internal", "external"] = "internal"
+    #: The field of ``struct <symbol>_workspace_pools`` for external constants, and the stem of
+    #: their macros.
+    constants_pool: str = CONSTANTS_POOL
+    #: Fields of ``struct <symbol>_devices``: contexts that the caller hands over with each run.
+    devices: tuple[str, ...] = ()
+    #: Functions with the packed signature, in the order of the registry.
+    functions: tuple[str, ...] = ()
+    externals: tuple[External, ...] = ()
+    folded: Folded = NOTHING_FOLDED
+
+    def __repr__(self) -> str:
+        return (
+            f"<Module {self.name} for {self.cpu}: {len(self.layers)} layers, "
+            f"{self.workspace_bytes:,} bytes of workspace>"
+        )
+
+    def to_json(self) -> bytes:
+        return json_bytes(asdict(self))
+
+    @staticmethod
+    def from_json(text: bytes, where: str) -> Module:
+        """The module that ``text`` describes, checked; ``where`` names it in messages."""
+        module = decode(Module, parse_json(text, where), where)
+        check_module(module, where)
+        return module
+
+
+#: What a model is called: part of its C symbols.
+MODEL_NAME = re.compile(r"\w{1,100}", re.ASCII)
+#: A name that may stand in C.
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+
+_Require = Callable[[bool, str], None]
+
+
+def check_module(module: Module, where: str) -> None:
+    """What the types do not say: these numbers and names end up in C and in memory accesses."""
+
+    def require(holds: bool, what: str) -> None:
+        if not holds:
+            raise InputError(f"{where}: {what}", "compile the model again")
+
+    get_cpu(module.cpu)
+    require(MODEL_NAME.fullmatch(module.name) is not None, "name is not a C name")
+    # TVM keeps the capitals with its packed interface.
+    symbols = {f"tvmgen_{module.name}", f"tvmgen_{module.name.lower()}"}
+    require(module.symbol in symbols, f"symbol is {module.symbol!r}")
+    for field in ("workspace_bytes", "io_bytes", "constants_bytes"):
+        require(0 <= getattr(module, field) < _MAX_BYTES, f"{field} is out of range")
+    for name in (*module.functions, *module.devices, module.constants_pool):
+        require(IDENTIFIER.fullmatch(name) is not None, f"{name!r} is not a C name")
+    require(module.folded.channels >= 0 and module.folded.macs >= 0, "folded is negative")
+    _check_pools(module, require)
+    for border, infos in (("input", module.inputs), ("output", module.outputs)):
+        for info in infos:
+            _check_tensor(info, module.workspace_pools, require)
+            require((info.offset is not None) == module.io_in_pool, f"{border} lies elsewhere")
+            require(info.channels is None, f"{border} lacks channels")
+        require(len({info.c_name for info in infos}) == len(infos), f"two {border}s share a name")
+    for layer in module.layers:
+        _check_layer(module, layer, require)
+    for external in module.externals:
+        require(0 <= external.layer < len(module.layers), f"{external} is outside")
+        require(external.device in ("", *module.devices), f"{external} has no such device")
+        for name in (external.function, *external.symbols):
+            require(IDENTIFIER.fullmatch(name) is not None, f"{name!r} is not a C name")
+
+
+def _check_pools(module: Module, require: _Require) -> None:
+    pools = module.workspace_pools
+    for pool in pools:
+        at = f"pool {pool.name!r}"
+        require(IDENTIFIER.fullmatch(pool.name) is not None, f"{at} is not a C name")
+        require(0 <= pool.nbytes < _MAX_BYTES, f"{at}: nbytes is {pool.nbytes}")
+        require(
+            pool.region is None or IDENTIFIER.fullmatch(pool.region) is not None,
+            f"{at}: region is {pool.region!r}",
+        )
+    require(len({pool.name for pool in pools}) == len(pools), "two pools share a name")
+    require(sum(pool.nbytes for pool in pools) <= module.workspace_bytes, "pools lie outside")
+
+
+def _check_layer(module: Module, layer: Layer, require: _Require) -> None:
+    at = f"layer {layer.name!r}"
+    require(IDENTIFIER.fullmatch(layer.function) is not None, f"{at}: {layer.function!r}")
+    require(layer.input_count >= 0, f"{at}: input_count is negative")
+    require(len(layer.output_arguments) == len(layer.outputs) > 0, f"{at}: lacks arguments")
+    require(layer.macs >= 0, f"{at}: macs is negative")
+    for argument in layer.arguments:
+        _check_argument(module, argument, at, require)
+    for info, argument in zip(layer.outputs, layer.output_arguments, strict=True):
+        _check_tensor(info, module.workspace_pools, require)
+        require(argument.kind in ("pool", "output"), f"{at}: writes to an {argument.kind}")
+        if argument.kind == "pool":
+            place = (argument.value, argument.pool)
+            require((info.offset, info.pool) == place, f"{at}: an output lies elsewhere")
+        else:
+            require(
+                info.offset is None and info.nbytes <= module.outputs[argument.value].nbytes,
+                f"{at}: an output does not fit the caller's buffer",
+            )
+
+
+def _check_argument(module: Module, argument: Argument, at: str, require: _Require) -> None:
+    if argument.kind == "device":
+        require(0 <= argument.value < len(module.devices), f"{at}: {argument} is outside")
+        return
+    # A size that is missing would be that of a pointer to nothing.
+    require(argument.dtype in DTYPES, f"{at}: argument of dtype {argument.dtype!r}")
+    _check_shape(argument.shape, at, require)
+    nbytes = prod(argument.shape) * np.dtype(argument.dtype).itemsize
+    if argument.kind == "constants":
+        holds = module.constants == "external" and argument.value == 0
+    elif argument.kind == "pool":
+        pools = module.workspace_pools
+        holds = (
+            0 <= argument.pool < len(pools)
+            and 0 <= argument.value <= pools[argument.pool].nbytes - nbytes
+        )
+    else:
+        tensors = module.inputs if argument.kind == "input" else module.outputs
+        holds = not module.io_in_pool and 0 <= argument.value < len(tensors)
+    require(holds, f"{at}: argument {argument} is outside")
+
+
+def _check_tensor(info: TensorInfo, pools: tuple[Pool, ...], require: _Require) -> None:
+    at = f"tensor {info.name!r}"
+    require(IDENTIFIER.fullmatch(info.c_name) is not None, f"{at}: c_name {info.c_name!r}")
+    require(info.dtype in DTYPES, f"{at}: dtype {info.dtype!r}")
+    _check_shape(info.shape, at, require)
+    nbytes = prod(info.shape) * np.dtype(info.dtype).itemsize
+    require(info.nbytes == nbytes < _MAX_BYTES, f"{at}: nbytes is {info.nbytes}")
+    require((info.scale is None) == (info.zero_point is None), f"{at}: half a quantisation")
+    require(info.scale is None or (np.isfinite(info.scale) and info.scale > 0), f"{at}: scale")
+    require(abs(info.zero_point or 0) < 1 << 31, f"{at}: zero_point")
+    if info.channels is not None:
+        require(info.shape[-1:] == (len(info.channels),), f"{at}: channels of another shape")
+        # In order, so that the last one is the largest.
+        order = zip((-1, *info.channels), info.channels, strict=False)
+        require(all(a < b for a, b in order), f"{at}: channels out of order")
+        require(info.channels[-1] < 1 << 31, f"{at}: channel {info.channels[-1]}")
+    if info.offset is not None:
+        require(
+            0 <= info.pool < len(pools)
+            and 0 <= info.offset <= pools[info.pool].nbytes - info.nbytes,
+            f"{at}: lies outside the workspace",
+        )
+
+
+def _check_shape(shape: tuple[int, ...], at: str, require: _Require) -> None:
+    require(len(shape) <= 16 and all(0 < side < 1 << 31 for side in shape), f"{at}: shape {shape}")

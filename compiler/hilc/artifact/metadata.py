@@ -1,0 +1,78 @@
+"""``metadata.json`` of Model Library Format, version 7, in TVM's own layout."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from hilc.artifact.archive import export_time_s
+from hilc.artifact.library import FORMAT_VERSION
+from hilc.codegen.externals import external_constants_bytes
+from hilc.codegen.names import Names
+from hilc.codegen.operators import Source
+from hilc.codegen.options import Options
+from hilc.cpu import Cpu
+from hilc.ir import Tensor
+from hilc.memory.plan import Program
+from hilc.support.jsondata import json_bytes
+
+# DLPack's kDLCPU: TVM lists memory by device.
+_CPU_DEVICE = 1
+# The last TVM that had the interfaces that our C run time implements.
+_RUNTIME_VERSION = "0.19.0"
+
+
+def write_metadata(
+    program: Program,
+    names: Names,
+    source: Source,
+    io_bytes: int,
+    options: Options,
+) -> bytes:
+    """The file for a library of one module."""
+    tensors = program.graph.tensors
+    main = {
+        "device": _CPU_DEVICE,
+        "workspace_size_bytes": program.workspace_bytes,
+        "constants_size_bytes": source.constants_bytes + external_constants_bytes(program),
+        "io_size_bytes": io_bytes,
+        "inputs": {name: _size(tensors[name]) for name in program.graph.inputs},
+        "outputs": {
+            name: _size(tensors[tensor])
+            for name, tensor in zip(program.output_names, program.graph.outputs, strict=True)
+        },
+    }
+    operators = [
+        {
+            "function_name": operator.function,
+            "workspace": [{"device": _CPU_DEVICE, "workspace_size_bytes": step.call.scratch_bytes}],
+        }
+        for step, operator in zip(program.steps, source.operators, strict=True)
+    ]
+    module: dict[str, Any] = {
+        "model_name": names.module,
+        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(export_time_s())),
+        "memory": {"functions": {"main": [main], "operator_functions": operators}},
+        "target": [_target(options.codegen, program.cpu)],
+        "executors": ["aot"],
+        "style": "full-model",
+    }
+    if options.runtime == "crt":
+        module["external_dependencies"] = [
+            {
+                "short_name": "tvm_standalone_crt",
+                "url": "./runtime",
+                "url_type": "mlf_path",
+                "version_spec": _RUNTIME_VERSION,
+            }
+        ]
+    return json_bytes({"version": FORMAT_VERSION, "modules": {names.module: module}})
+
+
+def _size(tensor: Tensor) -> dict[str, Any]:
+    return {"size": tensor.nbytes, "dtype": tensor.dtype}
+
+
+def _target(codegen: str, cpu: Cpu) -> str:
+    keys = "cpu" if cpu.arch == "host" else f"arm_cpu,cpu -mcpu={cpu.name}"
+    return f"{codegen} -keys={keys}"

@@ -1,0 +1,1 @@
+"""What exists only for microTVM: packed functions, metadata, archives."""

@@ -1,0 +1,203 @@
+"""Archives that TVM wrote: what a module is, from ``metadata.json`` and the generated files.
+
+TVM says in no one place how its code is to be called or what shape its tensors have: see
+:mod:`hilc.compat.tvm.code` and :mod:`hilc.compat.tvm.tensors`. Every file is untrusted, and what is
+missing or contradicts is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from hilc.artifact.manifest import CONSTANTS_POOL, Module, Pool, check_module
+from hilc.compat.tvm.code import Code
+from hilc.compat.tvm.tensors import tensor_infos
+from hilc.compat.tvm.text import Border, Relay
+from hilc.cpu import cpu_names
+from hilc.errors import InputError
+
+#: Versions of Model Library Format that can be read.
+VERSIONS = (5, 6, 7)
+
+_MAX_BYTES = 1 << 31
+# A stack allocator rounds each block up; the code may have been planned for less alignment.
+_BLOCK_SLACK = 16
+
+_Entry = Mapping[str, Any]
+
+
+def tvm_entries(metadata: _Entry, where: str) -> dict[str, _Entry]:
+    """What ``metadata.json`` says of each module, by name; it has had three layouts."""
+    version = metadata["version"]
+    if version not in VERSIONS:
+        raise InputError(
+            f"{where} has version {version} of Model Library Format; "
+            f"versions {VERSIONS[0]} to {VERSIONS[-1]} can be read",
+            "export the model again with TVM 0.8 to 0.15",
+        )
+    entries: dict[str, _Entry]
+    if version < 7:
+        entries = {_member(metadata, "model_name", str, where): metadata}
+    elif metadata.get("style") == "operator":
+        entries = {"": metadata}
+    else:
+        entries = _member(metadata, "modules", dict, where)
+    for name, entry in entries.items():
+        _require_kind(entry, dict, f"{where}: module {name!r}")
+    return entries
+
+
+def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, where: str) -> Module:
+    """The module ``name`` of an archive that does not describe it in our own way."""
+    where = f"{where}: module {name!r}"
+    _check_entry(name, entry, where)
+    mains = _mains(entry, where)
+    code = Code(files, name, where)
+    cpu = _cpu(code, entry)
+    fields = code.struct("workspace_pools")
+    constants = [f for f in fields if code.macro(f"{f}_CONSTANT_POOL_SIZE") is not None]
+    if len(constants) > 1:
+        code.refuse(f"has the constant pools {', '.join(constants)}; only one can be handed over")
+    pools = _pools(code, [field for field in fields if field not in constants])
+    allocations = code.allocations(len(_operators(entry, where)))
+    kind: Literal["internal", "external", "calls"] = "calls" if allocations else "internal"
+    if pools:
+        kind = "external"
+    tables = {which: _table(mains, which, where) for which in ("inputs", "outputs")}
+    infos = tensor_infos(code, tables, Relay(files, name), pools)
+    module = Module(
+        name=name,
+        symbol=code.symbol,
+        cpu=cpu,
+        inputs=infos["inputs"],
+        outputs=infos["outputs"],
+        layers=(),
+        workspace_bytes=_workspace_bytes(code, mains, pools, allocations),
+        io_bytes=sum(info.nbytes for group in infos.values() for info in group),
+        constants_bytes=_sum(mains, "constants_size_bytes", where),
+        pools=kind,
+        io_in_pool=code.maps_tensors,
+        workspace_pools=tuple(pools),
+        codegen="llvm" if code.objects else "c",
+        api="packed" if code.has_packed_main else "unpacked",
+        interface="c" if code.is_c else "packed",
+        constants="external" if constants else "internal",
+        constants_pool=constants[0] if constants else CONSTANTS_POOL,
+        devices=code.struct("devices"),
+        functions=code.functions(),
+    )
+    check_module(module, where)
+    return module
+
+
+def _check_entry(name: str, entry: _Entry, where: str) -> None:
+    if entry.get("style") == "operator":
+        raise InputError(
+            f"{where} is operator-style: single functions without a main, which is no model to run",
+            "export a whole model: tvmc compile --executor aot --output-format mlf",
+        )
+    executors = _member(entry, "executors", list, where)
+    if "aot" not in executors:
+        raise InputError(
+            f"{where} is for the executors {executors!r:.60}; "
+            "only models that were compiled ahead of time run here",
+            "export it again with --executor aot",
+        )
+    if _member(entry, "model_name", str, where) != name:
+        raise InputError(
+            f"{where} describes the model {entry['model_name']!r}", "export the model again"
+        )
+    if not re.fullmatch(r"[A-Za-z_]\w{0,99}", name, re.ASCII):
+        raise InputError(
+            f"{where} has a name that TVM wrote into C identifiers as it is, so its code cannot "
+            "compile",
+            "export it again with a module name of letters, digits and underscores",
+        )
+
+
+def _mains(entry: _Entry, where: str) -> list[_Entry]:
+    """The main's memory, for each device that it runs on."""
+    functions = _member(_member(entry, "memory", dict, where), "functions", dict, where)
+    mains = _member(functions, "main", list, where)
+    if not mains:
+        raise InputError(f"{where} has no memory figures of its main", "export the model again")
+    return [_require_kind(main, dict, f"{where}: main") for main in mains]
+
+
+def _operators(entry: _Entry, where: str) -> list[Any]:
+    functions = entry["memory"]["functions"].get("operator_functions", [])
+    return list(_require_kind(functions, list, f"{where}: operator_functions"))
+
+
+def _sum(mains: Sequence[_Entry], key: str, where: str) -> int:
+    """The main's ``key`` over all devices."""
+    sizes = [_member(main, key, int, where) for main in mains]
+    for size in sizes:
+        if not 0 <= size < _MAX_BYTES:
+            raise InputError(f"{where} has {key} {size}", "export the model again")
+    return sum(sizes)
+
+
+def _table(mains: Sequence[_Entry], kind: str, where: str) -> dict[str, Border]:
+    """The main's ``inputs`` or ``outputs``; empty where TVM did not write them yet."""
+    table: dict[str, Border] = {}
+    for main in mains:
+        for name, value in _require_kind(main.get(kind, {}), dict, f"{where}: {kind}").items():
+            at = f"{where}: {kind}: {name!r}"
+            dtype = _member(_require_kind(value, dict, at), "dtype", str, at)
+            border = Border(name, dtype, _member(value, "size", int, at), None)
+            if table.setdefault(name, border) != border:
+                raise InputError(f"{at} has two descriptions", "export the model again")
+    return table
+
+
+def _cpu(code: Code, entry: _Entry) -> str:
+    """The core of the target; the host for one that is not named or known."""
+    targets = entry.get("target", [])
+    # Up to version 5 by device.
+    texts = list(targets.values()) if isinstance(targets, dict) else targets
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        code.refuse(f"has the target {targets!r:.60}")
+    named = [match[1] for text in texts if (match := re.search(r"-mcpu=([\w.+-]+)", text))]
+    cpu = next((cpu for cpu in named if cpu in cpu_names()), "host")
+    code.check_objects(cpu)
+    return cpu
+
+
+def _pools(code: Code, fields: Sequence[str]) -> list[Pool]:
+    """The workspace pools that the caller provides."""
+    pools = []
+    for field in fields:
+        size = code.macro(f"{field}_WORKSPACE_POOL_SIZE")
+        if size is None:
+            code.refuse(f"does not say how large its workspace pool {field!r} is")
+        pools.append(Pool(field, size, None))
+    return pools
+
+
+def _workspace_bytes(
+    code: Code, mains: Sequence[_Entry], pools: Sequence[Pool], allocations: int
+) -> int:
+    if pools:
+        return sum(pool.nbytes for pool in pools)
+    # TVM's figure holds the main's blocks and the largest operator's on top of them.
+    planned = _sum(mains, "workspace_size_bytes", code.where)
+    return max(planned, code.macro("WORKSPACE_SIZE") or 0) + _BLOCK_SLACK * allocations
+
+
+def _member(value: _Entry, key: str, kind: type, where: str) -> Any:
+    if key not in value:
+        raise InputError(f"{where}: metadata.json lacks {key!r}", "export the model again")
+    return _require_kind(value[key], kind, f"{where}: {key}")
+
+
+def _require_kind(value: Any, kind: type, where: str) -> Any:
+    # True is an int to Python, not to JSON.
+    if type(value) is not kind:
+        wanted = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}[kind]
+        raise InputError(
+            f"{where} is {value!r:.60}; expected is {wanted}", "export the model again"
+        )
+    return value

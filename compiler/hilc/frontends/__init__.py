@@ -1,0 +1,99 @@
+"""Reads a model file into a :class:`~hilc.ir.Graph`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.tflite import reader as tflite
+from hilc.ir import Graph
+from hilc.ops.verify import verify, verify_order
+from hilc.support.inputs import MAX_FILE_BYTES
+from hilc.transforms.own_outputs import with_own_outputs
+from hilc.transforms.shapes import resolve_shapes
+
+#: What damage raises where no check foresaw it: a net for users, which the tests prove unneeded.
+_UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+
+#: What a file that is no TFLite model starts with, for the message.
+_FOREIGN = (
+    (b"\x89HDF", "a Keras HDF5 model"),
+    (b"PK\x03\x04", "a ZIP archive (a .keras model or a PyTorch checkpoint is one)"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"\x7fELF", "an ELF program"),
+    (b"\x93NUMPY", "a numpy array"),
+    (b"version https://git-lfs", "a Git LFS pointer: the model itself was not downloaded"),
+    (b"<", "an HTML or XML page"),
+    (b"{", "a JSON text"),
+)
+
+
+def load_model(source: str | Path | bytes, name: str | None = None) -> Graph:
+    """The verified graph of a model file, or of its bytes; the format is told by the content.
+
+    ``name`` is the model's; without it, a file's stem is, and bytes are called ``default``. Raises
+    :class:`~hilc.errors.ModelError` when the file cannot be read or is not valid and
+    :class:`~hilc.errors.UnsupportedError` when it uses what the compiler does not implement.
+    """
+    if isinstance(source, bytes):
+        return _load(source, name or "default")
+    if not isinstance(source, str | Path):
+        raise ModelError(
+            f"{source!r:.60} is no model but of type {type(source).__name__}",
+            "give the path of a model file, or its bytes",
+        )
+    path = Path(source)
+    try:
+        return _load(read_file(path), name or path.stem)
+    except ModelError as error:
+        raise type(error)(f"{path}: {error.fact}", error.hint) from error
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file of sane size; ModelError otherwise."""
+    try:
+        if not path.exists():
+            raise ModelError("there is no such file", "give the path of a .tflite file")
+        if not path.is_file():
+            raise ModelError("this is not a regular file", "give the path of a .tflite file")
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise ModelError(
+                f"the file has {size} bytes, more than any TFLite model ({MAX_FILE_BYTES})"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"the file cannot be read: {error.strerror}") from error
+
+
+def _load(data: bytes, name: str) -> Graph:
+    if not data:
+        raise ModelError("the file is empty", "copy or export the model again")
+    if not tflite.is_tflite(data):
+        raise _foreign(data)
+    try:
+        graph, open_shapes = tflite.import_graph(data, name)
+        verify_order(graph)
+        # The operators cannot be asked before their operands' shapes are known.
+        graph = with_own_outputs(resolve_shapes(graph, open_shapes))
+        verify(graph)
+    except _UNFORESEEN as error:
+        raise ModelError(
+            f"the file contradicts itself ({type(error).__name__}: {error})",
+            "export the model again; if TFLite runs this file, report it as a bug",
+        ) from error
+    return graph
+
+
+def _foreign(data: bytes) -> ModelError:
+    hint = "convert the model with TensorFlow's TFLiteConverter"
+    for magic, kind in _FOREIGN:
+        if data.startswith(magic):
+            return ModelError(f"not a TFLite model; this looks like {kind}", hint)
+    # ONNX is a bare protocol buffer: field 1, the IR version, then the producer's name.
+    if data[:1] == b"\x08" and data[2:3] == b"\x12":
+        return UnsupportedError("this looks like an ONNX model; only TFLite models are read", hint)
+    return ModelError(
+        f"not a TFLite model: its identifier is {data[4:8]!r} instead of {tflite.IDENTIFIER!r}",
+        hint,
+    )

@@ -1,0 +1,466 @@
+"""TensorFlow Lite files, read through the generated classes of the schema package ``tflite``.
+
+The file's structure is checked first (:mod:`hilc.frontends.tflite.flatbuffer`); then operators and
+tensors are translated and checked for sense. What the intermediate representation has no place for
+is resolved here, where that is exact:
+
+* **float16 constants** widened by a DEQUANTIZE become float32 constants; the operator vanishes.
+* **dynamic-range ("hybrid") weights**, int8 constants of a convolution or fully connected layer
+  with float32 activations, become float32 constants, ``scale * (q - zero_point)``. TFLite's own
+  kernels for such layers additionally quantise the *activations* at run time: a speed-up for
+  processors whose integer units are faster, which costs accuracy and differs between TFLite's
+  kernel sets. So the float graph is what such a model means here, and its reference is TFLite's
+  float kernels on the dequantised weights (:func:`for_reference`).
+
+What a file leaves open of its shapes is resolved by :mod:`hilc.transforms.shapes`, and outputs that
+no operator computes by :mod:`hilc.transforms.own_outputs`.
+
+Only the first subgraph is the model; others belong to control flow, which is not supported, or to
+signatures that this one does not call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tflite
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.tflite.flatbuffer import check
+from hilc.frontends.tflite.schema import (
+    MODEL,
+    OPERATOR_NAMES,
+    OPERATORS,
+    TYPE_NAMES,
+    supported_operators,
+)
+from hilc.ir import DTYPES, Array, Graph, Node, Quant, Tensor
+
+#: Bytes 4 to 8 of every TFLite file.
+IDENTIFIER = b"TFL3"
+
+_SCHEMA_VERSION = 3
+_MAX_RANK = 8
+_HYBRID_OPS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+def is_tflite(data: bytes) -> bool:
+    return data[4:8] == IDENTIFIER
+
+
+def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
+    """The graph of a TFLite file, and the tensors whose shapes the file leaves open.
+
+    What a single operator cannot know is left to ``verify``.
+    """
+    importer = _Importer(data)
+    return importer.graph(name), importer.open_shapes
+
+
+def tensor_names(data: bytes) -> tuple[str, ...]:
+    """The unique name of each tensor of the main subgraph, by its index in the file."""
+    return _Importer(data).names
+
+
+def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The file in a form that TFLite's run time takes, and what had to be changed for that.
+
+    The changed file is the model that :func:`import_graph` means by the given one:
+
+    - A dynamic-range weight tensor is declared float32; its buffer points to new data at the file's
+      end.
+    - A quantised dimension that does not exist, and that nothing depends on, becomes 0: converters
+      write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
+    """
+    importer = _Importer(data)
+    file = bytearray(data)
+    remarks = []
+    if axes := importer.meaningless_axes():
+        for quantization in axes:
+            place = quantization._tab.Pos + quantization._tab.Offset(16)
+            file[place : place + 4] = bytes(4)
+        remarks.append("quantised dimensions that do not exist as 0")
+    appended: dict[int, bytes] = {}
+    for index in importer.hybrid_weights():
+        tensor = importer.subgraph.Tensors(index)
+        values = _dequantized(importer.tensor(index)).astype("<f4").tobytes()
+        if appended.setdefault(tensor.Buffer(), values) != values:
+            raise UnsupportedError(
+                f"tensor {importer.names[index]!r} shares its data with one of another scale",
+                "choose the reference hilc",
+            )
+        type_place = tensor._tab.Pos + tensor._tab.Offset(6)
+        file[type_place] = tflite.TensorType.FLOAT32
+    for buffer_index, values in appended.items():
+        buffer = importer.model.Buffers(buffer_index)
+        place = buffer._tab.Pos + buffer._tab.Offset(4)
+        # The data lies on a multiple of 16 bytes, its length in the word before.
+        file.extend(bytes(-(len(file) + 4) % 16))
+        file[place : place + 4] = (len(file) - place).to_bytes(4, "little")
+        file.extend(len(values).to_bytes(4, "little") + values)
+    if appended:
+        remarks.append("dynamic-range weights as float32")
+    return bytes(file), tuple(remarks)
+
+
+class _Importer:
+    """One file in translation; tensors are translated when an operator names them."""
+
+    def __init__(self, data: bytes) -> None:
+        check(data, MODEL)
+        self.model = tflite.Model.GetRootAs(data, 0)
+        if self.model.Version() != _SCHEMA_VERSION:
+            raise ModelError(
+                f"the file has schema version {self.model.Version()}, not {_SCHEMA_VERSION}"
+            )
+        if self.model.SubgraphsLength() == 0:
+            raise ModelError("the file holds no graph")
+        self.subgraph = self.model.Subgraphs(0)
+        self.names = _unique_names(
+            [self.subgraph.Tensors(i).Name() or b"" for i in range(self.subgraph.TensorsLength())]
+        )
+        self._data = data
+        self._tensors: dict[int, Tensor] = {}
+        #: Names of the computed tensors whose shapes in the file are placeholders.
+        self.open_shapes = frozenset(self._open_shapes())
+
+    def graph(self, name: str) -> Graph:
+        operators = [self.subgraph.Operators(i) for i in range(self.subgraph.OperatorsLength())]
+        codes = [self._code(i, operator) for i, operator in enumerate(operators)]
+        _refuse_unknown(codes)
+        inputs = self._indices(self.subgraph, "Inputs", "the model's inputs")
+        outputs = self._indices(self.subgraph, "Outputs", "the model's outputs")
+        for index in inputs:
+            self._check_input(index)
+        tensors = {self.names[i]: self.tensor(i) for i in (*inputs, *outputs)}
+        nodes = []
+        for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
+            try:
+                nodes += self._translate(i, code, operator, tensors)
+            except ModelError as error:
+                raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
+        return Graph(
+            name,
+            tensors,
+            tuple(nodes),
+            tuple(self.names[i] for i in inputs),
+            tuple(self.names[i] for i in outputs),
+        )
+
+    def hybrid_weights(self) -> tuple[int, ...]:
+        """Indices of the tensors that are int8 weights of a layer on float32 activations."""
+        found: dict[int, None] = {}
+        for i in range(self.subgraph.OperatorsLength()):
+            operator = self.subgraph.Operators(i)
+            code = self._code(i, operator)
+            inputs = self._indices(operator, "Inputs", f"operator {i} ({code})")
+            if code in _HYBRID_OPS and len(inputs) > 1 and min(inputs[:2]) >= 0:
+                x, weights = self.tensor(inputs[0]), self.tensor(inputs[1])
+                if _is_hybrid(code, x, weights):
+                    found[inputs[1]] = None
+        return tuple(found)
+
+    def meaningless_axes(self) -> list[Any]:
+        """The quantisations whose dimension does not exist in their tensor."""
+        quantizations = []
+        for i in range(self.subgraph.TensorsLength()):
+            table = self.subgraph.Tensors(i)
+            quantization, rank = table.Quantization(), table.ShapeLength()
+            if (
+                quantization is not None
+                and quantization.ScaleLength()
+                and rank
+                and not 0 <= quantization.QuantizedDimension() < rank
+            ):
+                quantizations.append(quantization)
+        return quantizations
+
+    def tensor(self, index: int) -> Tensor:
+        if index not in self._tensors:
+            try:
+                self._tensors[index] = self._read_tensor(index)
+            except ModelError as error:
+                raise type(error)(f"tensor {index}: {error.fact}", error.hint) from error
+        return self._tensors[index]
+
+    def _translate(
+        self, index: int, code: str, operator: Any, tensors: dict[str, Tensor]
+    ) -> list[Node]:
+        """The operator as a node, or as a constant in ``tensors``, which gets what it names."""
+        row = OPERATORS[code]
+        inputs = self._indices(operator, "Inputs", "it")
+        outputs = self._indices(operator, "Outputs", "it")
+        least, most = row.inputs
+        if not least <= len(inputs) <= most:
+            raise ModelError(f"it has {len(inputs)} inputs; it takes {_range(least, most)}")
+        if not outputs or min(outputs) < 0 or min(inputs[:least]) < 0:
+            raise ModelError("it lacks an operand")
+        if constant := self._widened(code, inputs, outputs):
+            tensors[constant.name] = constant
+            return []
+        for i in outputs:
+            if self.names[i] not in self.open_shapes:
+                self._refuse_empty(i, "its output")
+        named = [self.tensor(i) if i >= 0 else None for i in inputs]
+        if code in _HYBRID_OPS and named[0] and named[1] and _is_hybrid(code, named[0], named[1]):
+            named[1] = self._float_weights(named[1])
+        for tensor in (*named, *(self.tensor(i) for i in outputs)):
+            if tensor is not None:
+                tensors.setdefault(tensor.name, tensor)
+        input_names = [tensor.name if tensor else "" for tensor in named]
+        if code in _HYBRID_OPS:
+            input_names += [""] * (most - len(input_names))
+        attrs = row.read_attrs(operator)
+        if code == "QUANTIZE":
+            # The file states it through the output alone, which inference must not look at.
+            attrs["dtype"] = self.tensor(outputs[0]).dtype
+        if attrs.get("depth_multiplier") == 0:
+            # Converters may leave it to the shapes.
+            x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
+            attrs["depth_multiplier"] = weights_shape[-1] // x_shape[-1]
+        return [Node(code, tuple(input_names), tuple(self.names[i] for i in outputs), attrs, index)]
+
+    def _widened(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
+        """The float32 constant that a DEQUANTIZE makes of a float16 one; None for all others."""
+        source = self.subgraph.Tensors(inputs[0])
+        if code != "DEQUANTIZE" or source.Type() != tflite.TensorType.FLOAT16:
+            return None
+        values = self._constant(inputs[0], np.dtype("float16"))
+        if values is None:
+            raise UnsupportedError(
+                f"it works on {self.names[inputs[0]]!r}, a float16 tensor that is computed",
+                "float16 is supported for constants: export the model with float32 activations",
+            )
+        output = self.tensor(outputs[0])
+        if output.shape != values.shape or output.dtype != "float32":
+            raise ModelError(
+                f"it yields shape {list(values.shape)}, not {output.dtype}{list(output.shape)}"
+            )
+        return replace(output, quant=None, data=_frozen(values.astype(np.float32)))
+
+    def _float_weights(self, weights: Tensor) -> Tensor:
+        name = f"{weights.name}:float32"
+        while name in self.names:
+            name += "_"
+        return Tensor(name, weights.shape, "float32", data=_frozen(_dequantized(weights)))
+
+    def _code(self, index: int, operator: Any) -> str:
+        """The operator's name; that of a custom operator is ``CUSTOM 'its code'``."""
+        code_index = operator.OpcodeIndex()
+        if not 0 <= code_index < self.model.OperatorCodesLength():
+            raise ModelError(
+                f"operator {index} has code number {code_index}; "
+                f"the file has {self.model.OperatorCodesLength()}"
+            )
+        entry = self.model.OperatorCodes(code_index)
+        # The older field ends at 127; files of both ages have the code in the larger one.
+        code = max(entry.BuiltinCode(), entry.DeprecatedBuiltinCode())
+        if code == tflite.BuiltinOperator.CUSTOM:
+            return f"CUSTOM {_text(entry.CustomCode() or b'')!r}"
+        return OPERATOR_NAMES.get(code, f"BUILTIN {code}")
+
+    def _indices(self, table: Any, which: str, where: str) -> tuple[int, ...]:
+        """Tensor indices of a vector; -1, an absent operand, is for operators' inputs only."""
+        indices = tuple(_ints(table, which))
+        lowest = -1 if isinstance(table, tflite.Operator) else 0
+        for i in indices:
+            if not lowest <= i < len(self.names):
+                raise ModelError(f"{where}: tensor number {i}; the model has {len(self.names)}")
+        return indices
+
+    def _check_input(self, index: int) -> None:
+        """Refuse an input of unknown size; an open batch, written as 1, is taken as 1."""
+        tensor = self.subgraph.Tensors(index)
+        shape, signature = _ints(tensor, "Shape"), _ints(tensor, "ShapeSignature")
+        if any(s < 0 and (i > 0 or shape[:1] != [1]) for i, s in enumerate(signature)):
+            raise UnsupportedError(
+                f"the input {self.names[index]!r} has the dynamic shape {signature}",
+                "export the model with fixed sizes, and a batch of 1",
+            )
+        self._refuse_empty(index, "the input")
+
+    def _open_shapes(self) -> Iterator[str]:
+        for i in range(self.subgraph.OperatorsLength()):
+            operator = self.subgraph.Operators(i)
+            where = f"operator {i} ({self._code(i, operator)})"
+            for index in self._indices(operator, "Outputs", where):
+                tensor = self.subgraph.Tensors(index)
+                # Files of before TensorFlow 2.13 do not say that they know a rank, 0 included.
+                known = tensor.ShapeLength() or tensor.HasRank()
+                if not known or any(n < 0 for n in _ints(tensor, "ShapeSignature")):
+                    yield self.names[index]
+
+    def _refuse_empty(self, index: int, role: str) -> None:
+        shape = _ints(self.subgraph.Tensors(index), "Shape")
+        if min(shape, default=1) < 1:
+            raise UnsupportedError(
+                f"{role} {self.names[index]!r} has shape {shape}, which holds no element",
+                "remove it from the model: only constants that list axes or sizes may be empty",
+            )
+
+    def _read_tensor(self, index: int) -> Tensor:
+        table = self.subgraph.Tensors(index)
+        name = self.names[index]
+        code = table.Type()
+        dtype = TYPE_NAMES.get(code, f"number {code}").lower()
+        if dtype not in DTYPES:
+            raise UnsupportedError(
+                f"{name!r} has type {dtype}, which is not supported",
+                f"supported: {', '.join(DTYPES)}",
+            )
+        if table.IsVariable():
+            raise UnsupportedError(
+                f"{name!r} ({dtype}{_ints(table, 'Shape')}) is a variable, which keeps its value "
+                "from one run to the next: not supported",
+                "make the state an input and an output of the model",
+            )
+        if table.Sparsity() is not None:
+            raise UnsupportedError(f"{name!r} is sparse: not supported", "export dense weights")
+        shape = tuple(_ints(table, "Shape"))
+        if len(shape) > _MAX_RANK:
+            raise UnsupportedError(
+                f"{name!r} has the shape {list(shape)} of {len(shape)} dimensions",
+                f"supported are {_MAX_RANK} dimensions; join some of them by a reshape",
+            )
+        if name in self.open_shapes:
+            # A placeholder, until the operator that computes it is asked.
+            shape = tuple(max(n, 1) for n in shape)
+        quant = _quantization(table, name, dtype, shape)
+        return Tensor(name, shape, dtype, quant, self._constant(index, np.dtype(dtype)))
+
+    def _constant(self, index: int, dtype: np.dtype[Any]) -> Array | None:
+        """The data of a constant; None for a tensor that is computed."""
+        table = self.subgraph.Tensors(index)
+        name = self.names[index]
+        number = table.Buffer()
+        if number >= self.model.BuffersLength():
+            raise ModelError(
+                f"{name!r} has buffer number {number}; the file has {self.model.BuffersLength()}"
+            )
+        raw = self._bytes(number, name)
+        shape = _ints(table, "Shape")
+        if raw is None:
+            # A list of nothing needs no data. What an operator computes is never empty.
+            is_empty = min(shape, default=1) == 0 and name not in self.open_shapes
+            return _frozen(np.zeros(shape, dtype)) if is_empty else None
+        expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        if raw.size != expected or min(shape, default=1) < 1:
+            raise ModelError(
+                f"the constant {name!r} has {raw.size} bytes of data; "
+                f"its shape {shape} of {dtype} takes {expected}"
+            )
+        values = raw.view(dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+        if dtype == np.bool_ and (raw > 1).any():
+            raise ModelError(f"the constant {name!r} is bool but holds other bytes than 0 and 1")
+        return _frozen(values)
+
+    def _bytes(self, number: int, name: str) -> Array | None:
+        """The data of a buffer; None where it has none."""
+        buffer = self.model.Buffers(number)
+        # Buffer 0 is empty by definition, and so is that of a computed tensor.
+        if number and buffer.DataLength():
+            values: Array = buffer.DataAsNumpy()
+            return values
+        # Large files have their data behind the FlatBuffers part; 0 and 1 say that this is none.
+        start, size = buffer.Offset(), buffer.Size()
+        if start <= 1 or size <= 1:
+            return None
+        if start + size > len(self._data):
+            raise ModelError(
+                f"the data of {name!r}, {size} bytes at {start}, end behind the file's "
+                f"{len(self._data)} bytes",
+                "the file is cut off: copy or export it again",
+            )
+        return np.frombuffer(self._data, np.uint8, size, start)
+
+
+def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> Quant | None:
+    quantization = table.Quantization()
+    # Floats may carry the range that a converter saw; it does not change their meaning.
+    if quantization is None or quantization.ScaleLength() == 0 or dtype in ("float32", "bool"):
+        return None
+    scales = [float(s) for s in quantization.ScaleAsNumpy()]
+    zero_points = _ints(quantization, "ZeroPoint")
+    # Of one dimension there is only one; some converters write that of the weights beside a bias.
+    axis = quantization.QuantizedDimension() if len(scales) > 1 and len(shape) > 1 else 0
+    if len(scales) > 1 and (not 0 <= axis < len(shape) or shape[axis] != len(scales)):
+        raise ModelError(
+            f"{name!r} with shape {list(shape)} has {len(scales)} scales along axis {axis}"
+        )
+    info = np.iinfo(dtype)
+    for zero_point in zero_points:
+        if not info.min <= zero_point <= info.max:
+            raise ModelError(f"{name!r} has zero point {zero_point}, outside of {dtype}")
+    return Quant(tuple(scales), tuple(zero_points), axis)
+
+
+def _is_hybrid(code: str, x: Tensor, weights: Tensor) -> bool:
+    return (
+        code in _HYBRID_OPS
+        and x.dtype == "float32"
+        and weights.dtype == "int8"
+        and weights.is_constant
+        and weights.quant is not None
+    )
+
+
+def _dequantized(weights: Tensor) -> Array:
+    assert weights.quant is not None
+    assert weights.data is not None
+    along_axis = [1] * len(weights.shape)
+    if not weights.quant.per_tensor:
+        along_axis[weights.quant.axis] = -1
+    scale = np.array(weights.quant.scale, np.float32).reshape(along_axis)
+    zero_point = np.array(weights.quant.zero_point, np.int32).reshape(along_axis)
+    values: Array = scale * (weights.data.astype(np.int32) - zero_point).astype(np.float32)
+    return values
+
+
+def _frozen(values: Array) -> Array:
+    values.flags.writeable = False
+    return values
+
+
+def _ints(table: Any, accessor: str) -> list[int]:
+    """A vector of integers; empty when the file has none."""
+    if getattr(table, f"{accessor}Length")() == 0:
+        return []
+    values: list[int] = getattr(table, f"{accessor}AsNumpy")().tolist()
+    return values
+
+
+def _text(raw: bytes) -> str:
+    """A name as printable text on one line: it will stand in messages and in comments of C."""
+    return "".join(c if c.isprintable() else "?" for c in raw.decode("utf-8", errors="replace"))
+
+
+def _unique_names(raw: Sequence[bytes]) -> tuple[str, ...]:
+    """Readable names, made unique by the tensor's index where the file repeats or omits one."""
+    texts = [_text(name) or f"tensor_{index}" for index, name in enumerate(raw)]
+    names: dict[str, None] = {}
+    for index, text in enumerate(texts):
+        name = text
+        while name in names or (name != text and name in texts):
+            name = f"{name}#{index}"
+        names[name] = None
+    return tuple(names)
+
+
+def _refuse_unknown(codes: Sequence[str]) -> None:
+    unknown = [f"{i} ({code})" for i, code in enumerate(codes) if code not in OPERATORS]
+    if not unknown:
+        return
+    shown = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+    raise UnsupportedError(
+        f"operator {shown} is not supported"
+        if len(unknown) == 1
+        else f"operators {shown} are not supported",
+        f"supported are {supported_operators()}",
+    )
+
+
+def _range(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} or more" if most > 3 else f"{least} to {most}"

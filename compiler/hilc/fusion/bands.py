@@ -1,0 +1,249 @@
+"""The nodes of a group, cut into bands of rows; which rows of what they read those need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from hilc.ir import Graph, Node, Tensor
+from hilc.lowering.choice import Group
+from hilc.ops import geometry, mean, pooling
+
+_WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D")
+_UNARY = (
+    "RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "QUANTIZE", "DEQUANTIZE",
+)  # fmt: skip
+_BINARY = ("ADD", "SUB", "MUL")
+_DTYPES = ("int8", "float32")
+
+
+class NotStreamable(ValueError):
+    """These nodes cannot run as one group, or not like that; the message says why."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """What a call of a stage covers: output rows, input rows, and rows outside of the image."""
+
+    first: int
+    count: int
+    in_first: int
+    in_count: int
+    above: int
+    below: int
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Equal for bands of one shape."""
+        return self.count, self.in_count, self.above, self.below
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A node and its tensors, cut to a band."""
+
+    node: Node
+    ins: tuple[Tensor | None, ...]
+    outs: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class RowNode:
+    """A node of a group, seen along the height of its image."""
+
+    node: Node
+    ins: tuple[Tensor | None, ...]
+    out: Tensor
+    #: The positions of the inputs that are cut into rows.
+    operands: tuple[int, ...]
+    in_h: int
+    #: Steps in which it is computed: rows of its output, or of its input where it accumulates.
+    height: int
+    stride: int = 1
+    span: int = 1
+    above: int = 0
+    sides: tuple[int, int] = (0, 0)
+    accumulates: bool = False
+
+    def band(self, first: int, count: int) -> Band:
+        if self.accumulates:
+            # What lies beyond is not padding, but it is the first or the last band all the same.
+            end = first + count
+            return Band(first, count, first, count, int(first == 0), int(end == self.height))
+        start = first * self.stride - self.above
+        end = start + (count - 1) * self.stride + self.span
+        in_first, in_end = max(0, start), min(self.in_h, end)
+        if in_first >= in_end:
+            raise NotStreamable(f"{self.node.name!r} has windows with padding only")
+        return Band(
+            first, count, in_first, in_end - in_first, max(0, -start), max(0, end - self.in_h)
+        )
+
+    def first_needed(self, first: int) -> int:
+        """The first row of the input that rows of the output from ``first`` on need."""
+        if first >= self.height:
+            return self.in_h
+        return min(self.in_h, max(0, first * self.stride - self.above))
+
+    def cut(self, band: Band) -> Cut:
+        ins = list(self.ins)
+        for position in self.operands:
+            tensor = ins[position]
+            assert tensor is not None
+            ins[position] = _rows(tensor, band.in_count)
+        node = self.node
+        if node.op in _WINDOWS and not self.accumulates:
+            padding = (band.above, band.below, *self.sides)
+            node = replace(node, attrs={**node.attrs, "padding": padding})
+        out = self.out if self.accumulates else _rows(self.out, band.count)
+        return Cut(node, tuple(ins), (out,))
+
+
+def _rows(tensor: Tensor, count: int) -> Tensor:
+    return replace(tensor, shape=(1, count, *tensor.shape[2:]))
+
+
+def _is_image(tensor: Tensor) -> bool:
+    return len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.dtype in _DTYPES
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to run a group."""
+
+    #: Operands are demanded from the last to the first.
+    backwards: bool
+    #: The first call of a stage may compute more rows than the others, rather than be two calls:
+    #: what comes later needs rows below those that it computes.
+    long_start: bool
+    #: Which operand of the last node lies where the output is written, if one does.
+    alias: int | None
+
+
+class Geometry:
+    """The nodes of a group and what flows between them; what holds for every schedule of it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        group: Group,
+        nodes: Sequence[Node],
+        consumers: Mapping[str, Sequence[Node]],
+    ) -> None:
+        if group.rows < 1:
+            raise NotStreamable(f"a group of {group.rows} rows at a time")
+        self.graph = graph
+        self.group = group
+        if group.direction == "backward" and len(nodes) > 1:
+            raise NotStreamable("a group of several nodes runs forward")
+        self.nodes = [
+            _row_node(graph, node, accumulates=node is nodes[-1] and len(nodes) > 1)
+            for node in nodes
+        ]
+        #: The stage that computes a tensor.
+        self.producer = {n.out.name: i for i, n in enumerate(self.nodes)}
+        inside = set(group.nodes)
+        for name in group.nodes[:-1]:
+            if name in graph.outputs or any(n.name not in inside for n in consumers.get(name, ())):
+                raise NotStreamable(f"{name!r} is needed after the group")
+        #: The stages that read a tensor of the group.
+        self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}
+        inputs: list[str] = []
+        for index, n in enumerate(self.nodes):
+            for position in n.operands:
+                name = n.node.inputs[position]
+                if name not in self.producer:
+                    inputs.append(name)
+                elif index not in self.readers[name]:
+                    self.readers[name].append(index)
+        self.inputs = tuple(dict.fromkeys(inputs))
+        for name in group.nodes[:-1]:
+            if not self.readers[name]:
+                raise NotStreamable(f"nothing in the group reads {name!r}")
+        if group.kernels and len(group.kernels) != len(nodes):
+            raise NotStreamable(f"{len(group.kernels)} kernels for {len(nodes)} nodes")
+
+    def variants(self) -> Iterator[Variant]:
+        """The ways to run the group."""
+        last = self.nodes[-1]
+        binary = any(len(n.operands) > 1 for n in self.nodes)
+        aliases: list[int | None] = [None]
+        if last.node.op in (*_UNARY, *_BINARY):
+            aliases += [p for p in last.operands if self._may_lie_in_output(p)]
+        several = len(self.nodes) > 1 and self.group.rows > 1
+        for choice in product(
+            (False, True) if binary else (False,), (True, False) if several else (False,), aliases
+        ):
+            yield Variant(*choice)
+
+    def _may_lie_in_output(self, position: int) -> bool:
+        last = self.nodes[-1]
+        name, tensor = last.node.inputs[position], last.ins[position]
+        assert tensor is not None
+        return (
+            name in self.producer
+            and self.readers[name] == [len(self.nodes) - 1]
+            and last.node.inputs.count(name) == 1
+            and (tensor.shape, tensor.dtype) == (last.out.shape, last.out.dtype)
+        )
+
+
+def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
+    """``node`` along the height; :class:`NotStreamable` unless it works row by row."""
+    ins, outs = graph.ins(node), graph.outs(node)
+    if len(outs) != 1:
+        raise NotStreamable(f"{node.op} {node.name!r} has {len(outs)} outputs")
+    (out,) = outs
+    if node.op in _BINARY and _is_image(out):
+        return RowNode(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
+    x = ins[0]
+    if x is None or x.is_constant or not _is_image(x):
+        raise NotStreamable(f"{node.op} {node.name!r} does not work on one image")
+    if accumulates and (height := _whole_height(node, ins)) is not None:
+        return RowNode(node, ins, out, (0,), height, height, accumulates=True)
+    if not _is_image(out):
+        raise NotStreamable(f"{node.op} {node.name!r} does not make one image")
+    if node.op in _UNARY:
+        return RowNode(node, ins, out, (0,), x.shape[1], out.shape[1])
+    if node.op in _WINDOWS:
+        filter_h, filter_w = _filter(node, ins)
+        window = geometry.window(node, x.shape, filter_h, filter_w)
+        h, w = window.h, window.w
+        return RowNode(
+            node, ins, out, (0,), h.in_size, h.out_size, h.stride, h.span, h.pad_before,
+            (w.pad_before, w.pad_after),
+        )  # fmt: skip
+    raise NotStreamable(f"{node.op} {node.name!r} does not work row by row")
+
+
+def _filter(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int]:
+    if "filter_h" in node.attrs:
+        return node.attrs["filter_h"], node.attrs["filter_w"]
+    weights = ins[1]
+    assert weights is not None
+    return weights.shape[1], weights.shape[2]
+
+
+def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> tuple[int, ...]:
+    """The operands that have the output's rows; the others are constants of one row."""
+    positions = []
+    for position, tensor in enumerate(ins):
+        assert tensor is not None
+        rows = tensor.shape[-3] if len(tensor.shape) >= 3 else 1
+        if not tensor.is_constant:
+            if not _is_image(tensor) or rows != out.shape[1]:
+                raise NotStreamable(f"{node.op} {node.name!r} repeats the rows of an operand")
+            positions.append(position)
+        elif rows != 1:
+            raise NotStreamable(f"{node.op} {node.name!r} has a constant for each row")
+    return tuple(positions)
+
+
+def _whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
+    """The height of the image where ``node`` averages all of it; None where it does not."""
+    if node.op == "AVERAGE_POOL_2D":
+        return pooling.whole_height(node, ins)
+    if node.op == "MEAN":
+        return mean.whole_height(node, ins)
+    return None

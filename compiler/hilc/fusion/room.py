@@ -1,0 +1,230 @@
+"""Room in an arena for the rows that a call adds to a buffer; what moves to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from hilc.fusion.call import Move
+from hilc.ir import Tensor
+from hilc.lowering.access import Access, apart, safe_differences
+
+
+class Overlap:
+    """How the output of a call may lie to one of its inputs, both in a group's arena."""
+
+    def __init__(
+        self, access: Access | None, position: int, inputs: Sequence[Tensor], out_bytes: int
+    ) -> None:
+        self._access = access
+        self._position = position
+        nbytes = inputs[position].nbytes
+        self.differences = (
+            apart(nbytes, out_bytes) if access is None else safe_differences(access, position, 0)
+        )
+        self._known: dict[int, bool] = {}
+
+    def allows(self, difference: int) -> bool:
+        """Whether ``offset(output) - offset(input)`` may be that: exact, gaps included."""
+        if difference in self._known:
+            return self._known[difference]
+        allowed = self.differences.allow(difference)
+        if not allowed and self._access is not None:
+            last = self._access.last_read[self._position][max(0, difference) :]
+            first = self._access.first_write[0][max(0, -difference) :]
+            both = min(last.size, first.size)
+            # Where C types forbid an overlap the differences do, whatever the order.
+            allowed = self._access.input_types[self._position] == self._access.output_types[
+                0
+            ] and bool((first[:both] >= last[:both]).all())
+        self._known[difference] = allowed
+        return allowed
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Rows of a buffer that a call reads, from byte ``begin`` of the buffer on.
+
+    Its output may lie from ``high`` on or up to ``low`` from there; :attr:`overlap` knows exactly.
+    """
+
+    buffer: int
+    begin: int
+    low: int
+    high: int
+    overlap: Overlap
+
+
+NO_MOVES: Sequence[Move] = ()
+
+#: What moves, where buffers lie then, and where the new rows go.
+_Made = tuple[Sequence[Move], tuple[int, ...], int]
+#: Buffers in the order in which they lie.
+_Lying = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Room for rows that an entry adds to a buffer, in an arena of any size.
+
+    Buffers are known by their positions in ``sizes``, which are those that have rows, and what lies
+    where is a list of their first bytes. What is the same is asked for again and again, from one
+    entry to the next and in one group after the other, so that what was found is kept.
+    """
+
+    sizes: tuple[int, ...]
+    #: By buffer, from which of its bytes on it is needed afterwards.
+    kept: tuple[int, ...]
+    #: The buffer that grows; None for one that has no rows yet.
+    grown: int | None
+    added: int
+    operands: tuple[Operand, ...]
+    #: Buffers that stay are to lie in an order, so that the room which the first rows of a buffer
+    #: leave is behind the one that is written next: whether this one does, and those behind it.
+    stays: bool
+    behind: tuple[int, ...]
+    _known: dict[tuple[int, tuple[int, ...]], _Made | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def make(self, starts: tuple[int, ...], limit: int) -> _Made | None:
+        """A place for the new rows below ``limit``; None if there is none."""
+        key = limit, starts
+        if key not in self._known:
+            made = self._make(starts, limit, in_order=True)
+            # Out of their order only where there is no other way: it takes moves ever after.
+            if made is None and self.stays and self.grown is None:
+                made = self._make(starts, limit, in_order=False)
+            self._known[key] = made
+        return self._known[key]
+
+    def _make(self, starts: tuple[int, ...], limit: int, in_order: bool) -> _Made | None:
+        place = self._place(starts, limit, in_order)
+        if place is not None:
+            return NO_MOVES, starts, place
+        order = sorted(range(len(starts)), key=starts.__getitem__)
+        best: tuple[int, tuple[int, ...], int] | None = None
+        for targets in self._arrangements(order, starts, limit):
+            moved = 0
+            tried = list(starts)
+            for buffer, target in zip(order, targets, strict=True):
+                tried[buffer] = target
+                if target != starts[buffer]:
+                    moved += self.sizes[buffer]
+            inside = all(t + n <= limit for t, n in zip(tried, self.sizes, strict=True))
+            if inside and (best is None or moved < best[0]):
+                place = self._place(tried, limit, in_order)
+                if place is not None:
+                    best = moved, tuple(tried), place
+        if best is None:
+            return None
+        return self._moves(order, starts, best[1]), best[1], best[2]
+
+    def _arrangements(
+        self, order: _Lying, starts: Sequence[int], limit: int
+    ) -> Iterator[list[int]]:
+        """Other places of the buffers, which keep their order."""
+        now = [starts[buffer] for buffer in order]
+        sizes = [self.sizes[buffer] for buffer in order]
+        packed = [0, *accumulate(sizes)]
+        positions = range(len(order) + 1)
+        if self.grown is not None:
+            own = order.index(self.grown)
+            for operand in self.operands:
+                # Just before what is read, to be able to grow over it.
+                for touch in {0, min(0, operand.low)}:
+                    targets = list(now)
+                    targets[own] = starts[operand.buffer] + operand.begin + touch - sizes[own]
+                    if _in_order(sizes, targets, limit):
+                        yield targets
+            positions = range(own + 1, own + 2)
+        for split in positions:
+            # What lies behind goes to the end, or no farther than it has to.
+            yield packed[:split] + [limit - packed[-1] + start for start in packed[split:-1]]
+            end = packed[split] + self.added
+            up = list[int]()
+            for start, nbytes in zip(now[split:], sizes[split:], strict=True):
+                up.append(max(start, end))
+                end = up[-1] + nbytes
+            yield packed[:split] + up
+
+    def _place(self, starts: Sequence[int], limit: int, in_order: bool) -> int | None:
+        """Where the new rows have room as things lie."""
+        needed = [
+            (start + kept, start + nbytes)
+            for start, kept, nbytes in zip(starts, self.kept, self.sizes, strict=True)
+            if kept < nbytes
+        ]
+        if self.grown is None:
+            places = self._places(starts, limit, in_order, needed)
+        else:
+            places = iter([starts[self.grown] + self.sizes[self.grown]])
+        for place in places:
+            end = place + self.added
+            if (
+                place >= 0
+                and end <= limit
+                and not any(place < stop and begin < end for begin, stop in needed)
+                and all(o.overlap.allows(place - starts[o.buffer] - o.begin) for o in self.operands)
+            ):
+                return place
+        return None
+
+    def _places(
+        self,
+        starts: Sequence[int],
+        limit: int,
+        in_order: bool,
+        needed: Sequence[tuple[int, int]],
+    ) -> Iterator[int]:
+        """Where rows may go of a buffer that has none, the better places first."""
+        behind = [starts[b] + self.kept[b] for b in self.behind if self.kept[b] < self.sizes[b]]
+        end = min(behind, default=limit)
+        # Over what is read, if they may.
+        over = list[int]()
+        for operand in self.operands:
+            start = starts[operand.buffer] + operand.begin
+            over += start, start + operand.low, start + operand.high
+        yield from (place for place in over if place + self.added <= end)
+        if self.stays:
+            # As far behind as they can, to leave room for those that come before them.
+            yield end - self.added
+            if in_order:
+                return
+        yield from over
+        taken = sorted(needed)
+        ends = [0, *(end for _, end in taken)]
+        begins = [*(begin for begin, _ in taken), limit]
+        # Where they fit most closely.
+        gaps = sorted((begin - end, end) for end, begin in zip(ends, begins, strict=True))
+        yield from (end for _, end in gaps)
+
+    def _moves(self, order: _Lying, starts: Sequence[int], targets: Sequence[int]) -> list[Move]:
+        """What takes buffers that lie in ``order`` to where they shall, in the same order."""
+        moves = [
+            Move(targets[b], starts[b], self.sizes[b]) for b in order if targets[b] != starts[b]
+        ]
+        # What moves towards the start from the first on, and then what moves towards the end.
+        down = [move for move in moves if move.target < move.source]
+        up = [move for move in reversed(moves) if move.target > move.source]
+        return _joined_moves(down) + _joined_moves(up)
+
+
+def _in_order(sizes: Sequence[int], starts: Sequence[int], limit: int) -> bool:
+    ends = [0, *(start + nbytes for start, nbytes in zip(starts, sizes, strict=True))]
+    return all(end <= start for end, start in zip(ends, [*starts, limit], strict=True))
+
+
+def _joined_moves(moves: Sequence[Move]) -> list[Move]:
+    """Moves of what lies next to each other, as one."""
+    joined: list[Move] = []
+    for move in moves:
+        last = joined[-1] if joined else None
+        if last is not None and last.target - last.source == move.target - move.source:
+            low, high = sorted((last, move), key=lambda m: m.target)
+            if low.target + low.nbytes == high.target:
+                joined[-1] = Move(low.target, low.source, low.nbytes + high.nbytes)
+                continue
+        joined.append(move)
+    return joined

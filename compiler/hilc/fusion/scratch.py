@@ -1,0 +1,120 @@
+"""Places in a step's scratch for what is in use, all of it or parts, during some of its entries."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hilc.support.intervals import joined
+
+#: Buffers and scratch start at a multiple of this many bytes.
+ALIGNMENT = 4
+
+# Orders in which buffers are placed before the best is taken.
+_PLACINGS = 60
+
+#: Ranges of bytes, each from the first to the one behind the last.
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Item:
+    """Bytes of the step's scratch; ``live`` says by entry which of them hold something."""
+
+    nbytes: int
+    live: dict[int, Ranges]
+    offset: int = 0
+
+
+def place_items(items: Sequence[Item]) -> int:
+    """Gives each item its offset; the bytes that all need together.
+
+    Two items may share bytes that hold nothing of either whenever the other's do.
+    """
+    apart = _forbidden(items)
+    bound = _most_at_once(items)
+    orders = [
+        sorted(range(len(items)), key=lambda i: (-items[i].nbytes, i)),
+        sorted(range(len(items)), key=lambda i: (-len(items[i].live), -items[i].nbytes, i)),
+        sorted(range(len(items)), key=lambda i: (-len(items[i].live) * items[i].nbytes, i)),
+    ]
+    # Fixed seed: the result is part of the output, which must not change from run to run.
+    chance = random.Random(0)
+    best: tuple[int, list[int]] | None = None
+    known: set[tuple[int, ...]] = set()
+    for turn in range(_PLACINGS):
+        if turn < len(orders):
+            order = orders[turn]
+        else:
+            order = list(orders[turn % len(orders)])
+            for _ in range(1 + turn % 3):
+                a, b = chance.randrange(len(order)), chance.randrange(len(order))
+                order[a], order[b] = order[b], order[a]
+        if tuple(order) in known:
+            # Few items have few orders.
+            continue
+        known.add(tuple(order))
+        offsets = _first_fit(items, order, apart)
+        end = max((o + i.nbytes for o, i in zip(offsets, items, strict=True)), default=0)
+        if best is None or end < best[0]:
+            best = end, offsets
+        if end <= bound or len(items) < 2:
+            break
+    assert best is not None
+    for item, offset in zip(items, best[1], strict=True):
+        item.offset = offset
+    return aligned(best[0])
+
+
+def aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _most_at_once(items: Sequence[Item]) -> int:
+    used: dict[int, int] = {}
+    for item in items:
+        for entry, ranges in item.live.items():
+            # Within an item they may overlap.
+            begins, ends = joined(ranges)
+            used[entry] = used.get(entry, 0) + sum(ends) - sum(begins)
+    return max([*used.values(), *(item.nbytes for item in items)], default=0)
+
+
+def _forbidden(items: Sequence[Item]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """For items ``a`` and ``b`` the open intervals in which offset(b) - offset(a) must not lie."""
+    found = {}
+    for a, first in enumerate(items):
+        for b in range(a + 1, len(items)):
+            second = items[b]
+            met = {(first.live[e], second.live[e]) for e in first.live.keys() & second.live.keys()}
+            ranges = {(*one, *other) for pair in met for one in pair[0] for other in pair[1]}
+            lows, highs = joined(
+                (begin - other_end, end - other_begin)
+                for begin, end, other_begin, other_end in ranges
+            )
+            found[a, b] = list(zip(lows, highs, strict=True))
+            found[b, a] = [(-high, -low) for low, high in found[a, b]]
+    return found
+
+
+def _first_fit(
+    items: Sequence[Item],
+    order: Sequence[int],
+    apart: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+) -> list[int]:
+    offsets = [-1] * len(items)
+    placed: list[int] = []
+    for index in order:
+        taken = sorted(
+            (offsets[other] + low, offsets[other] + high)
+            for other in placed
+            for low, high in apart[other, index]
+        )
+        offset = 0
+        for low, high in taken:
+            if low < offset < high:
+                offset = aligned(high)
+        offsets[index] = offset
+        placed.append(index)
+    return offsets

@@ -1,0 +1,161 @@
+"""What computes the bands of nodes: calls of one kernel, which differ in numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hilc.cpu import Cpu
+from hilc.fusion.bands import Band, Cut, NotStreamable, RowNode
+from hilc.fusion.call import numbers
+from hilc.fusion.room import Overlap, Room
+from hilc.ir import Array, Node
+from hilc.lowering.access import access_of
+from hilc.lowering.kernels import KernelCall
+from hilc.ops import OPS, mean, pooling
+
+# A kernel's array may differ between bands if it takes no more than this.
+_TABLE_BYTES = 512
+
+
+@dataclass(frozen=True)
+class StageCalls:
+    """What computes a node's bands, by the bands' shapes: calls that differ in numbers only."""
+
+    calls: Mapping[tuple[int, ...], KernelCall]
+    cuts: Mapping[tuple[int, ...], Cut]
+    #: As :class:`Stage` has them.
+    varying: tuple[str, ...]
+    tables: Mapping[str, tuple[Array, ...]]
+    scratch_bytes: int
+
+    @property
+    def first(self) -> KernelCall:
+        """The call for the first band."""
+        return next(iter(self.calls.values()))
+
+    @staticmethod
+    def of(
+        calls: Mapping[tuple[int, ...], KernelCall], cuts: Mapping[tuple[int, ...], Cut]
+    ) -> StageCalls:
+        listed = list(calls.values())
+        values = [numbers(call.fields) for call in listed]
+        varying = [n for n, value in values[0].items() if any(v[n] != value for v in values[1:])]
+        tables: dict[str, tuple[Array, ...]] = {}
+        for name, field_value in listed[0].fields.items():
+            if isinstance(field_value, np.ndarray):
+                found = (call.fields[name] for call in listed)
+                arrays = {a.tobytes(): a for a in found if isinstance(a, np.ndarray)}
+                if len(arrays) > 1:
+                    tables[name] = tuple(arrays.values())
+        scratch = max(call.scratch_bytes for call in listed)
+        return StageCalls(calls, cuts, tuple(varying), tables, scratch)
+
+
+class Stages:
+    """Makes the calls for the bands of a graph's nodes; remembers them and how they overlap."""
+
+    def __init__(self, cpu: Cpu) -> None:
+        self._cpu = cpu
+        self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
+        self._calls: dict[tuple[object, ...], StageCalls | None] = {}
+        self._cuts: dict[tuple[str, bool, tuple[int, ...]], Cut] = {}
+        self._overlaps: dict[tuple[int, int], tuple[KernelCall, Overlap]] = {}
+        self._rooms: dict[Room, Room] = {}
+
+    def _cut(self, node: RowNode, band: Band) -> Cut:
+        """``node`` and its tensors, cut to ``band``."""
+        key = (node.node.name, node.accumulates, band.key)
+        if key not in self._cuts:
+            self._cuts[key] = node.cut(band)
+        return self._cuts[key]
+
+    def _of_band(self, node: Node, band: Band, cut: Cut) -> list[KernelCall]:
+        """The kernels that compute a band of ``node``, the fastest first."""
+        key = (node.name, band.key)
+        if key not in self._candidates:
+            calls = OPS[node.op].emit(cut.node, cut.ins, cut.outs, self._cpu)
+            self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
+        return self._candidates[key]
+
+    def calls(
+        self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
+    ) -> StageCalls:
+        """What computes ``bands`` of ``node``: calls of one kernel, the ``wanted`` one or the first
+        that can, which differ in numbers only."""
+        key = (node.node.name, node.accumulates, wanted, *bands)
+        if key not in self._calls:
+            self._calls[key] = self._find_calls(node, bands, wanted)
+        if (found := self._calls[key]) is None:
+            which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
+            raise NotStreamable(f"{node.node.name!r} has {which} all of its bands")
+        return found
+
+    def _find_calls(
+        self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
+    ) -> StageCalls | None:
+        cuts = {key: self._cut(node, band) for key, band in bands.items()}
+        if node.accumulates:
+            make = pooling.add_rows if node.node.op == "AVERAGE_POOL_2D" else mean.add_rows
+            return StageCalls.of(
+                {
+                    key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
+                    for key, b in bands.items()
+                },
+                cuts,
+            )
+        candidates = {key: self._of_band(node.node, band, cuts[key]) for key, band in bands.items()}
+        count = min(map(len, candidates.values()))
+        for position in range(count) if wanted is None else [wanted]:
+            if position < count:
+                calls = {key: found[position] for key, found in candidates.items()}
+                if _one_kernel(list(calls.values())):
+                    return StageCalls.of(calls, cuts)
+        return None
+
+    def overlap(self, call: KernelCall, cut: Cut, position: int) -> Overlap:
+        """How the output of a call may lie to what it reads as its node's input ``position``."""
+        key = id(call), position
+        if key not in self._overlaps:
+            inputs = [t for t in (cut.ins[p] for p in call.inputs) if t is not None]
+            access = access_of(call, inputs, cut.outs)
+            argument = call.inputs.index(position)
+            overlap = Overlap(access, argument, inputs, cut.outs[0].nbytes)
+            # With the call, whose identity is the key.
+            self._overlaps[key] = call, overlap
+        return self._overlaps[key][1]
+
+    def room(self, room: Room) -> Room:
+        """The same, with what was found for it before."""
+        return self._rooms.setdefault(room, room)
+
+
+def _one_kernel(calls: Sequence[KernelCall]) -> bool:
+    """Whether calls differ in nothing but numbers."""
+    first = calls[0]
+    return all(
+        call.kernel is first.kernel
+        and call.inputs == first.inputs
+        and call.fields.keys() == first.fields.keys()
+        and all(_alike(call.fields[name], value) for name, value in first.fields.items())
+        for call in calls[1:]
+    )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether fields are of one kind; arrays have to be equal unless they are small."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return (
+            isinstance(a, np.ndarray)
+            and isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and (max(a.nbytes, b.nbytes) <= _TABLE_BYTES or np.array_equal(a, b))
+        )
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)
+    if isinstance(a, float) or isinstance(b, float):
+        return repr(a) == repr(b)
+    return True

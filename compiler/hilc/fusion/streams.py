@@ -1,0 +1,93 @@
+"""The calls of a graph's groups: the best of the ways to run each."""
+
+from __future__ import annotations
+
+from hilc.cpu import Cpu
+from hilc.fusion.bands import Geometry, NotStreamable
+from hilc.fusion.call import StreamCall
+from hilc.fusion.layout import Layout, Outline
+from hilc.fusion.schedule import Schedule
+from hilc.fusion.stages import Stages
+from hilc.ir import Graph, Node
+from hilc.lowering.access import Differences, safe_differences
+from hilc.lowering.choice import Group
+
+
+def stream(graph: Graph, group: Group, cpu: Cpu) -> StreamCall:
+    """The call that computes the nodes of ``group``; :class:`NotStreamable` where none can."""
+    return Streams(graph, cpu).call(group)
+
+
+class Streams:
+    """Makes the groups of one graph; remembers what computes the bands of its nodes."""
+
+    def __init__(self, graph: Graph, cpu: Cpu) -> None:
+        self._graph = graph
+        self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
+        self._consumers = graph.consumers()
+        self._stages = Stages(cpu)
+        self._latest: tuple[Group, list[Layout]] | None = None
+
+    def call(self, group: Group) -> StreamCall:
+        """As :func:`stream`."""
+        layouts = self._layouts(group)
+        if len(layouts) == 1:
+            only = layouts[0].call(None)
+            assert only is not None, "without an alias there is always a way"
+            return only
+        best: tuple[tuple[int, int, int], StreamCall] | None = None
+        for layout in sorted(layouts, key=Layout.least_memory):
+            call = layout.call(None if best is None else best[0][0])
+            if call is None:
+                continue
+            rank = _rank(call)
+            if best is None or rank < best[0]:
+                best = rank, call
+        assert best is not None, "without an alias there is always a way"
+        return best[1]
+
+    def outlines(self, group: Group) -> list[Outline]:
+        """What is known of the call of ``group`` before anything has a place: it is one of these.
+
+        :class:`NotStreamable` where there is no such call.
+        """
+        return [layout.outline() for layout in self._layouts(group)]
+
+    def _layouts(self, group: Group) -> list[Layout]:
+        """The ways to lay out the group, kept until another group is asked for."""
+        if self._latest is None or self._latest[0] != group:
+            geometry = Geometry(self._graph, group, self._nodes(group), self._consumers)
+            schedules: dict[object, Schedule] = {}
+            for variant in geometry.variants():
+                schedule = Schedule(geometry, variant)
+                # Variants may come to the same.
+                schedules.setdefault(schedule.key, schedule)
+            layouts = [Layout(self._stages, schedule) for schedule in schedules.values()]
+            self._latest = group, layouts
+        return self._latest[1]
+
+    def _nodes(self, group: Group) -> tuple[Node, ...]:
+        """The nodes that ``group`` names."""
+        for name in group.nodes:
+            if name not in self._positions:
+                raise NotStreamable(f"the graph computes no {name!r}")
+        positions = [self._positions[name] for name in group.nodes]
+        if not positions or positions != list(range(positions[0], positions[0] + len(positions))):
+            raise NotStreamable(f"{', '.join(map(repr, group.nodes))} are no consecutive nodes")
+        return tuple(self._graph.nodes[position] for position in positions)
+
+
+def _rank(call: StreamCall) -> tuple[int, int, int]:
+    """The less, the better: memory, then calls, then bytes that move.
+
+    The memory is the group's scratch, inputs and output, the output over the first input.
+    """
+    access = call.access((), ())
+    assert access is not None
+    sizes = [steps.size for steps in access.last_read]
+    output = access.first_write[0].size
+    differences: Differences = safe_differences(access, 0, 0)
+    allowed = [differences.low, differences.high, *([0] if differences.allow(0) else [])]
+    overlapped = min(max(sizes[0], d + output) - min(0, d) for d in allowed)
+    memory = call.scratch_bytes + overlapped + sum(sizes[1:])
+    return memory, len(call.entries), call.move_bytes

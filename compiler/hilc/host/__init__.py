@@ -1,0 +1,394 @@
+"""A compiled model in this process: its C built by the host's compiler and called through ctypes.
+
+The model interface is that of a device, so the same test runs in both places::
+
+    with hilc.host.load(library) as model:
+        model.set_input(0, x)
+        model.run()
+        y = model.get_output(0)
+
+A library can also be kept as a shared object, which needs no compiler to be loaded again, and is
+used as TVM's ahead-of-time executor was::
+
+    hilc.host.export_library(library, "kws.so")
+    factory = hilc.host.load_module("kws.so")
+    with factory["default"](hilc.host.cpu(0)) as executor:
+        executor.run(input_1=x)
+        y = executor.get_output(0)
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy.typing as npt
+
+from hilc.artifact.library import ModelLibrary, Module
+from hilc.errors import InputError
+from hilc.executor import AotModule, find_tensor, input_values
+from hilc.host.build import (
+    DESCRIPTION,
+    Description,
+    HostBuildError,
+    build_shared_object,
+    host_compiler,
+)
+from hilc.host.model import Code, Contexts, HostModel
+from hilc.ir import Array
+from hilc.support.inputs import check_regular
+from hilc.support.outputs import cannot_write, replacing
+
+__all__ = [
+    "AotExecutorFactory",
+    "AotModule",
+    "Device",
+    "HostBuildError",
+    "HostModel",
+    "build",
+    "cpu",
+    "export_library",
+    "host_compiler",
+    "load",
+    "load_module",
+]
+
+#: The key of a factory for the module that is meant where none is named, as in TVM.
+DEFAULT = "default"
+
+
+def load(
+    library: ModelLibrary, name: str | None = None, *, devices: Contexts = MappingProxyType({})
+) -> HostModel:
+    """Build ``library`` and load the module ``name``, which may be left out when there is one.
+
+    ``devices`` gives the context (an address, or an array of its bytes) of each device that the
+    module runs on; the others get a null pointer.
+    """
+    _require_library(library)
+    module = _module(library.modules, name)
+    folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+    try:
+        shared_object = build_shared_object(library, Path(folder.name))
+        return HostModel(module, Code(shared_object, folder), devices)
+    except BaseException:
+        folder.cleanup()
+        raise
+
+
+def build(library: ModelLibrary, folder: str | Path) -> Path:
+    """Build all of ``library`` in ``folder``; the shared object's path.
+
+    The sources and all other files stay beside it, for a debugger.
+    """
+    _require_library(library)
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return build_shared_object(library, folder)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
+
+def export_library(
+    library: ModelLibrary,
+    path: str | Path,
+    name: str | None = None,
+    params: Mapping[str, npt.ArrayLike] = MappingProxyType({}),
+) -> Path:
+    """Write ``library`` as one shared object, which :func:`load_module` loads without a compiler.
+
+    ``name`` and ``params`` are those of :class:`AotExecutorFactory`.
+    """
+    return AotExecutorFactory(library, name, params).export_library(path)
+
+
+def load_module(path: str | Path) -> AotExecutorFactory:
+    """The factory whose library is the shared object ``path``.
+
+    A shared object is a program: load only one that you trust. Raises
+    :class:`~hilc.errors.InputError` for a file that is none, is cut off, is for another machine, or
+    was not exported here.
+    """
+    return AotExecutorFactory(_open_exported(Path(path)))
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where an executor computes: ``cpu(0)`` is the one that there is."""
+
+    kind: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.index})"
+
+
+def cpu(index: int = 0) -> Device:
+    """This machine's processor."""
+    return Device("cpu", index)
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """A library that is a shared object already."""
+
+    path: Path
+    description: Description
+
+
+def _open(path: str | Path) -> ModelLibrary | _Exported:
+    path = Path(path)
+    return _open_exported(path) if path.suffix == ".so" else ModelLibrary.load(path)
+
+
+def _open_exported(path: Path) -> _Exported:
+    check_regular(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    _check_shared_object(data, str(path))
+    code = _copy_in(path)
+    try:
+        text = code.data_text(DESCRIPTION)
+    finally:
+        code.close()
+    return _Exported(path.absolute(), Description.from_json(text, str(path)))
+
+
+class AotExecutorFactory:
+    """Makes executors of a library's modules: ``factory["default"](hilc.host.cpu(0))``.
+
+    ``library`` is a compiled one, or the path of an archive, a folder or an exported shared object.
+    ``name`` is the module that ``"default"`` stands for, which may be left out when there is one;
+    ``params`` are values that every new executor of it begins with, by input. Both are written to
+    an exported library.
+    """
+
+    def __init__(
+        self,
+        library: ModelLibrary | str | Path | _Exported,
+        name: str | None = None,
+        params: Mapping[str, npt.ArrayLike] = MappingProxyType({}),
+    ) -> None:
+        source = _open(library) if isinstance(library, (str, Path)) else library
+        if not isinstance(source, _Exported):
+            _require_library(source)
+        modules: tuple[Module, ...]
+        if isinstance(source, _Exported):
+            modules = source.description.modules
+            name = source.description.default if name is None else name
+            params = {**source.description.params, **params}
+        else:
+            modules = source.modules
+        self._source = source
+        self._default = None if name is None and len(modules) != 1 else _module(modules, name)
+        self._modules = {module.name: module for module in modules}
+        self._params = self._checked(params)
+        self._build: _Build | None = None
+        self._building = threading.Lock()
+
+    @property
+    def module_names(self) -> tuple[str, ...]:
+        """The keys of the factory, besides ``"default"``."""
+        return tuple(self._modules)
+
+    @property
+    def params(self) -> Mapping[str, Array]:
+        """Values of inputs that every new executor of the default module begins with."""
+        return MappingProxyType(self._params)
+
+    def __getitem__(self, key: str) -> Callable[..., AotModule]:
+        """What makes executors of the module ``key``.
+
+        Call it with the device, and with ``contexts`` of the accelerators where the module uses
+        some (see :func:`load`). Each executor has its own workspace and can run in its own thread.
+        """
+        module = self._modules.get(key)
+        if key == DEFAULT and module is None:
+            module = self._default
+            if module is None:
+                raise InputError(
+                    f"the library has several modules and {DEFAULT!r} was not said to be one",
+                    f"choose one of {', '.join(self._modules)}",
+                )
+        if module is None:
+            raise InputError(
+                f"the library has no module {key!r}",
+                f"choose one of {', '.join((DEFAULT, *self._modules))}",
+            )
+        chosen = module
+
+        def create(*devices: Device, contexts: Contexts = MappingProxyType({})) -> AotModule:
+            return self._create(chosen, devices, contexts)
+
+        return create
+
+    def export_library(self, path: str | Path) -> Path:
+        """Write one shared object with all modules, the name and the params of this factory."""
+        path = Path(path)
+        if path.suffix != ".so":
+            raise InputError(
+                f"a library cannot be exported as {path.name!r}",
+                "give it the ending .so; ModelLibrary.save writes archives",
+            )
+        if isinstance(self._source, _Exported) and (
+            self._description().to_json() != self._source.description.to_json()
+        ):
+            raise InputError(
+                f"{self._source.path} was exported with another name or other params, which are "
+                "part of it",
+                "export the compiled library again with the new ones",
+            )
+        made = self._shared_object()
+        with replacing(path) as partial:
+            shutil.copyfile(made, partial)
+        return path
+
+    def _create(self, module: Module, devices: tuple[Any, ...], contexts: Contexts) -> AotModule:
+        if len(devices) != 1 or devices[0] != cpu(0):
+            given = ", ".join(map(str, devices)) or "none"
+            raise InputError(
+                f"the executor of {module.name!r} cannot run on the devices given: {given}",
+                "pass hilc.host.cpu(0), and accelerators' contexts as contexts={name: address}",
+            )
+        executor = AotModule(HostModel(module, _copy_in(self._shared_object()), contexts))
+        try:
+            if module is self._default:
+                for name, value in self._params.items():
+                    executor.set_input(name, value)
+        except BaseException:
+            executor.close()
+            raise
+        return executor
+
+    def _checked(self, params: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        if params and self._default is None:
+            raise InputError(
+                "params were given for a library of several modules",
+                f"say whose they are: name={' or '.join(map(repr, self._modules))}",
+            )
+        checked = {}
+        for name, value in params.items():
+            assert self._default is not None
+            info = self._default.inputs[find_tensor(self._default.inputs, name, "input")]
+            checked[info.name] = input_values(info, value).copy()
+        return checked
+
+    def _description(self) -> Description:
+        default = self._default.name if self._default else None
+        return Description(tuple(self._modules.values()), default, self._params)
+
+    def _shared_object(self) -> Path:
+        """The library, built when it is first needed."""
+        if isinstance(self._source, _Exported):
+            return self._source.path
+        # Threads may ask at the same time, and the second build would delete the first one's folder
+        # while its caller copies from it.
+        with self._building:
+            if self._build is None:
+                folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+                try:
+                    made = build_shared_object(self._source, Path(folder.name), self._description())
+                except BaseException:
+                    folder.cleanup()
+                    raise
+                self._build = _Build(made, folder)
+            return self._build.path
+
+
+@dataclass
+class _Build:
+    path: Path
+    #: Deleted with this object.
+    folder: tempfile.TemporaryDirectory[str] = field(repr=False)
+
+
+def _copy_in(path: Path) -> Code:
+    """A shared object loaded from a copy: one path is loaded only once, with one workspace."""
+    folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
+    try:
+        copy = Path(folder.name) / "library.so"
+        shutil.copyfile(path, copy)
+        return Code(copy, folder)
+    except OSError as error:
+        folder.cleanup()
+        raise InputError(f"cannot load {path}: {error}") from None
+    except BaseException:
+        folder.cleanup()
+        raise
+
+
+def _check_shared_object(data: bytes, where: str) -> None:
+    """Refuse what the dynamic linker would choke on, or what is none of ours, before it runs."""
+    own = Path(sys.executable).resolve()
+    with own.open("rb") as file:
+        program = file.read(64)
+    if data[:4] != b"\x7fELF" or len(data) < 64:
+        raise InputError(f"{where} is not a shared object", "pass what export_library wrote")
+    # Class, byte order, kind and machine; this program itself tells which are right.
+    machine, own_machine = (header[18:20] for header in (data, program))
+    if data[4:6] != program[4:6] or machine != own_machine:
+        raise InputError(
+            f"{where} is for another machine (ELF machine {int.from_bytes(machine, 'little')}, "
+            f"this one is {int.from_bytes(own_machine, 'little')})",
+            "export the library again on this machine",
+        )
+    if struct.unpack_from("=H", data, 16)[0] != 3:
+        raise InputError(f"{where} is ELF but not a shared object", "link it with -shared")
+    if _elf_end(data) > len(data):
+        raise InputError(
+            f"{where} is cut off: it has {len(data)} of {_elf_end(data)} bytes",
+            "copy or export it again",
+        )
+    if DESCRIPTION.encode() + b"\0" not in data:
+        raise InputError(
+            f"{where} does not say what models it has", "pass what export_library wrote"
+        )
+
+
+def _elf_end(data: bytes) -> int:
+    """Where the parts of the ELF file that its header names end."""
+    if data[4] == 2:
+        program_at, section_at = struct.unpack_from("=QQ", data, 32)
+        program_size, program_count, section_size, section_count = struct.unpack_from(
+            "=4H", data, 54
+        )
+    else:
+        program_at, section_at = struct.unpack_from("=II", data, 28)
+        program_size, program_count, section_size, section_count = struct.unpack_from(
+            "=4H", data, 42
+        )
+    program_end: int = program_at + program_size * program_count
+    section_end: int = section_at + section_size * section_count
+    return max(program_end, section_end)
+
+
+def _require_library(library: object) -> None:
+    if not isinstance(library, ModelLibrary):
+        raise InputError(
+            f"{library!r:.60} is no library but of type {type(library).__name__}",
+            "pass what hilc.compile returned; hilc.ModelLibrary.load reads an archive",
+        )
+
+
+def _module(modules: tuple[Module, ...], name: str | None) -> Module:
+    names = [module.name for module in modules]
+    if name is None and len(names) == 1:
+        name = names[0]
+    for module in modules:
+        if module.name == name:
+            return module
+    raise InputError(
+        f"the library has no module {name!r}" if name else "the library has several modules",
+        f"choose one of {', '.join(names)}",
+    )

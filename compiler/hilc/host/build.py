@@ -1,0 +1,264 @@
+"""A library as a shared object for this machine, which carries its own description.
+
+What is loaded needs no compiler and no other file: modules and starting values lie in the shared
+object as data, ``hilc_host_description``, beside the external constants of each module.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from hilc.artifact.extra import EXTRA, ExtraCode, extra_code
+from hilc.artifact.library import ModelLibrary, Module, module_path
+from hilc.artifact.manifest import check_module
+from hilc.artifact.params import load_params, save_params
+from hilc.codegen.registry import system_lib_source
+from hilc.cpu import get_cpu
+from hilc.errors import HilError, InputError
+from hilc.ir import Array
+from hilc.support.jsondata import decode, parse_json
+from hilc.support.process import run
+from hilc.support.resources import data_dir
+from hilc.target.objects import require_fits
+
+_FLAGS = ("-std=c11", "-O2", "-fPIC")
+# Bsymbolic: another library in the process may have functions of these names, TVM's own for one.
+# defs: what nothing defines is told now, by the linker, and not when the object is loaded.
+_LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack", "-Wl,-z,defs")
+_BUILD_LIMIT_S = 600
+_UNDEFINED = re.compile(r"undefined reference to [`'](\w+)'")
+_MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
+#: Of what is missing, so many names are told.
+_MOST_NAMES = 10
+
+_DESCRIPTION_VERSION = 1
+_REGISTRY = "hilc_registry.c"
+
+#: Symbols of the data in the shared object.
+DESCRIPTION = "hilc_host_description"
+CONSTANTS = "hilc_host_constants_"
+
+
+class HostBuildError(HilError):
+    """The host's C compiler is missing or failed."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a shared object says of itself."""
+
+    modules: tuple[Module, ...]
+    #: The module that is meant where none is named.
+    default: str | None = None
+    #: First values of its inputs by name, for every executor that is made.
+    params: Mapping[str, Array] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        params = base64.b64encode(save_params(self.params)).decode()
+        written = _Written(_DESCRIPTION_VERSION, self.modules, self.default, params)
+        # Without indentation: it is compiled in, and nobody reads it there.
+        return json.dumps(asdict(written), sort_keys=True, separators=(",", ":")).encode()
+
+    @staticmethod
+    def from_json(text: bytes, where: str) -> Description:
+        """The description that ``text`` is, checked; ``where`` names it in messages."""
+        value = parse_json(text, where)
+        version = value.get("version") if isinstance(value, dict) else None
+        if version != _DESCRIPTION_VERSION:
+            raise InputError(
+                f"{where} has version {version!r} of the description of a library; "
+                f"known is {_DESCRIPTION_VERSION}",
+                "export the library again with this version",
+            )
+        written = decode(_Written, value, where)
+        for module in written.modules:
+            check_module(module, where)
+        try:
+            params = base64.b64decode(written.params, validate=True)
+        except binascii.Error as error:
+            raise InputError(f"{where}: params: {error}") from None
+        return Description(written.modules, written.default, load_params(params, where))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A description as JSON has it."""
+
+    version: int
+    modules: tuple[Module, ...]
+    default: str | None
+    #: TVM's parameter file in base 64.
+    params: str
+
+
+def host_compiler() -> str:
+    """The C compiler: ``CC`` if it is set, else the first of cc, gcc and clang that is there."""
+    candidates = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
+    for candidate in candidates:
+        if path := shutil.which(candidate):
+            return path
+    raise HostBuildError(
+        f"no C compiler for this machine: {', '.join(candidates)} not found",
+        "install gcc or clang (Debian: apt install gcc), or set CC",
+    )
+
+
+def needs_runtime(module: Module) -> bool:
+    """Whether the module calls TVM's C run time, or is called through it."""
+    packed = "packed" in (module.interface, module.api) or bool(module.functions)
+    return packed or module.pools == "calls" or not module.layers
+
+
+def build_shared_object(
+    library: ModelLibrary, folder: Path, description: Description | None = None
+) -> Path:
+    """``library`` in one shared object, made in ``folder`` (its files are written there, too).
+
+    ``description`` is what it says of itself, where that is more than its modules.
+    """
+    compiler = host_compiler()
+    _require_for_this_machine(library)
+    for name, data in library.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    description = description or Description(library.modules)
+    (folder / "hilc_host.c").write_text(_glue(library.modules, description))
+    sources = [name for name in library.files if _is_part(name, "src", ".c")]
+    objects = [name for name in library.files if _is_part(name, "lib", ".o")]
+    link_flags = [*_LINK_FLAGS]
+    foreign = any(module_path(m.name) not in library.files for m in library.modules)
+    with_runtime = any(map(needs_runtime, library.modules))
+    functions = [name for module in library.modules for name in module.functions]
+    registry = system_lib_source(functions, weak=False)
+    if with_runtime and (foreign or registry.encode() not in library.files.values()):
+        # One for all modules. It comes before their own: TVM's are not weak as ours are.
+        (folder / _REGISTRY).write_text(registry)
+        sources = [_REGISTRY, *sources]
+        if foreign:
+            link_flags.append("-Wl,--allow-multiple-definition")
+    flags = [*_FLAGS, "-Icodegen/host/include", f"-I{data_dir('runtime') / 'include'}"]
+    if with_runtime:
+        objects += map(str, _runtime_objects(compiler))
+    if foreign:
+        flags.append("-w")
+    extra = extra_code(library.files)
+    flags += [f"-I{path}" for path in extra.includes]
+    if extra.sources or extra.objects:
+        objects.append(_extra_archive(compiler, extra, folder))
+    target = folder / "library.so"
+    names = " and ".join(repr(module.name) for module in library.modules)
+    command = [compiler, *flags, *link_flags, *sources, "hilc_host.c", *objects]
+    _run([*command, "-lm", "-o", target.name], folder, names, _hint(library))
+    return target
+
+
+def _extra_archive(compiler: str, extra: ExtraCode, folder: Path) -> str:
+    """Code from elsewhere as a static library: of it, the linker takes what the models need."""
+    (folder / "extra_objects").mkdir()
+    objects = list(extra.objects)
+    includes = [f"-I{path}" for path in (*extra.includes, data_dir("runtime") / "include")]
+    for index, source in enumerate(extra.sources):
+        objects.append(f"extra_objects/{index}.o")
+        command = [compiler, *_FLAGS, "-std=gnu11", "-w", *includes, "-c", source]
+        _run([*command, "-o", objects[-1]], folder, source, "")
+    _run(["ar", "rcs", "libextra.a", *objects], folder, "the code from elsewhere", "")
+    return "libextra.a"
+
+
+def _is_part(name: str, folder: str, suffix: str) -> bool:
+    return name.startswith(f"codegen/host/{folder}/") and name.endswith(suffix)
+
+
+def _require_for_this_machine(library: ModelLibrary) -> None:
+    for module in library.modules:
+        if module.codegen == "llvm" and module.cpu != "host":
+            raise InputError(
+                f"the objects of {module.name!r} are for {module.cpu}, which is not this machine",
+                "compile the model with cpu=host, or with codegen=c",
+            )
+    for name, data in library.files.items():
+        if _is_part(name, "lib", ".o") or (name.startswith(EXTRA) and name.endswith(".o")):
+            require_fits(data, get_cpu("host"), name)
+
+
+def _hint(library: ModelLibrary) -> str:
+    cpus = sorted({module.cpu for module in library.modules} - {"host"})
+    if not cpus:
+        return ""
+    return f"the library is for {', '.join(cpus)}; compile it with cpu=host to run it here"
+
+
+def _run(command: Sequence[str], folder: Path, what: str, hint: str) -> None:
+    try:
+        done = run(command, folder, limit_s=_BUILD_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostBuildError(f"building {what} for this machine failed: {error}") from None
+    if done.returncode == 0:
+        return
+    if undefined := list(dict.fromkeys(_UNDEFINED.findall(done.stderr))):
+        raise HostBuildError(
+            f"{what} calls what nothing in it defines: {', '.join(undefined[:_MOST_NAMES])}",
+            "give the sources that define it: --source FILE, or library.with_code(sources=[...])",
+        )
+    if header := _MISSING_HEADER.search(done.stderr):
+        hint = (
+            f"give the folder of {header[1]}: --include-dir DIR, or "
+            "library.with_code(include_dirs=[...])"
+        )
+    raise HostBuildError(
+        f"building {what} for this machine failed: {done.stderr.strip()[:2000]}", hint
+    )
+
+
+def _glue(modules: Sequence[Module], description: Description) -> str:
+    """The data that a loaded library is called with."""
+    parts = ["#include <stdint.h>\n"]
+    parts += [f'#include "{m.symbol}.h"\n' for m in modules if m.constants == "external"]
+    # A literal for every part: compilers bound the length of one.
+    text = description.to_json().decode()
+    lines = [text[i : i + 4000] for i in range(0, len(text), 4000)]
+    quoted = "\n".join(f'    "{_escape(line)}"' for line in lines)
+    parts.append(f"const char {DESCRIPTION}[] =\n{quoted};\n")
+    for module in modules:
+        if module.constants == "external":
+            stem = f"{module.symbol}_{module.constants_pool}_CONSTANT_POOL".upper()
+            parts.append(
+                f"const uint8_t {CONSTANTS}{module.symbol}[{stem}_SIZE]\n"
+                f"    __attribute__((aligned(16))) = {stem}_DATA;\n"
+            )
+    return "\n".join(parts)
+
+
+def _escape(text: str) -> str:
+    # Two question marks could begin a trigraph.
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?")
+
+
+@functools.lru_cache(maxsize=4)
+def _runtime(compiler: str) -> tuple[tempfile.TemporaryDirectory[str], tuple[Path, ...]]:
+    """The C run time, compiled once for all models of this process; the folder ends with it."""
+    folder = tempfile.TemporaryDirectory(prefix="hilc-crt-")
+    root = data_dir("runtime")
+    # What an archive holds, and a platform for this machine (host/platform.c).
+    sources = sorted((root / "crt").rglob("*.c"))
+    command = [compiler, *_FLAGS, f"-I{root / 'include'}", "-c", *map(str, sources)]
+    _run(command, Path(folder.name), "the C run time", "")
+    return folder, tuple(sorted(Path(folder.name).glob("*.o")))
+
+
+def _runtime_objects(compiler: str) -> tuple[Path, ...]:
+    return _runtime(compiler)[1]

@@ -1,0 +1,463 @@
+"""A module of a loaded shared object, called as a C program calls it."""
+
+from __future__ import annotations
+
+import _ctypes
+import contextlib
+import ctypes
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.artifact.library import Argument, Layer, Module, TensorInfo
+from hilc.compat.tvm.metadata import Metadata, read_metadata
+from hilc.compat.tvm.packed import Call, Handle, Result, TensorAt
+from hilc.errors import HilError, InputError
+from hilc.executor import Bindings, Which, find_tensor, input_values, run_count
+from hilc.host.build import CONSTANTS, needs_runtime
+from hilc.ir import Array
+from hilc.memory.allocate import ALIGNMENT
+
+#: Contexts of devices by the device's name: an address, the bytes of the context, or none.
+Contexts = Mapping[str, "int | Array | None"]
+
+
+class Code:
+    """A shared object in this process; ``folder``, which holds it, is deleted when it is closed."""
+
+    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str]) -> None:
+        self._library: ctypes.CDLL | None = ctypes.CDLL(str(path))
+        self._folder = folder
+
+    def close(self) -> None:
+        if self._library is not None:
+            _ctypes.dlclose(self._library._handle)
+            self._library = None
+            self._folder.cleanup()
+
+    def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
+        """The C function ``name``, which returns ``result``."""
+        function = self._opened()[name]
+        function.restype = result
+        return function
+
+    def has(self, name: str) -> bool:
+        return hasattr(self._opened(), name)
+
+    def data_address(self, name: str) -> int:
+        return ctypes.addressof(ctypes.c_char.in_dll(self._opened(), name))
+
+    def data_text(self, name: str) -> bytes:
+        """The bytes of a C string."""
+        return ctypes.string_at(self.data_address(name))
+
+    def _opened(self) -> ctypes.CDLL:
+        if self._library is None:
+            raise _closed()
+        return self._library
+
+
+def _closed() -> InputError:
+    """What is said of a model that was closed."""
+    return InputError("the model is closed", "load it again")
+
+
+class HostModel:
+    """One module, loaded. A context manager: closing it unloads the code and deletes its files."""
+
+    def __init__(
+        self, module: Module, code: Code, devices: Contexts = MappingProxyType({})
+    ) -> None:
+        self.module = module
+        self._code = code
+        # Arrays among the contexts must live as long as the model.
+        self._devices = dict(devices)
+        self._contexts = [_context(devices.get(name), name) for name in module.devices]
+        if unknown := sorted(set(devices) - set(module.devices)):
+            raise InputError(
+                f"the model {module.name!r} has no device {unknown[0]!r}",
+                f"its devices are {', '.join(module.devices) or 'none'}",
+            )
+        self._inputs = [_aligned(info.nbytes) for info in module.inputs]
+        self._outputs = [_aligned(info.nbytes) for info in module.outputs]
+        self._bindings = Bindings(module.inputs, module.outputs)
+        self._has_run = False
+        # A module has one workspace: two threads would compute in it at the same time.
+        self._turn = threading.Lock()
+        self._is_closed = False
+        # The caller's own; where the library has them, layers that are run one by one use these.
+        self._pools = [_aligned(pool.nbytes) for pool in module.workspace_pools]
+        self._has_runtime = needs_runtime(module)
+        if self._has_runtime:
+            self._start_runtime()
+
+    def _start_runtime(self) -> None:
+        # Exactly what the library says that it needs, so that a wrong figure is an error here, too.
+        nbytes = self.module.workspace_bytes if self.module.pools == "calls" else 0
+        self._stack = _aligned(nbytes)
+        start = self._code.function("hilc_host_start")
+        status = start(ctypes.c_void_p(self._stack.ctypes.data), ctypes.c_size_t(nbytes))
+        if status:
+            raise self._failed("the C run time", status)
+
+    @property
+    def name(self) -> str:
+        return self.module.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.outputs
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.module.layers
+
+    def __enter__(self) -> HostModel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unload the code, when a run of another thread has ended; the model is of no more use."""
+        self._is_closed = True
+        if self._turn.acquire(blocking=False):
+            self._turn.release()
+            self._code.close()
+
+    def _require_open(self) -> None:
+        """Buffers are still there when the code is not; what they hold is nobody's any more."""
+        if self._is_closed:
+            raise _closed()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The code is this thread's."""
+        if not self._turn.acquire(blocking=False):
+            raise InputError(
+                f"the model {self.name!r} is in use by another thread",
+                "load it once for each thread, or use it from one at a time",
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
+            if self._is_closed:
+                self._code.close()
+
+    # Tensors ----------------------------------------------------------------------------------
+
+    def set_input(self, which: Which, array: npt.ArrayLike) -> None:
+        """Copy ``array``, which has the input's exact shape and type, into the input."""
+        self._require_open()
+        index = find_tensor(self.inputs, which, "input")
+        values = input_values(self.inputs[index], array)
+        if self._bindings.inputs.pop(index, None) is not None:
+            self._inputs[index] = _aligned(values.nbytes)
+        self._inputs[index][:] = values.reshape(-1).view(np.uint8)
+
+    def set_input_zero_copy(self, which: Which, array: Array) -> None:
+        """Let the model read the input from ``array``; see :class:`hilc.executor.AotModule`."""
+        self._require_open()
+        index = self._bindings.bind_input(which, array)
+        self._inputs[index] = array.reshape(-1).view(np.uint8)
+
+    def set_output_zero_copy(self, which: Which, array: Array | None) -> None:
+        """Let the model write the output to ``array``; see :class:`hilc.executor.AotModule`."""
+        self._require_open()
+        index = self._bindings.bind_output(which, array)
+        own = _aligned(self.outputs[index].nbytes)
+        self._outputs[index] = own if array is None else array.reshape(-1).view(np.uint8)
+
+    def get_input(self, which: Which) -> Array:
+        """A copy of what an input holds, in its shape and type; zeros before it was set."""
+        self._require_open()
+        index = find_tensor(self.inputs, which, "input")
+        return _typed(self._inputs[index], self.inputs[index])
+
+    def get_output(self, which: Which) -> Array:
+        """A copy of an output of the last run, in its shape and type."""
+        self._require_open()
+        index = find_tensor(self.outputs, which, "output")
+        if not self._has_run:
+            raise InputError(
+                f"output {self.outputs[index].name!r} of model {self.name!r} is no result: the "
+                "model has not run, or its last run did not end well",
+                "run the model first",
+            )
+        return _typed(self._outputs[index], self.outputs[index])
+
+    # Running ----------------------------------------------------------------------------------
+
+    def run(self, repeat: int = 1) -> None:
+        """``repeat`` inferences through the library's entry point."""
+        count = run_count(self.name, repeat)
+        with self._alone(), self._running():
+            for _ in range(count):
+                if self.module.interface == "packed":
+                    self._call_packed(f"{self.module.symbol}_run", self._entry_arguments())
+                else:
+                    self._run_structs()
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        """The outputs are results when what is done in this context has ended well."""
+        self._has_run = False
+        yield
+        self._has_run = True
+
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
+        """Run layer by layer; yield each with copies of its outputs right after it ran."""
+        # A model whose outputs all lie where its inputs do has nothing to compute.
+        given = {(tensor.pool, tensor.offset) for tensor in self.inputs if self.module.io_in_pool}
+        if not self.layers and any((t.pool, t.offset) not in given for t in self.outputs):
+            raise InputError(
+                f"the library does not say what layers {self.name!r} has",
+                "compile the model with hil compile",
+            )
+        with self._running():
+            if self.module.io_in_pool:
+                for info, buffer in zip(self.inputs, self._inputs, strict=True):
+                    self._place(info)[:] = buffer
+            for layer in self.layers:
+                with self._alone():
+                    self._run_layer(layer)
+                yield (
+                    layer,
+                    [
+                        _typed(self._memory(argument, info.nbytes), info)
+                        for argument, info in zip(
+                            layer.output_arguments, layer.outputs, strict=True
+                        )
+                    ],
+                )
+            if self.module.io_in_pool:
+                for info, buffer in zip(self.outputs, self._outputs, strict=True):
+                    buffer[:] = self._place(info)
+
+    def _run_layer(self, layer: Layer) -> None:
+        if self.module.api == "packed":
+            self._call_packed(layer.function, map(self._packed_argument, layer.arguments))
+        else:
+            pointers = [ctypes.c_void_p(self._address(argument)) for argument in layer.arguments]
+            self._check(layer.function, self._code.function(layer.function)(*pointers))
+
+    # The packed convention --------------------------------------------------------------------
+
+    def functions(self) -> tuple[str, ...]:
+        """The module's packed functions, in the order of its registry."""
+        return self.module.functions
+
+    def call(self, name: str, *arguments: Any) -> Result:
+        """Call a packed function with the arguments of :class:`hilc.compat.tvm.packed.Call`; its
+        result."""
+        if name not in self.module.functions:
+            raise InputError(
+                f"the model {self.name!r} has no packed function {name!r}",
+                f"it has {', '.join(self.module.functions) or 'none: use interface=packed'}",
+            )
+        with self._alone():
+            return self._call_packed(name, arguments).take_result()
+
+    def metadata(self) -> Metadata:
+        """What the module says of itself through ``get_c_metadata``."""
+        name = f"{self.module.symbol}_get_c_metadata"
+        if not self._code.has(name):
+            raise InputError(
+                f"the model {self.name!r} carries no metadata", "compile it with interface=packed"
+            )
+        handle = self._call_packed(name, ()).take_result()
+        if not isinstance(handle, Handle):
+            raise HilError(f"{name} returned {handle!r}, which is no handle")
+        return read_metadata(handle.address or 0)
+
+    def _entry_arguments(self) -> Iterator[Any]:
+        module = self.module
+        for infos, buffers in ((self.inputs, self._inputs), (self.outputs, self._outputs)):
+            for info, buffer in zip(infos, buffers, strict=True):
+                yield TensorAt(buffer.ctypes.data, info.shape, info.dtype)
+        if module.constants == "external":
+            yield TensorAt(self._constants(), (module.constants_bytes,), "uint8")
+        if module.pools == "external":
+            for pool in self._pools:
+                yield TensorAt(pool.ctypes.data, pool.shape, "uint8")
+        yield from map(Handle, self._contexts)
+
+    def _packed_argument(self, argument: Argument) -> TensorAt | Handle:
+        if argument.kind == "device":
+            return Handle(self._contexts[argument.value])
+        return TensorAt(self._address(argument) or 0, argument.shape, argument.dtype)
+
+    def _call_packed(self, name: str, arguments: Any) -> Call:
+        call = Call(tuple(arguments))
+        status = self._code.function("hilc_host_call_packed")(
+            self._code.function(name),
+            call.values,
+            call.codes,
+            call.count,
+            ctypes.byref(call.result),
+            ctypes.byref(call.result_code),
+        )
+        self._check(name, status)
+        return call
+
+    # The C interface --------------------------------------------------------------------------
+
+    def _run_structs(self) -> None:
+        """Call the entry point with the structs that the header declares."""
+        module = self.module
+        pools = self._pool_struct()
+        devices = self._struct("devices", module.devices, self._contexts) if module.devices else []
+        run = f"{module.symbol}_run"
+        if not module.io_in_pool:
+            structs = [
+                *self._struct("inputs", _fields(self.inputs), _addresses(self._inputs)),
+                *self._struct("outputs", _fields(self.outputs), _addresses(self._outputs)),
+            ]
+            self._call_structs(run, [*structs, *pools, *devices])
+            return
+        where = pools if module.pools == "external" else []
+        inputs, outputs = self._map("inputs", where), self._map("outputs", where)
+        for address, buffer in zip(inputs, self._inputs, strict=True):
+            ctypes.memmove(address, buffer.ctypes.data, buffer.nbytes)
+        self._call_structs(run, [*pools, *devices])
+        for address, buffer in zip(outputs, self._outputs, strict=True):
+            ctypes.memmove(buffer.ctypes.data, address, buffer.nbytes)
+
+    def _pool_struct(self) -> list[ctypes.Structure]:
+        """The struct of what the caller provides besides tensors; none where that is nothing."""
+        module = self.module
+        names, addresses = list[str](), list[int | None]()
+        if module.constants == "external":
+            names.append(module.constants_pool)
+            addresses.append(self._constants())
+        if module.pools == "external":
+            names += [pool.name for pool in module.workspace_pools]
+            addresses += _addresses(self._pools)
+        if not names and module.pools != "external":
+            return []
+        return self._struct("workspace_pools", names, addresses)
+
+    def _struct(
+        self, kind: str, names: Sequence[str], addresses: Sequence[int | None]
+    ) -> list[ctypes.Structure]:
+        return [_struct_type(kind, names)(*addresses)]
+
+    def _call_structs(self, name: str, structs: Sequence[ctypes.Structure]) -> None:
+        function = self._code.function(name)
+        if not self._has_runtime:
+            self._check(name, function(*map(ctypes.byref, structs)))
+            return
+        pointers = (ctypes.c_void_p * 4)(*map(ctypes.addressof, structs))
+        call = self._code.function("hilc_host_call")
+        self._check(name, call(function, pointers, len(structs)))
+
+    def _map(self, kind: str, pools: Sequence[ctypes.Structure]) -> list[int]:
+        """The addresses that a map function of the library returns."""
+        names = _fields(self.inputs if kind == "inputs" else self.outputs)
+        function = self._code.function(
+            f"{self.module.symbol}_map_{kind}", _struct_type(kind, names)
+        )
+        mapped = function(*map(ctypes.byref, pools))
+        return [getattr(mapped, name) for name in names]
+
+    # Memory -----------------------------------------------------------------------------------
+
+    def _address(self, argument: Argument) -> int | None:
+        match argument.kind:
+            case "pool":
+                return self._pools[argument.pool].ctypes.data + argument.value
+            case "input":
+                return self._inputs[argument.value].ctypes.data
+            case "output":
+                return self._outputs[argument.value].ctypes.data
+            case "constants":
+                return self._constants()
+            case "device":
+                return self._contexts[argument.value]
+
+    def _memory(self, argument: Argument, nbytes: int) -> Array:
+        """The bytes of a tensor, where ``argument`` says that it is."""
+        if argument.kind == "pool":
+            return self._pools[argument.pool][argument.value : argument.value + nbytes]
+        return self._outputs[argument.value][:nbytes]
+
+    def _place(self, info: TensorInfo) -> Array:
+        """The bytes of a tensor that lies in a pool."""
+        offset = info.offset or 0
+        return self._pools[info.pool][offset : offset + info.nbytes]
+
+    def _constants(self) -> int:
+        return self._code.data_address(f"{CONSTANTS}{self.module.symbol}")
+
+    # Errors -----------------------------------------------------------------------------------
+
+    def _check(self, name: str, status: int) -> None:
+        if status:
+            raise self._failed(name, status)
+        if self._has_runtime:
+            left = self._code.function("hilc_host_workspace_left", ctypes.c_size_t)()
+            if left:
+                raise HilError(f"{name} left {left} bytes of workspace allocated")
+
+    def _failed(self, name: str, status: int) -> HilError:
+        said = ""
+        if self._has_runtime:
+            text = self._code.function("TVMGetLastError", ctypes.c_char_p)()
+            said = f": {text.decode('utf-8', 'replace')}" if text else ""
+        # The C run time's errors are known by their hexadecimal form.
+        code = f"{status:#x}" if status >= 0x100 else f"{status}"
+        return HilError(f"{name} returned {code}{said}")
+
+
+def _context(context: int | Array | None, name: str) -> int | None:
+    """The address of a device's context."""
+    if isinstance(context, np.ndarray):
+        return context.ctypes.data
+    if context is not None and type(context) is not int:
+        raise InputError(
+            f"the context of the device {name!r} is a {type(context).__name__}",
+            "pass an address, or a numpy array of its bytes",
+        )
+    return context
+
+
+def _aligned(nbytes: int) -> Array:
+    """``nbytes`` zero bytes, aligned as a workspace is."""
+    memory = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + nbytes]
+
+
+def _typed(memory: Array, info: TensorInfo) -> Array:
+    """A copy of the bytes of a tensor in its type and shape."""
+    return memory.copy().view(info.dtype).reshape(info.shape)
+
+
+def _fields(infos: Sequence[TensorInfo]) -> list[str]:
+    return [info.c_name for info in infos]
+
+
+def _addresses(buffers: Sequence[Array]) -> list[int | None]:
+    return [buffer.ctypes.data for buffer in buffers]
+
+
+def _struct_type(kind: str, names: Sequence[str]) -> type[ctypes.Structure]:
+    """A struct of pointers, as the header declares them."""
+    fields = [(name, ctypes.c_void_p) for name in names or ["none"]]
+    return type(kind, (ctypes.Structure,), {"_fields_": fields})

@@ -1,0 +1,157 @@
+"""The intermediate representation: a graph of operators over named tensors.
+
+Everything is immutable; a pass builds a new :class:`Graph`. What a single object can check about
+itself it checks on construction; what needs the whole graph is checked by :mod:`hilc.ops.verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.errors import ModelError
+
+Array = npt.NDArray[Any]
+
+#: Data types of tensors, by the name that numpy, the JSON output and the RPC metadata use.
+DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
+
+
+@dataclass(frozen=True)
+class Quant:
+    """Affine quantisation, ``real = scale * (q - zero_point)``.
+
+    One entry is per tensor; several are per channel along ``axis``.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.scale or len(self.scale) != len(self.zero_point):
+            raise ModelError(
+                f"quantisation has {len(self.scale)} scales and {len(self.zero_point)} zero points"
+            )
+        # Of weights that are all zero a converter may write the scale 0.
+        if not all(np.isfinite(s) and s >= 0 for s in self.scale):
+            raise ModelError("quantisation has a scale that is negative or not a finite number")
+
+    @property
+    def per_tensor(self) -> bool:
+        return len(self.scale) == 1
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value with a static shape. ``data`` is set for constants and has exactly ``shape``.
+
+    Only a constant may hold no element: the list of axes that is empty, the shape of a scalar.
+
+    ``channels`` are those of the model's own tensor of this name that it holds along its last axis,
+    in order; None for all of them (:mod:`hilc.transforms.fold_channels`).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quant | None = None
+    data: Array | None = field(default=None, compare=False, repr=False)
+    channels: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ModelError(f"tensor {self.name!r} has unsupported type {self.dtype}")
+        if any(d < 0 or (d == 0 and self.data is None) for d in self.shape):
+            raise ModelError(
+                f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0",
+                "change the sizes in the model so that each tensor holds at least one element, "
+                "and export it again",
+            )
+        if self.data is not None and (
+            self.data.shape != self.shape or self.data.dtype != np.dtype(self.dtype)
+        ):
+            raise ModelError(
+                f"constant {self.name!r} is {self.data.dtype}{list(self.data.shape)} "
+                f"but is declared {self.dtype}{list(self.shape)}"
+            )
+        if self.channels is not None and self.shape[-1:] != (len(self.channels),):
+            raise ModelError(
+                f"tensor {self.name!r} with shape {list(self.shape)} names {len(self.channels)} "
+                "channels"
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator. ``inputs`` names tensors; an absent optional input is the empty string."""
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    #: Position in the model file, for messages; nodes made by a pass inherit it.
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    @property
+    def name(self) -> str:
+        """The layer's name: that of its first output, as TFLite models name layers."""
+        return self.outputs[0]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Operators in execution order over named tensors."""
+
+    name: str
+    tensors: Mapping[str, Tensor]
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.nodes)} nodes, {len(self.tensors)} tensors>"
+
+    def ins(self, node: Node) -> tuple[Tensor | None, ...]:
+        """The node's input tensors; None for an absent optional one."""
+        return tuple(self.tensors[n] if n else None for n in node.inputs)
+
+    def outs(self, node: Node) -> tuple[Tensor, ...]:
+        return tuple(self.tensors[n] for n in node.outputs)
+
+    def consumers(self) -> dict[str, tuple[Node, ...]]:
+        """For each tensor name, the nodes that read it, in execution order."""
+        readers: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                if name:
+                    readers.setdefault(name, []).append(node)
+        return {name: tuple(nodes) for name, nodes in readers.items()}
+
+    def with_(self, **changes: Any) -> Graph:
+        return replace(self, **changes)

@@ -1,0 +1,1 @@
+"""Which kernels can compute a layer, with which parameters and at what cost."""

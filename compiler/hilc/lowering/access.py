@@ -1,0 +1,398 @@
+"""When a call reads each byte of its inputs and writes each byte of its outputs.
+
+A kernel's header says how the kernel walks its output and which of the input each of its elements
+needs (``order`` and ``reads`` in :mod:`hilc.lowering.kernels`). From that and from a layer's
+parameters :func:`kernel_access` works out an :class:`Access`: the work as a number of *steps*, the
+last step that reads each byte of an input, the first that writes each byte of an output. Within a
+step all reads come before all writes. A kernel may read earlier and write later than this says,
+never the other way round, and it never uses an output as working memory.
+
+Two buffers may then overlap as long as no byte is written in a step before the last that reads it.
+That depends only on how far apart they lie: :func:`safe_differences`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Tensor
+
+Steps = npt.NDArray[np.int32]
+
+#: The step of bytes that are never read.
+NEVER = -1
+
+#: C types through which memory may be seen that was written as any other type.
+_BYTE_TYPES = ("int8_t", "uint8_t", "void")
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """When a call reads and writes, in steps from 0 on.
+
+    ``last_read`` has, for each of the call's input arguments, the last step that reads each byte
+    (:data:`NEVER` for none); ``first_write`` has, for each output, the first that writes it. The
+    types are those through which C sees the arguments.
+    """
+
+    steps: int
+    last_read: tuple[Steps, ...]
+    first_write: tuple[Steps, ...]
+    input_types: tuple[str, ...]
+    output_types: tuple[str, ...]
+
+
+class AccessedCall(Protocol):
+    """What a planner asks of a call, whatever makes it."""
+
+    def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
+        """Its access to the tensors that it is passed; None promises nothing."""
+
+
+def access_of(
+    call: AccessedCall, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Access | None:
+    """How ``call`` accesses its arguments; None where nothing is promised.
+
+    ``inputs`` are the tensors of its input arguments, constants included, in the call's own order.
+    """
+    access = call.access(inputs, outputs)
+    if access is not None:
+        for steps, tensors in ((access.last_read, inputs), (access.first_write, outputs)):
+            sizes, expected = [s.size for s in steps], [t.nbytes for t in tensors]
+            if sizes != expected:
+                raise AssertionError(f"a call of {expected} bytes says how it accesses {sizes}")
+    return access
+
+
+# Overlap ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The differences ``offset(second) - offset(first)`` at which two buffers may *not* lie.
+
+    That is the open interval from ``low`` to ``high``, except 0 where ``zero`` says so.
+    """
+
+    low: int
+    high: int
+    zero: bool = False
+
+    def allow(self, difference: int) -> bool:
+        inside = self.low < difference < self.high
+        return not inside or (self.zero and difference == 0)
+
+    def reversed(self) -> Differences:
+        """The same of ``offset(first) - offset(second)``."""
+        return Differences(-self.high, -self.low, self.zero)
+
+    def union(self, other: Differences) -> Differences:
+        """What allows only what both allow, or less."""
+        zero = self.allow(0) and other.allow(0)
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Differences(low, high, zero and low < 0 < high)
+
+
+def apart(first: int, second: int) -> Differences:
+    """Of two buffers of ``first`` and ``second`` bytes that must not share one."""
+    return Differences(-second, first)
+
+
+def safe_differences(access: Access, input: int, output: int) -> Differences:
+    """How ``offset(output) - offset(input)`` may be, for the arguments of these positions.
+
+    Exact but for gaps: a safe difference between two forbidden ones is given away, except 0.
+    """
+    last_read, first_write = access.last_read[input], access.first_write[output]
+    types = access.input_types[input], access.output_types[output]
+    if types[0] != types[1] and not any(t in _BYTE_TYPES for t in types):
+        # C need not expect that the same memory is seen as both.
+        return apart(last_read.size, first_write.size)
+    places = np.arange(first_write.size)
+    # By step, the first and the last byte of the input that is still to be read when it writes.
+    steps = np.arange(access.steps + 1)
+    written = np.minimum(first_write, access.steps)
+    until = np.maximum.accumulate(last_read)
+    first = np.searchsorted(until, steps, side="right")[written]
+    since = np.maximum.accumulate(last_read[::-1])
+    last = (last_read.size - 1 - np.searchsorted(since, steps, side="right"))[written]
+    conflicts = first < last_read.size
+    if not conflicts.any():
+        return Differences(0, 0)
+    low = int((first - places)[conflicts].min()) - 1
+    high = int((last - places)[conflicts].max()) + 1
+    common = min(last_read.size, first_write.size)
+    zero = low < 0 < high and bool((first_write[:common] >= last_read[:common]).all())
+    return Differences(low, high, zero)
+
+
+# What a kernel's order says ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One of the loops in which a kernel walks its output: so many ``rows``, ``pixels`` or
+    ``channels`` at a turn."""
+
+    kind: str
+    count: int
+
+
+LOOP_KINDS = ("rows", "pixels", "channels")
+_ONCE = " once"
+
+#: How a window slides, of which a kernel's header may say the values that are no fields of it.
+WINDOW_FIELDS = {
+    "filter_h": None,
+    "filter_w": None,
+    "stride_h": None,
+    "stride_w": None,
+    "dilation_h": 1,
+    "dilation_w": 1,
+    "pad_top": 0,
+    "pad_left": 0,
+}
+
+Evaluator = Callable[[Mapping[str, Any], Sequence[Tensor], Sequence[Tensor]], "_Elements"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Elements:
+    """Steps as in :class:`Access`, of elements."""
+
+    steps: int
+    last_read: Sequence[npt.NDArray[np.int64]]
+    first_write: Sequence[npt.NDArray[np.int64]]
+
+
+def kernel_access(
+    order: str | Sequence[Loop],
+    reads: str,
+    fields: Mapping[str, Any],
+    types: tuple[Sequence[str], Sequence[str]],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+) -> Access | None:
+    """What ``order`` and ``reads`` of a kernel's header mean for a call with these ``fields``.
+
+    ``types`` are the C types of its inputs and outputs as the header states them.
+    """
+    if order == "none":
+        return None
+    if order == "elementwise":
+        found = _elementwise(inputs, outputs)
+    elif order == "walk":
+        found = _WALKS[reads](fields, inputs, outputs)
+    else:
+        assert not isinstance(order, str)
+        found = _loops(order, reads, fields, inputs[0], outputs[0])
+    return Access(
+        found.steps,
+        _bytes(found.last_read, inputs),
+        _bytes(found.first_write, outputs),
+        _argument_types(types[0], len(inputs)),
+        _argument_types(types[1], len(outputs)),
+    )
+
+
+def _argument_types(declared: Sequence[str], count: int) -> tuple[str, ...]:
+    listed = [t[:-2] for t in declared if t.endswith("[]")]
+    return tuple(listed * count if listed else declared)
+
+
+def _bytes(steps: Sequence[npt.NDArray[np.int64]], tensors: Sequence[Tensor]) -> tuple[Steps, ...]:
+    """The steps of every byte, from those of every element, or of every byte already."""
+    return tuple(
+        np.repeat(s.reshape(-1), tensor.nbytes // s.size).astype(np.int32)
+        for s, tensor in zip(steps, tensors, strict=True)
+    )
+
+
+def _elementwise(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Elements:
+    """A step an element. Inputs of another size may be read until the end."""
+    count = outputs[0].size
+    each = np.arange(count)
+    return _Elements(
+        count,
+        [each if x.size == count else np.full(x.size, count - 1) for x in inputs],
+        [each] * len(outputs),
+    )
+
+
+def _loops(
+    order: Sequence[Loop], reads: str, fields: Mapping[str, Any], x: Tensor, out: Tensor
+) -> _Elements:
+    """A walk over the pixels and channels of images, of which the rows of a matrix are one."""
+    if reads == "rows":
+        rows = int(fields["rows"])
+        steps, count = _output_steps(order, 1, rows, out.size // rows)
+        last = steps.max(axis=-1, keepdims=True)
+        return _Elements(count, [np.repeat(last, x.size // rows, axis=-1)], [steps])
+    batch, out_h, out_w, out_c = out.shape
+    steps, count = _output_steps(order, out_h, out_w, out_c)
+    in_c = x.shape[3]
+    once = reads.endswith(_ONCE)
+    pick = np.minimum if once else np.maximum
+    if reads.removesuffix(_ONCE) == "window":
+        needed = np.repeat(pick.reduce(steps, axis=-1, keepdims=True), in_c, axis=-1)
+    else:
+        needed = pick.reduce(steps.reshape(out_h, out_w, in_c, -1), axis=-1)
+    window = {name: _window_field(fields, name) for name in WINDOW_FIELDS}
+    for axis, (name, pad) in enumerate((("h", "pad_top"), ("w", "pad_left"))):
+        needed = _under_windows(
+            np.moveaxis(needed, axis, 0),
+            x.shape[1 + axis],
+            window[f"filter_{name}"],
+            window[f"stride_{name}"],
+            window[f"dilation_{name}"],
+            window[pad],
+            once,
+        )
+        needed = np.moveaxis(needed, 0, axis)
+    images = np.arange(batch).reshape(-1, 1, 1, 1) * count
+    return _Elements(
+        batch * count, [np.where(needed == NEVER, NEVER, needed + images)], [steps + images]
+    )
+
+
+def _window_field(fields: Mapping[str, Any], name: str) -> int:
+    for known in (name, name.removesuffix("_h").removesuffix("_w")):
+        if known in fields:
+            return int(fields[known])
+    if (default := WINDOW_FIELDS[name]) is None:
+        raise KeyError(f"nothing says the window's {name}")
+    return default
+
+
+def _under_windows(
+    steps: npt.NDArray[np.int64],
+    size: int,
+    filter: int,
+    stride: int,
+    dilation: int,
+    pad: int,
+    once: bool,
+) -> npt.NDArray[np.int64]:
+    """From the step of each window along the first axis to that of each place under them.
+
+    It is the last one of all windows over the place, or the first where it is read ``once``.
+    """
+    found = np.full((size, *steps.shape[1:]), NEVER, np.int64)
+    for tap in range(filter):
+        # No two windows have the same place under the same tap.
+        places = np.arange(steps.shape[0]) * stride - pad + tap * dilation
+        inside = (places >= 0) & (places < size)
+        places, new = places[inside], steps[inside]
+        old = found[places]
+        if once:
+            new = np.where((old == NEVER) | ((new != NEVER) & (new < old)), new, old)
+        found[places] = new if once else np.maximum(old, new)
+    return found
+
+
+def _output_steps(
+    order: Sequence[Loop], height: int, width: int, channels: int
+) -> tuple[npt.NDArray[np.int64], int]:
+    """The step that writes each element ``[height, width, channels]``, and how many there are."""
+    # Where an element lies within the block that the loops so far have chosen, and its size.
+    row = np.arange(height).reshape(-1, 1, 1)
+    pixel = row * width + np.arange(width).reshape(1, -1, 1)
+    channel = np.arange(channels).reshape(1, 1, -1)
+    sizes = {"rows": height, "pixels": height * width, "channels": channels}
+    steps, count = np.zeros((height, width, channels), np.int64), 1
+    for loop in order:
+        turn = max(1, min(loop.count, sizes[loop.kind]))
+        turns = -(-sizes[loop.kind] // turn)
+        index = {"rows": row, "pixels": pixel, "channels": channel}[loop.kind] // turn
+        steps, count = steps * turns + index, count * turns
+        sizes[loop.kind] = turn
+        if loop.kind == "rows":
+            row, pixel = row % turn, pixel - index * (turn * width)
+            sizes["pixels"] = turn * width
+        elif loop.kind == "pixels":
+            pixel = pixel % turn
+        else:
+            channel = channel % turn
+    return steps, count
+
+
+# Walks of kernels with fields of their own, whose steps are runs of bytes or single outputs ------
+
+
+def _positions(count: int, counts: Sequence[int], jumps: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Where each of ``count`` turns of ``hil_walk_next`` starts."""
+    turns = np.arange(1, count)
+    moves = np.full(count - 1, jumps[-1], np.int64)
+    inner = 1
+    for loop in range(len(counts) - 1, 0, -1):
+        inner *= counts[loop]
+        moves[turns % inner == 0] = jumps[loop - 1]
+    return np.concatenate([[0], np.cumsum(moves)])
+
+
+def _last_use(size: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The last row of ``places`` that names each of ``size`` places."""
+    last = np.full(size, NEVER, np.int64)
+    rows = np.arange(places.shape[0]).reshape(-1, *(1,) * (places.ndim - 1))
+    np.maximum.at(last, places, np.broadcast_to(rows, places.shape))
+    return last
+
+
+def _mean(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    size = fields["size"]
+    starts = _positions(size, fields["counts"], fields["jumps"]).reshape(-1, 1, 1)
+    rows = _positions(fields["rows"], fields["row_counts"], fields["row_jumps"]).reshape(-1, 1)
+    places = starts + rows + np.arange(fields["length"]) * fields["step"]
+    return _Elements(size, [_last_use(inputs[0].size, places)], [np.arange(size)])
+
+
+def _gather(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    rows = fields["start"] + _positions(fields["rows"], fields["counts"], fields["in_jumps"])
+    runs = (rows.reshape(-1, 1) + np.arange(fields["length"]) * fields["step"]).reshape(-1, 1)
+    places = runs + np.arange(fields["run"])
+    written = np.repeat(np.arange(len(runs)), fields["run"])
+    return _Elements(len(runs), [_last_use(inputs[0].nbytes, places)], [written])
+
+
+def _join(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    rows, parts = fields["rows"], fields["parts"]
+    turns = np.arange(rows).reshape(-1, 1) * parts
+    blocks = [np.full((rows, n), part) + turns for part, n in enumerate(fields["blocks"])]
+    return _Elements(rows * parts, blocks, [np.concatenate(blocks, axis=1)])
+
+
+def _split(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    rows, parts, block = fields["rows"], fields["parts"], fields["block"]
+    turns = np.arange(rows).reshape(-1, 1) * parts
+    blocks = [np.full((rows, block), part) + turns for part in range(parts)]
+    return _Elements(rows * parts, [np.concatenate(blocks, axis=1)], blocks)
+
+
+_WALKS: Mapping[str, Evaluator] = {
+    "mean": _mean,
+    "gather": _gather,
+    "join": _join,
+    "split": _split,
+}
+
+#: What ``reads`` may say, by ``order``.
+READS = {
+    "none": ("",),
+    "elementwise": ("", "elements"),
+    "walk": tuple(_WALKS),
+    "loops": ("window", "channel window", "window once", "channel window once", "rows"),
+}

@@ -1,0 +1,35 @@
+"""Which layers of a program share one body of C (:mod:`hilc.codegen.bodies` writes it)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.lowering.kernels import FieldValue, KernelCall
+
+
+def body_key(call: KernelCall, optimize: str) -> tuple[str, ...] | None:
+    """Equal for layers that share a body; None for one that has its own."""
+    if optimize == "speed":
+        return None
+    # Kernels that are for some cores are many loops, of which the C compiler keeps what a layer
+    # needs: general ones would be larger than several that are not.
+    general = optimize == "size" and not call.kernel.requires
+    fixed = [
+        f"{name} = {exact(value)}"
+        for name, value in call.fields.items()
+        if not isinstance(value, np.ndarray)
+        # C cannot initialise an array of numbers with another.
+        and (not general or isinstance(value, tuple))
+    ]
+    return call.kernel.name, str(call.scratch_bytes > 0), *fixed
+
+
+def exact(value: FieldValue) -> str:
+    """The value as text that tells -0.0 from 0.0; for an array, what they all have."""
+    if isinstance(value, np.ndarray):
+        return "an array"
+    if isinstance(value, tuple):
+        return ", ".join(map(exact, value))
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    return float(value).hex()

@@ -1,0 +1,76 @@
+"""What is free to choose in a program: which kernel computes a layer, which layers run as one.
+
+A choice never changes what a model computes, only its memory and its instructions. It is a value,
+so that :func:`hilc.memory.plan.plan` makes the same program of it again;
+:mod:`hilc.schedule.search` finds good ones. Nodes are named by :attr:`hilc.ir.Node.name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive nodes that run as one streaming operator, band by band (:mod:`hilc.fusion`).
+
+    A group of one node is that node's kernel, run on bands of its image.
+    """
+
+    #: Names of the nodes, in their order in the graph.
+    nodes: tuple[str, ...]
+    #: Rows of the last node's output that are computed at a time.
+    rows: int = 1
+    #: Whether bands are computed from the first row to the last, or from the last to the first.
+    direction: Literal["forward", "backward"] = "forward"
+    #: For each node the position of its kernel among those that ``emit`` gives for a band of it;
+    #: empty for the first of each.
+    kernels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The kernels and groups of a program."""
+
+    #: By a node's name, the position of its kernel among those that ``emit`` gives (0 where it is
+    #: not named). Nodes of a group are not named.
+    kernels: Mapping[str, int] = field(default_factory=dict)
+    groups: tuple[Group, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", MappingProxyType(dict(self.kernels)))
+
+
+#: Every layer's first kernel, no groups.
+FIRST = Choice()
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a program takes. The workspace is exact, the others are estimates."""
+
+    workspace_bytes: int
+    instructions: int
+    #: Constants and code of the layers.
+    flash_bytes: int
+
+    def keeps(self, ram: int | None, flash: int | None) -> bool:
+        """Whether it is at most ``ram`` bytes of workspace and ``flash`` bytes, as far as given."""
+        return (ram is None or self.workspace_bytes <= ram) and (
+            flash is None or self.flash_bytes <= flash
+        )
+
+
+@dataclass(frozen=True)
+class ChoiceReport:
+    """What was chosen, at which price, and what the fastest program would have taken."""
+
+    goal: str
+    chosen: Price
+    fastest: Price
+    groups: tuple[Group, ...]
+    #: Whether the layers' instructions were measured, in a tuning log.
+    tuned: bool

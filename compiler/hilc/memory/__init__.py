@@ -1,0 +1,1 @@
+"""Where every byte of a program lies: the planner, its allocator and the checker of its plans."""

@@ -1,0 +1,551 @@
+"""Offsets in one pool or several for blocks that live for an interval of steps.
+
+Two blocks whose intervals meet must not share a byte, unless the caller knows better: where a
+kernel writes one while it reads the other, they may overlap at some differences of their offsets
+(:class:`~hilc.lowering.access.Differences`); blocks that must be apart are merely the simplest case
+of that. Finding the smallest pool is hard in general; first fit in a good order is optimal for
+nearly every network, so several orders are tried, the best is improved by bounded searches that
+repeat exactly, and :func:`lower_bound` says when to stop. Where outputs lie over inputs, every
+offset follows from the one before it and the pool's end counts as much as its start, which first
+fit does not see: so the blocks are also placed step by step for pools of given sizes
+(:class:`_Steps`).
+
+Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with most
+accesses to a byte first.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from hilc.lowering.access import Differences, apart
+from hilc.support.intervals import joined
+
+#: Every block starts at a multiple of this many bytes.
+ALIGNMENT = 16
+
+_SEARCH_TRIES = 1200
+# Placements of the blocks that live at a step, of which the next step's are made.
+_PLACEMENTS = 256
+# Where hundreds of blocks live at one time, both are fewer: tries look so often at a neighbour.
+_MOST_LOOKS, _FEWEST = 5_000_000, 16
+# Orders from which the search starts.
+_STARTS = 3
+# Orders in which blocks are dealt to several pools before that is called impossible, those in
+# which one pool's blocks are packed for each block that is tried, and exchanges for the better.
+_DEALS = 60
+_FIT_TRIES = 6
+_EXCHANGES = 300
+
+
+@dataclass(frozen=True)
+class Block:
+    """``nbytes`` needed from step ``first`` to step ``last``, both included."""
+
+    nbytes: int
+    first: int
+    last: int
+    #: The offset that it must have, and the pool's position; None where that is free.
+    offset: int | None = None
+    pool: int | None = None
+
+    def meets(self, other: Block) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def align(nbytes: int) -> int:
+    """``nbytes`` rounded up to the alignment of blocks."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def live_blocks(blocks: Sequence[Block], step: int) -> list[Block]:
+    """Those that are needed at ``step``."""
+    return [block for block in blocks if block.first <= step <= block.last]
+
+
+#: For the positions of two blocks that meet, the differences ``offset(second) - offset(first)``
+#: that are forbidden; pairs that are not named share no byte.
+Overlaps = Mapping[tuple[int, int], Differences]
+
+NO_OVERLAPS: Overlaps = MappingProxyType({})
+
+
+def forbidden_between(
+    blocks: Sequence[Block], overlaps: Overlaps, first: int, second: int
+) -> Differences:
+    """How ``offset(second) - offset(first)`` must not be, of two blocks that meet."""
+    if (given := overlaps.get((first, second))) is not None:
+        return given
+    if (mirrored := overlaps.get((second, first))) is not None:
+        return mirrored.reversed()
+    return apart(blocks[first].nbytes, blocks[second].nbytes)
+
+
+def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> int:
+    """Bytes that no placement can do without: the most that live at one step."""
+    # What is in another pool than the first takes nothing of it.
+    pinned = (b.offset + b.nbytes for b in blocks if b.offset is not None and not b.pool)
+    live = (step_bound(blocks, step, overlaps) for step in {block.first for block in blocks})
+    return max((*live, *pinned), default=0)
+
+
+def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
+    """Bytes that the blocks that live at ``step`` cannot do without."""
+    live = {i: block for i, block in enumerate(blocks) if block.first <= step <= block.last}
+    pairs = [pair for pair in overlaps if pair[0] in live and pair[1] in live]
+    paired = {i for pair in pairs for i in pair}
+    apart = live.keys() - paired
+    # What dies and what is new are each apart from their like, and so are all others from a pair.
+    groups = [[blocks[i].nbytes for i in live if blocks[i].first < step or i in apart]]
+    groups.append([blocks[i].nbytes for i in live if blocks[i].last > step or i in apart])
+    others = [blocks[i].nbytes for i in apart]
+    groups += [[*others, _least_span(blocks, pair, overlaps[pair])] for pair in pairs]
+    return max(map(_stacked, groups))
+
+
+def _stacked(sizes: Sequence[int]) -> int:
+    """Bytes of blocks on top of each other; only the topmost may end where none could start."""
+    return sum(map(align, sizes)) - max((align(n) - n for n in sizes), default=0)
+
+
+def _least_span(blocks: Sequence[Block], pair: tuple[int, int], forbidden: Differences) -> int:
+    """The fewest bytes that two blocks take up in all."""
+    first, second = (blocks[i].nbytes for i in pair)
+    inside = first - second
+    # Between these the one lies within the other.
+    nested = sorted((0, inside))
+    below = min(forbidden.low // ALIGNMENT * ALIGNMENT, nested[1])
+    above = max(align(forbidden.high), nested[0])
+    spans = [max(first, d + second) - min(0, d) for d in (below, above)]
+    return max(first, second) if forbidden.allow(0) else min(spans)
+
+
+def allocate(
+    blocks: Sequence[Block],
+    enough: int = 0,
+    tries: int = _SEARCH_TRIES,
+    overlaps: Overlaps = NO_OVERLAPS,
+) -> tuple[int, ...]:
+    """An offset for each block, the same for the same blocks every time.
+
+    The search ends when a pool of ``enough`` bytes holds them, or after so many ``tries``.
+    """
+    return _Search(blocks, overlaps).best(enough, tries)
+
+
+def _of_members(overlaps: Overlaps, members: Sequence[int]) -> Overlaps:
+    """The overlaps of some of the blocks, by their positions in ``members``."""
+    place = {index: position for position, index in enumerate(members)}
+    return {
+        (place[a], place[b]): forbidden
+        for (a, b), forbidden in overlaps.items()
+        if a in place and b in place
+    }
+
+
+def pool_bytes(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
+    """Size of the pool that holds ``blocks`` at ``offsets``."""
+    return max((o + b.nbytes for b, o in zip(blocks, offsets, strict=True)), default=0)
+
+
+def allocate_pools(
+    blocks: Sequence[Block],
+    accesses: Sequence[int],
+    limits: Sequence[int | None],
+    overlaps: Overlaps = NO_OVERLAPS,
+) -> list[tuple[int, int]] | None:
+    """A pool and an offset for each block, or None where no way was found to keep the limits.
+
+    ``limits`` are the bytes of each pool, the preferred pool first, None where it has no end;
+    ``accesses`` says how often the bytes of each block are read and written.
+    """
+    if limits[0] is None and not any(block.pool for block in blocks):
+        return [(0, offset) for offset in allocate(blocks, overlaps=overlaps)]
+    pools = _Deal(blocks, accesses, limits, overlaps).best()
+    if pools is None:
+        return None
+    places: dict[int, tuple[int, int]] = {}
+    for pool, (indices, limit) in enumerate(zip(pools, limits, strict=True)):
+        members = [replace(blocks[index], pool=None) for index in indices]
+        own = _of_members(overlaps, indices)
+        offsets = allocate(members, overlaps=own)
+        if limit is not None and pool_bytes(members, offsets) > limit:
+            # The search that found the blocks to fit is shorter; it finds them to fit again.
+            offsets = allocate(members, limit, _FIT_TRIES, own)
+        places.update(zip(indices, ((pool, offset) for offset in offsets), strict=True))
+    return [places[index] for index in range(len(blocks))]
+
+
+class _Deal:
+    """Which pool each block goes to, as sorted lists of positions in ``blocks``."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        accesses: Sequence[int],
+        limits: Sequence[int | None],
+        overlaps: Overlaps,
+    ) -> None:
+        self.blocks = blocks
+        self.overlaps = overlaps
+        self.accesses = accesses
+        # A pool's size is a multiple of the alignment.
+        self.limits = [None if n is None else n // ALIGNMENT * ALIGNMENT for n in limits]
+        self._fits: dict[tuple[int, tuple[int, ...]], bool] = {}
+
+    def best(self) -> list[list[int]] | None:
+        pools = self._deal()
+        return pools if pools is None else self._exchange(pools)
+
+    def _deal(self) -> list[list[int]] | None:
+        """Pools that hold all blocks.
+
+        A block that found no room goes first the next time, until all have some.
+        """
+        order = sorted(
+            range(len(self.blocks)),
+            key=lambda i: (
+                self.blocks[i].pool is None,
+                -self.accesses[i] / self.blocks[i].nbytes,
+                self.blocks[i].nbytes,
+                i,
+            ),
+        )
+        for _ in range(_DEALS):
+            pools: list[list[int]] = [[] for _ in self.limits]
+            for index in order:
+                if not self._add(pools, index):
+                    order.remove(index)
+                    order.insert(0, index)
+                    break
+            else:
+                return pools
+        return None
+
+    def _add(self, pools: list[list[int]], index: int) -> bool:
+        """Put a block into the first pool that has room for it."""
+        for pool, members in enumerate(pools):
+            if self._may_go(index, pool) and self._fit(pool, [*members, index]):
+                members.append(index)
+                members.sort()
+                return True
+        return False
+
+    def _may_go(self, index: int, pool: int) -> bool:
+        return self.blocks[index].pool in (None, pool)
+
+    def _fit(self, pool: int, members: Sequence[int]) -> bool:
+        limit = self.limits[pool]
+        if limit is None:
+            return True
+        key = (pool, tuple(sorted(members)))
+        if key not in self._fits:
+            blocks = [replace(self.blocks[index], pool=None) for index in key[1]]
+            own = _of_members(self.overlaps, key[1])
+            self._fits[key] = (
+                lower_bound(blocks, own) <= limit
+                and pool_bytes(blocks, allocate(blocks, limit, _FIT_TRIES, own)) <= limit
+            )
+        return self._fits[key]
+
+    def _exchange(self, pools: list[list[int]]) -> list[list[int]]:
+        """Bring blocks to a better pool, alone or for one with fewer accesses, while it pays."""
+        left = _EXCHANGES
+        free = {i for i, block in enumerate(self.blocks) if block.pool is None}
+        waiting = sorted(
+            (i for members in pools[1:] for i in members if i in free),
+            key=lambda i: (-self.accesses[i], i),
+        )
+        for index in waiting:
+            home = next(pool for pool, members in enumerate(pools) if index in members)
+            for better in range(home):
+                cheaper = [
+                    i
+                    for i in pools[better]
+                    if i in free and self.accesses[i] < self.accesses[index]
+                ]
+                for victim in [None, *sorted(cheaper, key=lambda i: (self.accesses[i], i))]:
+                    if left == 0:
+                        return pools
+                    left -= 1
+                    target = [i for i in pools[better] if i != victim] + [index]
+                    source = [i for i in pools[home] if i != index]
+                    source += [] if victim is None else [victim]
+                    if self._fit(better, target) and self._fit(home, source):
+                        pools[better], pools[home] = sorted(target), sorted(source)
+                        break
+                if index in pools[better]:
+                    break
+        return pools
+
+
+@dataclass(frozen=True)
+class _Try:
+    """The offsets to which first fit in some order leads, or others in the order of themselves."""
+
+    peak: int
+    order: Sequence[int]
+    offsets: Sequence[int]
+    fitted: bool = True
+
+
+def _peak(found: _Try) -> int:
+    return found.peak
+
+
+class _Search:
+    def __init__(self, blocks: Sequence[Block], overlaps: Overlaps) -> None:
+        self.blocks = blocks
+        self.overlaps = overlaps
+        #: Where those lie that may lie nowhere else; -1 of the others.
+        self.pinned = [-1 if block.offset is None else block.offset for block in blocks]
+        #: For each block, by its neighbours, between which differences to them it must not lie.
+        self.neighbours = [self._forbidden(index) for index in range(len(blocks))]
+
+    def _forbidden(self, index: int) -> list[tuple[int, int, int]]:
+        """The open intervals ``(neighbour, low, high)`` of ``offset - offset(neighbour)``."""
+        found: list[tuple[int, int, int]] = []
+        for other, block in enumerate(self.blocks):
+            if other == index or not block.meets(self.blocks[index]):
+                continue
+            forbidden = forbidden_between(self.blocks, self.overlaps, other, index)
+            if forbidden.zero:
+                found += [(other, forbidden.low, 0), (other, 0, forbidden.high)]
+            elif forbidden.low < forbidden.high:
+                found.append((other, forbidden.low, forbidden.high))
+        return found
+
+    def best(self, enough: int, tries: int) -> tuple[int, ...]:
+        bound = max(lower_bound(self.blocks, self.overlaps), enough)
+        # Fixed seed: the plan is part of the output, which must not change from run to run.
+        chance = random.Random(0)
+        starts = self._good_orders(bound)
+        best = starts[0]
+        thorough = tries >= _SEARCH_TRIES
+        tries = min(tries, _MOST_LOOKS // max(sum(map(len, self.neighbours)), 1))
+        if best.peak > bound and thorough:
+            steps = _Steps(self.blocks, self.neighbours, max(_FEWEST, min(_PLACEMENTS, tries // 4)))
+            for nbytes in _sizes(bound, best.peak):
+                if (offsets := steps.place(nbytes)) is not None:
+                    if nbytes == bound:
+                        return offsets
+                    # First fit in the order of these offsets may close gaps that they leave.
+                    order = sorted(range(len(offsets)), key=lambda i: (offsets[i], i))
+                    found = _Try(pool_bytes(self.blocks, offsets), order, offsets, False)
+                    best = min(self._try(order), found, key=_peak)
+                    starts = [best, *starts[:-1]]
+                    break
+        for start in starts:
+            if best.peak > bound:
+                found = self._improve(start, bound, tries // len(starts), chance)
+                best = min(best, found, key=_peak)
+        return tuple(best.offsets)
+
+    def _improve(self, start: _Try, bound: int, tries: int, chance: random.Random) -> _Try:
+        """The best that exchanging or moving blocks in the order leads to."""
+        current = start
+        for _ in range(tries if len(self.blocks) > 1 else 0):
+            if current.peak <= bound:
+                break
+            order = list(current.order)
+            a, b = self._top(current, chance), chance.randrange(len(order))
+            if chance.random() < 0.5:
+                order[a], order[b] = order[b], order[a]
+            else:
+                order.insert(b, order.pop(a))
+            offsets = self._first_fit(order, current, min(a, b) if current.fitted else 0)
+            # What is no worse may lead on.
+            if offsets is not None:
+                current = _Try(pool_bytes(self.blocks, offsets), order, offsets)
+        return current
+
+    def _top(self, current: _Try, chance: random.Random) -> int:
+        """The position of a block that sets the peak, as only placing that otherwise can lower it;
+        now and then of any, which may clear the way."""
+        if chance.random() < 0.3:
+            return chance.randrange(len(current.order))
+        ends = (current.offsets[i] + self.blocks[i].nbytes for i in current.order)
+        return chance.choice([p for p, end in enumerate(ends) if end == current.peak])
+
+    def _good_orders(self, bound: int) -> list[_Try]:
+        """The best few of simple orders, the best one first; only that where it is enough.
+
+        Towards the end or from there on: kernels that write below what they read let blocks sink
+        from step to step, which first fit follows from the last block on.
+        """
+        keys: tuple[Callable[[Block], tuple[int, ...]], ...] = (
+            lambda b: (-b.nbytes, b.first),
+            lambda b: (-b.nbytes, -b.first),
+            lambda b: (-b.nbytes * (b.last - b.first + 1), b.first),
+            lambda b: (-b.nbytes * (b.last - b.first + 1), -b.first),
+            lambda b: (b.first - b.last, -b.nbytes),
+            lambda b: (b.first, -b.nbytes),
+            lambda b: (-b.last, -b.nbytes),
+            lambda b: (-b.first, -b.nbytes),
+        )
+        tried: list[_Try] = []
+        for key in keys:
+            order = sorted(range(len(self.blocks)), key=lambda i: (*key(self.blocks[i]), i))
+            tried.append(self._try(order))
+            if tried[-1].peak <= bound:
+                return tried[-1:]
+        return sorted(tried, key=_peak)[:_STARTS]
+
+    def _try(self, order: Sequence[int]) -> _Try:
+        offsets = self._first_fit(order)
+        assert offsets is not None, "without a limit there is always room"
+        return _Try(pool_bytes(self.blocks, offsets), order, offsets)
+
+    def _first_fit(
+        self, order: Sequence[int], known: _Try | None = None, same: int = 0
+    ) -> list[int] | None:
+        """Offsets, each the first that is free; None if they take more than those of ``known``.
+
+        The first ``same`` blocks are the same in its order.
+        """
+        offsets = list(self.pinned)
+        if known is not None:
+            for index in order[:same]:
+                offsets[index] = known.offsets[index]
+        for index in order[same:]:
+            if self.pinned[index] >= 0:
+                continue
+            forbidden = [
+                (at + low, at + high)
+                for other, low, high in self.neighbours[index]
+                if (at := offsets[other]) >= 0
+            ]
+            forbidden.sort()
+            offset = 0
+            for low, high in forbidden:
+                if offset <= low:
+                    break
+                if offset < high:
+                    offset = -(-high // ALIGNMENT) * ALIGNMENT
+            if known is not None and offset + self.blocks[index].nbytes > known.peak:
+                return None
+            offsets[index] = offset
+        return offsets
+
+
+def _sizes(bound: int, peak: int) -> Iterator[int]:
+    """Sizes of pools to try, from the least to less than ``peak``, in steps that grow."""
+    yield bound
+    step = ALIGNMENT
+    while (nbytes := align(bound) + step - ALIGNMENT) < peak:
+        if nbytes > bound:
+            yield nbytes
+        step *= 2
+
+
+class _Steps:
+    """Places blocks in the order of their first steps, in a pool of a given size.
+
+    A block goes to an end of the pool, as close as it may to one that is placed already, or to
+    where one that is written over it later would lie at an end. Of the placements of the blocks
+    that live at a step only the offsets matter to the next; so many of them are kept.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        neighbours: Sequence[Sequence[tuple[int, int, int]]],
+        placements: int,
+    ) -> None:
+        self._blocks = blocks
+        self._placements = placements
+        #: By block, those placed before it and between which differences to them it must not lie.
+        self._forbidden: list[list[tuple[int, int, int]]] = [[] for _ in blocks]
+        #: By block, the differences at which it may touch one that is placed after it.
+        self._later: list[list[tuple[int, int, int]]] = [[] for _ in blocks]
+        self._order = sorted(
+            range(len(blocks)),
+            # What lives for one step only goes where there is room.
+            key=lambda i: (blocks[i].first, blocks[i].first == blocks[i].last, -blocks[i].nbytes),
+        )
+        turn = {index: position for position, index in enumerate(self._order)}
+        for index, found in enumerate(neighbours):
+            for other, low, high in found:
+                to = self._forbidden if turn[other] < turn[index] else self._later
+                to[index].append((other, low, high))
+        #: By block, between which offsets it must not lie because of those that are pinned.
+        self._pinned = [
+            [
+                (offset + low, offset + high)
+                for other, low, high in found
+                if (offset := blocks[other].offset) is not None
+            ]
+            for found in neighbours
+        ]
+
+    def place(self, nbytes: int) -> tuple[int, ...] | None:
+        """Offsets within ``nbytes``; None where none were found."""
+        # The blocks that live, and placements of them with the chain of all offsets so far.
+        live: list[int] = []
+        states: dict[tuple[int, ...], _Chain | None] = {(): None}
+        for index in self._order:
+            block = self._blocks[index]
+            staying = [p for p, i in enumerate(live) if self._blocks[i].last >= block.first]
+            live = [live[p] for p in staying]
+            position = {i: p for p, i in enumerate(live)}
+            forbidden = [
+                (position[other], low, high)
+                for other, low, high in self._forbidden[index]
+                if other in position
+            ]
+            ends = self._ends(index, nbytes)
+            found: dict[tuple[int, ...], _Chain | None] = {}
+            for state, chain in states.items():
+                placed = tuple([state[p] for p in staying])
+                near = [(placed[p] + low, placed[p] + high) for p, low, high in forbidden]
+                near += self._pinned[index]
+                for offset in self._offsets(index, near, ends, nbytes):
+                    found.setdefault((*placed, offset), (index, offset, chain))
+                    if block.first == block.last or len(found) >= self._placements:
+                        break
+                if len(found) >= self._placements:
+                    break
+            if not found:
+                return None
+            live.append(index)
+            states = found
+        offsets = [0] * len(self._blocks)
+        link = next(iter(states.values()))
+        while link is not None:
+            index, offsets[index], link = link[0], link[1], link[2]
+        return tuple(offsets)
+
+    def _ends(self, index: int, nbytes: int) -> list[int]:
+        """Where a block lies beside one that is placed later at the start or end of the pool."""
+        found: list[int] = []
+        for other, low, high in self._later[index]:
+            end = (nbytes - self._blocks[other].nbytes) // ALIGNMENT * ALIGNMENT
+            for at in (0, end):
+                found += [(at + low) // ALIGNMENT * ALIGNMENT, align(at + high)]
+        return list(dict.fromkeys(found))
+
+    def _offsets(
+        self, index: int, forbidden: Sequence[tuple[int, int]], ends: Sequence[int], nbytes: int
+    ) -> Iterator[int]:
+        """Where a block may go, each offset once."""
+        block = self._blocks[index]
+        top = (nbytes - block.nbytes) // ALIGNMENT * ALIGNMENT
+        beside = (
+            at for low, high in forbidden for at in (low // ALIGNMENT * ALIGNMENT, align(high))
+        )
+        lows, highs = joined(forbidden)
+        tried = (0, top, *beside, *ends) if block.offset is None else (block.offset,)
+        for offset in dict.fromkeys(tried):
+            if 0 <= offset <= top:
+                # The last interval that begins before it.
+                last = bisect_left(lows, offset) - 1
+                if last < 0 or highs[last] <= offset:
+                    yield offset
+
+
+#: A block, its offset, and those placed before it.
+_Chain = tuple[int, int, "_Chain | None"]

@@ -1,0 +1,112 @@
+"""Whether a streaming group keeps the rows that it still needs: proven on a map of its memory.
+
+Every byte of the group's scratch, and of its output, has an owner: a byte of one of its tensors, or
+nobody. The schedule is gone through call by call, with what each says of its order
+(:mod:`hilc.lowering.access`); none of the reasoning of :mod:`hilc.fusion.layout` is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.fusion.call import Entry, StreamCall, Where
+from hilc.ir import Tensor
+from hilc.lowering.access import access_of
+from hilc.memory.program import PlanError
+
+_NOBODY = -1
+
+Owners = npt.NDArray[np.int64]
+
+
+def check_group(call: StreamCall) -> None:
+    """Raise :class:`~hilc.memory.program.PlanError` unless each call of a stage finds what was
+    computed for it."""
+    _Replay(call).run()
+
+
+class _Replay:
+    def __init__(self, call: StreamCall) -> None:
+        self._call = call
+        (output,) = call.outputs
+        #: Owners are numbers: that of a tensor's first byte, and on from there.
+        self._first_owner: dict[str, int] = {}
+        count = 0
+        for stage in call.stages:
+            entries = [e for e in call.entries if call.stages[e.stage] is stage]
+            self._first_owner[stage.node.name] = count
+            count += max(self._begin(e) + e.output.nbytes for e in entries)
+            if stage.node.name == output:
+                self._output = np.full(count - self._first_owner[output], _NOBODY, np.int64)
+        self._sums = count
+        self._scratch = np.full(call.scratch_bytes, _NOBODY, np.int64)
+
+    def run(self) -> None:
+        for entry in self._call.entries:
+            for move in entry.moves:
+                rows = self._cut(Where("scratch", move.source), move.nbytes, entry).copy()
+                self._cut(Where("scratch", move.target), move.nbytes, entry)[:] = rows
+            self._run(entry)
+        (output,) = self._call.outputs
+        if (self._output != self._owners(output, 0, self._output.size)).any():
+            raise PlanError(f"not all of {output!r} is left when the group ends")
+
+    def _run(self, entry: Entry) -> None:
+        stage = self._call.stages[entry.stage]
+        own = self._cut(Where("scratch", stage.scratch), stage.scratch_bytes, entry)
+        if stage.accumulates and entry.first > 0 and (own != self._sums).any():
+            raise PlanError(f"the sums of {stage.node.name!r} are lost at row {entry.first}")
+        # It may be written at any time from the start on.
+        own[:] = self._sums if stage.accumulates else _NOBODY
+        for where, tensor in zip(entry.reads, entry.inputs, strict=True):
+            if where.kind in ("scratch", "output"):
+                self._require(entry, where, tensor)
+        if not entry.writes:
+            return
+        written = self._cut(entry.write, entry.output.nbytes, entry)
+        written[:] = self._owners(stage.node.name, self._begin(entry), written.size)
+        if entry.write.kind == "scratch" and np.shares_memory(written, own):
+            raise PlanError(f"{stage.node.name!r} writes its rows into its own scratch")
+
+    def _require(self, entry: Entry, where: Where, tensor: Tensor) -> None:
+        """Refuse unless a band is there, and stays for as long as the call reads it."""
+        stage = self._call.stages[entry.stage]
+        row = tensor.nbytes // tensor.shape[1]
+        wanted = self._owners(tensor.name, entry.in_first * row, tensor.nbytes)
+        if (self._cut(where, tensor.nbytes, entry) != wanted).any():
+            raise PlanError(
+                f"{stage.node.name!r} does not find rows {entry.in_first} to "
+                f"{entry.in_first + tensor.shape[1] - 1} of {tensor.name!r}"
+            )
+        if not entry.writes or where.kind != entry.write.kind:
+            return
+        difference = entry.write.offset - where.offset
+        if not -entry.output.nbytes < difference < tensor.nbytes:
+            return
+        access = access_of(entry.call, entry.inputs, (entry.output,))
+        if access is not None:
+            last = access.last_read[entry.inputs.index(tensor)][max(0, difference) :]
+            first = access.first_write[0][max(0, -difference) :]
+            both = min(last.size, first.size)
+            if (first[:both] >= last[:both]).all():
+                return
+        raise PlanError(f"{stage.node.name!r} writes over {tensor.name!r} before it has read it")
+
+    def _begin(self, entry: Entry) -> int:
+        """The byte of the stage's output at which the entry writes."""
+        stage = self._call.stages[entry.stage]
+        return 0 if stage.accumulates else entry.first * (entry.output.nbytes // entry.count)
+
+    def _owners(self, name: str, begin: int, nbytes: int) -> Owners:
+        return np.arange(nbytes) + (self._first_owner[name] + begin)
+
+    def _cut(self, where: Where, nbytes: int, entry: Entry) -> Owners:
+        memory = self._output if where.kind == "output" else self._scratch
+        if not 0 <= where.offset <= memory.size - nbytes:
+            name = self._call.stages[entry.stage].node.name
+            raise PlanError(
+                f"{name!r} works on {nbytes} bytes at {where.offset} of {memory.size} bytes of "
+                f"{where.kind}"
+            )
+        return memory[where.offset : where.offset + nbytes]

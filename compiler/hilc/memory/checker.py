@@ -1,0 +1,313 @@
+"""Whether a program keeps what it still needs: proven on a map of memory, and by executing it.
+
+Both use the program and what its calls say of their order (:mod:`hilc.lowering.access`), none of
+the planner's reasoning. :func:`check_plan` follows who owns each byte. :func:`execute_plan`
+computes: every step reads and writes the bytes of shared buffers in the order that its call
+declares, the values coming from the reference (:mod:`hilc.interpreter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.fusion.call import StreamCall
+from hilc.interpreter import check_inputs, run_node
+from hilc.ir import Array, Tensor
+from hilc.lowering.access import NEVER, Access, access_of
+from hilc.memory.allocate import ALIGNMENT, align
+from hilc.memory.check_fused import check_group
+from hilc.memory.program import Place, PlanError, Program, Step
+from hilc.ops import OPS
+
+#: What unused memory and scratch hold before something is written there.
+_GARBAGE = 0xA5
+
+
+def check_plan(program: Program) -> None:
+    """Raise :class:`~hilc.memory.program.PlanError` unless every step reads what was written for
+    it.
+
+    The error names the first read that finds something else: the tensor and byte, the step, and who
+    wrote over it.
+    """
+    _Replay(program).run()
+
+
+def execute_plan(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs by their names in the program's graph, computed where the program says.
+
+    Inputs that are the caller's buffers are read in place. :class:`~hilc.memory.program.PlanError`
+    where a step reads a byte after another value was written there; other values that were
+    overwritten show in the outputs.
+    """
+    return _Execution(program).run(inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Order:
+    """When a step reads and writes; one that promises nothing writes all before it has read."""
+
+    last_read: Sequence[npt.NDArray[np.int32]]
+    first_write: Sequence[npt.NDArray[np.int32]]
+
+    @staticmethod
+    def of(step: Step, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Order:
+        access: Access | None = access_of(step.call, inputs, outputs)
+        if access is not None:
+            return _Order(access.last_read, access.first_write)
+        return _Order(
+            [np.ones(t.nbytes, np.int32) for t in inputs],
+            [np.zeros(t.nbytes, np.int32) for t in outputs],
+        )
+
+
+class _Memory:
+    """One array an owner or content of bytes: of each pool, and of the caller's buffers."""
+
+    def __init__(self, program: Program, empty: int, dtype: npt.DTypeLike) -> None:
+        self._program = program
+        self._pools = [np.full(pool.nbytes, empty, dtype) for pool in program.pools]
+        graph = program.graph
+        borders = [(Place("input", i), n) for i, n in enumerate(graph.inputs)]
+        borders += [(Place("output", i), n) for i, n in enumerate(graph.outputs)]
+        self._buffers = {
+            place: np.full(graph.tensors[name].nbytes, empty, dtype) for place, name in borders
+        }
+
+    def tensor(self, name: str) -> npt.NDArray[Any]:
+        """The bytes of a tensor."""
+        nbytes = self._program.graph.tensors[name].nbytes
+        return self.cut(self._program.places[name], nbytes, repr(name))
+
+    def scratch(self, step: Step) -> npt.NDArray[Any]:
+        """The scratch that the plan has for a step."""
+        if step.scratch is None:
+            return np.empty(0)
+        return self.cut(step.scratch, step.call.scratch_bytes, "scratch")
+
+    def cut(self, place: Place, nbytes: int, what: str) -> npt.NDArray[Any]:
+        """``nbytes`` from ``place`` on."""
+        if place.kind != "pool":
+            if place not in self._buffers:
+                raise PlanError(f"{what} lies in {place}, which is no buffer of the caller")
+            buffer, start, step = self._buffers[place], 0, 1
+        else:
+            if not 0 <= place.pool < len(self._pools):
+                raise PlanError(f"{what} lies in pool {place.pool} of {len(self._pools)}")
+            buffer, start, step = self._pools[place.pool], place.value, ALIGNMENT
+        if start % step or not 0 <= start <= buffer.size - nbytes:
+            raise PlanError(f"{what} ({nbytes} bytes) lies at {start} of {buffer.size}")
+        return buffer[start : start + nbytes]
+
+
+class _Replay:
+    _NOBODY = -1
+    _LATER = np.iinfo(np.int32).max
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._graph = program.graph
+        self._owners = _Memory(program, self._NOBODY, np.int32)
+        #: For a step: when each byte is first written, and by which of its outputs.
+        self._written = _Memory(program, self._LATER, np.int32)
+        self._writers = _Memory(program, self._NOBODY, np.int32)
+        #: The value that each name stands for, and what to call it.
+        self._value_of: dict[str, int] = {}
+        self._first_name: list[str] = []
+
+    def run(self) -> None:
+        graph, places = self._graph, self._program.places
+        self._require_size()
+        for index, name in enumerate(graph.inputs):
+            self._require_border(name, Place("input", index))
+            self._claim(name)
+        for name in graph.inputs:
+            self._require_intact(name, "the first step")
+        steps = {step.node.name: step for step in self._program.steps}
+        # Within a group, tensors have no place of their own.
+        inner = {node.name for step in self._program.steps for node in step.nodes[:-1]}
+        for node in graph.nodes:
+            if node.name in inner:
+                continue
+            if (step := steps.pop(node.name, None)) is not None:
+                self._execute(step)
+            elif places[node.name] == places[node.inputs[0]] and OPS[node.op].view:
+                self._value_of[node.name] = self._value_of[node.inputs[0]]
+            else:
+                raise PlanError(f"nothing computes {node.name!r}")
+        if steps:
+            raise PlanError(f"no node of the graph stands behind the steps {sorted(steps)}")
+        for index, name in enumerate(graph.outputs):
+            self._require_border(name, Place("output", index))
+            self._require_intact(name, "the caller")
+        for name in graph.inputs if self._program.keep_inputs else ():
+            self._require_intact(name, "the caller")
+
+    def _require_size(self) -> None:
+        """Steps without a place for their scratch allocate it, one at a time."""
+        own = [align(s.call.scratch_bytes) for s in self._program.steps if s.scratch is None]
+        needed = sum(pool.nbytes for pool in self._program.pools) + max(own, default=0)
+        if needed != self._program.workspace_bytes:
+            raise PlanError(f"{needed} bytes are needed, not {self._program.workspace_bytes}")
+
+    def _require_border(self, name: str, buffer: Place) -> None:
+        place = self._program.places[name]
+        if place.kind != "pool" if self._program.io_in_pool else place != buffer:
+            raise PlanError(f"the model's {buffer.kind} {name!r} lies in {place}")
+
+    def _execute(self, step: Step) -> None:
+        tensors = self._graph.tensors
+        reader = repr(step.node.name)
+        for name in step.outputs:
+            if self._program.places[name].kind not in ("pool", "output"):
+                raise PlanError(f"{reader} writes to {self._program.places[name]}")
+        for name in step.inputs:
+            if not tensors[name].is_constant:
+                self._require_intact(name, reader)
+        inputs, outputs = [tensors[n] for n in step.inputs], [tensors[n] for n in step.outputs]
+        if isinstance(step.call, StreamCall):
+            check_group(step.call)
+        order = _Order.of(step, inputs, outputs)
+        self._write(step, order)
+        for tensor, last_read in zip(inputs, order.last_read, strict=True):
+            if not tensor.is_constant:
+                self._require_read_in_time(step, tensor.name, last_read)
+        for name in step.outputs:
+            self._written.tensor(name)[:] = self._LATER
+        self._written.scratch(step)[:] = self._LATER
+        self._owners.scratch(step)[:] = self._NOBODY
+        for name in step.outputs:
+            self._claim(name)
+
+    def _write(self, step: Step, order: _Order) -> None:
+        """Note when the step writes what; its scratch at any time from the start on."""
+        scratch_bytes = 0 if step.scratch is None else step.call.scratch_bytes
+        never = np.full(scratch_bytes, NEVER, np.int32)
+        writes = [
+            (name, self._written.tensor(name), self._writers.tensor(name), times)
+            for name, times in zip(step.outputs, order.first_write, strict=True)
+        ]
+        writes.append(("scratch", self._written.scratch(step), self._writers.scratch(step), never))
+        for index, (name, written, writers, times) in enumerate(writes):
+            if (taken := written != self._LATER).any():
+                other = writes[writers[taken][0]][0]
+                raise PlanError(f"{step.node.name!r} writes {name!r} over {other!r}")
+            written[:] = times
+            writers[:] = index
+
+    def _require_read_in_time(
+        self, step: Step, name: str, last_read: npt.NDArray[np.int32]
+    ) -> None:
+        written = self._written.tensor(name)
+        late = np.flatnonzero((written < last_read) & (last_read != NEVER))
+        if late.size:
+            # The read that comes first of those that come too late.
+            byte = int(late[np.argmin(last_read[late])])
+            writer = int(self._writers.tensor(name)[byte])
+            what = repr(step.outputs[writer]) if writer < len(step.outputs) else "its scratch"
+            raise PlanError(
+                f"{step.node.name!r} writes {what} over its input {name!r}: byte {byte} is "
+                f"overwritten at step {written[byte]} and read at step {last_read[byte]}"
+            )
+
+    def _claim(self, name: str) -> None:
+        self._value_of[name] = len(self._first_name)
+        self._first_name.append(name)
+        self._owners.tensor(name)[:] = self._value_of[name]
+
+    def _require_intact(self, name: str, reader: str) -> None:
+        if name not in self._value_of:
+            raise PlanError(f"{reader} reads {name!r} before it is written")
+        owners = self._owners.tensor(name)
+        wrong = np.flatnonzero(owners != self._value_of[name])
+        if wrong.size:
+            owner = owners[wrong[0]]
+            culprit = "scratch" if owner == self._NOBODY else repr(self._first_name[owner])
+            raise PlanError(
+                f"{reader} reads {name!r}, over which {culprit} was written from byte {wrong[0]} on"
+            )
+
+
+class _Execution:
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._graph = program.graph
+        self._memory = _Memory(program, _GARBAGE, np.uint8)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        check_inputs(self._graph, inputs)
+        for name in self._graph.inputs:
+            self._memory.tensor(name)[:] = _contents(np.asarray(inputs[name]))
+        for step in self._program.steps:
+            self._execute(step)
+        return {name: self._load(name) for name in self._graph.outputs}
+
+    def _load(self, name: str) -> Array:
+        tensor = self._graph.tensors[name]
+        if tensor.data is not None:
+            return tensor.data
+        data = self._memory.tensor(name).copy()
+        return data.view(tensor.dtype).reshape(tensor.shape)
+
+    def _execute(self, step: Step) -> None:
+        node, tensors = step.node, self._graph.tensors
+        given = {name: self._load(name) for name in step.inputs}
+        results = self._compute(step, given)
+        inputs = [tensors[name] for name in step.inputs]
+        order = _Order.of(step, inputs, [tensors[name] for name in step.outputs])
+        self._memory.scratch(step)[:] = _GARBAGE
+        reads = [
+            (tensor.name, _contents(given[tensor.name]), last_read)
+            for tensor, last_read in zip(inputs, order.last_read, strict=True)
+            if not tensor.is_constant
+        ]
+        writes = [
+            (self._memory.tensor(name), _contents(np.asarray(result)), first_write)
+            for name, result, first_write in zip(
+                step.outputs, results, order.first_write, strict=True
+            )
+        ]
+        read_at = [_by_turn(last_read) for *_, last_read in reads]
+        written_at = [_by_turn(first_write) for *_, first_write in writes]
+        for turn in sorted(set().union(*read_at, *written_at) - {NEVER}):
+            for (name, expected, _), turns in zip(reads, read_at, strict=True):
+                now = turns.get(turn, _NO_BYTES)
+                wrong = now[self._memory.tensor(name)[now] != expected[now]]
+                if wrong.size:
+                    raise PlanError(
+                        f"{node.name!r} finds byte {wrong[0]} of {name!r} changed at step {turn}"
+                    )
+            for (memory, data, _), turns in zip(writes, written_at, strict=True):
+                now = turns.get(turn, _NO_BYTES)
+                memory[now] = data[now]
+
+    def _compute(self, step: Step, given: Mapping[str, Array]) -> list[Array]:
+        """What the step's nodes make of the values that it reads; the outputs of the last."""
+        graph, known = self._graph, dict(given)
+        results: list[Array] = []
+        for node in step.nodes:
+            values = [
+                known.get(name, graph.tensors[name].data) if name else None for name in node.inputs
+            ]
+            results = run_node(graph, node, values)
+            known |= zip(node.outputs, results, strict=True)
+        return results
+
+
+_NO_BYTES = np.empty(0, np.int64)
+
+
+def _by_turn(times: npt.NDArray[np.int32]) -> dict[int, npt.NDArray[np.int64]]:
+    """The bytes that are read or written at each turn."""
+    order = np.argsort(times, kind="stable")
+    turns, starts = np.unique(times[order], return_index=True)
+    return dict(zip(turns.tolist(), np.split(order, starts[1:]), strict=True))
+
+
+def _contents(array: Array) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

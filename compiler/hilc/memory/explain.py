@@ -1,0 +1,218 @@
+"""What a program does with its memory: what lies where and when, and which layer needs the most.
+
+For people who want to know why a model needs what it needs. Everything is read from the program
+itself (:mod:`hilc.memory.program`), nothing is planned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hilc.external import ExternalCall
+from hilc.fusion.call import StreamCall
+from hilc.ir import Node
+from hilc.memory.program import Place, Program, Step
+from hilc.ops import OPS
+
+#: The step before the first, at which the caller writes the inputs.
+BEFORE = -1
+
+
+_OPS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """Bytes of a pool that are taken for some steps."""
+
+    name: str
+    what: Literal["input", "tensor", "output", "scratch"]
+    nbytes: int
+    #: The index of its pool, and the first of its bytes there.
+    pool: int
+    offset: int
+    #: The steps that write it and read it last: :data:`BEFORE` where the caller writes it, the
+    #: number of steps where the caller reads it.
+    first: int
+    last: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.nbytes
+
+    def lives_at(self, step: int) -> bool:
+        return self.first <= step <= self.last
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """One step of the program."""
+
+    #: The model's layers that it computes: several where a group streams through them.
+    nodes: tuple[Node, ...]
+    macs: int
+    #: Bytes of all pools in which something lives at this step.
+    used_bytes: int
+    #: The last byte, plus one, that is taken in each pool.
+    ends: tuple[int, ...]
+    #: By name, how many bytes each output begins behind an input that it shares bytes with.
+    overlaps: tuple[tuple[str, str, int], ...]
+    #: The rows that a group keeps of its inner tensors: name, first byte of its scratch, end.
+    kept: tuple[tuple[str, int, int], ...]
+
+    @property
+    def ops(self) -> str:
+        """The operators; of a long group the first and the last."""
+        names = [node.op for node in self.nodes]
+        if len(names) > _OPS_SHOWN:
+            names = [f"{names[0]} ... {names[-1]} ({len(names)} layers)"]
+        return " + ".join(names)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What the fastest program saves that takes less memory, and what it costs; estimates."""
+
+    nbytes: int
+    #: More than the program that is explained, which takes ``of`` instructions.
+    instructions: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A program's memory; ``tenants`` are sorted by when they come and where they lie."""
+
+    model: str
+    cpu: str
+    io_in_pool: bool
+    #: Names and sizes in bytes.
+    pools: tuple[tuple[str, int], ...]
+    workspace_bytes: int
+    tenants: tuple[Tenant, ...]
+    steps: tuple[StepMemory, ...]
+    #: The step that takes the most.
+    peak: int
+    #: None where no smaller program is known.
+    saving: Saving | None
+
+    def at(self, step: int) -> list[Tenant]:
+        """What lives at a step, from the lowest address up."""
+        living = (tenant for tenant in self.tenants if tenant.lives_at(step))
+        return sorted(living, key=lambda tenant: (tenant.pool, tenant.offset))
+
+
+def explain(program: Program, saving: Saving | None = None) -> Explanation:
+    """The memory of a program, step by step; ``saving`` is what comes next."""
+    tenants = sorted(_tenants(program), key=lambda t: (t.first, t.pool, t.offset))
+    steps = tuple(
+        _step_memory(program, index, [t for t in tenants if t.lives_at(index)])
+        for index in range(len(program.steps))
+    )
+    # Of the steps that reach the end of a pool, the one in which most of it is in use.
+    peak = max(
+        range(len(steps)), key=lambda i: (sum(steps[i].ends), steps[i].used_bytes, -i), default=0
+    )
+    return Explanation(
+        model=program.graph.name,
+        cpu=program.cpu.name,
+        io_in_pool=program.io_in_pool,
+        pools=tuple((pool.name, pool.nbytes) for pool in program.pools),
+        workspace_bytes=program.workspace_bytes,
+        tenants=tuple(tenants),
+        steps=steps,
+        peak=peak,
+        saving=saving,
+    )
+
+
+def _tenants(program: Program) -> Iterator[Tenant]:
+    graph, count = program.graph, len(program.steps)
+    # Views are other names of what they view.
+    stands_for: dict[str, str] = {}
+    written = {name: i for i, step in enumerate(program.steps) for name in step.outputs}
+    for node in graph.nodes:
+        if node.name not in written and OPS[node.op].view:
+            source = node.inputs[0]
+            stands_for[node.name] = stands_for.get(source, source)
+    last: dict[str, int] = {}
+    for index, step in enumerate(program.steps):
+        for name in step.inputs:
+            last[stands_for.get(name, name)] = index
+    for name in (*graph.outputs, *(graph.inputs if program.keep_inputs else ())):
+        last[stands_for.get(name, name)] = count
+    outputs = {stands_for.get(name, name) for name in graph.outputs}
+    for name in (*graph.inputs, *written):
+        place = program.places[name]
+        if place.kind != "pool":
+            continue
+        first = written.get(name, BEFORE)
+        what: Literal["input", "tensor", "output"] = (
+            "input" if name in graph.inputs else "output" if name in outputs else "tensor"
+        )
+        # What nobody reads is taken as long as it is written.
+        end = max(last.get(name, first), first)
+        size = graph.tensors[name].nbytes
+        yield Tenant(name, what, size, place.pool, place.value, first, end)
+    for index, step in enumerate(program.steps):
+        if (place_of := step.scratch) is not None:
+            size = step.call.scratch_bytes
+            name = f"scratch of {step.node.name}"
+            yield Tenant(name, "scratch", size, place_of.pool, place_of.value, index, index)
+
+
+def _step_memory(program: Program, index: int, living: Sequence[Tenant]) -> StepMemory:
+    step = program.steps[index]
+    pools = range(len(program.pools))
+    in_pools = [[t for t in living if t.pool == pool] for pool in pools]
+    return StepMemory(
+        nodes=nodes_of(step),
+        macs=0 if isinstance(step.call, ExternalCall) else step.call.macs,
+        used_bytes=sum(_covered(tenants) for tenants in in_pools),
+        ends=tuple(max((t.end for t in tenants), default=0) for tenants in in_pools),
+        overlaps=tuple(_overlaps(program, step)),
+        kept=tuple(_kept(step.call)) if isinstance(step.call, StreamCall) else (),
+    )
+
+
+def nodes_of(step: Step) -> tuple[Node, ...]:
+    """The layers that a step computes."""
+    return step.call.nodes if isinstance(step.call, StreamCall) else (step.node,)
+
+
+def _kept(call: StreamCall) -> Iterator[tuple[str, int, int]]:
+    """Where in the group's scratch the rows of each inner tensor come to lie."""
+    spans: dict[str, tuple[int, int]] = {}
+    for entry in call.entries:
+        if entry.write.kind == "scratch":
+            name = call.stages[entry.stage].node.name
+            start, end = entry.write.offset, entry.write.offset + entry.output.nbytes
+            low, high = spans.get(name, (start, end))
+            spans[name] = min(low, start), max(high, end)
+    for name, (start, end) in spans.items():
+        yield name, start, end
+
+
+def _covered(tenants: Sequence[Tenant]) -> int:
+    """Bytes in which at least one of them lies."""
+    total = end = 0
+    for tenant in sorted(tenants, key=lambda t: t.offset):
+        total += max(0, tenant.end - max(tenant.offset, end))
+        end = max(end, tenant.end)
+    return total
+
+
+def _overlaps(program: Program, step: Step) -> Iterator[tuple[str, str, int]]:
+    tensors = program.graph.tensors
+    for output in step.outputs:
+        for name in dict.fromkeys(step.inputs):
+            mine, other = program.places[output], program.places[name]
+            if _meet(mine, tensors[output].nbytes, other, tensors[name].nbytes):
+                yield output, name, mine.value - other.value
+
+
+def _meet(a: Place, a_bytes: int, b: Place, b_bytes: int) -> bool:
+    together = a.kind == b.kind == "pool" and a.pool == b.pool
+    return together and a.value < b.value + b_bytes and b.value < a.value + a_bytes

@@ -1,0 +1,492 @@
+"""From a graph to a program: which kernel computes each layer, and where every tensor lies.
+
+All activations share one pool, or a few where a board has memories of several kinds. A tensor holds
+its bytes from the step that writes it to the last that reads it; operators that only rename bytes
+(reshape and its kind) share their input's place. A step may write its output over an operand that
+nobody needs any more, as far as it writes each byte no sooner than it has read what was there: that
+follows from what calls say of their order (:mod:`hilc.lowering.access`), nothing is repeated here.
+
+:func:`~hilc.memory.checker.check_plan` trusts none of this: it replays the program on a map of who
+owns each byte.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from hilc.cpu import Cpu
+from hilc.errors import InputError
+from hilc.external import ExternalCall
+from hilc.fusion.bands import NotStreamable
+from hilc.fusion.call import StreamCall
+from hilc.fusion.candidates import Call, Lowering
+from hilc.ir import Graph, Node, Tensor
+from hilc.lowering.access import Differences
+from hilc.lowering.choice import FIRST, Choice
+from hilc.lowering.kernels import KernelCall
+from hilc.memory.allocate import (
+    ALIGNMENT,
+    Block,
+    Overlaps,
+    align,
+    allocate_pools,
+    forbidden_between,
+    live_blocks,
+    lower_bound,
+    step_bound,
+)
+from hilc.memory.checker import check_plan
+from hilc.memory.program import Pin, Place, PlanError, Pool, PoolSpec, Program, Step
+from hilc.ops import OPS
+
+__all__ = [
+    "Pin",
+    "Place",
+    "PlanError",
+    "Planner",
+    "PoolSpec",
+    "Program",
+    "Step",
+    "check_plan",
+    "plan",
+]
+
+NO_PINS: Mapping[str, Pin] = MappingProxyType({})
+
+#: The step at which the caller writes the inputs, before the first kernel runs.
+_START = -1
+
+
+class Planner:
+    """Makes programs of one graph on one core, whose layers are lowered once for all of them.
+
+    With ``io_in_pool`` the model's inputs and outputs are part of the pools: the caller writes the
+    inputs there, and a run may destroy them, unless ``keep_inputs`` asks to leave them as they are;
+    ``pins`` says where some of them shall lie. Otherwise they are the caller's buffers, and an
+    input is never written to.
+
+    ``memory`` are the pools, the preferred first. Without ``scratch_in_pool`` the layers' scratch
+    is left to a run-time allocator, which serves the one pool too.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        cpu: Cpu,
+        *,
+        io_in_pool: bool = False,
+        keep_inputs: bool = False,
+        pins: Mapping[str, Pin] = NO_PINS,
+        memory: Sequence[PoolSpec] = (PoolSpec(),),
+        scratch_in_pool: bool = True,
+    ) -> None:
+        self.io_in_pool = io_in_pool
+        self.keep_inputs = keep_inputs
+        self._scratch_in_pool = scratch_in_pool
+        self._given = graph
+        self._given_pins = pins
+        self._memory = self._checked(memory)
+        graph = with_copies(graph, io_in_pool)
+        #: By the names that inputs and outputs have in the graph that is planned.
+        self.pins = _renamed_pins(pins, self._given, graph)
+        self.lowering = Lowering(graph, cpu)
+
+    def with_memory(self, memory: Sequence[PoolSpec]) -> Planner:
+        """One for other pools, with the same lowered layers."""
+        other = copy(self)
+        other._memory = self._checked(memory)
+        return other
+
+    def _checked(self, memory: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
+        """The pools; one without a limit where none is given."""
+        memory = tuple(memory) or (PoolSpec(),)
+        _check_memory(memory, self._scratch_in_pool)
+        _check_pins(self._given, self.io_in_pool, self.keep_inputs, self._given_pins, memory)
+        return memory
+
+    def plan(self, choice: Choice = FIRST) -> Program:
+        """The program of a choice of kernels and groups.
+
+        :class:`~hilc.errors.InputError` where it does not fit into the pools.
+        """
+        graph = self.lowering.graph
+        groups = self._groups(choice)
+        values = Values(
+            graph, self.io_in_pool, {n.name for g in groups.values() for n in g.nodes[:-1]}
+        )
+        nodes = values.computed
+        calls = [groups.get(n.name) or self._chosen_call(n, choice) for n in nodes]
+        reads = [_reads(node, call) for node, call in zip(nodes, calls, strict=True)]
+        values.set_lifetimes(reads, self.keep_inputs)
+        values.set_pins(self.pins)
+        differences = _differences(values, self.lowering, calls, reads)
+        _extend_buffers(values, differences)
+        pooled = [value for value in values.distinct if value.place is None]
+        scratch_in_pool = self._scratch_in_pool
+        scratch_sizes = [call.scratch_bytes for call in calls]
+        scratch_steps = [s for s, nbytes in enumerate(scratch_sizes) if nbytes and scratch_in_pool]
+        traffic = _traffic(values, calls, reads)
+        blocks = [
+            Block(value.tensor.nbytes, value.first, value.last, *value.pin) for value in pooled
+        ]
+        accesses = [traffic[id(value)] for value in pooled]
+        blocks += [Block(scratch_sizes[step], step, step) for step in scratch_steps]
+        accesses += [max(calls[step].macs, scratch_sizes[step]) for step in scratch_steps]
+        position = {id(value): index for index, value in enumerate(pooled)}
+        overlaps = {
+            (position[id(operand)], position[id(output)]): forbidden
+            for operand, output, forbidden in differences
+            if id(operand) in position and id(output) in position
+        }
+        _check_apart(pooled, blocks, overlaps)
+        places = _place(blocks, accesses, overlaps, self._memory, nodes)
+        for value, place in zip(pooled, places, strict=False):
+            value.place = place
+        scratch = dict(zip(scratch_steps, places[len(pooled) :], strict=True))
+        pools = tuple(
+            Pool(spec.name, align(_end(blocks, places, index)), spec.region)
+            for index, spec in enumerate(self._memory)
+        )
+        named = {name: v.place for name, v in values.by_name.items() if v.place is not None}
+        constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in named))
+        named.update((name, Place("constant", index)) for index, name in enumerate(constants))
+        separate = 0 if scratch_in_pool else max(map(align, scratch_sizes), default=0)
+        program = Program(
+            graph=graph,
+            cpu=self.lowering.cpu,
+            steps=tuple(
+                Step(node, call, names, scratch.get(step))
+                for step, (node, call, names) in enumerate(zip(nodes, calls, reads, strict=True))
+            ),
+            places=MappingProxyType(named),
+            constants=constants,
+            output_names=self._given.outputs,
+            io_in_pool=self.io_in_pool,
+            keep_inputs=self.keep_inputs,
+            pools=pools,
+            workspace_bytes=sum(pool.nbytes for pool in pools) + separate,
+            workspace_bound_bytes=align(lower_bound(blocks, overlaps)) + separate,
+        )
+        check_plan(program)
+        return program
+
+    def _groups(self, choice: Choice) -> dict[str, StreamCall]:
+        """The calls of the groups, by the name of their last node."""
+        calls: dict[str, StreamCall] = {}
+        taken: set[str] = set()
+        for group in choice.groups:
+            try:
+                call = self.lowering.group(group)
+            except NotStreamable as error:
+                raise InputError(f"a group of layers cannot run row by row: {error}") from error
+            if twice := taken.intersection(group.nodes):
+                raise InputError(f"{min(twice)!r} is in two groups")
+            taken.update(group.nodes)
+            calls[group.nodes[-1]] = call
+        return calls
+
+    def _chosen_call(self, node: Node, choice: Choice) -> KernelCall | ExternalCall:
+        candidates = self.lowering.calls(node)
+        position = choice.kernels.get(node.name, 0)
+        if not 0 <= position < len(candidates):
+            raise InputError(
+                f"kernel {position} is chosen for {node.name!r}, which has {len(candidates)}"
+            )
+        return candidates[position]
+
+
+def plan(
+    graph: Graph,
+    cpu: Cpu,
+    *,
+    io_in_pool: bool = False,
+    keep_inputs: bool = False,
+    pins: Mapping[str, Pin] = NO_PINS,
+    memory: Sequence[PoolSpec] = (PoolSpec(),),
+    scratch_in_pool: bool = True,
+    choice: Choice = FIRST,
+) -> Program:
+    """The program that computes ``graph`` on ``cpu``, as :class:`Planner` makes it.
+
+    ``choice`` says which kernels compute the layers, and which layers run as one.
+    """
+    planner = Planner(
+        graph,
+        cpu,
+        io_in_pool=io_in_pool,
+        keep_inputs=keep_inputs,
+        pins=pins,
+        memory=memory,
+        scratch_in_pool=scratch_in_pool,
+    )
+    return planner.plan(choice)
+
+
+def _reads(node: Node, call: Call) -> tuple[str, ...]:
+    """The tensors that a call reads, in its own order."""
+    if isinstance(call, StreamCall):
+        return call.inputs
+    return tuple(node.inputs[i] for i in call.inputs)
+
+
+def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
+    for spec in memory:
+        if spec.limit_bytes is not None and spec.limit_bytes < 0:
+            raise InputError(
+                f"the memory pool {spec.name!r} is limited to {spec.limit_bytes} bytes",
+                "state a limit of 0 or more, or none",
+            )
+    if len(memory) > 1 and not scratch_in_pool:
+        raise InputError(
+            f"{len(memory)} memory pools with pools=calls, whose one allocator serves everything",
+            "use pools=internal or pools=external, or one memory pool",
+        )
+
+
+def _check_pins(
+    graph: Graph,
+    io_in_pool: bool,
+    keep_inputs: bool,
+    pins: Mapping[str, Pin],
+    memory: Sequence[PoolSpec],
+) -> None:
+    if (pins or keep_inputs) and not io_in_pool:
+        raise InputError(
+            "inputs and outputs are the caller's own buffers, which no plan places or writes over",
+            "leave out pins and keep_inputs, or put inputs and outputs in the workspace",
+        )
+    border = (*graph.inputs, *graph.outputs)
+    for name, pin in pins.items():
+        if name not in border:
+            raise InputError(
+                f"{name!r} is pinned, which is no input or output of {graph.name!r}",
+                f"these are {', '.join(border)}",
+            )
+        if not 0 <= pin.pool < len(memory):
+            raise InputError(
+                f"{name!r} is pinned in pool {pin.pool}", f"there are {len(memory)}, from 0 on"
+            )
+        if pin.offset < 0 or pin.offset % ALIGNMENT:
+            raise InputError(
+                f"{name!r} is pinned at offset {pin.offset}",
+                f"give a multiple of {ALIGNMENT}, which every tensor's place is",
+            )
+
+
+def _renamed_pins(pins: Mapping[str, Pin], graph: Graph, planned: Graph) -> dict[str, Pin]:
+    """The pins of ``graph``'s inputs and outputs by their names in the graph that is planned."""
+    border = zip((*graph.inputs, *graph.outputs), (*planned.inputs, *planned.outputs), strict=True)
+    return {own: pins[name] for name, own in border if name in pins}
+
+
+def _check_apart(values: Sequence[_Value], blocks: Sequence[Block], overlaps: Overlaps) -> None:
+    """Refuse pins of two tensors that are needed at once and would share bytes."""
+    pinned = [i for i, block in enumerate(blocks) if block.offset is not None]
+    for a, b in itertools.combinations(pinned, 2):
+        first, second = blocks[a], blocks[b]
+        if not first.meets(second) or first.pool != second.pool:
+            continue
+        assert first.offset is not None
+        assert second.offset is not None
+        if not forbidden_between(blocks, overlaps, a, b).allow(second.offset - first.offset):
+            raise InputError(
+                f"{values[a].tensor.name!r} ({first.nbytes} bytes at {first.offset}) and "
+                f"{values[b].tensor.name!r} ({second.nbytes} bytes at {second.offset}) are pinned "
+                "over each other, and both are needed at once",
+                "pin them apart",
+            )
+
+
+def _traffic(
+    values: Values, calls: Sequence[Call], reads: Sequence[Sequence[str]]
+) -> dict[int, int]:
+    """Bytes that are moved to and from each value, by its id; an estimate.
+
+    A value is written once. A kernel reads an operand as often as it multiplies, unless it gathers
+    what it multiplies in its scratch first.
+    """
+    traffic = {id(value): value.tensor.nbytes for value in values.by_name.values()}
+    for call, names in zip(calls, reads, strict=True):
+        for name in names:
+            if value := values.by_name.get(name):
+                repeated = 0 if call.scratch_bytes else call.macs
+                traffic[id(value)] += max(value.tensor.nbytes, repeated)
+    return traffic
+
+
+def _place(
+    blocks: Sequence[Block],
+    accesses: Sequence[int],
+    overlaps: Overlaps,
+    memory: Sequence[PoolSpec],
+    nodes: Sequence[Node],
+) -> list[Place]:
+    """A place in the pools for each block."""
+    limits = [spec.limit_bytes for spec in memory]
+    if (found := allocate_pools(blocks, accesses, limits, overlaps)) is not None:
+        return [Place("pool", offset, pool) for pool, offset in found]
+    # Only pools that all have limits can be too small.
+    had = ", ".join(f"{spec.name} {spec.limit_bytes} B" for spec in memory)
+    fullest = max(range(-1, len(nodes)), key=lambda step: step_bound(blocks, step, overlaps))
+    sizes = sorted(map(_nbytes, live_blocks(blocks, fullest)), reverse=True)
+    where = f"{nodes[fullest].op} {nodes[fullest].name!r}" if fullest >= 0 else "the first layer"
+    raise InputError(
+        f"the model does not fit into its memory pools ({had}): it needs "
+        f"{align(lower_bound(blocks, overlaps))} B at least, at {where} in blocks of "
+        f"{', '.join(map(str, sizes))} B",
+        "raise a limit, or leave out that of the last pool",
+    )
+
+
+def _nbytes(block: Block) -> int:
+    return block.nbytes
+
+
+def _end(blocks: Sequence[Block], places: Sequence[Place], pool: int) -> int:
+    return max(
+        (p.value + b.nbytes for b, p in zip(blocks, places, strict=True) if p.pool == pool),
+        default=0,
+    )
+
+
+def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
+    """The graph with a copy appended for each output that has no place of its own.
+
+    That is a constant, and, where the outputs are the caller's buffers, an input or an output that
+    was named before.
+    """
+    tensors, nodes, outputs = dict(graph.tensors), list(graph.nodes), list[str]()
+    for name in graph.outputs:
+        source = tensors[name]
+        given = not io_in_pool and (name in graph.inputs or name in outputs)
+        if source.is_constant or given:
+            copy = f"{name}:copy"
+            while copy in tensors:
+                copy += "_"
+            tensors[copy] = replace(source, name=copy, data=None)
+            attrs = {"new_shape": source.shape}
+            nodes.append(Node("RESHAPE", (name,), (copy,), attrs, index=len(graph.nodes)))
+            name = copy
+        outputs.append(name)
+    return graph.with_(tensors=tensors, nodes=tuple(nodes), outputs=tuple(outputs))
+
+
+@dataclass(eq=False)
+class _Value:
+    """Bytes written once, by the caller or by a kernel; views give them further names."""
+
+    tensor: Tensor
+    first: int
+    last: int
+    #: The caller's buffer that holds them; None until the pools are divided.
+    place: Place | None
+    #: The offset and the pool that they must have.
+    pin: tuple[int | None, int | None] = (None, None)
+
+
+class Values:
+    """The values of a graph, and the nodes that are left to compute once views cost nothing."""
+
+    def __init__(self, graph: Graph, io_in_pool: bool, inner: Collection[str]) -> None:
+        """``inner`` names the nodes that are computed along with a later one."""
+        self.graph = graph
+        self.computed: list[Node] = []
+        self.by_name: dict[str, _Value] = {}
+        fixed = {} if io_in_pool else {n: Place("output", i) for i, n in enumerate(graph.outputs)}
+        for index, name in enumerate(graph.inputs):
+            place = None if io_in_pool else Place("input", index)
+            self.by_name[name] = _Value(graph.tensors[name], _START, _START, place)
+        for node in graph.nodes:
+            if node.name in inner:
+                continue
+            viewed = self.by_name.get(node.inputs[0]) if OPS[node.op].view else None
+            place = fixed.get(node.name)
+            # A value has one place: a view between two of the caller's buffers has to copy.
+            if viewed is not None and (viewed.place is None or place is None):
+                viewed.place = viewed.place or place
+                self.by_name[node.name] = viewed
+                continue
+            step = len(self.computed)
+            self.computed.append(node)
+            for name in node.outputs:
+                self.by_name[name] = _Value(graph.tensors[name], step, step, fixed.get(name))
+
+    @property
+    def distinct(self) -> list[_Value]:
+        """Every value once."""
+        return list({id(value): value for value in self.by_name.values()}.values())
+
+    def set_lifetimes(self, reads: Sequence[Sequence[str]], keep_inputs: bool = False) -> None:
+        """Let every value live until the last step that reads it; ``reads`` are those of each.
+
+        ``keep_inputs`` lets inputs live to the end.
+        """
+        for step, names in enumerate(reads):
+            for name in names:
+                if name in self.by_name:
+                    self.by_name[name].last = step
+        for name in (*self.graph.outputs, *(self.graph.inputs if keep_inputs else ())):
+            self.by_name[name].last = len(reads)
+
+    def set_pins(self, pins: Mapping[str, Pin]) -> None:
+        """Give the values their places."""
+        for name, pin in pins.items():
+            value = self.by_name[name]
+            place = pin.offset, pin.pool
+            if value.pin not in ((None, None), place):
+                raise InputError(
+                    f"{name!r} and {value.tensor.name!r} are the same bytes, pinned at "
+                    f"{pin.offset} and {value.pin[0]}",
+                    "pin them at the same place",
+                )
+            value.pin = place
+
+
+#: An operand whose last reader writes the output, and how they must not lie to each other.
+_Pair = tuple[_Value, _Value, Differences]
+
+
+def _differences(
+    values: Values, lowering: Lowering, calls: Sequence[Call], reads: Sequence[Sequence[str]]
+) -> list[_Pair]:
+    """The pairs that may overlap because a step writes one while it reads the other."""
+    pairs: list[_Pair] = []
+    for step, (node, call, names) in enumerate(zip(values.computed, calls, reads, strict=True)):
+        dying = {
+            name: values.by_name[name]
+            for name in names
+            if name in values.by_name and values.by_name[name].last == step
+        }
+        if not dying:
+            continue
+        for index, name in enumerate(node.outputs):
+            found: dict[int, _Pair] = {}
+            for position, operand in enumerate(names):
+                if (value := dying.get(operand)) is None:
+                    continue
+                forbidden = lowering.differences(call, names, node.outputs, position, index)
+                if forbidden is None:
+                    continue
+                if id(value) in found:
+                    forbidden = forbidden.union(found[id(value)][2])
+                found[id(value)] = value, values.by_name[name], forbidden
+            pairs += found.values()
+    return pairs
+
+
+def _extend_buffers(values: Values, differences: Sequence[_Pair]) -> None:
+    """Let an operand that a step may write over use the caller's buffer for what is written."""
+    for operand, output, forbidden in reversed(differences):
+        if operand.place is not None or output.place is None:
+            continue
+        others = (v for v in values.distinct if v.place == output.place and v is not output)
+        if (
+            operand.tensor.nbytes == output.tensor.nbytes
+            and forbidden.allow(0)
+            and not any(v.first <= operand.last and operand.first <= v.last for v in others)
+        ):
+            operand.place = output.place

@@ -1,0 +1,1 @@
+"""Files, processes, archives and JSON: what has nothing to do with models."""

@@ -1,0 +1,44 @@
+"""C identifiers made of any names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+# Words of C11 and C++ (both read the generated header), and macros that GNU dialects predefine.
+_RESERVED_WORDS = """
+    _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
+    _Thread_local alignas alignof and and_eq asm auto bitand bitor bool break case catch char
+    char16_t char32_t char8_t class co_await co_return co_yield compl concept const const_cast
+    consteval constexpr constinit continue decltype default delete do double dynamic_cast else enum
+    explicit export extern false float for friend goto if inline int linux long mutable namespace
+    new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast
+    struct switch template this thread_local throw true try typedef typeid typename typeof union
+    unix unsigned using virtual void volatile wchar_t while xor xor_eq
+"""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+
+# An identifier longer than this is cut and gets a hash of the whole, as TVM does.
+_IDENTIFIER_MAX = 80
+
+
+def sanitise(name: str) -> str:
+    """``name`` with every character that C does not allow in an identifier replaced by ``_``."""
+    return re.sub(r"[^0-9A-Za-z_]", "_", name)
+
+
+def shorten(identifier: str) -> str:
+    """``identifier``, cut to 80 characters and a hash of the whole when it is longer than that."""
+    if len(identifier) <= _IDENTIFIER_MAX:
+        return identifier
+    digest = hashlib.sha256(identifier.encode()).hexdigest()[:16]
+    return f"{identifier[:_IDENTIFIER_MAX]}_{digest}_"
+
+
+def c_identifier(name: str) -> str:
+    """A C and C++ identifier made from ``name``; different names may give the same one."""
+    identifier = shorten(sanitise(name))
+    if not identifier or identifier[0].isdigit():
+        return f"_{identifier}"
+    return f"{identifier}_" if identifier in _RESERVED else identifier

@@ -1,0 +1,1 @@
+"""Cores and what code for them looks like."""

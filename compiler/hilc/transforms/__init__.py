@@ -1,0 +1,37 @@
+"""The passes, in the order in which they run; each takes and gives a valid graph.
+
+A pass never changes what the graph computes, not by one bit: :mod:`hilc.interpreter` is the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hilc.ir import Graph
+from hilc.ops.verify import verify
+from hilc.transforms.drop_identities import drop_identities
+from hilc.transforms.fold_constants import fold_constants
+from hilc.transforms.fold_pad import fold_pad
+from hilc.transforms.fuse_activation import fuse_activation
+from hilc.transforms.remove_dead import remove_dead
+
+Pass = Callable[[Graph], Graph]
+
+PASSES: tuple[Pass, ...] = (
+    fold_constants,
+    drop_identities,
+    # The next two ask who reads a tensor; a reader that nobody needs must not count.
+    remove_dead,
+    fold_pad,
+    fuse_activation,
+    remove_dead,
+)
+
+
+def run_passes(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
+    """The graph after ``passes``, verified before the first and after each."""
+    verify(graph)
+    for transform in passes:
+        before, graph = graph, transform(graph)
+        verify(graph, before)
+    return graph

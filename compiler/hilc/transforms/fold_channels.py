@@ -1,0 +1,456 @@
+"""Removes channels that are the same for every input, and those that nobody needs.
+
+Training leaves channels whose output is one value whatever the input is: a bias so low, say, that
+the clamp always wins. :mod:`hilc.transforms.intervals` proves it. What such a channel adds to the
+sums of the next layer is a constant, so it moves into that layer's bias, and the channel is never
+computed.
+
+Tensors that operators work on channel by channel (pooling, depthwise convolutions, sums of two)
+have to lose the same channels. So channels form groups; a group goes as a whole, and only where
+every layer that sums over its channels can do without them. It can
+
+- where the weights of its own remaining outputs are all zero for the channel, or
+- where the channel is constant, and the layer reads nothing outside the image, or the constant is
+  the zero point, which is what it reads there.
+
+All groups are taken for needless until a layer asks for one, from the outputs of the graph on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.ops import conv2d
+from hilc.ops.operands import quantization
+from hilc.transforms.intervals import intervals
+from hilc.transforms.remove_dead import remove_dead
+
+_Indices = npt.NDArray[np.intp]
+_Mask = npt.NDArray[np.bool_]
+#: The value of each channel of a tensor, _VARIES where it has none.
+_Values = npt.NDArray[np.int64]
+_VARIES = 1 << 20
+
+#: Operators with weights, and the axis of the weights along which their output channels lie.
+_CHANNEL_AXIS = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "DEPTHWISE_CONV_2D": 3}
+#: Those that sum over all channels of their input, which lie along the last axis of the weights.
+_SUMMING = ("CONV_2D", "FULLY_CONNECTED")
+#: Operators that leave every channel of their first input where it is.
+_CHANNELWISE = (
+    *("AVERAGE_POOL_2D", "MAX_POOL_2D", "QUANTIZE", "DEQUANTIZE"),
+    *("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
+)
+#: Convolutions keep multiples of this. Measured on vww: the kernels take channels in pairs, so that
+#: one more is faster than an odd one, and smaller; up to a multiple of 4 is not.
+_BLOCK = 2
+_BINARY = ("ADD", "SUB", "MUL")
+_VIEWS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a model has in its file and not in the code, since it is the same for every input."""
+
+    #: Output channels of convolutions, depthwise convolutions and fully connected layers.
+    channels: int
+    #: Multiply-accumulates of an inference.
+    macs: int
+
+
+NOTHING_FOLDED = Folded(0, 0)
+
+
+def fold_channels(graph: Graph) -> Graph:
+    """Remove channels (along the last axis) that are constant, or that no output depends on.
+
+    Inputs and outputs of the graph keep their shapes. A tensor that loses channels says in
+    :attr:`~hilc.ir.Tensor.channels` which are left.
+    """
+    constants = _constants(graph)
+    kept = _kept(graph, constants)
+    if all(kept[name].all() for node in graph.nodes for name in node.outputs):
+        return graph
+    return _Folding(graph, constants, kept).folded()
+
+
+def folded_away(before: Graph, after: Graph) -> Folded:
+    """What :func:`fold_channels` took out of ``before``."""
+    (channels, macs), (channels_left, macs_left) = _extent(before), _extent(after)
+    return Folded(channels - channels_left, macs - macs_left)
+
+
+def _extent(graph: Graph) -> tuple[int, int]:
+    """Output channels of all layers with weights, and multiply-accumulates of an inference."""
+    channels = macs = 0
+    for node in graph.nodes:
+        if node.op in _CHANNEL_AXIS:
+            weights, out = graph.tensors[node.inputs[1]], graph.tensors[node.outputs[0]]
+            channels += out.shape[-1]
+            macs += out.size * (weights.size // weights.shape[_CHANNEL_AXIS[node.op]])
+    return channels, macs
+
+
+# What is constant -------------------------------------------------------------------------------
+
+
+def _constants(graph: Graph) -> dict[str, _Values]:
+    """The constant channels of each computed tensor that has intervals."""
+    found = {}
+    bounds = intervals(graph)
+    for node in graph.nodes:
+        for name in node.outputs:
+            if name in bounds and graph.tensors[name].shape:
+                low, high = (end.reshape(-1, end.shape[-1]) for end in bounds[name])
+                least = low.min(0).astype(np.int64)
+                found[name] = np.where(least == high.max(0), least, _VARIES)
+    return found
+
+
+# What is needed ---------------------------------------------------------------------------------
+
+
+class _Groups:
+    """Groups of channels that stay or go together, and which of them somebody needs."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._channels: dict[str, _Indices] = {}
+        count = 0
+        for name, tensor in graph.tensors.items():
+            size = _channel_count(tensor)
+            self._channels[name] = np.arange(count, count + size)
+            count += size
+        self._parents = list(range(count))
+        self._needed = np.zeros(count, bool)
+
+    def _root(self, channel: int) -> int:
+        parents = self._parents
+        while parents[channel] != channel:
+            parents[channel] = parents[parents[channel]]
+            channel = parents[channel]
+        return channel
+
+    def join(self, name: str, channels: _Indices, other: str, others: _Indices) -> None:
+        """Let ``channels`` of tensor ``name`` go with ``others`` of tensor ``other``, one each."""
+        pairs = zip(self._channels[name][channels], self._channels[other][others], strict=True)
+        for a, b in pairs:
+            roots = self._root(int(a)), self._root(int(b))
+            self._parents[max(roots)] = min(roots)
+
+    def close(self) -> None:
+        """No groups are joined from here on."""
+        roots = np.array([self._root(channel) for channel in range(len(self._parents))], np.intp)
+        self._channels = {name: roots[mine] for name, mine in self._channels.items()}
+
+    def kept(self, name: str) -> _Mask:
+        """Which channels of a tensor are in groups that somebody needs."""
+        mask: _Mask = self._needed[self._channels[name]]
+        return mask
+
+    def need(self, name: str, channels: _Indices | _Mask | slice = slice(None)) -> bool:
+        """Keep ``channels`` of a tensor; whether that is news."""
+        mine = self._channels[name][channels]
+        news = not self._needed[mine].all()
+        self._needed[mine] = True
+        return news
+
+
+def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
+    """The channels of each tensor that stay."""
+    groups = _Groups(graph)
+    whole: list[str] = [*graph.inputs, *graph.outputs]
+    summing: list[Node] = []
+    for node in graph.nodes:
+        # Where no rule speaks of a tensor (weights, axes, operators unknown here), it stays whole.
+        cuttable: set[str] = set()
+        if _is_cuttable_sum(graph, node):
+            summing.append(node)
+            cuttable = {node.inputs[0], node.outputs[0]}
+        for link in _links(graph, node):
+            groups.join(*link)
+            cuttable |= {link[0], link[2]}
+        whole += [name for name in (*node.inputs, *node.outputs) if name and name not in cuttable]
+    groups.close()
+    for name in whole:
+        groups.need(name)
+    news = True
+    while news:
+        news = False
+        for node in reversed(summing):
+            x, out = node.inputs[0], groups.kept(node.outputs[0])
+            news |= groups.need(x, _needed_inputs(graph, node, out, constants.get(x)))
+        if not news:
+            missing = [*_too_few(graph, groups), *_unpaired(graph, groups)]
+            news = any([groups.need(name, channels) for name, channels in missing])
+    return {name: groups.kept(name) for name in graph.tensors}
+
+
+def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
+    """Tensors that would keep fewer channels than they must, and the channels to keep then."""
+    for node in graph.nodes:
+        least = 1
+        if node.op == "FULLY_CONNECTED":
+            # A layer with one scale is scaled by another rule than one with several.
+            quant = graph.tensors[node.inputs[1]].quant
+            least = 1 if quant is None else min(2, len(quant.scale))
+        for name in node.outputs:
+            kept = groups.kept(name)
+            missing = min(least, len(kept)) - np.count_nonzero(kept)
+            if missing > 0:
+                yield name, np.flatnonzero(~kept)[:missing]
+
+
+def _unpaired(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
+    """Of convolutions that would keep an odd number of channels, one to keep beside them.
+
+    It is the one with the smallest bias: constants may be made by sums so large that no fast kernel
+    takes a layer with them.
+    """
+    for node in graph.nodes:
+        if node.op != "CONV_2D":
+            continue
+        kept = groups.kept(node.outputs[0])
+        gone = np.flatnonzero(~kept)
+        if len(gone) and np.count_nonzero(kept) % _BLOCK:
+            sizes = np.abs(_biases(graph, node)[gone])
+            yield node.outputs[0], gone[[int(np.argmin(sizes))]]
+
+
+def _biases(graph: Graph, node: Node) -> _Values:
+    """The bias of each output of a layer with weights, zeros where it has none."""
+    if any(node.inputs[2:]):
+        return _data(graph.tensors[node.inputs[2]]).reshape(-1).astype(np.int64)
+    return np.zeros(_channel_count(graph.tensors[node.outputs[0]]), np.int64)
+
+
+def _is_cuttable_sum(graph: Graph, node: Node) -> bool:
+    if node.op not in _SUMMING:
+        return False
+    x, weights = (graph.tensors[name] for name in node.inputs[:2])
+    # The rows of a matrix product may begin anywhere in its input's.
+    return x.dtype == "int8" and bool(x.shape) and weights.shape[-1] % x.shape[-1] == 0
+
+
+def _needed_inputs(graph: Graph, node: Node, outputs: _Mask, constants: _Values | None) -> _Mask:
+    """The channels of its input that a layer of _SUMMING needs for its channels ``outputs``."""
+    needed: _Mask = (_taps(graph, node)[outputs] != 0).any((0, 1))
+    if constants is None:
+        return needed
+    foldable = constants != _VARIES
+    if node.op == "CONV_2D" and conv2d.layer_operands(node, graph.ins(node))[1].padded:
+        foldable &= constants == quantization(node, graph.tensors[node.inputs[0]])[1]
+    needed &= ~foldable
+    return needed
+
+
+def _taps(graph: Graph, node: Node) -> Array:
+    """The weights of a layer of _SUMMING as [outputs, positions in its window, input channels]."""
+    weights = graph.tensors[node.inputs[1]]
+    channels = graph.tensors[node.inputs[0]].shape[-1]
+    return _data(weights).reshape(weights.shape[0], -1, channels)
+
+
+#: Channels of one tensor, and those of another that go with them.
+_Link = tuple[str, _Indices, str, _Indices]
+
+
+def _links(graph: Graph, node: Node) -> list[_Link]:
+    """Which channels of the node's tensors go together."""
+    ins, out = graph.ins(node), graph.tensors[node.outputs[0]]
+    x = ins[0]
+    if x is None or not x.shape or not out.shape:
+        return []
+    if node.op in _BINARY:
+        # An operand with one value for all channels goes with none of them.
+        return [_in_step(t, out) for t in ins if t and t.shape[-1:] == out.shape[-1:]]
+    if node.op == "CONCATENATION":
+        return list(_links_of_concatenation(node, [t for t in ins if t], out))
+    if node.op == "DEPTHWISE_CONV_2D":
+        return [_in_step(x, out, node.attrs["depth_multiplier"])] if x.dtype == "int8" else []
+    if node.op in _VIEWS:
+        return _links_of_view(x, out)
+    if node.op in _CHANNELWISE or _leaves_channels(node, ins):
+        return [_in_step(x, out)]
+    return []
+
+
+def _in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> _Link:
+    """Each channel of ``x`` with the ``multiplier`` channels of ``out`` that are made of it."""
+    channels = np.arange(out.shape[-1])
+    return x.name, channels // multiplier, out.name, channels
+
+
+def _links_of_view(x: Tensor, out: Tensor) -> list[_Link]:
+    """Of the same bytes in rows of two lengths, where whole rows of one make a row of the other."""
+    lengths = x.shape[-1], out.shape[-1]
+    if max(lengths) % min(lengths):
+        return []
+    channels = np.arange(max(lengths))
+    return [(x.name, channels % lengths[0], out.name, channels % lengths[1])]
+
+
+def _links_of_concatenation(node: Node, parts: Sequence[Tensor], out: Tensor) -> Iterator[_Link]:
+    joins_channels = node.attrs["axis"] in (-1, len(out.shape) - 1)
+    start = 0
+    for part in parts:
+        channels = np.arange(part.shape[-1])
+        yield part.name, channels, out.name, channels + start
+        start += part.shape[-1] if joins_channels else 0
+
+
+def _leaves_channels(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    """Whether this is an operator along axes, with another axis than that of the channels."""
+    x, operand = ins[0], ins[1] if len(ins) > 1 else None
+    if node.op == "PAD":
+        return not _data(operand)[-1].any()
+    if node.op == "MEAN":
+        assert x is not None
+        return -1 not in _data(operand) and len(x.shape) - 1 not in _data(operand)
+    return False
+
+
+def _data(tensor: Tensor | None) -> Array:
+    """The values of an operand that its operator has found constant."""
+    assert tensor is not None
+    assert tensor.data is not None
+    return tensor.data
+
+
+def _channel_count(tensor: Tensor) -> int:
+    return tensor.shape[-1] if tensor.shape else 0
+
+
+# What is left -----------------------------------------------------------------------------------
+
+
+class _Folding:
+    """Builds the graph of what is left."""
+
+    def __init__(
+        self, graph: Graph, constants: Mapping[str, _Values], kept: Mapping[str, _Mask]
+    ) -> None:
+        self._graph = graph
+        self._constants = constants
+        self._kept = kept
+        self._tensors = {
+            name: tensor if kept[name].all() else _with_channels(tensor, kept[name])
+            for name, tensor in graph.tensors.items()
+        }
+        self._readers = Counter(name for node in graph.nodes for name in node.inputs)
+
+    def folded(self) -> Graph:
+        nodes = [self._node(node) for node in self._graph.nodes]
+        # Constants that several nodes shared may have no reader left.
+        return remove_dead(self._graph.with_(tensors=self._tensors, nodes=tuple(nodes)))
+
+    def _node(self, node: Node) -> Node:
+        if all(not name or self._kept[name].all() for name in (*node.inputs, *node.outputs)):
+            return node
+        if node.op in _CHANNEL_AXIS:
+            return self._layer(node)
+        if node.op == "RESHAPE":
+            return self._reshape(node)
+        if node.op == "SQUEEZE":
+            return self._squeeze(node)
+        return node
+
+    def _layer(self, node: Node) -> Node:
+        """A layer with weights, for what is left of its input and output."""
+        weights = self._graph.tensors[node.inputs[1]]
+        inputs, outputs = self._kept[node.inputs[0]], self._kept[node.outputs[0]]
+        sums = _biases(self._graph, node)
+        bias = Tensor(f"{node.name}/bias", sums.shape, "int32")
+        if any(node.inputs[2:]):
+            bias = self._graph.tensors[node.inputs[2]]
+        if node.op in _SUMMING:
+            taps = _taps(self._graph, node)
+            sums += taps[:, :, ~inputs].sum(1, dtype=np.int64) @ self._folded_offsets(node)
+            left = taps[outputs][:, :, inputs]
+            data = left.reshape(len(left), *weights.shape[1:-1], -1)
+        else:
+            data = _data(weights)[..., outputs]
+        cut_weights = replace(
+            weights, shape=data.shape, data=data, quant=_cut_quant(weights.quant, outputs)
+        )
+        cut_bias = replace(
+            bias,
+            shape=(int(np.count_nonzero(outputs)),),
+            data=sums[outputs].astype(np.int32),
+            quant=_cut_quant(bias.quant, outputs),
+        )
+        operands = [self._own(tensor, node) for tensor in (cut_weights, cut_bias)]
+        return replace(node, inputs=(node.inputs[0], *operands))
+
+    def _folded_offsets(self, node: Node) -> _Values:
+        """What each input channel that goes is, less its zero point: 0 where no sum depends on it.
+
+        That is where it varies, or an image with a border around it has another zero point: such a
+        channel only goes where the weights of the outputs that stay are zero.
+        """
+        x = node.inputs[0]
+        gone = ~self._kept[x]
+        if x not in self._constants:
+            return np.zeros(np.count_nonzero(gone), np.int64)
+        values = self._constants[x][gone]
+        zero_point = quantization(node, self._graph.tensors[x])[1]
+        return np.where(values == _VARIES, 0, values - zero_point)
+
+    def _reshape(self, node: Node) -> Node:
+        """RESHAPE to what is left of its output; -1 in the place of the last side stays right."""
+        length = int(np.count_nonzero(self._kept[node.outputs[0]]))
+        attrs = dict(node.attrs)
+        if attrs.get("new_shape") and attrs["new_shape"][-1] != -1:
+            attrs["new_shape"] = (*attrs["new_shape"][:-1], length)
+        inputs = node.inputs
+        if any(inputs[1:]):
+            given = self._graph.tensors[inputs[1]]
+            shape = _data(given).copy()
+            if shape[-1] != -1:
+                shape[-1] = length
+            inputs = (inputs[0], self._own(replace(given, data=shape), node))
+        return replace(node, inputs=inputs, attrs=attrs)
+
+    def _squeeze(self, node: Node) -> Node:
+        """SQUEEZE of the axes that it had squeezed: the channels' may have come down to one."""
+        shape = self._graph.tensors[node.inputs[0]].shape
+        ones = tuple(axis for axis, side in enumerate(shape) if side == 1)
+        axes = node.attrs.get("squeeze_dims") or ones
+        return replace(node, attrs={**node.attrs, "squeeze_dims": axes})
+
+    def _own(self, constant: Tensor, node: Node) -> str:
+        """Add a constant of ``node``, under another name where others read the old one."""
+        name = constant.name
+        if self._readers[name] != 1:
+            while name in self._tensors:
+                name = f"{name}/{node.name}"
+        _data(constant).flags.writeable = False
+        self._tensors[name] = replace(constant, name=name)
+        return name
+
+
+def _with_channels(tensor: Tensor, kept: _Mask) -> Tensor:
+    own = tensor.channels or range(tensor.shape[-1])
+    channels = np.flatnonzero(kept)
+    return replace(
+        tensor,
+        shape=(*tensor.shape[:-1], len(channels)),
+        data=None if tensor.data is None else tensor.data[..., channels],
+        channels=tuple(own[channel] for channel in channels.tolist()),
+    )
+
+
+def _cut_quant(quant: Quant | None, kept: _Mask) -> Quant | None:
+    """The quantisation of what is left along the axis of its scales, if it has one each."""
+    if quant is None or quant.per_tensor:
+        return quant
+    left = np.flatnonzero(kept).tolist()
+    return replace(
+        quant,
+        scale=tuple(quant.scale[channel] for channel in left),
+        zero_point=tuple(quant.zero_point[channel] for channel in left),
+    )

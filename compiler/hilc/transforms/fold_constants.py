@@ -1,0 +1,40 @@
+"""Computes at compile time what depends on constants only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hilc.interpreter import run_node
+from hilc.ir import Graph, Node, Tensor
+from hilc.ops.verify import check_node
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Replace nodes whose inputs are all constants by their outputs, by the operator's reference.
+
+    An output of the graph stays computed: the caller expects it to be written by a run.
+    """
+    tensors = dict(graph.tensors)
+    kept: list[Node] = []
+    for node in graph.nodes:
+        folded = fold_node(graph.with_(tensors=tensors), node)
+        if folded is None:
+            kept.append(node)
+        else:
+            tensors.update({tensor.name: tensor for tensor in folded})
+    return graph.with_(tensors=tensors, nodes=tuple(kept))
+
+
+def fold_node(graph: Graph, node: Node) -> list[Tensor] | None:
+    """The outputs of a node as constants; None where its inputs are not all constant."""
+    ins = graph.ins(node)
+    foldable = all(t is None or t.is_constant for t in ins) and any(ins)
+    if not foldable or set(node.outputs) & set(graph.outputs):
+        return None
+    check_node(graph, node)
+    results = run_node(graph, node, [t.data if t else None for t in ins])
+    folded = []
+    for tensor, data in zip(graph.outs(node), results, strict=True):
+        data.flags.writeable = False
+        folded.append(replace(tensor, data=data))
+    return folded

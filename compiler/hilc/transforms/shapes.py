@@ -1,0 +1,193 @@
+"""Resolves what a file computes of shapes, and the shapes that it leaves open.
+
+Converters of models with an open batch spell shapes as arithmetic: SHAPE, a few operators on small
+vectors of integers, and a RESHAPE to the result. Here every shape is known, so all of that is
+constants. The operators of :data:`CONSTANT_OPERATORS` exist in no other place: they are computed
+here, and refused where an operand is only known at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hilc.errors import ModelError, UnsupportedError
+from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ops import OPS
+from hilc.ops.verify import check_tensor, describe, located
+from hilc.transforms.fold_constants import fold_node
+
+#: More elements than any arithmetic on shapes has.
+_MAX_SIZE = 1 << 16
+
+
+def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
+    """The graph without arithmetic on shapes, and with the shape of every tensor.
+
+    ``open_shapes`` are the tensors whose shape in the file is a placeholder; that of a tensor which
+    an operator computes follows from the operator.
+    """
+    tensors = dict(graph.tensors)
+    kept: list[Node] = []
+    for node in graph.nodes:
+        ins = [tensors[name] if name else None for name in node.inputs]
+        folded: Sequence[Tensor] | None = None
+        if node.op in CONSTANT_OPERATORS and (node.op not in OPS or _are_indices(ins)):
+            with located(describe(node)):
+                folded = [_computed(node, ins, tensors[node.outputs[0]], open_shapes)]
+        else:
+            if not open_shapes.isdisjoint(node.outputs):
+                with located(describe(node)):
+                    tensors.update(_inferred(node, ins, tensors, open_shapes))
+            folded = fold_node(graph.with_(tensors=tensors), node)
+        if folded is None:
+            kept.append(node)
+        else:
+            tensors.update({tensor.name: tensor for tensor in folded})
+    return graph.with_(tensors=tensors, nodes=tuple(kept))
+
+
+def _inferred(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    tensors: Mapping[str, Tensor],
+    open_shapes: Set[str],
+) -> dict[str, Tensor]:
+    """The outputs whose shapes are open, with those that the operator gives them."""
+    signatures = OPS[node.op].infer(node, ins)
+    found = {
+        name: replace(tensors[name], shape=shape)
+        for name, (shape, _) in zip(node.outputs, signatures, strict=False)
+        if name in open_shapes
+    }
+    for tensor in found.values():
+        check_tensor(tensor)
+    return found
+
+
+def _are_indices(ins: Sequence[Tensor | None]) -> bool:
+    """Whether an operator that is also one of the compiler's has constant integers to work on."""
+    return all(t is not None and t.is_constant and t.dtype in ("int32", "int64") for t in ins)
+
+
+def _computed(
+    node: Node, ins: Sequence[Tensor | None], declared: Tensor, open_shapes: Set[str]
+) -> Tensor:
+    if node.op in ("SHAPE", "RANK"):
+        # Of these the shape alone matters.
+        (x,) = ins
+        assert x is not None
+        values: Array = np.array(x.shape if node.op == "SHAPE" else len(x.shape), np.int64)
+    else:
+        operands = [_constant(node, tensor) for tensor in ins]
+        try:
+            values = np.asarray(CONSTANT_OPERATORS[node.op](node.attrs, *operands))
+        except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+            raise ModelError(
+                f"it cannot be computed of {[x.tolist() for x in operands]}: {error}"
+            ) from error
+    if declared.name not in open_shapes and values.shape != declared.shape:
+        raise ModelError(
+            f"it yields shape {list(values.shape)}, not {declared.dtype}{list(declared.shape)}"
+        )
+    with np.errstate(all="ignore"):
+        data = np.array(values, declared.dtype)
+    data.flags.writeable = False
+    return replace(declared, shape=data.shape, data=data)
+
+
+def _constant(node: Node, tensor: Tensor | None) -> Array:
+    if tensor is None:
+        raise ModelError("it lacks an operand")
+    if tensor.data is None:
+        raise UnsupportedError(
+            f"it works on {tensor.name!r} ({tensor.dtype}{list(tensor.shape)}), which is only "
+            "known at run time",
+            f"{node.op} is implemented on constants only, as arithmetic on shapes needs it; "
+            f"supported at run time are {', '.join(OPS)}",
+        )
+    return tensor.data
+
+
+_Attrs = Mapping[str, Any]
+
+
+def _require_few(size: int) -> None:
+    if size > _MAX_SIZE:
+        raise ValueError(f"it has {size} elements, more than {_MAX_SIZE}")
+
+
+def _gather(attrs: _Attrs, x: Array, indices: Array) -> Array:
+    if attrs["batch_dims"]:
+        raise UnsupportedError(f"its batch_dims is {attrs['batch_dims']}", "only 0 is supported")
+    _require_few(indices.size * x.size // max(x.shape[attrs["axis"]], 1))
+    if indices.size and not 0 <= indices.min() <= indices.max() < x.shape[attrs["axis"]]:
+        raise IndexError(f"an index is outside of axis {attrs['axis']}")
+    return x.take(indices, attrs["axis"])
+
+
+def _reduce_prod(attrs: _Attrs, x: Array, axes: Array) -> Array:
+    product: Array = x.prod(
+        tuple(np.atleast_1d(axes).tolist()), dtype=x.dtype, keepdims=bool(attrs["keep_dims"])
+    )
+    return product
+
+
+def _slice(attrs: _Attrs, x: Array, begin: Array, size: Array) -> Array:
+    ends = [
+        n if count == -1 else first + count
+        for n, first, count in zip(x.shape, begin.tolist(), size.tolist(), strict=True)
+    ]
+    if any(not 0 <= b <= e <= n for b, e, n in zip(begin.tolist(), ends, x.shape, strict=True)):
+        raise IndexError(f"the slice is outside of {list(x.shape)}")
+    return x[tuple(slice(b, e) for b, e in zip(begin.tolist(), ends, strict=True))]
+
+
+def _range(attrs: _Attrs, start: Array, limit: Array, delta: Array) -> Array:
+    if not np.issubdtype(start.dtype, np.integer):
+        raise UnsupportedError(f"it counts in {start.dtype}", "integers are supported")
+    taken = range(*(int(x) for x in (start, limit, delta)))
+    _require_few(len(taken))
+    return np.array(taken, start.dtype)
+
+
+def _fill(attrs: _Attrs, shape: Array, value: Array) -> Array:
+    _require_few(prod(shape.tolist()))
+    return np.full(tuple(shape.tolist()), value.item(), value.dtype)
+
+
+def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    def computed(attrs: _Attrs, a: Array, b: Array) -> Array:
+        if attrs.get("activation", "NONE") != "NONE":
+            raise UnsupportedError(
+                f"it has the fused activation {attrs['activation']} on integers",
+                "arithmetic on shapes has none",
+            )
+        _require_few(np.broadcast(a, b).size)
+        with np.errstate(all="raise"):
+            return function(a, b)
+
+    return computed
+
+
+#: Operators on constants. Those that ``OPS`` has too are computed here for integers.
+CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
+    "SHAPE": lambda attrs, x: x,
+    "RANK": lambda attrs, x: x,
+    "GATHER": _gather,
+    "SLICE": _slice,
+    "CAST": lambda attrs, x: x,
+    "REDUCE_PROD": _reduce_prod,
+    "RANGE": _range,
+    "FILL": _fill,
+    "ADD": _binary(np.add),
+    "SUB": _binary(np.subtract),
+    "MUL": _binary(np.multiply),
+    "FLOOR_DIV": _binary(np.floor_divide),
+    "MINIMUM": _binary(np.minimum),
+    "MAXIMUM": _binary(np.maximum),
+}
