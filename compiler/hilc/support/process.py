@@ -7,7 +7,9 @@ wait (an interrupt, a deadline) ends them.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,9 +76,53 @@ def kill_group(process: subprocess.Popen[Any], number: signal.Signals) -> None:
 
 
 def _spawn(command: Sequence[str], options: Mapping[str, Any]) -> subprocess.Popen[Any]:
-    return subprocess.Popen(
-        command, start_new_session=True, preexec_fn=_die_with(os.getpid()), **options
-    )
+    launcher = _launcher()
+    if not launcher or not _surely_starts(command[0], options):
+        return subprocess.Popen(
+            command, start_new_session=True, preexec_fn=_die_with(os.getpid()), **options
+        )
+    launched = [*launcher, str(os.getpid()), *command]
+    process = subprocess.Popen(launched, start_new_session=True, **options)
+    process.args = command
+    return process
+
+
+@functools.cache
+def _launcher() -> tuple[str, ...]:
+    """The words before the id of this process and a command, that do what :func:`_die_with` does.
+
+    Python runs code of ours in a child only where it forks, and a fork copies the page tables: it
+    takes 15 ms in a process of 300 MB, and these programs take 2. Empty where they are missing.
+    """
+    setpriv, shell = shutil.which("setpriv"), shutil.which("sh")
+    if _LIBC is None or setpriv is None or shell is None:
+        return ()
+    words = (setpriv, "--pdeathsig", "KILL", shell, "-c")
+    known = subprocess.run([*words, ":"], stdin=subprocess.DEVNULL, capture_output=True)
+    return (*words, '[ "$PPID" = "$0" ] && exec "$@"') if known.returncode == 0 else ()
+
+
+def _surely_starts(program: str, options: Mapping[str, Any]) -> bool:
+    """Whether ``program`` is one that this machine runs; of others, Popen tells what is wrong."""
+    environment = options.get("env")
+    path = (os.environ if environment is None else environment).get("PATH")
+    folder = options.get("cwd") or "."
+    found = os.path.join(folder, program) if os.sep in program else shutil.which(program, path=path)
+    try:
+        return (
+            found is not None
+            and os.access(found, os.X_OK)
+            and _format(found) in (b"#!", _format(sys.executable))
+        )
+    except OSError:
+        return False
+
+
+def _format(path: str) -> bytes:
+    """Word size, byte order and machine, as ELF's head has them; of a script ``#!``."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    return head[4:6] + head[18:] if head.startswith(b"\x7fELF") else head[:2]
 
 
 def _started(future: Future[subprocess.Popen[Any]]) -> subprocess.Popen[Any]:
