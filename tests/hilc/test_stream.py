@@ -15,8 +15,9 @@ import hilc
 from hilc import host
 from hilc.cpu import get_cpu
 from hilc.frontends import load_model
+from hilc.fusion import schedule
 from hilc.fusion.bands import NotStreamable
-from hilc.fusion.call import Move, Where
+from hilc.fusion.call import Move, Part, StreamCall, Where, numbers
 from hilc.fusion.streams import Streams, stream
 from hilc.interpreter import run
 from hilc.lowering.choice import Choice, Group
@@ -97,7 +98,7 @@ def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
                 entries = list(call.entries)
                 entries[position] = replace(entry, write=Where("scratch", offset))
                 with pytest.raises(PlanError):
-                    check_group(replace(call, entries=tuple(entries)))
+                    check_group(replace(call, parts=(Part(tuple(entries)),)))
                 spoiled += 1
     assert spoiled > 50
 
@@ -109,6 +110,47 @@ def test_rows_between_windows_are_not_kept(seed):
     streams = Streams(chains.graph, get_cpu("host"))
     for group in _streamable(chains).choice.groups:
         check_group(streams.call(group))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_that_repeat_are_what_each_would_be(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schedule whose rounds are worked out one by one is the same in everything."""
+    chains, cpu = random_chains(20 + seed, 20, largest=50, channels=3), get_cpu("cortex-m4")
+    groups = _streamable(chains, cpu.name).choice.groups
+
+    def calls() -> list[StreamCall]:
+        streams = Streams(chains.graph, cpu)
+        return [streams.call(group) for group in groups]
+
+    found = calls()
+    monkeypatch.setattr(schedule._Walk, "_leap", lambda *_: None)
+    repeated = 0
+    for call, expected in zip(found, calls(), strict=True):
+        assert all(part.copies == 1 for part in expected.parts)
+        repeated += sum(part.copies - 1 for part in call.parts)
+        assert [_plain(e) for e in call.entries] == [_plain(e) for e in expected.entries]
+        for name in ("scratch_bytes", "count", "macs", "move_bytes", "moves_words"):
+            assert getattr(call, name) == getattr(expected, name), name
+        assert call.cost(cpu) == expected.cost(cpu)
+        assert call.count == len(call.entries)
+        own, other = call.access((), ()), expected.access((), ())
+        assert own is not None
+        assert other is not None
+        reads = zip(own.last_read, other.last_read, strict=True)
+        writes = zip(own.first_write, other.first_write, strict=True)
+        assert all(np.array_equal(a, b) for a, b in (*reads, *writes))
+        assert own.steps == other.steps
+    assert repeated > 50
+
+
+def _plain(entry: Any) -> tuple[object, ...]:
+    """An entry without arrays, whose calls compare by what they pass."""
+    call = entry.call
+    own = (entry.stage, entry.first, entry.count, entry.in_first, entry.writes, entry.moves)
+    shapes = [tensor.shape for tensor in (*entry.inputs, entry.output)]
+    return *own, entry.reads, entry.write, shapes, call.kernel.name, numbers(call.fields)
 
 
 def test_a_group_with_one_row_less_is_noticed():
@@ -125,7 +167,7 @@ def test_a_group_with_one_row_less_is_noticed():
             continue
         entries = [replace(entry, moves=entry.moves[:-1]) for entry in call.entries]
         with pytest.raises(PlanError):
-            check_group(replace(call, entries=tuple(entries)))
+            check_group(replace(call, parts=(Part(tuple(entries)),)))
         noticed += 1
     assert noticed > 3
 
@@ -144,7 +186,7 @@ def test_sums_that_something_is_written_over_are_noticed():
         replace(e, moves=(*e.moves, *_over(sums))) if e.stage == 0 else e for e in call.entries
     ]
     with pytest.raises(PlanError, match="the sums of"):
-        check_group(replace(call, entries=tuple(entries)))
+        check_group(replace(call, parts=(Part(tuple(entries)),)))
 
 
 def _over(stage: Any) -> Any:

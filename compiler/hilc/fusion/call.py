@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hilc.cpu import Cpu
 from hilc.ir import Array, Graph, Node, Tensor
-from hilc.lowering.access import NEVER, Access, access_of
+from hilc.lowering.access import NEVER, Access, Steps, access_of
 from hilc.lowering.choice import Group
 from hilc.lowering.cost import instructions
 from hilc.lowering.kernels import KernelCall
@@ -89,6 +89,59 @@ class Entry:
     #: What happens before the call, in order.
     moves: tuple[Move, ...]
 
+    def further(self, rows: int, in_rows: int) -> Entry:
+        """The same so many rows of the stage's output and input further."""
+        write = self.write
+        if self.writes and write.kind == "output":
+            step = rows * (self.output.nbytes // self.output.shape[1])
+            write = replace(write, offset=write.offset + step)
+        reads = [
+            replace(where, offset=where.offset + in_rows * (tensor.nbytes // tensor.shape[1]))
+            if where.kind in ("input", "output")
+            else where
+            for where, tensor in zip(self.reads, self.inputs, strict=True)
+        ]
+        first, in_first = self.first + rows, self.in_first + in_rows
+        return replace(self, first=first, in_first=in_first, reads=tuple(reads), write=write)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Entries of a schedule that run ``copies`` times, one after the other, each time further."""
+
+    entries: tuple[Entry, ...]
+    copies: int = 1
+    #: How often they have gone further before the first time.
+    skipped: int = 0
+    #: By stage, how many rows of its output and of its input they go further.
+    shift: tuple[tuple[int, int], ...] = ()
+
+    def all_entries(self) -> Iterator[Entry]:
+        """Every entry of every copy, in order."""
+        for turn in range(self.skipped, self.skipped + self.copies):
+            for entry in self.entries:
+                if turn == 0:
+                    yield entry
+                else:
+                    rows, in_rows = self.shift[entry.stage]
+                    yield entry.further(turn * rows, turn * in_rows)
+
+
+#: Bytes that are read of the group's input of this number: how much further they lie in the next
+#: copy, in which step each is read last, and through which C type.
+_Read = tuple[int, slice, int, "int | Steps", str]
+#: The same of its output.
+_Write = tuple[slice, int, "int | Steps", str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Borders:
+    """What an entry does with what is the group's own, and how many steps it takes."""
+
+    steps: int
+    reads: tuple[_Read, ...]
+    write: _Write | None
+
 
 @dataclass(frozen=True, eq=False)
 class StreamCall:
@@ -102,21 +155,45 @@ class StreamCall:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     stages: tuple[Stage, ...]
-    entries: tuple[Entry, ...]
+    #: The schedule.
+    parts: tuple[Part, ...]
     scratch_bytes: int
-    macs: int
     #: Sizes of the tensors, by name.
     _nbytes: Mapping[str, int] = field(repr=False)
 
-    @property
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """The calls of the stages, in order."""
+        return tuple(entry for part in self.parts for entry in part.all_entries())
+
+    @cached_property
+    def _counted(self) -> list[tuple[Entry, int]]:
+        """Entries that differ in more than how far they are, and how many there are of each."""
+        times: dict[int, int] = {}
+        for part in self.parts:
+            times[id(part.entries)] = times.get(id(part.entries), 0) + part.copies
+        distinct = {id(part.entries): part.entries for part in self.parts}
+        return [(entry, times[key]) for key, entries in distinct.items() for entry in entries]
+
+    @cached_property
+    def count(self) -> int:
+        """How many :attr:`entries` there are."""
+        return sum(times for _, times in self._counted)
+
+    @cached_property
+    def macs(self) -> int:
+        """The nominal multiply-accumulates of all entries."""
+        return sum(entry.call.macs * times for entry, times in self._counted)
+
+    @cached_property
     def move_bytes(self) -> int:
         """Bytes of rows that move, in all."""
-        return sum(move.nbytes for entry in self.entries for move in entry.moves)
+        return sum(move.nbytes * times for e, times in self._counted for move in e.moves)
 
     @property
     def moves_words(self) -> bool:
         """Whether all that moves are whole words, from and to multiples of four bytes."""
-        moves = [move for entry in self.entries for move in entry.moves]
+        moves = [move for entry, _ in self._counted for move in entry.moves]
         numbers = {n for move in moves for n in (move.target, move.source, move.nbytes)}
         return all(number % WORD == 0 for number in numbers)
 
@@ -124,11 +201,11 @@ class StreamCall:
         """The instructions that the group is expected to take on ``cpu``."""
         calls: dict[int, int] = {}
         total = 0.0
-        for entry in self.entries:
+        for entry, times in self._counted:
             if id(entry.call) not in calls:
                 calls[id(entry.call)] = instructions(entry.call, cpu)
-            total += calls[id(entry.call)] + _CALL_COST
-            total += len(entry.moves) * _MOVE_CALL_COST
+            total += times * (calls[id(entry.call)] + _CALL_COST)
+            total += times * len(entry.moves) * _MOVE_CALL_COST
         together = _VECTOR_MOVE_COST if "mve" in cpu.features else _WORD_MOVE_COST
         total += self.move_bytes * (together if self.moves_words else _SINGLE_MOVE_COST)
         return round(total)
@@ -145,42 +222,57 @@ class StreamCall:
         types = [""] * len(self.inputs)
         out_type = ""
         now = 0
-        for entry in self.entries:
-            own = self._entry_access(entry)
-            kernel = entry.call.kernel
-            for position, (where, tensor) in enumerate(zip(entry.reads, entry.inputs, strict=True)):
-                if where.kind != "input":
-                    continue
-                span = slice(where.offset, where.offset + tensor.nbytes)
-                # Of a kernel that promises nothing the writes may all come before the reads.
-                last = np.int32(1) if own is None else own.last_read[position]
-                read = np.where(last == NEVER, NEVER, now + last)
-                reads[where.index][span] = np.maximum(reads[where.index][span], read)
-                types[where.index] = kernel.inputs[position]
-            if entry.write.kind == "output" and entry.writes:
-                span = slice(entry.write.offset, entry.write.offset + entry.output.nbytes)
-                first = np.int32(0) if own is None else own.first_write[0]
-                write[span] = np.minimum(write[span], now + first)
-                out_type = kernel.outputs[0]
-            now += 2 if own is None else own.steps
+        known: dict[int, list[_Borders]] = {}
+        for part in self.parts:
+            key = id(part.entries)
+            if key not in known:
+                known[key] = [self._borders(entry, part) for entry in part.entries]
+            for turn in range(part.skipped, part.skipped + part.copies):
+                for border in known[key]:
+                    for index, span, step, last, c_type in border.reads:
+                        read = reads[index][span.start + turn * step : span.stop + turn * step]
+                        if isinstance(last, int):
+                            # Later than all that was read before.
+                            read[:] = now + last
+                        else:
+                            np.maximum(read, np.where(last == NEVER, NEVER, now + last), out=read)
+                        types[index] = c_type
+                    if border.write is not None:
+                        span, step, first, out_type = border.write
+                        written = write[span.start + turn * step : span.stop + turn * step]
+                        np.minimum(written, now + first, out=written)
+                    now += border.steps
         return Access(now, tuple(reads), (write,), tuple(types), (out_type,))
 
-    def _entry_access(self, entry: Entry) -> Access | None:
-        """How a call of a stage accesses what is the group's, its own steps counted from 0."""
+    def _borders(self, entry: Entry, part: Part) -> _Borders:
+        """What an entry of a part does with what is the group's."""
         kinds = [where.kind for where in entry.reads]
-        types = entry.call.kernel.inputs, entry.call.kernel.outputs
-        if self.stages[entry.stage].accumulates or not (
-            "input" in kinds and entry.write.kind == "output"
-        ):
-            # The sums are finished after all was read; and where a call does one of both only, one
-            # step is as good as many.
-            return Access(
-                1,
-                tuple(np.zeros(t.nbytes, np.int32) for t in entry.inputs),
-                (np.zeros(entry.output.nbytes, np.int32),),
-                *types,
-            )
-        return access_of(entry.call, entry.inputs, (entry.output,))
+        own: Access | None = None
+        steps: int = 1
+        # The sums of one that adds up are finished after all was read; and where a call does one of
+        # both only, one step is as good as many.
+        several = "input" in kinds and entry.write.kind == "output"
+        if several and not self.stages[entry.stage].accumulates:
+            own = access_of(entry.call, entry.inputs, (entry.output,))
+            # Of a kernel that promises nothing the writes may all come before the reads.
+            steps = 2 if own is None else own.steps
+        kernel = entry.call.kernel
+        further = entry.further(*part.shift[entry.stage]) if part.shift else entry
+        reads: list[_Read] = []
+        for position, (where, tensor) in enumerate(zip(entry.reads, entry.inputs, strict=True)):
+            if where.kind != "input":
+                continue
+            last = steps - 1 if own is None else own.last_read[position]
+            span = slice(where.offset, where.offset + tensor.nbytes)
+            step = further.reads[position].offset - where.offset
+            reads.append((where.index, span, step, last, kernel.inputs[position]))
+        written: _Write | None = None
+        if entry.write.kind == "output" and entry.writes:
+            offset = entry.write.offset
+            first = 0 if own is None else own.first_write[0]
+            span = slice(offset, offset + entry.output.nbytes)
+            written = span, further.write.offset - offset, first, kernel.outputs[0]
+        return _Borders(steps, tuple(reads), written)
 
 
 def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:

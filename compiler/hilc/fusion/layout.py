@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from hilc.fusion.bands import Band, NotStreamable
-from hilc.fusion.call import WORD, Entry, Move, Stage, StreamCall, Where
+from hilc.fusion.call import WORD, Entry, Move, Part, Stage, StreamCall, Where
 from hilc.fusion.room import NO_MOVES, Operand, Room
 from hilc.fusion.schedule import Schedule
-from hilc.fusion.scratch import ALIGNMENT, Item, aligned, place_items
+from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
 from hilc.fusion.stages import StageCalls, Stages
 from hilc.lowering.kernels import KernelCall
 
@@ -18,15 +19,38 @@ from hilc.lowering.kernels import KernelCall
 _ARENAS = 16
 
 
+#: Where the buffers lie during an entry, what moves before it and where it writes.
+_Lying = tuple[tuple[int, ...], Sequence[Move], int]
+
+
+@dataclass(eq=False)
+class _Piece:
+    """Entries of the schedule from ``start`` on, in an arena."""
+
+    start: int
+    lying: Sequence[_Lying]
+    #: Where the buffers lie at the end of it.
+    then: tuple[int, ...]
+
+
+@dataclass
+class _Run:
+    """A piece, and how often it runs in a row; :class:`Part` says the rest."""
+
+    piece: _Piece
+    skipped: int
+    copies: int
+
+
 @dataclass
 class _Arena:
     """Where the rows of all buffers are."""
 
     item: Item
-    #: By entry and tensor, the byte at which the entry reads or writes.
-    places: list[dict[str, int]]
-    #: By entry, what moves before it.
-    moves: dict[int, Sequence[Move]]
+    #: The pieces in order.
+    runs: Sequence[_Run]
+    #: By entry of the schedule, the moments that it stands for.
+    moments: Sequence[Sequence[Moment]]
 
 
 @dataclass(frozen=True)
@@ -101,60 +125,24 @@ class Layout:
         rows = self._lay_out(stages)
         items = [rows.item] if rows.item.nbytes else []
         scratch: list[Item | None] = []
+        times = self._schedule.times()
         for stage, span in zip(stages, spans, strict=True):
             item = None
             if nbytes := stage.scratch_bytes:
-                item = Item(nbytes, dict.fromkeys(span, ((0, nbytes),)))
+                moments = [moment for e in span for moment in rows.moments[e]]
+                live: dict[Moment, Ranges] = dict.fromkeys(moments, ((0, nbytes),))
+                item = Item(nbytes, live, sum(times[e] for e in span))
                 items.append(item)
             scratch.append(item)
         total = place_items(items)
         if most is not None and self._memory(total) > most:
             return None
-        entries = []
-        for e, (index, band) in enumerate(self._schedule.bands):
-            node, call = self._nodes[index], stages[index].calls[band.key]
-            cut = stages[index].cuts[band.key]
-            arguments, wheres = [], []
-            for position in call.inputs:
-                tensor = cut.ins[position]
-                assert tensor is not None
-                arguments.append(tensor)
-                name = node.node.inputs[position]
-                if position not in node.operands:
-                    wheres.append(Where("constant"))
-                elif name in geometry.producer and name != self._schedule.alias:
-                    wheres.append(Where("scratch", rows.item.offset + rows.places[e][name]))
-                else:
-                    row_bytes = tensor.nbytes // band.in_count
-                    kind = "output" if name == self._schedule.alias else "input"
-                    at = 0 if name == self._schedule.alias else geometry.inputs.index(name)
-                    wheres.append(Where(kind, band.in_first * row_bytes, at))
-            (out,) = cut.outs
-            name = node.out.name
-            if name in rows.places[e]:
-                write = Where("scratch", rows.item.offset + rows.places[e][name])
-            else:
-                row_bytes = 0 if node.accumulates else out.nbytes // out.shape[1]
-                write = Where("output", band.first * row_bytes)
-            moves = [
-                Move(rows.item.offset + m.target, rows.item.offset + m.source, m.nbytes)
-                for m in rows.moves.get(e, [])
-            ]
-            entries.append(
-                Entry(
-                    index,
-                    band.first,
-                    band.count,
-                    call,
-                    tuple(arguments),
-                    band.in_first,
-                    tuple(wheres),
-                    out,
-                    write,
-                    not node.accumulates or band.below == 1,
-                    tuple(moves),
-                )  # fmt: skip
-            )
+        pieces = {id(run.piece): run.piece for run in rows.runs}
+        entries = {
+            key: self._entries(stages, piece, rows.item.offset) for key, piece in pieces.items()
+        }
+        shift = () if self._schedule.repeat is None else self._schedule.repeat.shift
+        parts = [Part(entries[id(r.piece)], r.copies, r.skipped, shift) for r in rows.runs]
         made = tuple(
             Stage(
                 node.node,
@@ -175,11 +163,60 @@ class Layout:
             geometry.inputs,
             outputs,
             made,
-            tuple(entries),
+            tuple(parts),
             total,
-            sum(entry.call.macs for entry in entries),
             {name: graph.tensors[name].nbytes for name in (*geometry.inputs, *outputs)},
         )
+
+    def _entries(
+        self, stages: Sequence[StageCalls], piece: _Piece, offset: int
+    ) -> tuple[Entry, ...]:
+        """The entries of a piece of the schedule; the arena is at ``offset`` in the scratch."""
+        geometry, schedule = self._geometry, self._schedule
+        number = {name: index for index, name in enumerate(schedule.buffers)}
+        entries: list[Entry] = []
+        for e, (first, moves, place) in enumerate(piece.lying, piece.start):
+            index, band = schedule.bands[e]
+            node = self._nodes[index]
+            call, cut = stages[index].calls[band.key], stages[index].cuts[band.key]
+            arguments, wheres = [], []
+            for position in call.inputs:
+                tensor = cut.ins[position]
+                assert tensor is not None
+                arguments.append(tensor)
+                name = node.node.inputs[position]
+                if position not in node.operands:
+                    wheres.append(Where("constant"))
+                elif (buffer := number.get(name)) is not None:
+                    begin, _ = schedule.turns[e].reads[buffer]
+                    wheres.append(Where("scratch", offset + first[buffer] + begin))
+                else:
+                    row_bytes = tensor.nbytes // band.in_count
+                    kind = "output" if name == schedule.alias else "input"
+                    at = 0 if name == schedule.alias else geometry.inputs.index(name)
+                    wheres.append(Where(kind, band.in_first * row_bytes, at))
+            (out,) = cut.outs
+            if schedule.turns[e].grown is not None:
+                write = Where("scratch", offset + place)
+            else:
+                row_bytes = 0 if node.accumulates else out.nbytes // out.shape[1]
+                write = Where("output", band.first * row_bytes)
+            entries.append(
+                Entry(
+                    index,
+                    band.first,
+                    band.count,
+                    call,
+                    tuple(arguments),
+                    band.in_first,
+                    tuple(wheres),
+                    out,
+                    write,
+                    not node.accumulates or band.below == 1,
+                    tuple([Move(offset + m.target, offset + m.source, m.nbytes) for m in moves]),
+                )
+            )
+        return tuple(entries)
 
     @cached_property
     def _stage_calls(self) -> list[StageCalls]:
@@ -256,11 +293,42 @@ class Layout:
     def _simulate(self, rooms: Sequence[Room | None], nbytes: int) -> _Arena | None:
         """Goes through the schedule: where rows are in an arena of ``nbytes``, what has to move;
         None where it is too small."""
-        now = [0] * len(self._schedule.buffers)
-        #: By entry, where the buffers lie during it, what moves before it and where it writes.
-        lying: list[list[int]] = []
-        made: list[tuple[Sequence[Move], int]] = []
-        for turn, room in zip(self._schedule.turns, rooms, strict=True):
+        schedule = self._schedule
+        count, repeat = len(schedule.turns), schedule.repeat
+        start, stop = (count, count) if repeat is None else (repeat.start, repeat.stop)
+        now = (0,) * len(schedule.buffers)
+        runs: list[_Run] = []
+        #: The pieces that repeat, by where the buffers lie before.
+        known: dict[tuple[int, ...], _Piece] = {}
+        copies = 0 if repeat is None else repeat.copies
+        spans = [(0, start, 0), *((start, stop, copy) for copy in range(copies)), (stop, count, 0)]
+        for first, end, copy in spans:
+            piece = known.get(now) if copy else None
+            if piece is None:
+                piece = self._piece(rooms, nbytes, first, end, now)
+                if piece is None:
+                    return None
+            if first == start:
+                known[now] = piece
+            if runs and runs[-1].piece is piece:
+                runs[-1].copies += 1
+            elif piece.lying:
+                runs.append(_Run(piece, copy, 1))
+            now = piece.then
+        return self._arena(runs)
+
+    def _piece(
+        self,
+        rooms: Sequence[Room | None],
+        nbytes: int,
+        start: int,
+        stop: int,
+        then: tuple[int, ...],
+    ) -> _Piece | None:
+        """Goes through a part of the schedule, before which buffers lie at ``then``."""
+        now = list(then)
+        lying: list[_Lying] = []
+        for turn, room in zip(self._schedule.turns[start:stop], rooms[start:stop], strict=True):
             for buffer, dropped in turn.dropped:
                 now[buffer] += dropped
             moves, place = NO_MOVES, 0
@@ -269,30 +337,37 @@ class Layout:
                 if found is None:
                     return None
                 moves, starts, place = found
-                for buffer, start in zip(turn.full, starts, strict=True):
-                    now[buffer] = start
+                for buffer, at in zip(turn.full, starts, strict=True):
+                    now[buffer] = at
                 if not turn.held:
                     now[turn.grown] = place
-            lying.append(list(now))
-            made.append((moves, place))
-        names = list(self._schedule.buffers)
-        arena = _Arena(Item(0, {}), [], {})
-        for e, (turn, first, (moves, place)) in enumerate(
-            zip(self._schedule.turns, lying, made, strict=True)
-        ):
-            at = {names[buffer]: first[buffer] + begin for buffer, (begin, _) in turn.reads.items()}
-            sizes = dict(zip(turn.full, turn.sizes, strict=True))
-            if turn.grown is not None:
-                at[names[turn.grown]] = place
-                sizes[turn.grown] = turn.held + turn.added
-            if sizes:
-                arena.item.live[e] = tuple((first[b], first[b] + n) for b, n in sizes.items())
-            if moves:
-                arena.moves[e] = moves
-            arena.places.append(at)
-        # Some of it may have turned out not to be needed.
-        arena.item.nbytes = max((end for r in arena.item.live.values() for _, end in r), default=0)
-        return arena
+            lying.append((tuple(now), moves, place))
+        return _Piece(start, lying, tuple(now))
+
+    def _arena(self, runs: Sequence[_Run]) -> _Arena:
+        """What is in use when, and how much that takes."""
+        turns = self._schedule.turns
+        pieces = {id(run.piece): run.piece for run in runs}
+        copies = Counter[int]()
+        for run in runs:
+            copies[id(run.piece)] += run.copies
+        moments: list[list[Moment]] = [[] for _ in turns]
+        live: dict[Moment, Ranges] = {}
+        duration = nbytes = 0
+        for number, (key, piece) in enumerate(pieces.items()):
+            for e, (first, _, _) in enumerate(piece.lying, piece.start):
+                turn, moment = turns[e], (number, e)
+                moments[e].append(moment)
+                sizes = dict(zip(turn.full, turn.sizes, strict=True))
+                if turn.grown is not None:
+                    sizes[turn.grown] = turn.held + turn.added
+                ranges = [(first[b], first[b] + n) for b, n in sizes.items()]
+                if ranges:
+                    live[moment] = tuple(ranges)
+                    duration += copies[key]
+                    nbytes = max(nbytes, *(end for _, end in ranges))
+        # Some of the arena may have turned out not to be needed.
+        return _Arena(Item(nbytes, live, duration), runs, moments)
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:

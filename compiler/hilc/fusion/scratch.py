@@ -18,12 +18,18 @@ _PLACINGS = 60
 Ranges = tuple[tuple[int, int], ...]
 
 
+#: Entries at which everything lies where it does: part of a schedule, and the entry of that.
+Moment = tuple[int, int]
+
+
 @dataclass
 class Item:
-    """Bytes of the step's scratch; ``live`` says by entry which of them hold something."""
+    """Bytes of the step's scratch; ``live`` says by moment which of them hold something, and
+    ``duration`` at how many entries some do."""
 
     nbytes: int
-    live: dict[int, Ranges]
+    live: dict[Moment, Ranges]
+    duration: int
     offset: int = 0
 
 
@@ -36,8 +42,8 @@ def place_items(items: Sequence[Item]) -> int:
     bound = _most_at_once(items)
     orders = [
         sorted(range(len(items)), key=lambda i: (-items[i].nbytes, i)),
-        sorted(range(len(items)), key=lambda i: (-len(items[i].live), -items[i].nbytes, i)),
-        sorted(range(len(items)), key=lambda i: (-len(items[i].live) * items[i].nbytes, i)),
+        sorted(range(len(items)), key=lambda i: (-items[i].duration, -items[i].nbytes, i)),
+        sorted(range(len(items)), key=lambda i: (-items[i].duration * items[i].nbytes, i)),
     ]
     # Fixed seed: the result is part of the output, which must not change from run to run.
     chance = random.Random(0)
@@ -72,12 +78,12 @@ def aligned(nbytes: int) -> int:
 
 
 def _most_at_once(items: Sequence[Item]) -> int:
-    used: dict[int, int] = {}
+    used: dict[Moment, int] = {}
     for item in items:
-        for entry, ranges in item.live.items():
+        for moment, ranges in item.live.items():
             # Within an item they may overlap.
             begins, ends = joined(ranges)
-            used[entry] = used.get(entry, 0) + sum(ends) - sum(begins)
+            used[moment] = used.get(moment, 0) + sum(ends) - sum(begins)
     return max([*used.values(), *(item.nbytes for item in items)], default=0)
 
 

@@ -90,4 +90,4 @@ def _rank(call: StreamCall) -> tuple[int, int, int]:
     allowed = [differences.low, differences.high, *([0] if differences.allow(0) else [])]
     overlapped = min(max(sizes[0], d + output) - min(0, d) for d in allowed)
     memory = call.scratch_bytes + overlapped + sum(sizes[1:])
-    return memory, len(call.entries), call.move_bytes
+    return memory, call.count, call.move_bytes

@@ -703,7 +703,7 @@ class _Layers:
     def _streamed(self, group: Group, call: StreamCall, first: int, last: int) -> Segment:
         stages = tuple(stage.call for stage in call.stages)
         parts = self._parts(stages, bands=True)
-        parts[group] = 8 * len(call.entries)
+        parts[group] = 8 * call.count
         need, steady = self._need(first, last, call, call.inputs, call.outputs, call.scratch_bytes)
         return Segment(
             need=need,
