@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prove sweep bench noise figures format clean distclean
+.PHONY: help setup demo test test-full check prove sweep bench noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -10,7 +10,9 @@ C_FILES = $(shell find compiler/runtime firmware_template tests/c -name '*.[ch]'
 
 help:
 	@echo 'make demo       classify handwritten digits on an emulated board, compare every answer'
-	@echo 'make test       all tests (ARGS="-k name" narrows them; JOBS=N sets the workers)'
+	@echo 'make test       all tests but the campaigns (ARGS="-k name" narrows them; JOBS=N sets the'
+	@echo '                workers); of each campaign a sample'
+	@echo 'make test-full  the campaigns: the tests that are marked full'
 	@echo 'make check      ruff, mypy --strict, clang-format, cppcheck'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
@@ -27,8 +29,15 @@ setup:
 demo: setup
 	@$(BIN)/python examples/digits/demo.py
 
+# A worker takes tests that stand together, which share what their module builds, and at the end
+# some of what the other has left.
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
 test: setup
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(PYTEST) -m 'not full' $(ARGS)
+
+test-full: setup
+	$(PYTEST) -m full $(ARGS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -83,6 +83,7 @@ find_missing() {
     has_venv || needed+=("python$python_version-venv")
     has cppcheck || optional+=(cppcheck)
     has gdb-multiarch || optional+=(gdb-multiarch)
+    has ccache || optional+=(ccache)
 }
 
 as_root() {
@@ -127,7 +128,7 @@ install_packages() {
             "elsewhere install what brings gcc and g++ with the C library, arm-none-eabi-gcc with" \
             "newlib, qemu-system-arm, clang and Python's venv module, then run this again"
     fi
-    [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check' or debugging may ask for them"
+    [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check' or debugging may ask for them, tests take longer without ccache"
 }
 
 # --- the virtual environment ------------------------------------------------------------------

@@ -115,6 +115,7 @@ def project_files(
     texts = {
         "CMakePresets.json": _presets(board),
         "generated/hil_config.h": _config_header(board, modules),
+        "generated/hil_build.h": _build_header(),
         "generated/models.c": _models_source(modules, workspace, has_crt),
         "generated/firmware.cmake": _cmake_settings(libraries, board),
     }
@@ -317,10 +318,19 @@ def _config_header(board: Board, modules: Sequence[Module]) -> str:
     return (
         GENERATED
         + "#ifndef HIL_CONFIG_H\n#define HIL_CONFIG_H\n\n"
-        + f'#define HIL_BUILD_ID "{BUILD_ID_PLACEHOLDER.decode()}"\n'
         + f"#define HIL_BOARD_NAME {c_string(board.name)}\n"
         + "\n".join(lines)
         + "\n\n#endif\n"
+    )
+
+
+def _build_header() -> str:
+    """What no two firmwares share, apart from what a board's all do: one source includes it."""
+    return (
+        GENERATED
+        + "#ifndef HIL_BUILD_H\n#define HIL_BUILD_H\n\n"
+        + f'#define HIL_BUILD_ID "{BUILD_ID_PLACEHOLDER.decode()}"\n'
+        + "\n#endif\n"
     )
 
 
@@ -449,6 +459,6 @@ def _packed_models(modules: Sequence[Module]) -> str:
 
 def with_build_id(files: Mapping[str, bytes], build_id: str) -> dict[str, bytes]:
     """The files with the placeholder filled in."""
-    header = "generated/hil_config.h"
+    header = "generated/hil_build.h"
     filled = files[header].replace(BUILD_ID_PLACEHOLDER, build_id.encode())
     return {**files, header: filled}

@@ -1,14 +1,44 @@
-"""For all tests."""
+"""For all tests: what their processes inherit, and which of them are campaigns."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Set unless the user has set them. xdist's workers and the commands under test inherit them.
+ENVIRONMENT = {
+    # There is a worker for each core already: a BLAS with threads of its own only spins.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+#: Most of a firmware's sources are those of the firmware built before it, for the same core. Their
+#: objects do not depend on the folder (-ffile-prefix-map), so its name need not be the same.
+CCACHE = {
+    "CCACHE_DIR": str(ROOT / ".cache" / "ccache"),
+    "CCACHE_BASEDIR": "/",
+    "CCACHE_NOHASHDIR": "1",
+    "CCACHE_DEPEND": "1",
+    "CCACHE_MAXSIZE": "1G",
+}
 
 
-def pytest_configure() -> None:
-    """Let Ctrl-C reach the commands that tests start, also in a run in the background.
-
-    A shell without job control starts such a run with SIGINT ignored, and children inherit that.
-    """
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "full: a campaign; 'make test' leaves it out, 'make test-full' runs it"
+    )
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    ccache = shutil.which("ccache")
+    if ccache and "CMAKE_C_COMPILER_LAUNCHER" not in os.environ:
+        os.environ.update(CCACHE, CMAKE_C_COMPILER_LAUNCHER=ccache)
+    # Let Ctrl-C reach the commands that tests start, also in a run in the background: a shell
+    # without job control starts such a run with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

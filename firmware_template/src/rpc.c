@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "hil_build.h"
 #include "hil_frame.h"
 #include "hil_guard.h"
 #include "hil_model.h"

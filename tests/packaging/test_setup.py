@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 REAL_COMMANDS = ["bash", "cat", "chmod", "cksum", "cp", "dirname", "env", "grep", "head", "mkdir"]
 REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
-TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch"]
+TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch", "ccache"]
 
 # A Python whose venv module makes copies of it and whose pip does as the test says: each line of
 # the file `pip` is the message of an installation that fails.

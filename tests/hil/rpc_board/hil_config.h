@@ -5,9 +5,6 @@
 #define HIL_CLOCK_HZ 1000000000
 
 /* The compile line may say otherwise. */
-#ifndef HIL_BUILD_ID
-#define HIL_BUILD_ID "0123456789abcdef0123456789abcdef"
-#endif
 #ifndef HIL_FRAME_MAX
 #define HIL_FRAME_MAX 512
 #endif
