@@ -31,13 +31,13 @@ import hil  # noqa: E402
 import hilc  # noqa: E402
 from hil.bench import layer_counts  # noqa: E402
 from hil.board import load_board  # noqa: E402
-from hilc.cpu import get_cpu  # noqa: E402
 from hilc.ir import Graph, Node, Quant, Tensor  # noqa: E402
 from hilc.lowering import cost  # noqa: E402
 from hilc.lowering.choice import Choice  # noqa: E402
 from hilc.lowering.kernels import Kernel, KernelCall, kernels  # noqa: E402
 from hilc.ops import OPS  # noqa: E402
 from hilc.source import prepare  # noqa: E402
+from hilc.target import get_cpu  # noqa: E402
 
 FOLDER = ROOT / "build" / "costs"
 #: The architecture whose counts a portable kernel's formula gives.
@@ -239,7 +239,7 @@ def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
         with hil.open(board, library) as device:
             found = layer_counts(device, module)
             assert device.firmware is not None
-            sizes = _function_sizes(device.firmware.elf)
+            sizes = _function_sizes(device.firmware.elf, cpu.toolchain.program("nm"))
         for layer, count in zip(module.layers, found, strict=True):
             candidates = calls.get(layer.name, ())
             if position >= len(candidates) or not isinstance(candidates[position], KernelCall):
@@ -253,8 +253,8 @@ def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
     return counts
 
 
-def _function_sizes(elf: Path) -> dict[str, int]:
-    command = ["arm-none-eabi-nm", "-S", str(elf)]
+def _function_sizes(elf: Path, nm: str) -> dict[str, int]:
+    command = [nm, "-S", str(elf)]
     text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     rows = [line.split() for line in text.splitlines()]
     return {row[3]: int(row[1], 16) for row in rows if len(row) == 4}

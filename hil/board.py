@@ -10,18 +10,19 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hil.config import boards_folder
 from hil.errors import BoardError
-from hil.suggest import like, nearest
-from hilc.cpu import Cpu, cpu_names, get_cpu
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
+from hilc.support.suggest import nearest
+from hilc.support.tables import Table
 from hilc.support.toml import tomllib
+from hilc.target import Cpu, cpu_names, get_cpu, load_cpu
 
 #: What the ports of a board together provide, each exactly once.
 ROLES = ("core", "soc", "timer", "uart")
@@ -32,8 +33,6 @@ _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
 _READ_CYCLES_MAX = 1000
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
-_SIZE = re.compile(r"([0-9]+) ?([KM])\Z")
-_SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class Board:
     @property
     def is_host(self) -> bool:
         """The firmware is a process of this machine, with no memory map of its own."""
-        return self.cpu.arch == "host"
+        return self.cpu.is_host
 
     def regions(self, kind: Literal["flash", "ram"]) -> tuple[MemoryRegion, ...]:
         return tuple(region for region in self.memory if region.kind == kind)
@@ -206,7 +205,7 @@ class Board:
 
     @property
     def base(self) -> BaseFigures:
-        return base_figures(self.cpu.arch)
+        return base_figures(self.cpu)
 
 
 def board_names() -> tuple[str, ...]:
@@ -260,11 +259,11 @@ def default_board() -> Board:
 
 
 @functools.cache
-def base_figures(arch: str) -> BaseFigures:
-    """The template's measured figures for ``arch``."""
+def base_figures(cpu: Cpu) -> BaseFigures:
+    """The template's measured figures for the core's architecture, else for its instruction set."""
     path = data_dir("firmware_template") / "base.toml"
     table = tomllib.loads(path.read_text(encoding="utf-8"))
-    return BaseFigures(**table[arch])
+    return BaseFigures(**table.get(cpu.arch, table[cpu.isa]))
 
 
 def port_names() -> tuple[str, ...]:
@@ -284,113 +283,6 @@ def _port(name: str, settings: Mapping[str, int]) -> Port:
     return Port(name, provides, sources, settings, uses, about.get("renode"))
 
 
-# -- reading a table ---------------------------------------------------------------------------
-
-
-class _Table:
-    """One table of a description, which knows its place and which of its keys were asked for."""
-
-    def __init__(self, path: Path, where: str, values: Mapping[str, Any]) -> None:
-        self._path = path
-        self._where = where
-        self._values = values
-        self._known: list[str] = []
-
-    def error(self, key: str, problem: str, hint: str = "") -> BoardError:
-        return BoardError(f"{self._path}: {self._key(key)}: {problem}", hint)
-
-    def _key(self, key: str) -> str:
-        return f"{self._where}.{key}" if self._where else key
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def _get(
-        self, key: str, kind: type | tuple[type, ...], kind_name: str, default: Any = None
-    ) -> Any:
-        self._known.append(key)
-        if key not in self._values:
-            if default is None:
-                near = like(key, self._unknown())
-                hint = f"is {self._key(near[0])!r} a misspelling of it?" if near else "add it"
-                raise self.error(key, "the key is missing", hint)
-            return default
-        value = self._values[key]
-        # bool is an int to Python, not to the description.
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.error(key, f"{value!r} is not {kind_name}")
-        return value
-
-    def string(self, key: str, default: str | None = None) -> str:
-        text: str = self._get(key, str, "a string", default)
-        if not text.strip() and key in self:
-            raise self.error(key, "the string is empty")
-        return text
-
-    def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
-        options = tuple(choices)
-        value = self.string(key, default)
-        if value not in options:
-            near = nearest(value, options)
-            raise self.error(
-                key, f"unknown value {value!r}{near}", f"choose one of {', '.join(options)}"
-            )
-        return value
-
-    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        value: int = self._get(key, int, "an integer", default)
-        if not low <= value <= high:
-            raise self.error(key, f"{value} is not within {low} to {high}")
-        return value
-
-    def boolean(self, key: str, default: bool) -> bool:
-        value: bool = self._get(key, bool, "true or false", default)
-        return value
-
-    def size(self, key: str, default: int | None = None) -> int:
-        """Bytes: an integer, or a string such as ``"64K"``."""
-        value: int | str = self._get(key, (int, str), "a number of bytes", default)
-        if isinstance(value, str):
-            match = _SIZE.match(value)
-            if not match:
-                raise self.error(
-                    key, f"{value!r} is not a number of bytes", 'write 65536, "64K" or "4M"'
-                )
-            value = int(match[1]) * _SIZE_UNIT[match[2]]
-        if isinstance(value, bool) or not 0 < value <= _ADDRESS_SPACE:
-            raise self.error(key, f"{value} is not a number of bytes from 1 to {_ADDRESS_SPACE}")
-        return value
-
-    def strings(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        values = self._get(key, (list, tuple), "a list of strings", default)
-        if not all(isinstance(value, str) for value in values):
-            raise self.error(key, f"{values!r} is not a list of strings")
-        return tuple(values)
-
-    def table(self, key: str) -> _Table:
-        return _Table(self._path, self._key(key), self._get(key, dict, "a table"))
-
-    def tables(self, key: str) -> tuple[_Table, ...]:
-        entries = self._get(key, list, "a list of tables", ())
-        if not all(isinstance(entry, dict) for entry in entries):
-            raise self.error(key, f"{entries!r} is not a list of tables")
-        return tuple(
-            _Table(self._path, f"{self._key(key)}[{index}]", entry)
-            for index, entry in enumerate(entries)
-        )
-
-    def _unknown(self) -> list[str]:
-        return [key for key in self._values if key not in self._known]
-
-    def finish(self) -> None:
-        """Raises for the first key that nobody asked for."""
-        for key in self._unknown():
-            near = nearest(key, self._known)
-            raise self.error(
-                key, f"unknown key{near}", f"the keys here are {', '.join(sorted(self._known))}"
-            )
-
-
 # -- the description ---------------------------------------------------------------------------
 
 
@@ -401,20 +293,16 @@ def _read_board(path: Path) -> Board:
             f"the description {str(path)!r} has no name for a board",
             "rename it: letters and digits",
         )
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BoardError(f"{path}: not valid TOML: {error}") from None
-    top = _Table(path, "", values)
-    cpu = get_cpu(top.choice("cpu", cpu_names()))
+    top = Table.read(path, BoardError)
+    cpu = _cpu(top, path)
     runners = _runners(top)
     clock_hz = top.integer("clock_hz", 1, 10**10)
     rpc = top.table("rpc")
     frame_max = rpc.integer("frame_max", 128, 16384)
     rx_max = rpc.integer("rx_max", frame_max, 65536)
     rpc.finish()
-    host = cpu.arch == "host"
-    ports = _ports(top, "host" if host else "arm")
+    host = cpu.is_host
+    ports = _ports(top, cpu.isa)
     board = Board(
         name=path.stem,
         path=path,
@@ -440,7 +328,7 @@ def _read_board(path: Path) -> Board:
     return board
 
 
-def _runners(top: _Table) -> tuple[str, ...]:
+def _runners(top: Table) -> tuple[str, ...]:
     runners = top.strings("runners")
     if not runners:
         raise top.error("runners", "the list is empty", f"choose from {', '.join(RUNNERS)}")
@@ -454,7 +342,7 @@ def _runners(top: _Table) -> tuple[str, ...]:
     return runners
 
 
-def _memory(top: _Table) -> tuple[MemoryRegion, ...]:
+def _memory(top: Table) -> tuple[MemoryRegion, ...]:
     regions: list[MemoryRegion] = []
     for table in top.tables("memory"):
         name = table.string("name")
@@ -488,14 +376,22 @@ def _memory(top: _Table) -> tuple[MemoryRegion, ...]:
     return tuple(regions)
 
 
-def _stack(top: _Table, key: str) -> int:
+def _stack(top: Table, key: str) -> int:
     size = top.size(key)
     if size % 32:
         raise top.error(key, f"{size} is not a multiple of 32")
     return size
 
 
-def _ports(top: _Table, arch: str) -> tuple[Port, ...]:
+def _cpu(top: Table, path: Path) -> Cpu:
+    """The core by its name, or by the file beside the board's that describes it."""
+    word = top.string("cpu")
+    if word.endswith(".toml"):
+        return load_cpu(path.parent / word)
+    return get_cpu(top.choice("cpu", cpu_names()))
+
+
+def _ports(top: Table, isa: str) -> tuple[Port, ...]:
     """Each role's port: what one port provides beside its first role needs no table of its own."""
     provided: dict[str, str] = {}
     ports: list[Port] = []
@@ -510,8 +406,8 @@ def _ports(top: _Table, arch: str) -> tuple[Port, ...]:
         if role not in about["provides"]:
             provides = ", ".join(about["provides"])
             raise table.error("port", f"{name!r} provides {provides}, no {role}")
-        if arch != about["arch"]:
-            raise table.error("port", f"{name!r} is for {about['arch']}, the cpu is {arch}")
+        if about["arch"] != isa:
+            raise table.error("port", f"{name!r} is for {about['arch']}, the cpu is {isa}")
         settings = {
             key: table.integer(key, low=spec["min"], high=spec["max"], default=spec.get("default"))
             for key, spec in about.get("settings", {}).items()
@@ -522,7 +418,7 @@ def _ports(top: _Table, arch: str) -> tuple[Port, ...]:
     return tuple(ports)
 
 
-def _qemu(table: _Table, clock_hz: int) -> Qemu:
+def _qemu(table: Table, clock_hz: int) -> Qemu:
     qemu = Qemu(
         machine=table.string("machine"),
         icount_shift=table.integer("icount_shift", 0, 10),
@@ -542,7 +438,7 @@ def _qemu(table: _Table, clock_hz: int) -> Qemu:
     return qemu
 
 
-def _renode(table: _Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
+def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
     platform = table.string("platform", default="")
     renode = Renode(
         platform=platform,
@@ -568,7 +464,7 @@ def _renode(table: _Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
     return renode
 
 
-def _pyocd(table: _Table) -> PyOcd:
+def _pyocd(table: Table) -> PyOcd:
     pyocd = PyOcd(
         target=table.string("target"),
         frequency_hz=table.integer("frequency_hz", 10_000, 50_000_000, default=4_000_000),
@@ -578,7 +474,7 @@ def _pyocd(table: _Table) -> PyOcd:
     return pyocd
 
 
-def _check_room(board: Board, top: _Table) -> None:
+def _check_room(board: Board, top: Table) -> None:
     """The firmware without a model must have room, so that a fit error is always about a model."""
     base = board.base
     for key, had, needed in (

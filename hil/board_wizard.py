@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from hil.board import Board, board_names, load_board, port_names
 from hil.errors import BoardError, InputError
 from hil.pyocd_targets import Chip, read_chip
-from hilc.cpu import cpu_names
 from hilc.support.toml import tomllib
+from hilc.target import cpu_names, get_cpu, load_cpu
 
 T = TypeVar("T")
 
@@ -161,7 +161,8 @@ def _cpu(chip: Chip | None) -> str:
 
 
 def _asked_cpu(ask: Ask) -> str:
-    names = [name for name in cpu_names() if name != "host"]
+    # Of a core that no probe reaches, a chip is not described from what pyOCD says of it.
+    names = [name for name in cpu_names() if get_cpu(name).debug.part_numbers]
     return ask("--cpu", f"core, one of {', '.join(names)}", "cortex-m4")
 
 
@@ -216,7 +217,7 @@ def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping
     """One line, where the user gave none."""
     if chip is None and answers.base is not None:
         return str(values["description"])
-    core = str(values["cpu"]).replace("cortex-m", "Cortex-M").replace("plus", "+")
+    core = load_cpu(str(values["cpu"])).title
     of_chip = f" ({chip.vendor} {chip.target})" if chip is not None else ""
     return f"{name}{of_chip}: {core}"
 

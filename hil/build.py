@@ -533,7 +533,9 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
         stacks = (".stack", ".handler_stack")
         ram_sections = (*_RAM_SECTIONS, *own_sections.values(), *copies, *stacks)
         sections = _measure_sections(link, modules, flash_sections, ram_sections)
-    bound = None if board.is_host else stack_bound(folder / _ELF)
+    bound = None
+    if not board.is_host:
+        bound = stack_bound(folder / _ELF, board.cpu.toolchain.program("objdump"))
     return Sizes(flash, ram, stack, handler_stack, regions, models, sections, bound)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 import hilc
 from hil.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
-from hil.toolchain import ARM_GCC, program_version
+from hil.toolchain import program_version
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
@@ -31,12 +31,13 @@ from hilc.lowering.choice import ChoiceReport
 from hilc.support.jsondata import decode
 from hilc.support.outputs import write_file
 from hilc.support.resources import data_dir
+from hilc.target import Cpu, load_cpu
 
 _LOG = logging.getLogger("hil.compiled")
 #: Part of every key: raise it when entries look differently.
 _KEY_VERSION = 1
 #: What the compiler is made of.
-_SOURCES = (".py", ".c", ".h")
+_SOURCES = (".py", ".c", ".h", ".toml")
 
 
 def compile_model(
@@ -77,14 +78,17 @@ def _entry(path: Path, cpu: str, name: str | None, arguments: Mapping[str, Any])
         return None
     if values.get("tuning") is not None:
         values["tuning"] = digest(Path(values["tuning"]))
+    core = load_cpu(cpu)
     key = {
         "version": _KEY_VERSION,
         "model": model,
-        "cpu": cpu,
+        "cpu": core.name,
+        # One of the user's own is no part of the compiler.
+        "core": [digest(core.path), digest(core.toolchain.path)],
         "name": name if name is not None else path.stem,
         "arguments": values,
         "compiler": _compiler(),
-        "clang": _clang() if values.get("codegen") == "llvm" else None,
+        "clang": _clang(core) if values.get("codegen") == "llvm" else None,
         "date": os.environ.get("SOURCE_DATE_EPOCH"),
     }
     text = json.dumps(key, sort_keys=True, default=_plain)
@@ -116,13 +120,13 @@ def _roots() -> tuple[Path, Path]:
     return Path(hilc.__file__).parent, data_dir("runtime")
 
 
-def _clang() -> list[str | None]:
+def _clang(cpu: Cpu) -> list[str | None]:
     """What makes objects: clang, with the C library of the GNU toolchain."""
     try:
         clang: str | None = program_version(find_clang()[0])
     except HilError:
         clang = None  # the compiler says so itself
-    gcc = shutil.which(ARM_GCC)
+    gcc = shutil.which(cpu.toolchain.gcc)
     return [clang, program_version(gcc) if gcc else None]
 
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from hil.errors import InputError
-from hil.suggest import listed, nearest
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import OutputError, write_file
+from hilc.support.suggest import listed, nearest
 from hilc.support.toml import tomllib
 
 #: Keys of a board's table, and of its table ``power``, with the type that each has.

@@ -15,13 +15,13 @@ from hil import flash
 from hil.errors import DeviceError, InputError, ProbeError
 from hil.runner.choice import Choice
 from hil.runner.process import ChildProcess
-from hil.runner.qemu import INSTALL_HINT, PROGRAM
+from hil.runner.qemu import install_hint, program
 
 if TYPE_CHECKING:
     from hil.board import Board
 
-#: Debuggers that know Arm, the preferred first.
-_DEBUGGERS = ("arm-none-eabi-gdb", "gdb-multiarch")
+#: The debugger that knows every core, where the toolchain's own is not there.
+_ANY_DEBUGGER = "gdb-multiarch"
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class GdbServer:
 
     port: int
     elf: Path
+    #: The debugger of the board's toolchain.
+    gdb: str
     #: The serial line, where one is known: ``hil run --port`` talks to the firmware there.
     url: str | None
     #: Raises where the server has ended.
@@ -38,7 +40,7 @@ class GdbServer:
     @property
     def command(self) -> str:
         """The shell command that connects gdb."""
-        debugger = next((name for name in _DEBUGGERS if shutil.which(name)), _DEBUGGERS[-1])
+        debugger = self.gdb if shutil.which(self.gdb) else _ANY_DEBUGGER
         words = [debugger, str(self.elf)]
         # Names of sources are relative to the firmware's project.
         project = self.elf.resolve().parent.parent
@@ -78,7 +80,8 @@ def _serve_qemu(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]:
         gdb, uart = (stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2))
         listening = "server=on,wait=off,nodelay=on"
         command = [
-            *(PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none", "-S"),
+            *(program(board), "-machine", board.qemu.machine),
+            *("-nodefaults", "-display", "none", "-S"),
             *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
             *("-kernel", str(elf)),
             *("-chardev", f"socket,id=gdb,fd={gdb.fileno()},{listening}", "-gdb", "chardev:gdb"),
@@ -88,11 +91,14 @@ def _serve_qemu(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]:
             *board.qemu.args,
         ]
         process = ChildProcess(
-            "QEMU", command, install_hint=INSTALL_HINT, pass_fds=(gdb.fileno(), uart.fileno())
+            "QEMU",
+            command,
+            install_hint=install_hint(board),
+            pass_fds=(gdb.fileno(), uart.fileno()),
         )
         stack.callback(process.stop)
         url = f"socket://127.0.0.1:{uart.getsockname()[1]}"
-        yield GdbServer(gdb.getsockname()[1], elf, url, process.alive)
+        yield GdbServer(gdb.getsockname()[1], elf, _gdb(board), url, process.alive)
 
 
 @contextlib.contextmanager
@@ -128,7 +134,11 @@ def _serve_pyocd(board: Board, elf: Path, choice: Choice) -> Iterator[GdbServer]
                 )
             chosen.is_alive()
 
-        yield GdbServer(server.port, elf, url, alive)
+        yield GdbServer(server.port, elf, _gdb(board), url, alive)
+
+
+def _gdb(board: Board) -> str:
+    return board.cpu.toolchain.program("gdb")
 
 
 _SERVERS = {"qemu": _serve_qemu, "pyocd": _serve_pyocd}

@@ -7,19 +7,17 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import hilc
+from hil.board import Board
 from hil.errors import HilError
-from hil.stack import OBJDUMP
 from hil.toolchain import (
-    ARM_GCC,
-    HOST_COMPILER,
     OLDEST_CMAKE,
-    OLDEST_GCC,
     Version,
     in_words,
     is_older,
@@ -29,8 +27,10 @@ from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
 from hilc.support.process import run
+from hilc.target import Toolchain, get_cpu, toolchains
 
 _TIMEOUT_S = 20
+_HOST = get_cpu("host").toolchain
 
 
 class InstallationError(HilError):
@@ -88,9 +88,13 @@ def diagnose() -> list[Finding]:
     return [Finding(tool, tool.find()) for tool in TOOLS]
 
 
-def missing_for_runner(runner: str) -> Tool | None:
-    """The tool that ``runner`` cannot do without, when there is none that will do."""
-    tool = next(tool for tool in TOOLS if tool.name == _RUNNER_TOOLS[runner])
+def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
+    """The tool that ``runner``, or the board's first, cannot do without, when there is none that
+    will do."""
+    runner = runner or board.default_runner
+    tools = [*TOOLS, *_toolchain_tools(board.cpu.toolchain)]
+    name = {**_RUNNER_TOOLS, "qemu": board.cpu.toolchain.qemu}[runner]
+    tool = next(tool for tool in tools if tool.name == name)
     return tool if Finding(tool, tool.find()).problem else None
 
 
@@ -100,7 +104,7 @@ def self_test() -> str:
     Says what it saw; raises :class:`~hilc.errors.HilError` when the results differ or the model
     cannot be compiled.
     """
-    if shutil.which(HOST_COMPILER) is None:
+    if shutil.which(_HOST.gcc) is None:
         return "not run, since there is no C compiler for this machine"
     graph = _small_graph()
     values = np.arange(-32, 32, dtype=np.int8).reshape(1, 64)
@@ -158,12 +162,14 @@ def _program_or_package(name: str) -> Callable[[], str | None]:
     return lambda: _package(name)() or _program(name)()
 
 
-def _newlib() -> str | None:
-    gcc = shutil.which(ARM_GCC)
+def _library(toolchain: Toolchain) -> str | None:
+    """The C library of a toolchain."""
+    gcc = shutil.which(toolchain.gcc)
     if gcc is None:
         return None
     # gcc prints the bare name of a file that it does not find.
-    library = Path(_output([gcc, "-mthumb", "-mcpu=cortex-m4", "-print-file-name=libc_nano.a"]))
+    asked = [gcc, *toolchain.library_flags, f"-print-file-name={toolchain.library_file}"]
+    library = Path(_output(asked))
     return "installed" if library.is_absolute() and library.is_file() else None
 
 
@@ -189,50 +195,61 @@ def _output(command: list[str]) -> str:
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
-#: The tool without which a runner cannot start a board.
+def _toolchain_tools(toolchain: Toolchain) -> tuple[Tool, ...]:
+    """What building and emulating need for the cores of a toolchain; none of it for the host."""
+    if toolchain.is_host:
+        return ()
+    gcc, objdump, objcopy = map(toolchain.program, (toolchain.compiler, "objdump", "objcopy"))
+    elsewhere = f"or a GNU toolchain {toolchain.prefix.rstrip('-')} on PATH"
+    binutils = f"apt install {toolchain.binutils_package}, {elsewhere}"
+    needed = toolchain.is_default
+    return (
+        Tool(
+            gcc,
+            f"compiles models and firmware for {toolchain.cores}",
+            f"apt install {toolchain.gcc_package}, {elsewhere}",
+            needed,
+            _program(gcc),
+            toolchain.oldest_gcc,
+        ),
+        Tool(objdump, "finds the deepest stack of a firmware", binutils, needed, _program(objdump)),
+        Tool(
+            objcopy,
+            "models as objects (--codegen llvm), and archives that TVM wrote",
+            binutils,
+            False,
+            _program(objcopy),
+        ),
+        Tool(
+            toolchain.library,
+            f"the C library of the firmware for {toolchain.cores}",
+            f"apt install {toolchain.library_package}",
+            needed,
+            partial(_library, toolchain),
+        ),
+        Tool(
+            toolchain.qemu,
+            f"emulates boards with {toolchain.cores}",
+            f"apt install {toolchain.qemu_package}",
+            needed,
+            _program(toolchain.qemu),
+        ),
+    )
+
+
+#: The tool without which a runner cannot start a board, beside the QEMU of its toolchain.
 _RUNNER_TOOLS = {
-    "native": "cc",
-    "qemu": "qemu-system-arm",
+    "native": _HOST.gcc,
     "renode": "renode",
     "pyocd": "pyocd",
 }
 
 TOOLS = (
-    Tool(
-        ARM_GCC,
-        "compiles models and firmware for Cortex-M",
-        "apt install gcc-arm-none-eabi, or Arm's GNU toolchain on PATH",
-        True,
-        _program(ARM_GCC),
-        OLDEST_GCC,
-    ),
-    Tool(
-        OBJDUMP,
-        "finds the deepest stack of a firmware",
-        "apt install binutils-arm-none-eabi, or Arm's GNU toolchain on PATH",
-        True,
-        _program(OBJDUMP),
-    ),
-    Tool(
-        "arm-none-eabi-objcopy",
-        "models as objects (--codegen llvm), and archives that TVM wrote",
-        "apt install binutils-arm-none-eabi, or Arm's GNU toolchain on PATH",
-        False,
-        _program("arm-none-eabi-objcopy"),
-    ),
-    Tool(
-        "newlib-nano",
-        "the C library of the firmware",
-        "apt install libnewlib-arm-none-eabi",
-        True,
-        _newlib,
-    ),
-    Tool(
-        "qemu-system-arm",
-        "emulates the boards",
-        "apt install qemu-system-arm",
-        True,
-        _program("qemu-system-arm"),
+    *(
+        tool
+        for toolchain in sorted(toolchains(), key=lambda t: not t.is_default)
+        if not toolchain.is_host
+        for tool in _toolchain_tools(toolchain)
     ),
     Tool(
         "pyocd",
@@ -258,12 +275,12 @@ TOOLS = (
     ),
     Tool("ninja", "builds firmware", "pip install ninja", True, _program_or_package("ninja")),
     Tool(
-        HOST_COMPILER,
+        _HOST.gcc,
         "the board `native`, and models in this process",
         "apt install gcc",
         False,
-        _program(HOST_COMPILER),
-        OLDEST_GCC,
+        _program(_HOST.gcc),
+        _HOST.oldest_gcc,
     ),
     Tool(
         "clang",

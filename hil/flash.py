@@ -19,6 +19,7 @@ from elftools.elf.elffile import ELFFile
 
 from hil.errors import FlashError, InputError, Mend, ProbeError
 from hil.pyocd_targets import check_target
+from hilc.target import toolchains
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
@@ -32,17 +33,6 @@ Progress = Callable[[float], None]
 _ERASED_LOOK_BYTES = 1024
 # The halted state of a Cortex-M with nothing pending, in Thumb state.
 _XPSR_THUMB = 1 << 24
-#: Part numbers in CPUID (Arm's manuals of the cores, System Control Block) of the cores that run
-#: what is compiled for ours: the core itself, and those that a description gives a smaller name.
-_PART_NUMBERS = {
-    "cortex-m0": (0xC20, 0xC21, 0xC30),  # M0, M1, SC000
-    "cortex-m0plus": (0xC60, 0xD20),  # M0+, M23
-    "cortex-m3": (0xC23, 0xC24, 0xC33),  # M3, M4 without its optional FPU, SC300
-    "cortex-m4": (0xC24,),
-    "cortex-m7": (0xC27,),
-    "cortex-m33": (0xD21, 0xD31, 0x132),  # M33, M35P, Star-MC1
-    "cortex-m55": (0xD22, 0xD23, 0xD24),  # M55, M85, M52
-}
 
 
 @dataclass(frozen=True)
@@ -63,14 +53,23 @@ class Flashed:
     seconds: float
 
 
-def read_image(path: Path) -> tuple[Segment, ...]:
-    """The loadable segments of an ELF file, in the order of their addresses."""
+def read_image(path: Path, board: Board | None = None) -> tuple[Segment, ...]:
+    """The loadable segments of an ELF file, in the order of their addresses.
+
+    :class:`InputError` for one that is not for the core of ``board``, or without one not for any.
+    """
     try:
         with path.open("rb") as file:
             elf = ELFFile(file)
-            if elf["e_machine"] != "EM_ARM":
+            fitting = [
+                toolchain
+                for toolchain in ([board.cpu.toolchain] if board else toolchains())
+                if (elf["e_machine"], elf.elfclass) == (toolchain.elf_machine, 32)
+            ]
+            if not fitting:
+                wanted = board.cpu.toolchain.title if board else "a microcontroller"
                 raise InputError(
-                    f"{path} is for {elf.get_machine_arch()}, not for Arm",
+                    f"{path} is for {elf.get_machine_arch()}, not for {wanted}",
                     "give an image that was built for the board",
                 )
             segments = [
@@ -87,8 +86,9 @@ def read_image(path: Path) -> tuple[Segment, ...]:
 
 
 def check_image(board: Board, path: Path) -> None:
-    """Raises :class:`InputError` where an image lies beside the board's memory."""
-    for segment in read_image(path):
+    """Raises :class:`InputError` where an image is for another core or lies beside the board's
+    memory."""
+    for segment in read_image(path, board):
         end = segment.address + len(segment.data)
         if not any(r.origin <= segment.address and end <= r.end for r in board.memory):
             regions = ", ".join(f"{r.name} {r.origin:#x} to {r.end:#x}" for r in board.memory)
@@ -164,7 +164,7 @@ def check_core(board: Board, part_number: int, uid: str) -> None:
     from pyocd.coresight.core_ids import CORE_TYPE_NAME
 
     names = {part: name for (_, part), name in CORE_TYPE_NAME.items()}
-    expected = _PART_NUMBERS.get(board.cpu.name)
+    expected = board.cpu.debug.part_numbers
     # A core that nobody knows yet may be right.
     if expected and part_number in names and part_number not in expected:
         raise ProbeError(

@@ -285,15 +285,18 @@ def _port_folders(board: Board) -> list[str]:
 
 
 def _presets(board: Board) -> str:
-    configure = {
+    variables: dict[str, bool | str] = {"CMAKE_EXPORT_COMPILE_COMMANDS": True}
+    configure: dict[str, object] = {
         "name": "firmware",
         "displayName": f"Firmware for {board.name}",
         "generator": "Ninja",
         "binaryDir": "${sourceDir}/build",
-        "cacheVariables": {"CMAKE_EXPORT_COMPILE_COMMANDS": True},
+        "cacheVariables": variables,
     }
     if not board.is_host:
-        configure["toolchainFile"] = "${sourceDir}/cmake/arm-none-eabi.cmake"
+        configure["toolchainFile"] = "${sourceDir}/cmake/bare-metal.cmake"
+        variables["CMAKE_C_COMPILER"] = board.cpu.toolchain.gcc
+        variables["CMAKE_SYSTEM_PROCESSOR"] = board.cpu.isa
     presets = {
         "version": 3,
         "configurePresets": [configure],
@@ -346,10 +349,14 @@ def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
         crt = ["crt/platform.c", "crt/format.c"]
         crt += [f"runtime/{path}" for path in crt_sources()]
     modules = modules_of(libraries)
+    toolchain = board.cpu.toolchain
     if any(map(is_packed, modules)):
         crt += ["crt/rpc_packed.c", "generated/system_lib.c"]
     lines = [
         _cmake_list("HIL_CPU_FLAGS", board.cpu.cflags),
+        _cmake_list("HIL_TOOLCHAIN_C_FLAGS", toolchain.c_flags),
+        _cmake_list("HIL_TOOLCHAIN_MODEL_FLAGS", toolchain.model_flags),
+        _cmake_list("HIL_TOOLCHAIN_LINK_FLAGS", toolchain.link_flags),
         _cmake_list("HIL_PORT_SOURCES", sources),
         _cmake_list("HIL_PORT_INCLUDES", _port_folders(board)),
         _cmake_list("HIL_CRT_SOURCES", crt),

@@ -13,23 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hil.errors import InputError, ProbeError
-from hil.suggest import nearest
+from hilc.support.suggest import nearest
+from hilc.target import cpu_names, get_cpu
 
 if TYPE_CHECKING:
     from hil.board import Board
 
-#: Cores as CMSIS-SVD names them (its ``cpu/name``), and ours.
-_CORES = {
-    "CM0": "cortex-m0",
-    "CM0PLUS": "cortex-m0plus",
-    "CM0+": "cortex-m0plus",
-    "CM0P": "cortex-m0plus",
-    "CM3": "cortex-m3",
-    "CM4": "cortex-m4",
-    "CM7": "cortex-m7",
-    "CM33": "cortex-m33",
-    "CM55": "cortex-m55",
-}
 # The description of the core stands before the first peripheral.
 _SVD_HEAD_BYTES = 65536
 _MAX_RAM_BYTES = 32 << 20
@@ -132,13 +121,15 @@ def _core(made: Any) -> tuple[str, str]:
     word = re.search(r"<name>\s*(.*?)\s*</name>", block[1]) if block else None
     if block is None or word is None:
         return "", ""
-    cpu = _CORES.get(word[1].upper(), "")
-    if not cpu:
+    known = map(get_cpu, cpu_names())
+    core = next((core for core in known if word[1].upper() in core.debug.svd), None)
+    if core is None:
         return "", f"the core {word[1]} is not one of ours: choose the nearest with --cpu"
     has_fpu = re.search(r"<fpuPresent>\s*(true|1)\s*</fpuPresent>", block[1], re.IGNORECASE)
-    if cpu == "cortex-m4" and not has_fpu:
-        return "cortex-m3", "a Cortex-M4 without FPU: compiled as cortex-m3"
-    return cpu, ""
+    if core.debug.without_fpu and not has_fpu:
+        smaller = core.debug.without_fpu
+        return smaller, f"a {core.title} without FPU: compiled as {smaller}"
+    return core.name, ""
 
 
 def _memory(regions: Any) -> tuple[tuple[ChipRegion, ...], tuple[str, ...]]:

@@ -383,7 +383,7 @@ class _Session:
         if spec not in self._boards:
             self._boards[spec] = load_board(spec)
         board = self._boards[spec]
-        missing = missing_for_runner(board.default_runner)
+        missing = missing_for_runner(board)
         if missing is not None:
             pytest.skip(f"{board.name} needs {missing.name}: {missing.remedy}")
         return board

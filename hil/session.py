@@ -151,7 +151,7 @@ def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
             "tensors take the probe only where the serial line does, too", "use --transport rtt"
         )
     # A probe does not see what a core holds in its data cache; no emulator here has one.
-    elif board.cpu.name in ("cortex-m7", "cortex-m55") and board.qemu is None:
+    elif board.cpu.debug.data_cache and board.qemu is None:
         why = f"{board.name} has a data cache, past which a probe would read and write"
     else:
         return

@@ -19,7 +19,6 @@ from elftools.elf.elffile import ELFFile
 
 from hil.errors import BuildError
 
-OBJDUMP = "arm-none-eabi-objdump"
 _ROOT = "hil_reset_handler"
 #: Saved by an exception: eight words, eighteen more where the floating-point unit is in use, and
 #: what aligns them.
@@ -52,13 +51,13 @@ class Unbounded(Exception):
     """A function moves the stack by what a register holds."""
 
 
-def stack_bound(elf: Path) -> int | None:
+def stack_bound(elf: Path, objdump: str) -> int | None:
     """Bytes of the main stack that ``elf`` takes at most; None where the code does not tell.
 
     That is so for frames of more than half a KB on Armv6-M and for arrays of variable length.
     """
     try:
-        functions = _functions(elf)
+        functions = _functions(elf, objdump)
     except Unbounded:
         return None
     taken = sorted(_taken_addresses(elf) & set(functions))
@@ -160,12 +159,12 @@ def _circles(calls: Mapping[str, Sequence[str]], root: str) -> Iterator[set[str]
             lowest[name] = min(lowest[name], numbers[called])
 
 
-def _functions(elf: Path) -> dict[str, Code]:
+def _functions(elf: Path, objdump: str) -> dict[str, Code]:
     result = subprocess.run(
-        [OBJDUMP, "-d", "--no-show-raw-insn", str(elf)], capture_output=True, text=True, check=False
+        [objdump, "-d", "--no-show-raw-insn", str(elf)], capture_output=True, text=True, check=False
     )
     if result.returncode != 0:
-        raise BuildError(f"{OBJDUMP} cannot read {elf}: {result.stderr.strip()}", "build again")
+        raise BuildError(f"{objdump} cannot read {elf}: {result.stderr.strip()}", "build again")
     found: dict[str, Code] = {}
     name, code = "", Code()
     for line in result.stdout.splitlines():

@@ -17,12 +17,8 @@ from hilc.support.process import run
 
 Version = tuple[int, ...]
 
-ARM_GCC, HOST_COMPILER = "arm-none-eabi-gcc", "cc"
-ARM_PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi"
-#: The first that have -ffile-prefix-map, without which an image depends on its place; the first GCC
-#: with Helium; the first CMake that reads our presets.
-OLDEST_GCC: Version = (8,)
-OLDEST_GCC_FOR_MVE: Version = (10, 1)
+#: The first that has -ffile-prefix-map, without which an image depends on its place (of gcc, each
+#: toolchain says it); the first CMake that reads our presets.
 OLDEST_HOST_CLANG: Version = (10,)
 OLDEST_CMAKE: Version = (3, 21)
 
@@ -49,19 +45,16 @@ def in_words(version: Version) -> str:
 
 def compiler_version(board: Board) -> str:
     """The first line that the board's compiler says of itself; BuildError where it will not do."""
-    name = HOST_COMPILER if board.is_host else ARM_GCC
-    path = shutil.which(name)
+    toolchain = board.cpu.toolchain
+    path = shutil.which(toolchain.gcc)
     if path is None:
-        package = "gcc" if board.is_host else ARM_PACKAGES
         raise BuildError(
-            f"the compiler {name} is not in PATH", f"install it: apt install {package}"
+            f"the compiler {toolchain.gcc} is not in PATH",
+            f"install it: apt install {toolchain.packages}",
         )
     line = program_version(path)
-    oldest, why = OLDEST_GCC, ""
-    if "clang" in line:
-        oldest = OLDEST_HOST_CLANG
-    elif "mve" in board.cpu.features:
-        oldest, why = OLDEST_GCC_FOR_MVE, f" for {board.cpu.name}"
+    oldest = OLDEST_HOST_CLANG if "clang" in line else board.cpu.oldest_gcc
+    why = f" for {board.cpu.name}" if oldest == board.cpu.oldest_gcc != toolchain.oldest_gcc else ""
     _require(path, version_in(line), oldest, why)
     return line
 

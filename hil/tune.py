@@ -16,12 +16,12 @@ from hil.bench import layer_counts
 from hil.board import Board
 from hil.device import Device
 from hilc.artifact.library import ModelLibrary
-from hilc.cpu import Cpu
 from hilc.lowering.choice import Choice
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
 from hilc.schedule.tuning import FORMAT, Measured, TunedLayer, Tuning
 from hilc.source import Source
+from hilc.target import Cpu
 
 #: Compiles the model with a choice; opens a device that runs a library.
 Compile = Callable[[Choice], ModelLibrary]

@@ -10,11 +10,11 @@ import numpy as np
 from kernel_runner import Case, run
 
 from hil.board import Board
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.access import Differences, access_of, safe_differences
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
+from hilc.target import Cpu
 
 
 class Operator(Protocol):

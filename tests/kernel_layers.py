@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from linear_layers import Layer, make_layer
 
-from hilc.cpu import get_cpu
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
+from hilc.target import get_cpu
 
 
 def conv(padding: Any, stride: int = 1, activation: str = "RELU", **attrs: Any) -> dict[str, Any]:

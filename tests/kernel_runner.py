@@ -29,11 +29,11 @@ import numpy as np
 
 from hil.board import Board
 from hilc.codegen.cwriter import c_parameters
-from hilc.cpu import get_cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
 from hilc.ops import OPS
 from hilc.support.resources import data_dir
+from hilc.target import get_cpu
 
 SOURCES = Path(__file__).parent / "c" / "kernels"
 PATIENCE_S = 280

@@ -13,11 +13,11 @@ from hilc.codegen.main import main_arguments
 from hilc.codegen.names import make_names
 from hilc.codegen.operators import write_operators
 from hilc.codegen.options import Options
-from hilc.cpu import Cpu
 from hilc.external import ExternalModule, Wanted, connected_groups
 from hilc.ir import Graph
 from hilc.memory.plan import plan
 from hilc.support.resources import data_dir
+from hilc.target import Cpu
 
 _INCLUDE = re.compile(r'^#include "(hil/[^"]+)"\n', re.MULTILINE)
 

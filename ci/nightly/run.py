@@ -89,7 +89,7 @@ def _emulated() -> list[str]:
     return [
         board.name
         for board in boards
-        if board.qemu is not None and missing_for_runner("qemu") is None
+        if board.qemu is not None and missing_for_runner(board, "qemu") is None
     ]
 
 

@@ -13,7 +13,6 @@ from hilc.artifact.generate import generate
 from hilc.artifact.library import ModelLibrary, merge
 from hilc.codegen import Options
 from hilc.codegen.names import name_pools
-from hilc.cpu import Cpu, get_cpu
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
 from hilc.external import ExternalCodegen
 from hilc.ir import Graph
@@ -25,6 +24,7 @@ from hilc.memory.program import Pin, PoolSpec, Program
 from hilc.schedule.search import Trade, search
 from hilc.schedule.tuning import Tuning, load_tuning
 from hilc.source import Source, prepare
+from hilc.target import Cpu, load_cpu
 
 __version__ = "0.1.0"
 
@@ -84,7 +84,8 @@ def compile(
     fold_constant_channels: bool = True,
     progress: Callable[[], None] | None = None,
 ) -> ModelLibrary:
-    """Compile a model, given as a file, its bytes or a graph, for a core (:mod:`hilc.cpu`).
+    """Compile a model, given as a file, its bytes or a graph, for a core: its name, or the path of
+    a description of one's own (:mod:`hilc.target`).
 
     ``name`` is the module's; without it that of the file.
 
@@ -121,7 +122,7 @@ def compile(
     )
     planned = _planned(
         model,
-        get_cpu(cpu),
+        load_cpu(cpu),
         name,
         options,
         keep_inputs=keep_inputs,
@@ -167,7 +168,7 @@ def explain(
     """
     planned = _planned(
         model,
-        get_cpu(cpu),
+        load_cpu(cpu),
         name,
         Options(**options),
         keep_inputs=keep_inputs,

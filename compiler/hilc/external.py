@@ -37,9 +37,9 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol, cast
 
-from hilc.cpu import Cpu
 from hilc.errors import HilError, InputError
 from hilc.ir import DTYPES, Array, Graph, Node, Tensor
+from hilc.target import Cpu
 from hilc.target.objects import read_object
 
 #: The operator of a node that a generator computes. Its attributes are ``module``

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hilc.cpu import Cpu
 from hilc.external import ExternalCodegen
 from hilc.frontends import load_model
 from hilc.ir import Graph
+from hilc.target import Cpu
 from hilc.transforms import run_passes
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
 from hilc.transforms.partition import partition

@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hilc.cpu import Cpu, get_cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule, single_nodes
 from hilc.ir import Array, Graph, Node
 from hilc.ops.int8_layers import Int8Layer, int8_layer, is_int8_layer
 from hilc.support.resources import data_dir
+from hilc.target import Cpu, get_cpu
 from hilc.target.objects import read_object
 
 _TIMEOUT_S = 300
@@ -368,7 +368,7 @@ class _Tree:
             folder = Path(name)
             (folder / "sizes.c").write_text(_SIZES, encoding="utf-8")
             objects = self._closure(functions, get_cpu("host"), folder)
-            command = [_compiler("host"), "-std=gnu11", "-O1", "-w", f"-DCORE={suffix}"]
+            command = [_compiler(get_cpu("host")), "-std=gnu11", "-O1", "-w", f"-DCORE={suffix}"]
             command += ["-IInclude", str(folder / "sizes.c"), *map(str, objects)]
             _run([*command, "-o", str(folder / "sizes")], self._root)
             return (folder / "sizes").read_bytes()
@@ -421,7 +421,7 @@ class _Tree:
         wanted = [*_OPERATORS, *([_WRAPPER] if self.has_wrapper else []), _VECTOR_SUM]
         with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as folder:
             objects = [path.name for path in self._closure(wanted, cpu, Path(folder))]
-            together = [_compiler(cpu.arch), *cpu.cflags, "-r", "-nostdlib", *objects]
+            together = [_compiler(cpu), *cpu.cflags, "-r", "-nostdlib", *objects]
             _run([*together, "-o", "cmsis_nn.o"], Path(folder))
             return Path(folder, "cmsis_nn.o").read_bytes()
 
@@ -435,10 +435,10 @@ class _Tree:
 
     def _compile(self, cpu: Cpu, source: Path, target: Path) -> None:
         flags = ["-std=gnu11", "-O2", "-w", "-ffunction-sections", "-fdata-sections", "-fno-common"]
-        flags += ["-fPIC"] if cpu.arch == "host" else []
+        flags += ["-fPIC"] if cpu.is_host else []
         flags += [f"-ffile-prefix-map={target.parent}=.", f"-ffile-prefix-map={self._root}=."]
         includes = ["-IInclude", f"-I{data_dir('runtime') / 'include'}"]
-        command = [_compiler(cpu.arch), *cpu.cflags, *flags, *includes]
+        command = [_compiler(cpu), *cpu.cflags, *flags, *includes]
         _run([*command, "-c", str(source), "-o", str(target)], self._root)
 
 
@@ -447,8 +447,8 @@ def _code_of(path: Path) -> str:
     return _COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
 
 
-def _compiler(arch: str) -> str:
-    name = "cc" if arch == "host" else "arm-none-eabi-gcc"
+def _compiler(cpu: Cpu) -> str:
+    name = cpu.toolchain.gcc
     if shutil.which(name) is None:
         raise InputError(f"there is no {name} on the PATH", "install it (`hil doctor` says how)")
     return name

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hilc.cpu import Cpu
 from hilc.external import ExternalModule, RoundRobin, connected_groups
 from hilc.ir import Array, Graph, Node
 from hilc.ops.int8_layers import int8_layer, is_int8_layer
+from hilc.target import Cpu
 
 # The driver. A real one would write to the unit's registers; this one computes. The arithmetic is
 # the model's own (hilc.numerics.requantize): a doubling high multiply, then a shift that rounds

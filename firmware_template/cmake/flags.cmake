@@ -1,5 +1,5 @@
-# Every compiler and linker flag that does not depend on the board. The board's own are in
-# generated/firmware.cmake.
+# Every compiler and linker flag that does not depend on the board. Those of its core and of the
+# toolchain are in generated/firmware.cmake.
 
 set(HIL_C_FLAGS
     -std=c11
@@ -28,11 +28,12 @@ set(HIL_MODEL_FLAGS -O2)
 set(HIL_LINK_FLAGS -Wl,--gc-sections -Wl,-Map=firmware.map)
 
 if(CMAKE_CROSSCOMPILING)
-  # Thumb-1 assembly in today's syntax; stack use of each function beside its object.
-  list(APPEND HIL_C_FLAGS -masm-syntax-unified -fstack-usage)
+  # Stack use of each function beside its object.
+  list(APPEND HIL_C_FLAGS -fstack-usage ${HIL_TOOLCHAIN_C_FLAGS})
+  list(APPEND HIL_MODEL_FLAGS ${HIL_TOOLCHAIN_MODEL_FLAGS})
   list(APPEND HIL_LINK_FLAGS
        -nostartfiles
-       --specs=nano.specs
+       ${HIL_TOOLCHAIN_LINK_FLAGS}
        -Wl,--print-memory-usage
        -Wl,--fatal-warnings
        # Not through -Wl, which takes a comma in the path for the end of it.

@@ -50,6 +50,6 @@ def boards() -> list[str]:
 
 def cores() -> tuple[str, ...]:
     """The names that ``--cpu`` takes."""
-    from hilc.cpu import cpu_names
+    from hilc.target import cpu_names
 
     return cpu_names()

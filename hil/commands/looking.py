@@ -147,7 +147,7 @@ def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
                 ("probe", partial(_probe, board, probes)),
                 ("serial line", partial(_serial_line, board, probes)),
             ]
-        elif (tool := missing_for_runner(runner)) is not None:
+        elif (tool := missing_for_runner(board, runner)) is not None:
             finds = [(f"runner {runner}", partial(_missing, tool))]
         for what, find in finds:
             try:

@@ -19,8 +19,8 @@ from hil.runner import Choice
 from hil.session import check_way
 from hil.sources import CompileOptions, load_libraries
 from hilc.artifact.library import ModelLibrary, Module
-from hilc.cpu import get_cpu
 from hilc.memory.program import Pin, PoolSpec
+from hilc.target import get_cpu
 
 
 def compile_options(

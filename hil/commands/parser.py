@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from hil.byte_counts import parse_bytes
-from hil.suggest import listed, nearest
 
 #: Whole numbers of the command line fit the types of C and numpy that they end up in.
 _LARGEST = (1 << 31) - 1
@@ -78,6 +77,8 @@ class Parser(argparse.ArgumentParser):
 
     def lacking_command(self) -> Exception:
         """The error of a line that ends here."""
+        from hilc.support.suggest import listed
+
         return usage_error(
             f"{self.prog} needs a command", f"choose {listed(self.commands(), 'or')}"
         )
@@ -112,6 +113,8 @@ class Parser(argparse.ArgumentParser):
 
                 if error := explain_flag(flag):
                     raise error
+            from hilc.support.suggest import nearest
+
             raise usage_error(
                 f"unrecognized arguments: {flag}{nearest(flag, self._option_string_actions)}",
                 f"see `{self.prog} --help`",
@@ -121,6 +124,9 @@ class Parser(argparse.ArgumentParser):
         """As argparse's, with what the user may have meant."""
         if action.choices is None or value in action.choices:
             return
+        # Not at the top: it loads the compiler, which most command lines do not need.
+        from hilc.support.suggest import listed, nearest
+
         choices = [str(choice) for choice in action.choices]
         if action is self._commands:
             what, hint = "command", f"see `{self.prog} --help`"

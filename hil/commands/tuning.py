@@ -16,13 +16,13 @@ from hil.render import tuning_text
 from hil.sources import parse_sources
 from hil.tune import tune
 from hilc.artifact.library import ModelLibrary
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.external import load_generator
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
 from hilc.source import Source, prepare
 from hilc.support.outputs import check_file, write_file
+from hilc.target import get_cpu
 
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:

@@ -33,7 +33,6 @@ from hil.device import Device
 from hil.errors import HilError
 from hil.samples import is_saved, load_arrays, random_sample, save_arrays, split_samples
 from hil.session import open_firmware
-from hil.suggest import nearest
 from hilc import host
 from hilc.artifact.archive import is_library, tar_bytes
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
@@ -41,6 +40,7 @@ from hilc.errors import InputError
 from hilc.external import load_generator
 from hilc.ir import Array
 from hilc.support.outputs import changed_files, check_file, edited_files, write_file
+from hilc.support.suggest import nearest
 
 #: Every part of a dump has its path first.
 _DUMP_START = b"/* codegen/"

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hil.suggest import listed, nearest
-from hilc.cpu import Cpu, cpu_names, get_cpu
 from hilc.errors import InputError
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import PoolSpec
+from hilc.support.suggest import listed, nearest
+from hilc.target import Cpu, cpu_names, get_cpu
 
 # -- executors and run times -------------------------------------------------------------------
 
@@ -530,7 +530,7 @@ def _core(targets: Sequence[Target], notes: _Notes) -> tuple[str, Cpu]:
 
 def _core_of(march: str) -> Cpu:
     """The smallest core of an architecture."""
-    cores = [get_cpu(name) for name in cpu_names() if name != "host"]
+    cores = [cpu for cpu in map(get_cpu, cpu_names()) if not cpu.is_host]
     for cpu in cores:
         if cpu.arch == march.partition("+")[0]:
             return cpu
@@ -544,8 +544,7 @@ def _check_triple(target: Target, cpu: Cpu) -> None:
     triple = target.attributes.get("mtriple")
     if triple is None:
         return
-    bare = re.fullmatch(r"(thumb|arm)[\w.]*-(\w+-)*(eabi|eabihf)", triple) is not None
-    if bare != (cpu.arch != "host") or (not bare and not triple.startswith("x86_64")):
+    if re.fullmatch(cpu.toolchain.triples, triple) is None:
         raise InputError(
             f"-mtriple={triple} is not offered for {cpu.name}",
             "name a Cortex-M with -mcpu, or leave triple and core out for this machine",

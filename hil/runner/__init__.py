@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from hil.errors import DeviceError, InputError
 from hil.runner import native, qemu, renode
 from hil.runner.choice import VIRTUAL, Choice, Image
-from hil.suggest import nearest
+from hilc.support.suggest import nearest
 
 if TYPE_CHECKING:
     from hil.board import Board
@@ -99,9 +99,13 @@ def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
     if choice.lab is not None:
         return
     name = _checked_runner(board, runner, choice)
-    program = {"qemu": qemu, "renode": renode}.get(name)
-    if program is not None and shutil.which(program.PROGRAM) is None:
-        raise DeviceError(f"{program.PROGRAM} is not installed", program.INSTALL_HINT)
+    programs = {
+        "qemu": (qemu.program(board), qemu.install_hint(board)),
+        "renode": (renode.PROGRAM, renode.INSTALL_HINT),
+    }
+    if name in programs and shutil.which(programs[name][0]) is None:
+        program, hint = programs[name]
+        raise DeviceError(f"{program} is not installed", hint)
     if name == "pyocd" and choice.probe != VIRTUAL:
         from hil.runner import pyocd
 

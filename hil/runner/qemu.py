@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hil.rpc.link import Line
     from hil.runner.choice import Image
 
-PROGRAM = "qemu-system-arm"
-INSTALL_HINT = "install it: apt install qemu-system-arm"
 _NANOSECONDS = 1_000_000_000
 #: QEMU answers at once, also while the firmware computes.
 _MEMORY_TIMEOUT_S = 4.0
@@ -166,6 +164,15 @@ class QemuBoard:
             self._qmp_turn.release()
 
 
+def program(board: Board) -> str:
+    """The QEMU that has the board's core."""
+    return board.cpu.toolchain.qemu
+
+
+def install_hint(board: Board) -> str:
+    return f"install it: apt install {board.cpu.toolchain.qemu_package}"
+
+
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
     """Starts the firmware in QEMU, which waits for the first connection to its serial line."""
@@ -179,7 +186,7 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
         qtest, qemu_qtest = (stack.enter_context(end) for end in socket.socketpair())
         qmp.setblocking(False)
         command = [
-            *(PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
+            *(program(board), "-machine", board.qemu.machine, "-nodefaults", "-display", "none"),
             *("-kernel", str(firmware.elf)),
             # Between requests the firmware sleeps; with sleep=off QEMU would rush through that time
             # instead of sleeping too, from one timer interrupt to the next.
@@ -198,7 +205,7 @@ def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
         process = ChildProcess(
             "QEMU",
             command,
-            install_hint=INSTALL_HINT,
+            install_hint=install_hint(board),
             pass_fds=(listener.fileno(), qemu_qmp.fileno(), qemu_qtest.fileno()),
         )
         stack.callback(process.stop)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from hil.errors import DeviceError, InputError
 from hil.runner.process import ChildProcess
 from hil.runner.renode_monitor import Monitor
+from hilc.target import cpu_names, get_cpu
 
 if TYPE_CHECKING:
     from hil.board import Board, Renode
@@ -38,16 +39,6 @@ _TAKEN = re.compile(r"address already in use|in use|already taken", re.IGNORECAS
 #: The script's last command prints it.
 _STARTED = "Starting emulation"
 _NUMBER = re.compile(r"0x([0-9A-Fa-f]+)|\b([0-9]+)\b")
-
-#: The cores by Renode's name. Its "cortex-m4" has the floating-point unit.
-_CPU_TYPES = {
-    "cortex-m0": "cortex-m0",
-    "cortex-m0plus": "cortex-m0+",
-    "cortex-m3": "cortex-m3",
-    "cortex-m4": "cortex-m4",
-    "cortex-m7": "cortex-m7",
-    "cortex-m33": "cortex-m33",
-}
 
 #: Virtual time passes in steps of this many seconds; what the outside sends arrives between them.
 _QUANTUM_S = "0.00001"
@@ -130,10 +121,11 @@ def _brought(board: Board, renode: Renode) -> list[str]:
 
 
 def _made(board: Board, renode: Renode) -> list[str]:
-    if board.cpu.name not in _CPU_TYPES:
+    if not board.cpu.debug.renode:
+        known = [name for name in cpu_names() if get_cpu(name).debug.renode]
         raise InputError(
             f"no platform can be made for Renode with a {board.cpu.name}",
-            f"name one of Renode's in renode.platform; it can be made for {', '.join(_CPU_TYPES)}",
+            f"name one of Renode's in renode.platform; it can be made for {', '.join(known)}",
         )
     memory = [
         f"{region.name}: Memory.MappedMemory @ sysbus {region.origin:#010x}\n"
@@ -147,7 +139,7 @@ def _made(board: Board, renode: Renode) -> list[str]:
         "nvic: IRQControllers.NVIC @ sysbus 0xE000E000\n"
         f"    systickFrequency: {board.clock_hz}\n"
         "    -> cpu@0",
-        f'cpu: CPU.CortexM @ sysbus\n    cpuType: "{_CPU_TYPES[board.cpu.name]}"\n    nvic: nvic',
+        f'cpu: CPU.CortexM @ sysbus\n    cpuType: "{board.cpu.debug.renode}"\n    nvic: nvic',
         *memory,
         f"{renode.uart}: {uart.renode['model']} @ sysbus {uart.settings['base']:#010x}\n"
         + (f"    {clock}: {board.clock_hz}\n" if clock else "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hil.runner.qemu_sockets import Gdb, Machine, Memory
+from hilc.target.cores import Cpu, Debug
 
 _DFSR = 0xE000_ED30
 _AIRCR = 0xE000_ED0C
@@ -54,16 +55,16 @@ _ARM_DESIGNER = 0x23B
 class Core:
     """One core: its debug registers, halting and running, breakpoints.
 
-    ``reset`` resets the machine (it stays stopped). ``cpu`` is the core's name as :mod:`hilc.cpu`
-    has it.
+    ``reset`` resets the machine (it stays stopped). ``cpu`` says what
+    its ROM table holds.
     """
 
-    def __init__(self, memory: Memory, gdb: Gdb, machine: Machine, cpu: str) -> None:
+    def __init__(self, memory: Memory, gdb: Gdb, machine: Machine, cpu: Cpu) -> None:
         self._memory = memory
         self._gdb = gdb
         self._machine = machine
-        self._components = _components(cpu)
-        self._has_fpb2 = cpu in _V8_PARTS or cpu == "cortex-m7"
+        self._components = _components(cpu.debug)
+        self._has_fpb2 = cpu.debug.fpb_version == 2
         self._running = False
         self._locked_up = False
         self._control = 0
@@ -393,8 +394,6 @@ class Core:
 
 
 _REGISTERS = frozenset((_DFSR, _AIRCR, _DHCSR, _DCRSR, _DCRDR, _DEMCR))
-_V8_PARTS = {"cortex-m33": 0xD21, "cortex-m55": 0xD22, "cortex-m85": 0xD23}
-_V6_CORES = ("cortex-m0", "cortex-m0plus")
 
 
 def _is_fpb(address: int) -> bool:
@@ -411,17 +410,12 @@ def _fpb_addresses(comparator: int, is_version_2: bool) -> set[int]:
     return {word + 2 * half for half in (0, 1) if replace >> half & 1}
 
 
-def _components(cpu: str) -> dict[int, dict[int, int]]:
+def _components(debug: Debug) -> dict[int, dict[int, int]]:
     """The ROM table's page and the identification of what it lists, by page and offset."""
-    if cpu in _V8_PARTS:
-        part = _V8_PARTS[cpu]
-        scs, fpb = (part, _CORESIGHT, 0x4770_2A04), (part, _CORESIGHT, 0x4770_1A03)
-    elif cpu in _V6_CORES:
-        scs, fpb = (0x008, _GENERIC, 0), (0x00B, _GENERIC, 0)
-    else:
-        scs = (0x000 if cpu == "cortex-m3" else 0x00C, _GENERIC, 0)
-        fpb = (0x00E if cpu == "cortex-m7" else 0x003, _GENERIC, 0)
-    entries = {_SCS: scs, _FPB: fpb}
+    entries = {
+        _SCS: (debug.scs_part, _CORESIGHT if debug.scs_devarch else _GENERIC, debug.scs_devarch),
+        _FPB: (debug.fpb_part, _CORESIGHT if debug.fpb_devarch else _GENERIC, debug.fpb_devarch),
+    }
     table = {
         4 * index: (address - _ROM_TABLE) & 0xFFFF_F000 | 3 for index, address in enumerate(entries)
     }

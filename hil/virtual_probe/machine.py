@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING
 from hil.cache import cache_folder
 from hil.errors import InputError
 from hil.runner.process import ChildProcess
-from hil.runner.qemu import INSTALL_HINT, PROGRAM
+from hil.runner.qemu import install_hint, program
 from hilc.support.outputs import write_file
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         control = "server=on,wait=off"
         command = [
-            *(PROGRAM, "-machine", board.qemu.machine, "-nodefaults", "-display", "none", "-S"),
+            *(program(board), "-machine", board.qemu.machine),
+            *("-nodefaults", "-display", "none", "-S"),
             *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
             *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=off,nodelay=on"),
             *("-serial", "null") * board.qemu.serial,
@@ -101,14 +102,14 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
             *board.qemu.args,
         ]
         process = ChildProcess(
-            "QEMU", command, install_hint=INSTALL_HINT, pass_fds=(listener.fileno(),)
+            "QEMU", command, install_hint=install_hint(board), pass_fds=(listener.fileno(),)
         )
         stack.callback(process.stop)
         _wait_for(sockets, process)
         virtual = VirtualBoard(
             uid=f"hil-{board.name}-{secrets.token_hex(4)}",
             board=board.name,
-            cpu=board.cpu.name,
+            cpu=board.cpu.word,
             pyocd_target=board.pyocd.target if board.pyocd else "cortex_m",
             sockets=str(sockets),
             serial_port=listener.getsockname()[1],

@@ -17,6 +17,7 @@ from hil.runner.qemu_sockets import Gdb, Machine, Memory
 from hil.virtual_probe.core import Core
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import VirtualBoard, running_boards
+from hilc.target import load_cpu
 
 #: What :meth:`VirtualProbe.inject` can make go wrong, and the exception that pyOCD shall see.
 FAULTS: dict[str, type[exceptions.Error]] = {
@@ -147,11 +148,12 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
             memory = links.enter_context(contextlib.closing(Memory.at(folder / "qtest")))
             was_running = machine.execute("query-status")["running"]
             gdb = links.enter_context(contextlib.closing(Gdb.at(folder / "gdb")))
-            self._core = Core(memory, gdb, machine, self._virtual.cpu)
+            cpu = load_cpu(self._virtual.cpu)
+            self._core = Core(memory, gdb, machine, cpu)
             if was_running:
                 self._core.take_over()
             bus = _QemuBus(memory, self._core, machine.memory_map())
-            self._port = AccessPort(bus, is_v8=self._virtual.cpu in _V8_CORES)
+            self._port = AccessPort(bus, is_v8=cpu.debug.scs_devarch != 0)
             self._links = links.pop_all()
 
     def close(self) -> None:
@@ -243,9 +245,6 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
                 raise entry[1]("injected")
         with _as_pyocd():
             return access()
-
-
-_V8_CORES = ("cortex-m33", "cortex-m55", "cortex-m85")
 
 
 @contextlib.contextmanager

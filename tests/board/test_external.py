@@ -21,10 +21,10 @@ from hil.cli import main
 from hil.oracle import reference_of
 from hil.verify import Report, verify
 from hilc.artifact.library import ModelLibrary
-from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule, load_generator
 from hilc.ir import Graph
+from hilc.target import Cpu
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"

@@ -20,9 +20,9 @@ from hil.build import build
 from hil.cli import main
 from hil.errors import BuildError
 from hilc.artifact.library import ModelLibrary
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.host import HostBuildError
+from hilc.target import get_cpu
 
 BOARD = "mps2-an386"
 

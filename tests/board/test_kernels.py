@@ -36,7 +36,7 @@ LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: What a float32 result may differ by: the C library is another one.
 RELATIVE = 1e-5
 #: A board for each family of kernels, and which feature of its core these ask for.
-BOARDS = {"mps2-an385": "thumb2", "mps2-an386": "dsp", "mps3-an547": "mve"}
+BOARDS = {"mps2-an385": "mul32", "mps2-an386": "dsp", "mps3-an547": "mve"}
 #: Calls of a family's kernels that there must be at least, of all and of each.
 CALLS, CALLS_OF_EACH = 2000, 10
 

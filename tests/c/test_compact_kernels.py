@@ -10,8 +10,8 @@ from kernel_checks import Check, check, checks_of
 from kernel_layers import DSP, case_layers, extreme_layers
 from linear_layers import Layer, random_layer
 
-from hilc.cpu import get_cpu
 from hilc.ir import Quant
+from hilc.target import get_cpu
 
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 

@@ -12,9 +12,9 @@ from kernel_layers import DSP, case_layers, conv, extreme_layers, tamed
 from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
 
-from hilc.cpu import get_cpu
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
+from hilc.target import get_cpu
 
 CPU = "cortex-m4"
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")

@@ -10,7 +10,7 @@ import pytest
 from kernel_checks import check, checks_of
 from linear_layers import Layer, make_layer, random_layer
 
-from hilc.cpu import get_cpu
+from hilc.target import get_cpu
 
 HOST = get_cpu("host")
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")

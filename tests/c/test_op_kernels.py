@@ -12,9 +12,9 @@ from kernel_checks import check, checks_of
 from kernel_runner import kernel_call
 from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
-from hilc.cpu import get_cpu
 from hilc.ir import Array, Quant, Tensor
 from hilc.lowering.kernels import KernelCall, kernels
+from hilc.target import get_cpu
 
 HOST = get_cpu("host")
 #: float32 kernels may call the C library, whose functions are not all rounded correctly.

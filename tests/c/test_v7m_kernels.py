@@ -12,7 +12,7 @@ from kernel_layers import V7M, candidates, case_layers, extreme_layers, limit_la
 from linear_layers import random_layer
 from single_op import random_op
 
-from hilc.cpu import get_cpu
+from hilc.target import get_cpu
 
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 

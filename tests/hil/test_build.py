@@ -629,4 +629,4 @@ def test_generated_text_names_no_place() -> None:
 
 @pytest.mark.parametrize("name", ARM_BOARDS)
 def test_base_figures_exist_for_every_core(name: str) -> None:
-    assert base_figures(load_board(name).cpu.arch).frame_buffers >= 2
+    assert base_figures(load_board(name).cpu).frame_buffers >= 2

@@ -120,7 +120,7 @@ def test_a_foreign_program_is_started_and_not_asked(
     ("line", "code", "message"),
     [
         ("flash beside.elf --board microbit --probe virtual", 2, "where microbit has no memory"),
-        ("flash host.elf --board microbit --probe virtual", 2, "is for x64, not for Arm"),
+        ("flash host.elf --board microbit --probe virtual", 2, "is for x64, not for 32-bit Arm"),
         (f"flash beside.elf {DIGITS} --board microbit", 2, "is a whole image"),
         ("flash {digits} --board netduinoplus2", 2, "no runner 'pyocd'"),
         ("flash {digits} --board microbit --probe nowhere", 4, "'nowhere' is not connected"),

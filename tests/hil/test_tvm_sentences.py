@@ -19,10 +19,10 @@ from random_graphs import GraphBuilder
 
 import hilc
 from hil.cli import main
-from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule
 from hilc.ir import Graph
+from hilc.target import Cpu
 
 PORTING = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "microtvm.md"
 

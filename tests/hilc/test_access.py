@@ -17,7 +17,6 @@ from kernel_runner import Case
 from linear_layers import random_layer
 from single_op import KINDS, random_op
 
-from hilc.cpu import get_cpu
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering.access import NEVER, Access, Differences, Loop, access_of, apart, kernel_access
 from hilc.lowering.access import safe_differences as differences_of
@@ -26,6 +25,7 @@ from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.memory import checker as hazards
 from hilc.memory.plan import Place, PlanError, check_plan, plan
 from hilc.ops import OPS
+from hilc.target import get_cpu
 
 HOST = get_cpu("host")
 

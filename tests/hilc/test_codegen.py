@@ -28,7 +28,6 @@ from hilc.codegen.cwriter import (
     c_parameters,
     c_wrapped,
 )
-from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import Device, ExternalModule
 from hilc.ir import Graph
@@ -36,6 +35,7 @@ from hilc.lowering.kernels import kernels
 from hilc.memory.plan import PoolSpec
 from hilc.support.identifiers import c_identifier
 from hilc.support.resources import data_dir
+from hilc.target import Cpu
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 VARIANTS = tuple(itertools.product(("internal", "external"), (False, True)))

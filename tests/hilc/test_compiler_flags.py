@@ -18,9 +18,9 @@ from single_op import merged
 
 import hilc
 from hilc.artifact.library import ModelLibrary
-from hilc.cpu import get_cpu
 from hilc.lowering.choice import Choice
 from hilc.ops import OPS
+from hilc.target import get_cpu
 
 CPU = "cortex-m4"
 NO_RELU = {"activation": "NONE"}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from linear_layers import random_layer
 
-from hilc.cpu import get_cpu
 from hilc.lowering import cost
 from hilc.lowering.bodies import body_key
 from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.ops import OPS
+from hilc.target import get_cpu
 
 FIELDS: dict[str, Any] = {"rows": 5, "depth": 12, "wide": 0, "weights": np.zeros(4, np.int8)}
 

@@ -10,12 +10,12 @@ from small_models import SMALL_MODELS
 
 import hilc
 from hil.plan_report import plan_json, plan_text
-from hilc.cpu import get_cpu
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.explain import BEFORE, Explanation, explain
 from hilc.memory.plan import plan
 from hilc.memory.program import Program
+from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
 MODELS = sorted(SMALL_MODELS)

@@ -24,7 +24,6 @@ import hilc
 import hilc.host
 from hilc.artifact.library import ModelLibrary
 from hilc.artifact.manifest import External
-from hilc.cpu import cpu_names, get_cpu
 from hilc.errors import HilError, InputError
 from hilc.external import (
     EXTERNAL,
@@ -40,6 +39,7 @@ from hilc.interpreter import run, run_all
 from hilc.ir import Array, Graph, Node
 from hilc.memory.plan import PoolSpec
 from hilc.ops.verify import verify
+from hilc.target import cpu_names, get_cpu
 from hilc.target.objects import read_object, require_fits
 from hilc.transforms import run_passes
 from hilc.transforms.partition import partition

@@ -25,11 +25,11 @@ from hilc.artifact.library import ModelLibrary, Module
 from hilc.artifact.params import load_params, save_array, save_params
 from hilc.codegen.registry import system_lib_source
 from hilc.compat.tvm.metadata import Metadata, MetadataConstant, MetadataTensor, read_metadata
-from hilc.cpu import Cpu
 from hilc.external import Device, ExternalModule
 from hilc.ir import Array, Graph
 from hilc.memory.plan import PoolSpec
 from hilc.support.resources import data_dir
+from hilc.target import Cpu
 
 # TVM's codes, as the documentation of the interface lists them.
 ARG_INT, OPAQUE, NULLPTR, TENSOR, NDARRAY = 0, 3, 4, 7, 13

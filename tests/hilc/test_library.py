@@ -23,11 +23,11 @@ import hilc
 from hilc.artifact.archive import is_library
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.artifact.params import load_params
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.external import ExternalModule
 from hilc.memory.plan import PoolSpec, plan
 from hilc.source import prepare
+from hilc.target import get_cpu
 
 
 @functools.cache

@@ -11,11 +11,11 @@ import pytest
 import tflm
 from linear_layers import Layer, make_layer, random_layer
 
-from hilc.cpu import get_cpu
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.ir import Array, Node, Quant, Tensor
 from hilc.ops import OPS
+from hilc.target import get_cpu
 
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 

@@ -26,8 +26,8 @@ from hilc.artifact.library import ModelLibrary
 from hilc.codegen import llvm
 from hilc.codegen.llvm import OLDEST_CLANG, LlvmError, find_clang, registry_module, to_objects
 from hilc.codegen.registry import registry_names_blob
-from hilc.cpu import get_cpu
 from hilc.ir import Graph
+from hilc.target import get_cpu
 
 CELLS: Mapping[str, dict[str, Any]] = {
     "packed/packed": {"api": "packed", "interface": "packed"},

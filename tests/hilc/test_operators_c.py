@@ -25,12 +25,12 @@ from hilc.codegen.names import Names, make_names
 from hilc.codegen.operators import Source, write_operators
 from hilc.codegen.options import Options
 from hilc.codegen.registry import system_lib_source
-from hilc.cpu import get_cpu
 from hilc.external import Device, ExternalCall, ExternalModule
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph, Node
 from hilc.memory.plan import PoolSpec, Program, plan
 from hilc.support.resources import data_dir
+from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
 INCLUDE = data_dir("runtime") / "include"

@@ -12,7 +12,6 @@ from small_models import convolutions, moves
 
 import hilc
 from hilc import host
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.interpreter import run
@@ -21,6 +20,7 @@ from hilc.memory.allocate import Block, allocate, allocate_pools, lower_bound, p
 from hilc.memory.checker import execute_plan
 from hilc.memory.plan import plan
 from hilc.memory.program import Pin, PoolSpec, Program
+from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
 POOLS = (PoolSpec("fast", 512), PoolSpec("slow"))

@@ -13,7 +13,6 @@ from random_graphs import GraphBuilder, random_graph
 import hilc
 from hilc import interpreter
 from hilc.artifact.library import Pool
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph
@@ -21,6 +20,7 @@ from hilc.lowering.access import safe_differences
 from hilc.memory.allocate import align
 from hilc.memory.checker import execute_plan
 from hilc.memory.plan import Place, PlanError, PoolSpec, Program, check_plan, plan
+from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
 HOST = get_cpu("host")

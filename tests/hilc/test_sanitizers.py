@@ -27,13 +27,13 @@ from hilc.artifact.crt import crt_files, crt_sources
 from hilc.artifact.library import ModelLibrary, TensorInfo
 from hilc.codegen.cwriter import c_array
 from hilc.codegen.registry import system_lib_source
-from hilc.cpu import get_cpu
 from hilc.frontends import load_model
 from hilc.fusion.bands import NotStreamable
 from hilc.fusion.streams import Streams
 from hilc.ir import Array, Graph
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.plan import PoolSpec
+from hilc.target import get_cpu
 
 #: api and interface of each calling convention.
 CONVENTIONS = {

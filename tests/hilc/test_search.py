@@ -17,7 +17,6 @@ from tflite_builder import ModelBuilder
 
 import hilc
 from hilc import interpreter
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.fusion.call import StreamCall
 from hilc.host import load
@@ -26,6 +25,7 @@ from hilc.memory.plan import Planner
 from hilc.memory.program import Program
 from hilc.schedule.search import _FASTEST, Segment, Trade, search
 from hilc.source import Source, prepare
+from hilc.target import get_cpu
 
 CPU = get_cpu("cortex-m4")
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,6 @@ from row_chains import Chains, random_chains
 
 import hilc
 from hilc import host
-from hilc.cpu import get_cpu
 from hilc.frontends import load_model
 from hilc.fusion import schedule
 from hilc.fusion.bands import NotStreamable
@@ -25,6 +24,7 @@ from hilc.memory.check_fused import check_group
 from hilc.memory.checker import execute_plan
 from hilc.memory.plan import plan
 from hilc.memory.program import PlanError
+from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
 CORES = ("host", "cortex-m4", "cortex-m55")

@@ -18,9 +18,9 @@ from tvm_archive import INPUTS, OUTPUTS, STYLES, Style, expected, tvm_files, tvm
 import hilc
 from hilc import host
 from hilc.artifact.library import ModelLibrary, Module, Pool
-from hilc.cpu import get_cpu
 from hilc.errors import HilError, InputError
 from hilc.interpreter import run
+from hilc.target import get_cpu
 
 _HOST_OBJECTS = ("gcc", "-std=c11", "-fPIC", "-O1")
 _ARM_OBJECTS = ("arm-none-eabi-gcc", "-std=c11", *get_cpu("cortex-m4").cflags)

@@ -16,11 +16,11 @@ import numpy as np
 
 from hilc.codegen.calls import Argument
 from hilc.codegen.externals import External
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
 from hilc.ir import DTYPES, Array
 from hilc.memory.program import Pool
 from hilc.support.jsondata import decode, json_bytes, parse_json
+from hilc.target import get_cpu
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded
 
 __all__ = [

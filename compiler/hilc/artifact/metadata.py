@@ -11,10 +11,10 @@ from hilc.codegen.externals import external_constants_bytes
 from hilc.codegen.names import Names
 from hilc.codegen.operators import Source
 from hilc.codegen.options import Options
-from hilc.cpu import Cpu
 from hilc.ir import Tensor
 from hilc.memory.plan import Program
 from hilc.support.jsondata import json_bytes
+from hilc.target import Cpu
 
 # DLPack's kDLCPU: TVM lists memory by device.
 _CPU_DEVICE = 1
@@ -74,5 +74,4 @@ def _size(tensor: Tensor) -> dict[str, Any]:
 
 
 def _target(codegen: str, cpu: Cpu) -> str:
-    keys = "cpu" if cpu.arch == "host" else f"arm_cpu,cpu -mcpu={cpu.name}"
-    return f"{codegen} -keys={keys}"
+    return f"{codegen} -keys={cpu.tvm_keys}"

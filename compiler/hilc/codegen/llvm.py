@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hilc.codegen.registry import registry_names_blob
-from hilc.cpu import Cpu
 from hilc.errors import HilError
 from hilc.support.process import run
 from hilc.support.resources import data_dir
+from hilc.target import Cpu
 
 #: The first release whose LLVM modules are read with opaque pointers, there behind a switch.
 OLDEST_CLANG = 14
@@ -153,24 +153,23 @@ def _escaped(blob: bytes) -> str:
 
 def _abi_flags(cpu: Cpu) -> list[str]:
     """Sizes of wchar_t and of the smallest enumeration, which the linker compares."""
-    if cpu.arch == "host":
+    if cpu.is_host:
         return []
     return [
         "!llvm.module.flags = !{!0, !1}",
         '!0 = !{i32 1, !"wchar_size", i32 4}',
-        '!1 = !{i32 1, !"min_enum_size", i32 1}',
+        f'!1 = !{{i32 1, !"min_enum_size", i32 {cpu.toolchain.llvm_enum_bytes}}}',
     ]
 
 
 def _target_flags(cpu: Cpu) -> tuple[str, ...]:
     """How clang is told the core."""
-    if cpu.arch == "host":
-        return ("-fPIC",)
-    # clang takes the unit of a core whose unit gcc calls "auto" from -mcpu by itself.
-    own = tuple(flag for flag in cpu.cflags if flag != "-mfpu=auto")
-    # As gcc does by default: Armv6-M faults on what is not aligned, the others load it.
-    unaligned = () if cpu.arch == "armv6-m" else ("-munaligned-access",)
-    return ("--target=arm-none-eabi", *own, "-fshort-enums", *unaligned)
+    if not cpu.is_host and not cpu.toolchain.llvm_flags:
+        raise LlvmError(
+            f"codegen=llvm knows no target of clang's for {cpu.name}",
+            f"say it in {cpu.toolchain.path} (llvm.flags), or choose codegen=c",
+        )
+    return (*cpu.toolchain.llvm_flags, *cpu.llvm_flags)
 
 
 def _module_flags(version: int) -> tuple[str, ...]:
@@ -214,29 +213,32 @@ def find_clang() -> tuple[str, int]:
 
 
 def _libc_flags(cpu: Cpu) -> tuple[str, ...]:
-    """Where the C library's headers are: for Arm those that the GNU toolchain has."""
-    if cpu.arch == "host":
+    """Where the C library's headers are: those that the core's GNU toolchain has."""
+    if cpu.is_host:
         return ()
-    return tuple(f"-isystem{folder}" for folder in _gcc_includes(_gnu_tool("gcc", cpu)))
+    toolchain = cpu.toolchain
+    folders = _gcc_includes(_gnu_tool("gcc", cpu), toolchain.c_flags, toolchain.packages)
+    return tuple(f"-isystem{folder}" for folder in folders)
 
 
 def _gnu_tool(name: str, cpu: Cpu) -> str:
-    """A tool of the GNU toolchain for Arm, which everything else here needs, too."""
-    path = shutil.which(f"arm-none-eabi-{name}")
+    """A tool of the core's GNU toolchain, which everything else here needs, too."""
+    program = cpu.toolchain.program(name)
+    path = shutil.which(program)
     if path is None:
         raise LlvmError(
             f"codegen=llvm for {cpu.name} takes C library and objcopy from the GNU toolchain, and "
-            f"there is no arm-none-eabi-{name} in PATH",
-            "install it (Debian: apt install gcc-arm-none-eabi libnewlib-arm-none-eabi)",
+            f"there is no {program} in PATH",
+            f"install it (Debian: apt install {cpu.toolchain.packages})",
         )
     return path
 
 
 @functools.cache
-def _gcc_includes(gcc: str) -> tuple[str, ...]:
+def _gcc_includes(gcc: str, flags: tuple[str, ...], packages: str) -> tuple[str, ...]:
     """The folders that ``gcc`` searches, without those of the compiler itself."""
     try:
-        done = _asked([gcc, "-E", "-v", "-x", "c", "-", "-o", "-"])
+        done = _asked([gcc, *flags, "-E", "-v", "-x", "c", "-", "-o", "-"])
     except (OSError, subprocess.SubprocessError) as error:
         raise LlvmError(f"{gcc} does not say where its headers are: {error}", _INSTALL) from None
     _, _, listed = done.stderr.partition("#include <...> search starts here:")
@@ -250,7 +252,7 @@ def _gcc_includes(gcc: str) -> tuple[str, ...]:
     if not found:
         raise LlvmError(
             f"{gcc} has no C library: no string.h in {', '.join(map(str, folders)) or 'no folder'}",
-            "install it (Debian: apt install libnewlib-arm-none-eabi)",
+            f"install it (Debian: apt install {packages})",
         )
     return found
 
@@ -263,14 +265,10 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _strip(path: Path, cpu: Cpu) -> None:
-    """Leave out what gcc's objects for Arm do not have either.
-
-    That is a table for unwinding, 8 bytes a function that a linker script would have to place, and
-    the mark of a stack without code: the linker warns where only some objects have it.
-    """
-    if cpu.arch == "host":
+    """Leave out what objects of the core's gcc do not have either."""
+    removed = [f"--remove-section={name}" for name in cpu.toolchain.llvm_removed_sections]
+    if not removed:
         return
-    removed = ("--remove-section=.ARM.exidx*", "--remove-section=.note.GNU-stack")
     _call([_gnu_tool("objcopy", cpu), *removed, path.name], path.parent, path.name)
 
 

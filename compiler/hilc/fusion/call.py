@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering.access import NEVER, Access, Steps, access_of
 from hilc.lowering.choice import Group
 from hilc.lowering.cost import instructions
 from hilc.lowering.kernels import KernelCall
+from hilc.target import Cpu
 
 #: Bytes that move together, if rows consist of them.
 WORD = 4

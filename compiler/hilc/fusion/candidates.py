@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilc.cpu import Cpu
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotStreamable
 from hilc.fusion.call import StreamCall
@@ -19,6 +18,7 @@ from hilc.lowering.access import Access, Differences, access_of, safe_difference
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
+from hilc.target import Cpu
 
 Call = KernelCall | ExternalCall | StreamCall
 

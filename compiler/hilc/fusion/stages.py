@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.fusion.bands import Band, Cut, NotStreamable, RowNode
 from hilc.fusion.call import numbers
 from hilc.fusion.room import Overlap, Room
@@ -16,6 +15,7 @@ from hilc.ir import Array, Node
 from hilc.lowering.access import access_of
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS, mean, pooling
+from hilc.target import Cpu
 
 # A kernel's array may differ between bands if it takes no more than this.
 _TABLE_BYTES = 512

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hilc.cpu import Cpu
 from hilc.fusion.bands import Geometry, NotStreamable
 from hilc.fusion.call import StreamCall
 from hilc.fusion.layout import Layout, Outline
@@ -11,6 +10,7 @@ from hilc.fusion.stages import Stages
 from hilc.ir import Graph, Node
 from hilc.lowering.access import Differences, safe_differences
 from hilc.lowering.choice import Group
+from hilc.target import Cpu
 
 
 def stream(graph: Graph, group: Group, cpu: Cpu) -> StreamCall:

@@ -24,12 +24,12 @@ from hilc.artifact.library import ModelLibrary, Module, module_path
 from hilc.artifact.manifest import check_module
 from hilc.artifact.params import load_params, save_params
 from hilc.codegen.registry import system_lib_source
-from hilc.cpu import get_cpu
 from hilc.errors import HilError, InputError
 from hilc.ir import Array
 from hilc.support.jsondata import decode, parse_json
 from hilc.support.process import run
 from hilc.support.resources import data_dir
+from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
 _FLAGS = ("-std=c11", "-O2", "-fPIC")

@@ -1,4 +1,5 @@
-"""Linear layers on Armv7-M (``kernels/v7m``): when its kernels serve, and how their data is laid.
+"""Linear layers on cores that multiply words (``kernels/v7m``): when these kernels serve, and how
+their data is laid. They were written for Armv7-M, and are as well C for any core with ``mul32``.
 
 Each function here gives the kernel calls of a layer, the fastest first, or none where the family
 does not serve it. What the kernels ask for, and what is checked here for each layer:
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.requantize import requantize
+from hilc.target import Cpu
 
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _BLOCK = 4
@@ -55,7 +56,7 @@ Fields = dict[str, FieldValue]
 
 def serves(cpu: Cpu) -> bool:
     """Whether the family is the best for the core."""
-    return "thumb2" in cpu.features and "dsp" not in cpu.features
+    return "mul32" in cpu.features and "dsp" not in cpu.features
 
 
 def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
+from hilc.target import Cpu
 
 #: Calling a layer's function and returning from it, with the arguments.
 CALL_INSTRUCTIONS = 12
 #: For a kernel whose header has no formula: a multiply-accumulate, by what it asks of a core.
-_INSTRUCTIONS_A_MAC = {"mve": 0.4, "dsp": 1.5, "thumb2": 2.5}
+_INSTRUCTIONS_A_MAC = {"mve": 0.4, "dsp": 1.5, "mul32": 2.5}
 _PORTABLE_INSTRUCTIONS_A_MAC = 8.0
 _CODE_BYTES = 600
 
@@ -49,7 +49,9 @@ def instructions(call: KernelCall, cpu: Cpu) -> int:
     if kernel.cost is None:
         known = (_INSTRUCTIONS_A_MAC[name] for name in kernel.requires & _INSTRUCTIONS_A_MAC.keys())
         return round(min(known, default=_PORTABLE_INSTRUCTIONS_A_MAC) * call.macs)
-    factor = kernel.cost_factors.get(cpu.arch, 1.0)
+    factor = next(
+        (kernel.cost_factors[key] for key in (cpu.arch, cpu.isa) if key in kernel.cost_factors), 1.0
+    )
     return CALL_INSTRUCTIONS + round(factor * max(0.0, value(kernel.cost, call.fields)))
 
 

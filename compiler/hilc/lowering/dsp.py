@@ -21,11 +21,11 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.requantize import requantize
 from hilc.ops.geometry import Window
+from hilc.target import Cpu
 
 #: Elements of depth that a kernel takes at a time, in the order in which they are widened.
 _UNIT = 4

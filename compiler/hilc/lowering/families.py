@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.lowering import armv7m, dsp, helium
 from hilc.lowering.kernels import FieldValue, KernelCall
 from hilc.ops.geometry import Window
+from hilc.target import Cpu
 
 #: What a function of a family returns.
 Made = KernelCall | Sequence[KernelCall] | None

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hilc.cpu import Cpu
 from hilc.ir import Array
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.requantize import requantize
 from hilc.ops.geometry import Window
+from hilc.target import Cpu
 
 #: Bytes of a vector register: depths are padded to this many weights.
 CHUNK = 16

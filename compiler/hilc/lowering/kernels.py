@@ -4,7 +4,8 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
 
     /*@kernel
     name = "hil_conv2d_s8"     # the function, and its parameter struct's tag
-    requires = []              # features of hilc.cpu.Cpu; the family that needs none is portable
+    requires = []              # features of a core (hilc.target.FEATURES); what needs none is
+                               # portable
     inputs = ["int8_t"]        # C element type of each tensor argument, "void" where any will do;
                                # ["int8_t[]"] for any number of them
     outputs = ["int8_t"]

@@ -18,7 +18,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotStreamable
@@ -42,6 +41,7 @@ from hilc.memory.allocate import (
 from hilc.memory.checker import check_plan
 from hilc.memory.program import Pin, Place, PlanError, Pool, PoolSpec, Program, Step
 from hilc.ops import OPS
+from hilc.target import Cpu
 
 __all__ = [
     "Pin",

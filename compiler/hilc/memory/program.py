@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hilc.cpu import Cpu
 from hilc.external import ExternalCall
 from hilc.fusion.call import StreamCall
 from hilc.ir import Graph, Node
 from hilc.lowering.kernels import KernelCall
+from hilc.target import Cpu
 
 
 @dataclass(frozen=True)

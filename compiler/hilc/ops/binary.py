@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import armv7m, dsp, families, helium
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
@@ -33,6 +32,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.strides import broadcast_strides, nest, walk_fields
+from hilc.target import Cpu
 
 #: Bits by which int8 operands of a sum are raised before they are brought to one scale.
 _SUM_HEADROOM_BITS = 20

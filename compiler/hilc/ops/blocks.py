@@ -11,7 +11,6 @@ from math import prod
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops.opdef import OpDef, Signature, only
@@ -26,6 +25,7 @@ from hilc.ops.operands import (
     resolve_axis,
     unsupported,
 )
+from hilc.target import Cpu
 
 
 def _parts(node: Node, ins: Sequence[Tensor | None]) -> list[Tensor]:

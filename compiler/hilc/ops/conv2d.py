@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import families, small
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.ops import geometry, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
+from hilc.target import Cpu
 
 
 def layer_operands(

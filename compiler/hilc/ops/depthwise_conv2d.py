@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import families, small
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
@@ -19,6 +18,7 @@ from hilc.ops import geometry, linear
 from hilc.ops.conv2d import emit_columns, window_fields
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
+from hilc.target import Cpu
 
 _CHANNEL_AXIS = 3
 

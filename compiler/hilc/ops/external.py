@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilc.cpu import Cpu
 from hilc.external import ExternalCall, ExternalModule
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature, only
 from hilc.ops.operands import attribute, invalid, require_counts
+from hilc.target import Cpu
 
 
 def _graph(node: Node) -> Graph:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import families, small
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops import linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization
+from hilc.target import Cpu
 
 #: By how much of an output step the scale of a bias may be off.
 _BIAS_TOLERANCE = 0.02

@@ -13,7 +13,6 @@ from math import prod
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.requantize import Multiplier, requantize
@@ -31,6 +30,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.strides import contiguous_strides, nest, walk_fields
+from hilc.target import Cpu
 
 #: int8 values whose sum, less their zero points, is sure to fit 31 bits.
 _MAX_COUNT = 1 << 23

@@ -12,7 +12,6 @@ from math import prod
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops.opdef import OpDef, Signature, only
@@ -27,6 +26,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.strides import Loop, contiguous_strides, nest, walk_fields
+from hilc.target import Cpu
 
 #: What the reference slices and pads at most.
 _MAX_RANK = 5

@@ -34,10 +34,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hilc.cpu import Cpu
 from hilc.external import ExternalCall
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import KernelCall
+from hilc.target import Cpu
 
 #: Shape and dtype of one output.
 Signature = tuple[tuple[int, ...], str]

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import dsp, families, helium
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
@@ -30,6 +29,7 @@ from hilc.ops.operands import (
     require_dtype,
     require_same_quantization,
 )
+from hilc.target import Cpu
 
 _SHORT = {"AVERAGE_POOL_2D": "average", "MAX_POOL_2D": "max"}
 

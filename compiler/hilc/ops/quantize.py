@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.numerics.requantize import INT32_MAX, INT32_MIN, Multiplier, requantize
@@ -31,6 +30,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 from hilc.ops.unary import look_up, table_call
+from hilc.target import Cpu
 
 _BYTES = ("int8", "uint8")
 #: What the reference quantises each type to.

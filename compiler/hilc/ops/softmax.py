@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.libm import expf
@@ -35,6 +34,7 @@ from hilc.ops.operands import (
     require_dtype,
     unsupported,
 )
+from hilc.target import Cpu
 
 Int64Array = npt.NDArray[np.int64]
 

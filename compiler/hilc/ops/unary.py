@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
@@ -34,6 +33,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
+from hilc.target import Cpu
 
 Int64Array = npt.NDArray[np.int64]
 

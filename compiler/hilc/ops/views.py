@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from hilc.cpu import Cpu
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops.opdef import Infer, OpDef, Signature, only
@@ -23,6 +22,7 @@ from hilc.ops.operands import (
     require_counts,
     resolve_axis,
 )
+from hilc.target import Cpu
 
 
 def _infer_reshape(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:

@@ -21,7 +21,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import ExternalCall
 from hilc.fusion.bands import NotStreamable
@@ -36,6 +35,7 @@ from hilc.memory.allocate import ALIGNMENT, Block, align, lower_bound
 from hilc.memory.plan import Planner, Values
 from hilc.memory.program import Program
 from hilc.schedule.tuning import Tuning
+from hilc.target import Cpu
 
 #: A balanced program takes at most 30 % more instructions than the fastest. That is a promise which
 #: has to hold when measured, so there is a margin for what estimates are off.

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.source import Source
 from hilc.support.inputs import check_regular
 from hilc.support.jsondata import decode, json_bytes, parse_json
+from hilc.target import Cpu
 
 #: Of the log's form.
 FORMAT = 1

@@ -1,1 +1,29 @@
-"""Cores and what code for them looks like."""
+"""Cores and toolchains: what code is compiled for and with, as data in TOML files."""
+
+from hilc.target.cores import (
+    FEATURES,
+    Cpu,
+    add_core,
+    add_cores,
+    core_file,
+    cpu_names,
+    find_cpu,
+    get_cpu,
+    load_cpu,
+)
+from hilc.target.toolchains import Toolchain, toolchain_names, toolchains
+
+__all__ = [
+    "FEATURES",
+    "Cpu",
+    "Toolchain",
+    "add_core",
+    "add_cores",
+    "core_file",
+    "cpu_names",
+    "find_cpu",
+    "get_cpu",
+    "load_cpu",
+    "toolchain_names",
+    "toolchains",
+]

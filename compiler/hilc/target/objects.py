@@ -1,28 +1,31 @@
 """What a relocatable object (ELF) defines and for which core it is, read from its own tables.
 
-Compilers for Arm write into ``.ARM.attributes`` what the code needs of a core. A linker takes the
-most of all objects, and so makes an image that the core cannot run; or it fails with a message
-about the image. So objects are compared with the core before linking.
+Compilers write into a table of attributes (``.ARM.attributes``, ``.riscv.attributes``) what the
+code needs of a core. A linker takes the most of all objects, and so makes an image that the core
+cannot run; or it fails with a message about the image. So objects are compared with the core before
+linking.
 """
 
 from __future__ import annotations
 
 import platform
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hilc.cpu import Cpu
 from hilc.errors import InputError
+from hilc.target import Cpu, toolchains
 
 _MAGIC = b"\x7fELF"
 _RELOCATABLE = 1
 _SYMBOL_TABLE = 2
-_ARM_ATTRIBUTES = 0x70000003
+#: The table of attributes, on Arm and on RISC-V alike; and whose they are.
+_ATTRIBUTES = 0x70000003
+_VENDORS = {"arm": b"aeabi", "riscv": b"riscv"}
 _UNDEFINED = 0
 _GLOBAL, _WEAK = 1, 2
-#: Numbers of machines in ELF, by the name that the host gives itself, and that of our cores.
-_ARM = 40
+#: Numbers of machines in ELF, by the name that the host gives itself.
 _HOST_MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243}
 
 
@@ -42,32 +45,23 @@ _ARCH_NAMES = {
     _V8_MAIN: "Armv8-M Mainline",
     _V8_1_MAIN: "Armv8.1-M Mainline",
 }
-#: What a core of an architecture executes: its name, and the architectures of objects.
-_EXECUTES = {
-    "armv6-m": ("Armv6-M", (_V6_M, _V6S_M)),
-    "armv7-m": ("Armv7-M", (_V6_M, _V6S_M, _V7)),
-    "armv7e-m": ("Armv7E-M", (_V6_M, _V6S_M, _V7, _V7E_M)),
-    "armv8-m.main": ("Armv8-M", (_V6_M, _V6S_M, _V7, _V7E_M, _V8_BASE, _V8_MAIN)),
-    "armv8.1-m.main": (
-        "Armv8.1-M",
-        (_V6_M, _V6S_M, _V7, _V7E_M, _V8_BASE, _V8_MAIN, _V8_1_MAIN),
-    ),
-}
-#: Floating-point units by the begin of gcc's name, and those of objects that they execute.
-_UNITS = {"fpv4": (6,), "fpv5": (6, 8), "auto": (6, 8)}
-#: Cores whose unit never computes in double precision.
-_SINGLE_PRECISION = ("cortex-m4", "cortex-m33")
+
+#: Of the RISC-V psABI: the attribute with extensions, and bits of the ELF header's flags.
+_RISCV_ARCH = 5
+_RISCV_COMPRESSED, _RISCV_FLOAT_ABI, _RISCV_EMBEDDED = 1, 6, 8
 
 
 @dataclass(frozen=True)
 class ObjectFile:
     """``defined`` are the global names that others may not define again (weak ones may be).
 
-    ``undefined`` are those that others must define. ``attributes`` are the Arm ABI's, by tag; none
-    where the object has none.
+    ``undefined`` are those that others must define. ``attributes`` are those of the ABI, by tag;
+    none where the object has none.
     """
 
     machine: int
+    wide: bool
+    flags: int
     defined: frozenset[str]
     weak: frozenset[str]
     undefined: frozenset[str]
@@ -98,12 +92,14 @@ def _read(data: bytes) -> ObjectFile:
         if wide
         else (*struct.unpack_from("<I", data, 32), *struct.unpack_from("<HH", data, 46))
     )
+    (flags,) = struct.unpack_from("<I", data, 48 if wide else 36)
+    vendors = {t.elf_number: _VENDORS[t.isa] for t in toolchains() if t.isa in _VENDORS}
     sections = [_section(data, table_at + index * entry_bytes, wide) for index in range(count)]
     defined, weak, undefined = set[str](), set[str](), set[str]()
     attributes: dict[int, int | str] = {}
     for kind, offset, size, link in sections:
-        if kind == _ARM_ATTRIBUTES and machine == _ARM:
-            attributes |= _attributes(data[offset : offset + size])
+        if kind == _ATTRIBUTES and machine in vendors:
+            attributes |= _attributes(data[offset : offset + size], vendors[machine])
         if kind != _SYMBOL_TABLE:
             continue
         _, names_at, names_bytes, _ = sections[link]
@@ -120,7 +116,7 @@ def _read(data: bytes) -> ObjectFile:
             else:
                 (weak if is_weak else defined).add(name)
     return ObjectFile(
-        machine, frozenset(defined), frozenset(weak), frozenset(undefined), attributes
+        machine, wide, flags, frozenset(defined), frozenset(weak), frozenset(undefined), attributes
     )
 
 
@@ -142,8 +138,9 @@ def _symbol(data: bytes, at: int, wide: bool) -> tuple[int, int, int]:
     return name, info, section
 
 
-def _attributes(section: bytes) -> dict[int, int | str]:
-    """The public attributes of a whole file: ``A``, then parts with length and vendor."""
+def _attributes(section: bytes, wanted: bytes) -> dict[int, int | str]:
+    """The attributes of a whole file: ``A``, then parts with length and vendor, one of them
+    ``wanted``."""
     attributes: dict[int, int | str] = {}
     at = 1 if section[:1] == b"A" else len(section)
     while at < len(section):
@@ -152,7 +149,7 @@ def _attributes(section: bytes) -> dict[int, int | str]:
             raise ValueError(f"its attributes have a part of {length} bytes")
         vendor, _, part = section[at + 4 : at + length].partition(b"\0")
         at += length
-        while vendor == b"aeabi" and part:
+        while vendor == wanted and part:
             scope = part[0]
             (length,) = struct.unpack_from("<I", part, 1)
             if not 5 <= length <= len(part):
@@ -194,41 +191,45 @@ def _uleb128(text: bytes, at: int) -> tuple[int, int]:
 def require_fits(data: bytes, cpu: Cpu, where: str) -> ObjectFile:
     """The tables of an object; :class:`~hilc.errors.InputError` where ``cpu`` cannot execute it."""
     found = read_object(data, where)
-    wanted = _HOST_MACHINES.get(platform.machine().lower()) if cpu.arch == "host" else _ARM
+    wanted = (
+        _HOST_MACHINES.get(platform.machine().lower()) if cpu.is_host else cpu.toolchain.elf_number
+    )
     hint = f"compile it for {cpu.name}: {' '.join(cpu.cflags) or 'with the compiler of the host'}"
-    if wanted is not None and found.machine != wanted:
+    # All cores that are not hosts have 32 bits.
+    if wanted is not None and (found.machine != wanted or (found.wide and not cpu.is_host)):
+        own = _machine_name(wanted, wide=False) if not cpu.is_host else platform.machine().lower()
         raise InputError(
-            f"{where} is an object for {_machine_name(found.machine)}, but {cpu.name} is "
-            f"{_machine_name(wanted)}",
+            f"{where} is an object for {_machine_name(found.machine, found.wide)}, but {cpu.name} "
+            f"is {own}",
             hint,
         )
-    if cpu.arch != "host" and (misfit := _misfit(found.attributes, cpu)):
+    if misfit := _MISFITS[cpu.isa](found, cpu):
         raise InputError(f"{where} is an object {misfit}", hint)
     return found
 
 
-def _machine_name(machine: int) -> str:
-    if machine == _ARM:
-        return "32-bit Arm"
+def _machine_name(machine: int, wide: bool) -> str:
+    if not wide:
+        for toolchain in toolchains():
+            if toolchain.elf_number == machine:
+                return toolchain.title
     hosts = [name for name, number in _HOST_MACHINES.items() if number == machine]
     return hosts[0] if hosts else f"the ELF machine {machine}"
 
 
-def _misfit(attributes: Mapping[int, int | str], cpu: Cpu) -> str:
-    """What of an object's attributes ``cpu`` cannot execute; empty where it can all of it."""
-    core, architectures = _EXECUTES[cpu.arch]
-    unit = next((f.removeprefix("-mfpu=") for f in cpu.cflags if f.startswith("-mfpu=")), "")
+def _arm_misfit(found: ObjectFile, cpu: Cpu) -> str:
+    """What of an object ``cpu`` cannot execute; empty where it can all of it."""
+    attributes = found.attributes
     arch, profile = attributes.get(_CPU_ARCH), attributes.get(_CPU_PROFILE, _MICROCONTROLLER)
-    if arch is not None and (profile != _MICROCONTROLLER or arch not in architectures):
-        return f"for {_built_for(attributes)}, but {cpu.name} is {core}"
+    if arch is not None and (profile != _MICROCONTROLLER or arch not in cpu.objects.built_for):
+        return f"for {_built_for(attributes)}, but {cpu.name} is {cpu.objects.title}"
     for tag, extension, feature in ((_DSP, "DSP instructions", "dsp"), (_HELIUM, "Helium", "mve")):
         if attributes.get(tag) and feature not in cpu.features:
             return f"for {_built_for(attributes)} with {extension}, which {cpu.name} lacks"
     needed = attributes.get(_FP_ARCH)
-    units = next((units for name, units in _UNITS.items() if unit.startswith(name)), ())
-    if needed and needed not in units:
+    if needed and needed not in cpu.objects.floats:
         return f"for a floating-point unit that {cpu.name} lacks"
-    if needed and cpu.name in _SINGLE_PRECISION and attributes.get(_FP_USE) != _SINGLE_ONLY:
+    if needed and cpu.objects.single_precision and attributes.get(_FP_USE) != _SINGLE_ONLY:
         return f"for a floating-point unit of double precision; that of {cpu.name} has single"
     in_registers = "-mfloat-abi=hard" in cpu.cflags
     # 0: in the core's registers, 1: in the unit's. Without floats it does not matter.
@@ -237,6 +238,32 @@ def _misfit(attributes: Mapping[int, int | str], cpu: Cpu) -> str:
         own, other = ("floating-point unit's", "core's")[:: 1 if in_registers else -1]
         return f"that passes floats in the {other} registers; firmware of {cpu.name} in the {own}"
     return ""
+
+
+def _riscv_misfit(found: ObjectFile, cpu: Cpu) -> str:
+    """What of an object ``cpu`` cannot execute; empty where it can all of it."""
+    if found.flags & (_RISCV_FLOAT_ABI | _RISCV_EMBEDDED):
+        how = "the floating-point unit's" if found.flags & _RISCV_FLOAT_ABI else "RV32E's"
+        return f"that passes arguments in {how} registers; firmware of {cpu.name} is ilp32"
+    own = cpu.objects.extensions
+    arch = found.attributes.get(_RISCV_ARCH)
+    if isinstance(arch, str):
+        # rv32i2p0_m2p0_zba1p0: names with versions.
+        names = re.findall(r"(?:^rv32|_)([a-z]+[a-z0-9]*?)(?:\d+p\d+)?(?=_|$)", arch)
+        extra = [name for name in names if name not in own]
+        if extra:
+            return f"for {arch} with {', '.join(extra)}, which {cpu.name} lacks"
+    elif found.flags & _RISCV_COMPRESSED and "c" not in own:
+        return f"with compressed instructions, which {cpu.name} lacks"
+    return ""
+
+
+#: By instruction set: a process of this machine has whatever the linker takes.
+_MISFITS: Mapping[str, Callable[[ObjectFile, Cpu], str]] = {
+    "arm": _arm_misfit,
+    "riscv": _riscv_misfit,
+    "host": lambda found, cpu: "",
+}
 
 
 def _built_for(attributes: Mapping[int, int | str]) -> str:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hilc.cpu import Cpu
 from hilc.errors import InputError
 from hilc.external import (
     EXPORTABLE,
@@ -20,6 +19,7 @@ from hilc.external import (
 from hilc.ir import Graph, Node
 from hilc.ops.verify import describe, verify
 from hilc.support.identifiers import sanitise, shorten
+from hilc.target import Cpu
 from hilc.target.objects import require_defined
 
 

@@ -15,8 +15,8 @@ from hilc.artifact.manifest import CONSTANTS_POOL, Module, Pool, check_module
 from hilc.compat.tvm.code import Code
 from hilc.compat.tvm.tensors import tensor_infos
 from hilc.compat.tvm.text import Border, Relay
-from hilc.cpu import cpu_names
 from hilc.errors import InputError
+from hilc.target import cpu_names
 
 #: Versions of Model Library Format that can be read.
 VERSIONS = (5, 6, 7)

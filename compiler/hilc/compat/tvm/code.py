@@ -8,8 +8,8 @@ from typing import NoReturn
 
 from hilc.artifact.manifest import IDENTIFIER
 from hilc.compat.tvm.text import definition, registry_names, without_comments
-from hilc.cpu import get_cpu
 from hilc.errors import InputError
+from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
 _FOLDER = "codegen/host"

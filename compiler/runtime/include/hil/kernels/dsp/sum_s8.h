@@ -1,5 +1,5 @@
-/* Sum or difference of two int8 tensors of one shape, as one sum of products; nothing but Thumb-2
- * is needed. */
+/* Sum or difference of two int8 tensors of one shape, as one sum of products on cores that
+ * multiply 32 bits. */
 #ifndef HIL_KERNELS_DSP_SUM_S8_H
 #define HIL_KERNELS_DSP_SUM_S8_H
 
@@ -7,7 +7,7 @@
 
 /*@kernel
 name = "hil_dsp_sum_s8"
-requires = ["thumb2"]
+requires = ["mul32"]
 inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"

@@ -8,7 +8,7 @@
 
 /*@kernel
 name = "hil_v7m_conv2d_s8"
-requires = ["thumb2"]
+requires = ["mul32"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * wide * filter_h * filter_w * in_c"

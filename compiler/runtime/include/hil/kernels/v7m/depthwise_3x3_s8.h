@@ -18,7 +18,7 @@
 
 /*@kernel
 name = "hil_v7m_depthwise_3x3_s8"
-requires = ["thumb2"]
+requires = ["mul32"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "line * (stride * band - stride + 3)"

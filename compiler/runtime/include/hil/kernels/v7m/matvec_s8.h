@@ -17,7 +17,7 @@
 
 /*@kernel
 name = "hil_v7m_matvec_s8"
-requires = ["thumb2"]
+requires = ["mul32"]
 inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"

@@ -1,7 +1,6 @@
-# Cross-compiles for Arm without an operating system, with the toolchain that is in PATH.
+# Cross-compiles for a core without an operating system. CMakePresets.json names the compiler, which is
+# in PATH.
 set(CMAKE_SYSTEM_NAME Generic)
-set(CMAKE_SYSTEM_PROCESSOR arm)
-set(CMAKE_C_COMPILER arm-none-eabi-gcc)
 # A program cannot be linked before the project's linker script is there.
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 set(CMAKE_EXECUTABLE_SUFFIX_C .elf)

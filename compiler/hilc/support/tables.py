@@ -1,0 +1,138 @@
+"""Descriptions in TOML, read strictly: a key that nobody asked for is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hilc.errors import HilError
+from hilc.support.suggest import like, nearest
+from hilc.support.toml import tomllib
+
+_ADDRESS_SPACE = 1 << 32
+_SIZE = re.compile(r"([0-9]+) ?([KM])\Z")
+_SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
+
+
+class Table:
+    """One table of a description, which knows its place and which of its keys were asked for."""
+
+    def __init__(
+        self, path: Path, where: str, values: Mapping[str, Any], error: type[HilError]
+    ) -> None:
+        """``where`` is the table's own key in ``path``, ``error`` what is raised for it."""
+        self._path = path
+        self._where = where
+        self._values = values
+        self._error = error
+        self._known: list[str] = []
+
+    @classmethod
+    def read(cls, path: Path, error: type[HilError]) -> Table:
+        """The whole of a file."""
+        try:
+            return cls(path, "", tomllib.loads(path.read_text(encoding="utf-8")), error)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise error(f"{path}: not valid TOML: {problem}") from None
+
+    def error(self, key: str, problem: str, hint: str = "") -> HilError:
+        return self._error(f"{self._path}: {self._key(key)}: {problem}", hint)
+
+    def _key(self, key: str) -> str:
+        return f"{self._where}.{key}" if self._where else key
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def _get(
+        self, key: str, kind: type | tuple[type, ...], kind_name: str, default: Any = None
+    ) -> Any:
+        self._known.append(key)
+        if key not in self._values:
+            if default is None:
+                near = like(key, self._unknown())
+                hint = f"is {self._key(near[0])!r} a misspelling of it?" if near else "add it"
+                raise self.error(key, "the key is missing", hint)
+            return default
+        value = self._values[key]
+        # bool is an int to Python, not to the description.
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self.error(key, f"{value!r} is not {kind_name}")
+        return value
+
+    def string(self, key: str, default: str | None = None) -> str:
+        text: str = self._get(key, str, "a string", default)
+        if not text.strip() and key in self:
+            raise self.error(key, "the string is empty")
+        return text
+
+    def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
+        options = tuple(choices)
+        value = self.string(key, default)
+        if value not in options:
+            near = nearest(value, options)
+            raise self.error(
+                key, f"unknown value {value!r}{near}", f"choose one of {', '.join(options)}"
+            )
+        return value
+
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        value: int = self._get(key, int, "an integer", default)
+        if not low <= value <= high:
+            raise self.error(key, f"{value} is not within {low} to {high}")
+        return value
+
+    def boolean(self, key: str, default: bool) -> bool:
+        value: bool = self._get(key, bool, "true or false", default)
+        return value
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """Bytes: an integer, or a string such as ``"64K"``."""
+        value: int | str = self._get(key, (int, str), "a number of bytes", default)
+        if isinstance(value, str):
+            match = _SIZE.match(value)
+            if not match:
+                raise self.error(
+                    key, f"{value!r} is not a number of bytes", 'write 65536, "64K" or "4M"'
+                )
+            value = int(match[1]) * _SIZE_UNIT[match[2]]
+        if isinstance(value, bool) or not 0 < value <= _ADDRESS_SPACE:
+            raise self.error(key, f"{value} is not a number of bytes from 1 to {_ADDRESS_SPACE}")
+        return value
+
+    def strings(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        values = self._get(key, (list, tuple), "a list of strings", default)
+        if not all(isinstance(value, str) for value in values):
+            raise self.error(key, f"{values!r} is not a list of strings")
+        return tuple(values)
+
+    def integers(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        values = self._get(key, (list, tuple), "a list of integers", default)
+        if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+            raise self.error(key, f"{values!r} is not a list of integers")
+        return tuple(values)
+
+    def table(self, key: str) -> Table:
+        return Table(self._path, self._key(key), self._get(key, dict, "a table"), self._error)
+
+    def tables(self, key: str) -> tuple[Table, ...]:
+        entries = self._get(key, list, "a list of tables", ())
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise self.error(key, f"{entries!r} is not a list of tables")
+        return tuple(
+            Table(self._path, f"{self._key(key)}[{index}]", entry, self._error)
+            for index, entry in enumerate(entries)
+        )
+
+    def _unknown(self) -> list[str]:
+        return [key for key in self._values if key not in self._known]
+
+    def finish(self) -> None:
+        """Raises for the first key that nobody asked for."""
+        for key in self._unknown():
+            near = nearest(key, self._known)
+            raise self.error(
+                key, f"unknown key{near}", f"the keys here are {', '.join(sorted(self._known))}"
+            )

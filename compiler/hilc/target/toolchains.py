@@ -1,0 +1,156 @@
+"""Toolchains: the programs that make code for a kind of core, and what they must be told.
+
+One TOML file each in ``toolchains/``, read strictly; the keys are documented in
+``target/README.md``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hilc.errors import InputError
+from hilc.support.suggest import nearest
+from hilc.support.tables import Table
+
+_FOLDER = Path(__file__).resolve().parent / "toolchains"
+#: The instruction sets whose machine code this project reads: objects, faults, stacks.
+ISAS = ("arm", "riscv", "host")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The programs for a kind of core, and their flags where those follow from the programs."""
+
+    name: str
+    #: What the user is told: ``32-bit Arm``, and its cores: ``Cortex-M``.
+    title: str
+    cores: str
+    isa: str
+    #: What the programs' names begin with.
+    prefix: str
+    compiler: str
+    #: The system's packages (Debian's names) with the compiler, and with the binutils.
+    gcc_package: str
+    binutils_package: str
+    #: Code for it runs as a process of this machine.
+    is_host: bool
+    #: Names of the machine in ELF (``EM_ARM``), and its number.
+    elf_machine: str = ""
+    elf_number: int = 0
+    #: The first version that will do.
+    oldest_gcc: tuple[int, ...] = (8,)
+    #: The C library: the file that gcc must find for ``library_flags``, and what it is called.
+    library: str = ""
+    library_file: str = ""
+    library_flags: tuple[str, ...] = ()
+    library_package: str = ""
+    #: Flags for all C, on top of these for models, and for linking.
+    c_flags: tuple[str, ...] = ()
+    model_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+    #: The triples of LLVM's that mean such a core, as a regular expression.
+    triples: str = ""
+    #: The emulator of its cores, and the package that has it.
+    qemu: str = ""
+    qemu_package: str = ""
+    #: How clang is told: the target, flags for every core, the bytes of the smallest enumeration,
+    #: and sections that objects of its are to lack as gcc's do.
+    llvm_flags: tuple[str, ...] = ()
+    llvm_enum_bytes: int = 4
+    llvm_removed_sections: tuple[str, ...] = ()
+    #: Firmware cannot do without it: most boards need it.
+    is_default: bool = False
+    path: Path = field(default=Path(), compare=False)
+
+    @property
+    def packages(self) -> str:
+        """The system's packages with compiler and C library."""
+        return f"{self.gcc_package} {self.library_package}".strip()
+
+    def program(self, tool: str) -> str:
+        """The name of one of its programs: ``gcc``, ``objdump``, ``gdb``."""
+        return f"{self.prefix}{tool}"
+
+    @property
+    def gcc(self) -> str:
+        """The C compiler's name."""
+        return self.program(self.compiler)
+
+
+def toolchain_names() -> tuple[str, ...]:
+    """The toolchains that ship with the compiler, sorted."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def toolchains() -> Iterator[Toolchain]:
+    """The toolchains that ship with the compiler."""
+    return (read_toolchain(_FOLDER / f"{name}.toml") for name in toolchain_names())
+
+
+def load_toolchain(name: str, beside: Path) -> Toolchain:
+    """The toolchain ``name``, or the description in a file whose path begins at ``beside``."""
+    if name.endswith(".toml"):
+        return read_toolchain(beside / name)
+    if name not in toolchain_names():
+        raise InputError(
+            f"unknown toolchain {name!r}{nearest(name, toolchain_names())}",
+            f"choose one of {', '.join(toolchain_names())}, or give the path of a .toml file",
+        )
+    return read_toolchain(_FOLDER / f"{name}.toml")
+
+
+@functools.cache
+def read_toolchain(path: Path) -> Toolchain:
+    """The description in ``path``."""
+    top = Table.read(path, InputError)
+    isa = top.choice("isa", ISAS)
+    is_host = isa == "host"
+    none = "" if is_host else None
+    library = top.table("library") if not is_host else None
+    llvm = top.table("llvm") if "llvm" in top else None
+    read = Toolchain(
+        name=path.stem,
+        title=top.string("title"),
+        cores=top.string("cores"),
+        isa=isa,
+        prefix=top.string("prefix", default=none),
+        compiler=top.string("compiler", default="gcc"),
+        gcc_package=top.string("gcc_package"),
+        binutils_package=top.string("binutils_package", default=none),
+        is_host=is_host,
+        elf_machine=top.string("elf_machine", default=none),
+        elf_number=top.integer("elf_number", 0, 65535, default=0 if is_host else None),
+        oldest_gcc=top.integers("oldest_gcc", default=(8,)),
+        library=library.string("name") if library else "",
+        library_file=library.string("file") if library else "",
+        library_flags=library.strings("flags", default=()) if library else (),
+        library_package=library.string("package") if library else "",
+        c_flags=top.strings("c_flags", default=()),
+        model_flags=top.strings("model_flags", default=()),
+        link_flags=top.strings("link_flags", default=()),
+        triples=_pattern(top, "triples"),
+        qemu=top.string("qemu", default=none),
+        qemu_package=top.string("qemu_package", default=none),
+        llvm_flags=llvm.strings("flags") if llvm else (),
+        llvm_enum_bytes=llvm.integer("enum_bytes", 1, 4, default=4) if llvm else 4,
+        llvm_removed_sections=llvm.strings("removed_sections", default=()) if llvm else (),
+        is_default=top.boolean("default", False),
+        path=path,
+    )
+    for table in (top, library, llvm):
+        if table is not None:
+            table.finish()
+    return read
+
+
+def _pattern(top: Table, key: str) -> str:
+    text = top.string(key)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise top.error(key, f"{text!r} is no regular expression: {error}") from None
+    return text
