@@ -437,6 +437,10 @@ def limit_layers(rng: np.random.Generator) -> list[Layer]:
         ("CONV_2D", (1, 2, 3, 30), (4, 2, 2, 30), conv("VALID", activation="NONE")),
         ("DEPTHWISE_CONV_2D", (1, 4, 6, 4), (1, 3, 3, 4), depthwise(1, activation="NONE")),
         ("FULLY_CONNECTED", (1, 500), (8, 500), {"activation": "NONE"}),
+        ("CONV_2D", (1, 1, 3, 128), (16, 1, 1, 128), conv("VALID", activation="NONE")),
+        ("CONV_2D", (1, 3, 8, 56), (2, 3, 3, 56), conv("SAME", activation="NONE")),
+        ("CONV_2D", (1, 3, 8, 64), (2, 3, 3, 64), conv("SAME", activation="NONE")),
+        ("CONV_2D", (1, 3, 8, 3), (8, 3, 3, 3), conv("SAME", activation="NONE")),
     ]
     layers = []
     for op, x_shape, w_shape, attrs in shapes:

@@ -8,7 +8,16 @@ from typing import Any
 import kernel_runner
 import numpy as np
 import pytest
-from kernel_layers import DSP, case_layers, conv, extreme_layers, tamed
+from kernel_layers import (
+    DSP,
+    candidates,
+    case_layers,
+    conv,
+    extreme_layers,
+    limit_layers,
+    rectified,
+    tamed,
+)
 from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
 
@@ -62,6 +71,40 @@ def test_channels_that_no_input_changes():
     layers = extreme_layers(rng, 20)
     names = check(layers)
     assert all(name.startswith("hil_dsp_matmul") for name in names)
+
+
+def test_sums_at_their_limits():
+    names = check(limit_layers(np.random.default_rng(18)))
+    assert sum(name.startswith("hil_dsp_") for name in names) > 20, names
+
+
+LINE, TWICE = "hil_dsp_matvec_pairs_s8", "hil_dsp_matvec_s8"
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize(("depth", "served"), [(516, {LINE, TWICE}), (518, {LINE}), (519, set())])
+def test_sums_below_24_bits(depth: int, sign: int, served: set[str]):
+    """127 * 128 * 516 is the last multiple below 2**23; a line may start from half the range."""
+    rng = np.random.default_rng(19)
+    layer = make_layer(
+        rng, "FULLY_CONNECTED", "int8", (1, depth), (8, depth), {"activation": "RELU"}
+    )
+    x, weights, bias = rectified(tamed(layer)).ins
+    assert x is not None
+    assert x.quant is not None
+    assert weights is not None
+    assert weights.quant is not None
+    assert bias is not None
+    ins = (
+        replace(x, quant=replace(x.quant, scale=(0.0001,), zero_point=(0,))),
+        replace(weights, data=np.full((8, depth), 127 * sign, np.int8)),
+        replace(bias, data=np.zeros(8, np.int32)),
+    )
+    ends = [np.full((1, depth), value, np.int8) for value in (-128, 127)]
+    out = rectified(tamed(layer)).out
+    layers = [replace(layer, ins=ins, out=out, x=end) for end in ends]
+    assert {call.kernel.name for call in candidates(layers[0], DSP)} == served
+    check(layers)
 
 
 def test_what_pairs_cannot_hold_falls_back():

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from kernel_checks import Operator, check, checks_of, count
-from kernel_layers import V7M, candidates, case_layers, extreme_layers, limit_layers, usual_layer
-from linear_layers import random_layer
+from kernel_layers import (
+    V7M,
+    candidates,
+    case_layers,
+    conv,
+    extreme_layers,
+    limit_layers,
+    tamed,
+    usual_layer,
+)
+from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
 
 from hilc.target import get_cpu
@@ -70,6 +80,48 @@ def test_sums_at_their_limits():
         for call in candidates(layer, V7M)
     ]
     assert min(parts) < 200
+
+
+def with_weights(op: str, x: tuple[int, ...], column: list[int], value: int) -> Layer:
+    """A linear layer whose columns are all alike, without bias, of an input of one value."""
+    depth = len(column)
+    w = (8, 1, 1, depth) if op == "CONV_2D" else (8, depth)
+    attrs = conv("VALID", activation="NONE") if op == "CONV_2D" else {"activation": "NONE"}
+    layer = tamed(make_layer(np.random.default_rng(38), op, "int8", x, w, attrs))
+    x_tensor, weights, bias = layer.ins
+    assert x_tensor is not None
+    assert x_tensor.quant is not None
+    assert weights is not None
+    assert bias is not None
+    data = np.broadcast_to(np.array(column, np.int8), (8, depth)).reshape(w)
+    ins = (
+        replace(x_tensor, quant=replace(x_tensor.quant, zero_point=(0,))),
+        replace(weights, data=data),
+        replace(bias, data=np.zeros(8, np.int32)),
+    )
+    return replace(layer, ins=ins, x=np.full(x, value, np.int8))
+
+
+@pytest.mark.parametrize("value", [-128, 127])
+@pytest.mark.parametrize(("sign", "part"), [(1, 72), (-1, 40)])
+def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: int):
+    """-128 times weights that add up to 8192 is -2**20, the least sum of 21 bits; 2**20 is none."""
+    column = [127 * sign] * 64 + [8 * sign] * 8
+    layer = with_weights("CONV_2D", (1, 1, 3, 72), column, value)
+    assert [call.fields["part"] for call in candidates(layer, V7M) if call.fields["wide"] == 2] == [
+        part
+    ]
+    assert check_family([layer])
+
+
+@pytest.mark.parametrize("value", [-128, 127])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_row_whose_sums_have_24_bits(sign: int, value: int):
+    """128 times weights that add up to 2**16 - 1 is less than 2**23; one more is not."""
+    column = [127 * sign] * 516
+    assert check_family([with_weights("FULLY_CONNECTED", (1, 517), [*column, 3 * sign], value)])
+    layer = with_weights("FULLY_CONNECTED", (1, 517), [*column, 4 * sign], value)
+    assert not candidates(layer, V7M)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -133,7 +133,7 @@ HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
 #endif
 }
 
-/* hil_requantize(x, mantissa, -1 - shift) + zero point, clamped to [low, high], from 2 * x for
+/* hil_requantize(x, multiplier, -1 - shift) + zero point, clamped to [low, high], from 2 * x for
  * |x| < 2^29, 0 <= shift < 23 and `rounding` = (2 * zero point + 1) * 2^shift.
  *
  * The rounded product of 2 * x has the weight of the doubling high multiply; half a unit of the
@@ -141,25 +141,25 @@ HIL_INLINE int32_t hil_dsp_high_mul_add(int32_t a, int32_t b, int32_t addend) {
  * zero, which takes one from negative products: nothing is lost where it also takes one from those
  * that the first rounding made 0. A result that may not be below the zero point needs no such
  * correction, since what it would change is clamped. */
-HIL_INLINE int8_t hil_dsp_requantize(int32_t twice, int32_t mantissa, int32_t shift,
+HIL_INLINE int8_t hil_dsp_requantize(int32_t twice, int32_t multiplier, int32_t shift,
                                      int32_t rounding, int32_t zero_point, int32_t low,
                                      int32_t high) {
     const int32_t addend = low >= zero_point ? rounding : rounding - (twice < 0 ? 1 : 0);
-    const int32_t scaled = hil_dsp_high_mul_add(twice, mantissa, addend);
+    const int32_t scaled = hil_dsp_high_mul_add(twice, multiplier, addend);
     return hil_clamp_s8(scaled >> (shift + 1), low, high);
 }
 
-/* How an output follows from a sum: addend + sum * mantissa / 2^32, rounded down, then as much to
- * the right as a layer's shift says, rounded down, then saturated. Mantissa and addend are such
+/* How an output follows from a sum: addend + sum * multiplier / 2^32, rounded down, then as much to
+ * the right as a layer's shift says, rounded down, then saturated. Multiplier and addend are such
  * that this is the double rounding of hil_requantize for every sum that there is: the compiler
  * proves it for each channel. */
 struct hil_dsp_affine {
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t addend;
 };
 
 HIL_INLINE int8_t hil_dsp_scaled(int32_t sum, struct hil_dsp_affine scale, int32_t shift) {
-    const int32_t product = (int32_t)((int64_t)sum * scale.mantissa >> 32);
+    const int32_t product = (int32_t)((int64_t)sum * scale.multiplier >> 32);
     return hil_clamp_s8((scale.addend + product) >> shift, INT8_MIN, INT8_MAX);
 }
 

@@ -9,7 +9,7 @@
 
 /* round(a * b / 2^31), half up. (gemmlowp adds a nudge of the product's sign and truncates towards
  * zero, which is the same number.) The one overflow, INT32_MIN squared, saturates; no kernel's
- * mantissa is negative, so callers whose mantissa is a constant never pay for the test. */
+ * multiplier is negative, so callers whose multiplier is a constant never pay for the test. */
 HIL_INLINE int32_t hil_doubling_high_mul(int32_t a, int32_t b) {
     if (a == INT32_MIN && b == INT32_MIN) {
         return INT32_MAX;
@@ -25,21 +25,21 @@ HIL_INLINE int32_t hil_rounding_divide_by_pot(int32_t x, int exponent) {
     return (x >> exponent) + (remainder > threshold ? 1 : 0);
 }
 
-/* x * mantissa * 2^(shift - 31), rounded twice; mantissa >= 0, -31 <= shift <= 30. */
-HIL_INLINE int32_t hil_requantize(int32_t x, int32_t mantissa, int shift) {
+/* x * multiplier * 2^(shift - 31), rounded twice; multiplier >= 0, -31 <= shift <= 30. */
+HIL_INLINE int32_t hil_requantize(int32_t x, int32_t multiplier, int shift) {
     const int left = shift > 0 ? shift : 0;
     const int right = shift > 0 ? 0 : -shift;
     const int32_t shifted = (int32_t)((uint32_t)x << left);
-    const int64_t product = (int64_t)shifted * mantissa;
+    const int64_t product = (int64_t)shifted * multiplier;
     return hil_rounding_divide_by_pot((int32_t)((product + (INT64_C(1) << 30)) >> 31), right);
 }
 
-/* hil_requantize(x, mantissa, shift) + addend where |x| < 2^30 and shift < 0, which holds for
+/* hil_requantize(x, multiplier, shift) + addend where |x| < 2^30 and shift < 0, which holds for
  * nearly every layer and which the compiler checks for each. Doubling x first puts the rounded
  * product into the upper word, and a shift that stops one bit short rounds by adding one, so that
  * no constant depends on the shift: seven instructions on Armv7-M. */
-HIL_INLINE int32_t hil_requantize_narrow(int32_t x, int32_t mantissa, int shift, int32_t addend) {
-    const int64_t product = (int64_t)(x * 2) * mantissa;
+HIL_INLINE int32_t hil_requantize_narrow(int32_t x, int32_t multiplier, int shift, int32_t addend) {
+    const int64_t product = (int64_t)(x * 2) * multiplier;
     const int32_t rounded = (int32_t)(product >> 32) + (int32_t)((uint32_t)product >> 31);
     const int32_t away_from_zero = rounded - (rounded < 0 ? 1 : 0);
     return ((away_from_zero >> (-1 - shift)) + (1 + 2 * addend)) >> 1;

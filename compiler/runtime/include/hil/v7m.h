@@ -23,16 +23,16 @@
 struct hil_v7m_scale {
     int32_t first;
     int32_t second;
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift; /* of the upper word, to the right */
 };
 
 HIL_INLINE struct hil_v7m_scale hil_v7m_scale(const int32_t *words) {
     return (struct hil_v7m_scale){
-        .first = words[0], .second = words[1], .mantissa = words[2], .shift = words[3]};
+        .first = words[0], .second = words[1], .multiplier = words[2], .shift = words[3]};
 }
 
-/* hil_requantize(sum + bias, mantissa, -right) + zero point, clamped to [low, high], right > 0.
+/* hil_requantize(sum + bias, multiplier, -right) + zero point, clamped to [low, high], right > 0.
  *
  * A rectified channel, low >= zero point, needs no care for the rounding of negative numbers: what
  * that would change is clamped. So both roundings are one addition, and bias and zero point are
@@ -54,7 +54,7 @@ HIL_INLINE int8_t hil_v7m_output(const struct hil_v7m_scale *scale, int32_t sum,
         factor = scale->first + 2 * sum;
         addend = (uint64_t)(uint32_t)(scale->second - (factor < 0 ? 1 : 0)) << 32 | 0x80000000U;
     }
-    const int64_t scaled = (int64_t)addend + (int64_t)factor * scale->mantissa;
+    const int64_t scaled = (int64_t)addend + (int64_t)factor * scale->multiplier;
     return hil_clamp_s8((int32_t)(scaled >> 32) >> scale->shift, low, high);
 }
 
@@ -64,7 +64,7 @@ HIL_INLINE int8_t hil_v7m_output(const struct hil_v7m_scale *scale, int32_t sum,
 HIL_INLINE int8_t hil_v7m_even_output(const struct hil_v7m_scale *scale, int32_t sum, int32_t shift,
                                       int32_t low, int32_t high) {
     const uint64_t addend = (uint64_t)(uint32_t)scale->second << 32 | (uint32_t)scale->first;
-    const int64_t scaled = (int64_t)addend + (int64_t)sum * scale->mantissa;
+    const int64_t scaled = (int64_t)addend + (int64_t)sum * scale->multiplier;
     return hil_clamp_s8((int32_t)(scaled >> 32) >> shift, low, high);
 }
 

@@ -1,13 +1,47 @@
-/* Rows of int8 values times columns of int8 weights on cores that multiply pairs of half-words.
+/* Three rows of int8 times pairs of columns of an int8 weight matrix, for outputs of any range:
+ * what pairs_s8.h does where its single line of requantization is not proven.
  *
- * Rows are widened to half-words once for all columns. Weights stay bytes: two columns share a
- * half-word, 256 * w1 + w0. The dual multiplication with the half-words as they are adds up
- * 256 * A1 + A0, that with their lower bytes, widened, A0 alone: one widening serves four weights.
- * Sums wrap; as |A1| < 2^23, the difference is 256 * A1 whatever happened on the way.
+ * Tile: 3 rows x 2 columns x 4 elements of depth, a unit.
  *
- * A unit is four elements of depth, in the order 0, 2, 1, 3 in which a word's bytes come out when
- * they are widened; a row ends with zeros up to whole units. Weights lie in blocks of columns, an
- * even number, each as [units][pairs of columns][4] half-words. */
+ *                    column 0   packed columns                  r0 r1 r2   a word of each row
+ *            row 0      r4         r8                           lr r3      weights, even and odd
+ *            row 1      r5         r9
+ *            row 2      r6         r10
+ *
+ * Registers, at the top of a unit: r4 r5 r6 = A0 of the rows; r8 r9 r10 = 256 * A1 + A0; r11 the
+ * widened rows; r12 the weights; r0 to r2, r3, lr as above; r7 untouched, for a frame. In memory:
+ * the rows' start and end, the pairs' place and end, half a unit of output, the outputs and steps.
+ *
+ * Data: rows as widen.h lays them. Columns are packed by `_packed()` and `_pairs()`:
+ *
+ *   weights  per block of columns, int16 [units][pairs of the block][4]: 256 * w1 + w0 of elements
+ *            4u, 4u + 2, 4u + 1, 4u + 3; +8 bytes a unit and pair. Blocks are of 2 columns here.
+ *   pairs    per pair of columns, 20 bytes: +0 b0  +4 256 * b1 + b0  +8 multiplier 0
+ *            +12 multiplier 1  +16 (shift 1) * 256 + shift 0, to the right, less one
+ *
+ * Order: as pairs_s8.h: three rows are read whole, outputs are written pair by pair, the last row's
+ * first. A row too many goes where the one before it goes.
+ *
+ * Bounds: smlad adds modulo 2^32. 256 * w1 + w0 is a half-word (`_pairs()` refuses others); sums
+ * are below 2^23 in magnitude, bias included, for all inputs (`plain`), so the difference of both
+ * words is 256 * A1 exactly, and 2 * A below 2^24. Shifts are 1 to 23 (`MAX_SHIFT`): |2 * zero
+ * point + 1| * 2^22 <= 255 * 2^22 < 2^30, and smmlar's product is below 2^23, so their sum fits 32
+ * bits.
+ *
+ * Output: hil_dsp_requantize of 2 * A, the double rounding itself, two instructions longer where
+ * values below the zero point remain; clamped by ssat, so the assembly is for outputs over the
+ * whole range of int8 and the C code for others. No proof a channel is needed.
+ *
+ * Scratch: none of its own; rows are 8 bytes a unit each.
+ *
+ * Cost: 17 instructions a unit for 24 MACs, 55 to 61 a pair of columns. Measured (`hil tune` on
+ * mps2-an386, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_dsp_matmul_s8) 0.914; 3x3
+ * of 64 channels (ic, hil_dsp_conv2d_s8) 0.815.
+ *
+ * Tests: the twin is hil_dsp_columns_s8_pair with hil_dsp_columns_s8_store
+ * (tests/c/test_dsp_kernels.py, limits: test_sums_at_their_limits); the assembly:
+ * tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_DSP_COLUMNS_S8_H
 #define HIL_KERNELS_DSP_COLUMNS_S8_H
 
@@ -26,13 +60,13 @@ struct hil_dsp_columns_s8 {
     const int32_t *pairs; /* HIL_DSP_PAIR_WORDS a pair of columns */
 };
 
-/* Of a pair of columns: b0, 256 * b1 + b0, both mantissas, both shifts to the right, less one (0 to
- * 22), as s1 * 256 + s0. A column without its like is followed by zeros. */
+/* Of a pair of columns: b0, 256 * b1 + b0, both multipliers, both shifts to the right, less one (0
+ * to 22), as s1 * 256 + s0. A column without its like is followed by zeros. */
 #define HIL_DSP_PAIR_WORDS 5
 
 /* What a column does with its sums. */
 struct hil_dsp_scale {
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift;
     int32_t rounding;
 };
@@ -42,7 +76,7 @@ HIL_INLINE struct hil_dsp_scale hil_dsp_columns_s8_scale(const struct hil_dsp_co
                                                          const int32_t *pair, int second) {
     const int32_t shift = second ? pair[4] >> 8 : pair[4] & 0xff;
     return (struct hil_dsp_scale){
-        .mantissa = pair[2 + second],
+        .multiplier = pair[2 + second],
         .shift = shift,
         .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << shift),
     };
@@ -50,7 +84,7 @@ HIL_INLINE struct hil_dsp_scale hil_dsp_columns_s8_scale(const struct hil_dsp_co
 
 HIL_INLINE int8_t hil_dsp_columns_s8_output(const struct hil_dsp_columns_s8 *p, int32_t twice,
                                             const struct hil_dsp_scale *scale) {
-    return hil_dsp_requantize(twice, scale->mantissa, scale->shift, scale->rounding,
+    return hil_dsp_requantize(twice, scale->multiplier, scale->shift, scale->rounding,
                               p->out_zero_point, p->out_min, p->out_max);
 }
 
@@ -106,13 +140,13 @@ struct hil_dsp_sums {
     HIL_DSP_COLUMNS_LOOP("2", HIL_DSP_COLUMNS_TWO HIL_DSP_COLUMNS_TWO, "middle")
 #define HIL_DSP_COLUMNS_ONES HIL_DSP_COLUMNS_LOOP("3", HIL_DSP_COLUMNS_UNIT, "end")
 
-/* A sum by its mantissa. Where results may lie below the zero point, negative ones first lose one:
- * see hil_dsp_requantize. */
-#define HIL_DSP_SCALE_RECTIFIED(sum, mantissa)                                                     \
-    "smmlar %[" sum "], %[" sum "], " mantissa ", %[w]\n\t"
-#define HIL_DSP_SCALE_SIGNED(sum, mantissa)                                                        \
+/* A sum by its multiplier. Where results may lie below the zero point, negative ones first lose
+ * one: see hil_dsp_requantize. */
+#define HIL_DSP_SCALE_RECTIFIED(sum, multiplier)                                                   \
+    "smmlar %[" sum "], %[" sum "], " multiplier ", %[w]\n\t"
+#define HIL_DSP_SCALE_SIGNED(sum, multiplier)                                                      \
     "add %[rows], %[w], %[" sum "], asr #31\n\t"                                                   \
-    "smmlar %[" sum "], %[" sum "], " mantissa ", %[rows]\n\t"
+    "smmlar %[" sum "], %[" sum "], " multiplier ", %[rows]\n\t"
 
 /* Three rows by pairs of columns until the last, outputs included: 55 to 61 instructions a pair
  * besides the units. */

@@ -1,8 +1,47 @@
-/* Depthwise 3x3 convolution of int8 images on cores that multiply pairs of half-words.
+/* Depthwise 3x3 convolution of int8 images, four channels at a time, for outputs of any range: what
+ * depthwise_plane_s8.h does where its line of requantization is not proven.
  *
- * A pair holds two pixels of a channel, one above the other. Four channels at a time, two rows of
- * the image are turned into a line of pairs for each channel, next to the line above it, and both
- * serve the outputs that lie within these four rows: two rows of them, or one with stride 2. */
+ * A word is two pixels of a channel, one above the other.
+ *
+ * Tile: 2 rows x 2 outputs x 1 channel with stride 1, 1 row x 2 outputs with stride 2.
+ *
+ *             a = rows y | y + 1,  b = rows y + 2 | y + 3   of one column of pixels
+ *             upper row    smlad a, t0|t1      smlabt b, t2          r4, r5 by column
+ *             lower row    smlatb a, t0        smlad b, t1|t2        r6, r8 by column
+ *
+ * Registers, at the top of a tile:
+ *
+ *   r0  pairs of pixels    r4 r5  sums of the upper row    r9  r10 r11  t0|t1 of columns 0 1 2
+ *   r2  a, then scales     r6 r8  sums of the lower row    r12 lr  r1   t1|t2 of columns 0 1 2
+ *   r3  b                  r7 untouched; bias, multiplier, rounding, shift, outputs in memory
+ *
+ * Data: packed by `_depthwise_lines()`
+ *
+ *   weights  [channel][3 columns] int8: rows 0 1 1 2; bytes 0 and 2 are t0|t1, 1 and 3 are t1|t2
+ *   bias, multipliers int32 (the bias doubled), shifts int8 (to the right, less one): one a channel
+ *   lines    in scratch: [4 channels][line] { +0 the pair above, +4 the pair below }
+ *
+ * Order: four channels by four; of them two rows of the image move into the lines for each tile
+ * row, before its outputs are written. A second row that is not wanted goes where the first goes
+ * after it.
+ *
+ * Bounds: taps are doubled, -256 to 254, half-words. Nine products and twice the bias make 2 * sum,
+ * below 2^24 as |sum| < 2^23 (`plain`); shifts are 1 to 23 and the rounding fits as in
+ * columns_s8.h.
+ *
+ * Output: hil_dsp_requantize of 2 * sum. The assembly is for a zero point of -128 and no upper
+ * bound, where saturating is clamping and negatives need no correction; C code for others.
+ *
+ * Scratch: 32 bytes a pixel of a line.
+ *
+ * Cost: 61 instructions for a 2x2 tile (36 MACs), 39 for two outputs with stride 2 (18 MACs).
+ * Measured (`hil tune` on mps2-an386, instructions under QEMU): 25x5x64 (kws) 3.22 a MAC, filling
+ * the lines included.
+ *
+ * Tests: the twin is hil_dsp_depthwise_column (tests/c/test_dsp_kernels.py, limits:
+ * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
+ * tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_DSP_DEPTHWISE_3X3_S8_H
 #define HIL_KERNELS_DSP_DEPTHWISE_3X3_S8_H
 
@@ -53,7 +92,7 @@ struct hil_dsp_taps {
 struct hil_dsp_depthwise_channel {
     struct hil_dsp_taps taps;
     int32_t bias;
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift;
     int32_t rounding;
 };
@@ -72,7 +111,7 @@ hil_dsp_depthwise_channel(const struct hil_dsp_depthwise_3x3_s8 *p, int32_t chan
     struct hil_dsp_depthwise_channel c = {
         .taps = {{0}, {0}},
         .bias = p->bias[channel],
-        .mantissa = p->multipliers[channel],
+        .multiplier = p->multipliers[channel],
         .shift = shift,
         .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << shift),
     };
@@ -107,10 +146,10 @@ HIL_INLINE void hil_dsp_depthwise_column(const struct hil_dsp_depthwise_3x3_s8 *
         }
     }
     if (p->stride == 1) {
-        to->out[to->row] = hil_dsp_requantize((int32_t)second, c->mantissa, c->shift, c->rounding,
+        to->out[to->row] = hil_dsp_requantize((int32_t)second, c->multiplier, c->shift, c->rounding,
                                               p->out_zero_point, p->out_min, p->out_max);
     }
-    to->out[0] = hil_dsp_requantize((int32_t)first, c->mantissa, c->shift, c->rounding,
+    to->out[0] = hil_dsp_requantize((int32_t)first, c->multiplier, c->shift, c->rounding,
                                     p->out_zero_point, p->out_min, p->out_max);
 }
 
@@ -160,7 +199,7 @@ HIL_INLINE void hil_dsp_depthwise_columns_1(const struct hil_dsp_depthwise_chann
                     "s3", "0") "ldrd %[a], %[b], [%[in], #16]\n\t" HIL_DSP_UPPER("s0", "2")
                     HIL_DSP_LOWER("s2", "2") HIL_DSP_UPPER("s1", "1") HIL_DSP_LOWER(
                         "s3", "1") "ldrd %[a], %[b], [%[in], #24]\n\t" HIL_DSP_UPPER("s1", "2")
-                        HIL_DSP_LOWER("s3", "2") "ldr %[a], %[mantissa]\n\t"
+                        HIL_DSP_LOWER("s3", "2") "ldr %[a], %[multiplier]\n\t"
                                                  "ldr %[b], %[rounding]\n\t"
                                                  "add %[in], #16\n\t"
                                                  "smmlar %[s0], %[s0], %[a], %[b]\n\t"
@@ -192,7 +231,7 @@ HIL_INLINE void hil_dsp_depthwise_columns_1(const struct hil_dsp_depthwise_chann
         : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [in] "+r"(at),
           [a] "=&r"(a), [b] "=&r"(b), [out] "+m"(to->out)
         : [u0] "r"(u0), [u1] "r"(u1), [u2] "r"(u2), [l0] "r"(l0), [l1] "r"(l1), [l2] "r"(l2),
-          [bias] "m"(c->bias), [mantissa] "m"(c->mantissa), [rounding] "m"(c->rounding),
+          [bias] "m"(c->bias), [multiplier] "m"(c->multiplier), [rounding] "m"(c->rounding),
           [shift] "m"(shift), [row] "m"(to->row), [pixel] "m"(to->pixel), [end] "m"(end)
         : "cc", "memory");
 }
@@ -218,7 +257,7 @@ HIL_INLINE void hil_dsp_depthwise_columns_2(const struct hil_dsp_depthwise_chann
                 "s1",
                 "1") "ldrd %[a], %[b], [%[in], #32]\n\t" HIL_DSP_UPPER("s1",
                                                                        "2") "ldr %[a], "
-                                                                            "%[mantissa]\n\t"
+                                                                            "%[multiplier]\n\t"
                                                                             "ldr %[b], "
                                                                             "%[rounding]\n\t"
                                                                             "add %[in], #32\n\t"
@@ -249,7 +288,7 @@ HIL_INLINE void hil_dsp_depthwise_columns_2(const struct hil_dsp_depthwise_chann
         : [s0] "=&r"(s0), [s1] "=&r"(s1), [in] "+r"(at), [a] "=&r"(a), [b] "=&r"(b),
           [out] "+m"(to->out)
         : [u0] "r"(u0), [u1] "r"(u1), [u2] "r"(u2), [l0] "r"(l0), [l1] "r"(l1), [l2] "r"(l2),
-          [bias] "m"(c->bias), [mantissa] "m"(c->mantissa), [rounding] "m"(c->rounding),
+          [bias] "m"(c->bias), [multiplier] "m"(c->multiplier), [rounding] "m"(c->rounding),
           [shift] "m"(shift), [pixel] "m"(to->pixel), [end] "m"(end)
         : "cc", "memory");
 }

@@ -1,10 +1,50 @@
-/* Depthwise 3x3 convolution of int8 images on cores that multiply pairs of half-words, a channel's
- * plane at a time.
+/* Depthwise 3x3 convolution of int8 images, a channel's plane at a time, with requantization by a
+ * line: two neighbours in a row are a word of half-words, and so are two taps of a filter's row, so
+ * two instructions do three products.
  *
- * A channel of the rows that some rows of outputs need is widened to half-words first, with what
- * lies outside the image around it. Two neighbours in a row are then one word, and of a filter's
- * row two taps are, so that two instructions do three products. The right border of a row is the
- * left border of the next. */
+ * Tile: 2 rows x 2 outputs x 1 channel; a row of 2, a column of 2 and a single output at the ends.
+ *
+ *               pixels of a row:   r2 = p0|p1   r3 = p2|p3          (stride 2: and p4|p5 in r2)
+ *               first output       smlad r2, c0|c1      smlabt r3, c2         r4 upper, r6 lower
+ *               second output      smlatb r2, c0        smlad r3, c1|c2       r5 upper, r7 lower
+ *
+ * Registers, at the top of a tile; all fourteen are taken:
+ *
+ *   r0  pixels             r4 r5   sums of the upper row     r8  r9  r10   c0|c1 of rows 0 1 2
+ *   r1  outputs            r6 r7   sums of the lower row     r11 r12 lr    c1|c2 of rows 0 1 2
+ *   r2 r3  two words of pixels, then multiplier and addend
+ *   stack: +0 where a row ends  +8 where rows end  +12 bias  +16 multiplier, addend  +24 own shift
+ *          +28 the caller's r7, in which a compiler may keep its frame
+ *
+ * Data: packed by `_depthwise_planes()`; per channel
+ *
+ *   weights  12 bytes: of rows 0, 1, 2 the columns 0 1 1 2, int8. As a word, the bytes 0 and 2 are
+ *            c0|c1 and the bytes 1 and 3 are c1|c2, both times 256 after a mask.
+ *   scales   int32: 256 * bias, multiplier, addend and, where shift is 0, the channel's own shift
+ *   plane    in scratch: int16 [rows][line], the zero point around; the right border of a row is
+ *            the left border of the next, `beyond` half-words follow the last
+ *
+ * Order: of `rows` rows of outputs, channel by channel, the rows below them are widened, then the
+ * outputs written; a channel's outputs follow from the input of that channel alone.
+ *
+ * Bounds: taps * 256 are half-words, -32768 to 32512. Nine products and the bias add up modulo 2^32
+ * to 256 * sum, exactly, as |sum| < 2^23 (`_proven()`). An ldrd reaches 1020 bytes and an strb
+ * 4095: hil_dsp_plane_fits asks for line <= 160 (3 * 2 * 160 - 4 = 956), 128 with stride 2 (4 * 2 *
+ * 128 - 8 = 1016), and the outputs' distances; other layers run in C.
+ *
+ * Output: that of pairs_s8.h by `_affine()`; a shift for all channels is part of the ssat, else one
+ * instruction more.
+ *
+ * Scratch: the plane of one channel; `rows` trades it for instructions.
+ *
+ * Cost: 43 instructions for a 2x2 tile (36 MACs), 49 with stride 2, and 2.3 a pixel for the plane.
+ * Measured (`hil tune` on mps2-an386, instructions under QEMU): 25x5x64 (kws) 1.67 a MAC with all
+ * rows at once, 1.91 with 8, 2.46 with 2.
+ *
+ * Tests: the twin is hil_dsp_plane_output (tests/c/test_dsp_kernels.py, limits:
+ * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
+ * tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_DSP_DEPTHWISE_PLANE_S8_H
 #define HIL_KERNELS_DSP_DEPTHWISE_PLANE_S8_H
 
@@ -46,7 +86,7 @@ struct hil_dsp_depthwise_plane_s8 {
     int32_t shift;         /* of all channels, or 0 where each has its own */
     const int8_t *weights; /* [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter */
     const int32_t
-        *scales; /* of each channel: 256 times the bias, mantissa, addend, its own shift */
+        *scales; /* of each channel: 256 times the bias, multiplier, addend, its own shift */
 };
 
 /* A row of the filter, times 256: columns 0 and 1, columns 1 and 2. */
@@ -69,7 +109,7 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     struct hil_dsp_plane_channel c = {
         .taps = {{0}, {0}},
         .bias = scale[0],
-        .scale = {.mantissa = scale[1], .addend = scale[2]},
+        .scale = {.multiplier = scale[1], .addend = scale[2]},
         .shift = p->shift == 0 ? scale[3] : p->shift,
     };
 #pragma GCC unroll 3
@@ -85,10 +125,8 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
 
 /* clang-format off */
 
-/* In assembly all fourteen registers are taken: r0 is where pixels come from, r1 where outputs go,
- * r2 and r3 are two words of pixels, r4 to r7 sums, r8 to r10 the filter's columns 0 and 1 by row,
- * r11, r12 and lr its columns 1 and 2. A compiler may keep its frame in r7, so that one is saved
- * here, and what else is needed is on the stack. */
+/* A compiler may keep its frame in r7, so that one is saved here, and what else is needed is on the
+ * stack. */
 #define HIL_DSP_PLANE_U0 "r8"
 #define HIL_DSP_PLANE_U1 "r9"
 #define HIL_DSP_PLANE_U2 "r10"
@@ -301,7 +339,7 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
         "bne 2b\n\t"                                                                               \
         "ldr r7, [sp, #28]\n\t"                                                                    \
         "add sp, sp, #32\n\t"                                                                      \
-        : "+r"(from), "+r"(to), "+r"(end), "+r"(bias), "+r"(mantissa), "+r"(addend), "+r"(own)     \
+        : "+r"(from), "+r"(to), "+r"(end), "+r"(bias), "+r"(multiplier), "+r"(addend), "+r"(own)     \
         : "r"(u0), "r"(u1), "r"(u2), "r"(l0), "r"(l1), "r"(l2), [shift] "i"(p->shift),             \
           [line_1] "i"(2 * p->line), [pixel] "i"(p->in_c), [row] "i"(p->out_w * p->in_c),          \
           [next_line] "i"(2 * lines * p->line),                                                    \
@@ -357,7 +395,7 @@ HIL_INLINE void hil_dsp_plane_turns(const struct hil_dsp_depthwise_plane_s8 *p,
     register int8_t *to __asm__("r1") = out;
     register const int16_t *end __asm__("r2") = in + turns * lines * p->line;
     register int32_t bias __asm__("r3") = c->bias;
-    register int32_t mantissa __asm__("r4") = c->scale.mantissa;
+    register int32_t multiplier __asm__("r4") = c->scale.multiplier;
     register int32_t addend __asm__("r5") = c->scale.addend;
     register int32_t own __asm__("r6") = c->shift;
     register uint32_t u0 __asm__("r8") = c->taps.left[0];

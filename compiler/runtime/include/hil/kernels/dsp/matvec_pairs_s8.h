@@ -1,8 +1,40 @@
-/* A row or few of int8 values times int8 weights: fully connected layers.
+/* A row or few of int8 times four columns of an int8 weight matrix at a time: fully connected
+ * layers, with the requantization by a line of pairs_s8.h.
  *
- * As in hil/kernels/dsp/pairs_s8.h, but for one row and four columns at a time. Of these the stream
- * has what both pairs of sums start from, of each unit the packed weights of both pairs in turn,
- * and the scales of the four columns. */
+ * Tile: 1 row x 4 columns x 4 elements of depth, a unit.
+ *
+ * Registers, at the top of a unit:
+ *
+ *   r4  s0: A0      r5  s1: 256 * A1 + A0      r11  row: bytes, or widened words
+ *   r6  s2: A2      r8  s3: 256 * A3 + A2      r12  stream
+ *   r0 r1           weights of columns 0, 1: even elements, odd ones      lr  outputs
+ *   r2 r3           the same of columns 2, 3
+ *   r9 r10          x0|x2 and x1|x3 of the row                            r7  untouched
+ *
+ * Data: the stream, packed by `_stream()` from `_pairs()`; per four columns, of U units, in bytes:
+ *
+ *   +0           b0, 256 * b1 + b0, b2, 256 * b3 + b2
+ *   +16 + 16u    columns 0, 1: 256 * w1 + w0 of elements 4u | 4u + 2, of 4u + 1 | 4u + 3;
+ *                columns 2, 3: the same
+ *   +16 + 16U    of each column multiplier, addend and, with signs, lacking
+ *
+ * Order: a row is read whole to scratch first (`widened`), or once for each four columns, then only
+ * for depths of whole units; outputs are written in order.
+ *
+ * Bounds and
+ * Output: those of pairs_s8.h, proven by the same `_proven()` and `_lines()`.
+ *
+ * Scratch: 8 bytes a unit where widened, otherwise none.
+ *
+ * Cost: a unit of 16 MACs takes 14 instructions widened and 16 of bytes, four columns 27 more, 37
+ * with signs. Measured (`hil tune` on mps2-an386, instructions under QEMU): 640 to 128 (ad) 0.922 a
+ * MAC widened, 1.033 of bytes; 128 to 128 0.962, 1.073. Up to three last columns run in C, which
+ * costs much of a small layer: 64 to 10 (ic) 2.79 a MAC.
+ *
+ * Tests: the twin is hil_dsp_matvec_block (tests/c/test_dsp_kernels.py, limits:
+ * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
+ * tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_DSP_MATVEC_PAIRS_S8_H
 #define HIL_KERNELS_DSP_MATVEC_PAIRS_S8_H
 
@@ -196,7 +228,7 @@ HIL_INLINE void hil_dsp_matvec_block(const struct hil_dsp_matvec_pairs_s8 *p, co
     for (int32_t i = 0; i < columns; i++) {
         const int32_t sum = (int32_t)(i % 2 == 0 ? sums[i] << 8 : sums[i] - sums[i - 1]);
         const struct hil_dsp_affine line = {
-            .mantissa = stream[0],
+            .multiplier = stream[0],
             .addend = p->signs && sum < 0 ? stream[1] - stream[2] : stream[1],
         };
         out[i] = hil_dsp_scaled(sum, line, p->shift);

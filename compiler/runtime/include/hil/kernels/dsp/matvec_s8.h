@@ -1,4 +1,40 @@
-/* A row or few of int8 values times int8 weights: fully connected layers. */
+/* A row or few of int8 times four columns of an int8 weight matrix at a time, outputs of any range:
+ * fully connected layers where matvec_pairs_s8.h is not proven.
+ *
+ * Tile: 1 row x 4 columns x 4 elements of depth, a unit.
+ *
+ * Registers, at the top of a unit:
+ *
+ *   r4  A0          r5  256 * A1 + A0      r9   row: bytes, or widened words
+ *   r6  A2          r8  256 * A3 + A2      r10  weights
+ *   r0 r1           weights of columns 0, 1: even elements, odd ones
+ *   r2 r3           the same of columns 2, 3
+ *   r11 r12         x0|x2 and x1|x3 of the row; r11 also where the loop ends
+ *
+ * Data: packed by `_packed()` and `_pairs()` in blocks of four columns.
+ *
+ *   weights      int16 [block][units][2 pairs][4]: 256 * w1 + w0 of elements 4u, 4u + 2, 4u + 1,
+ *                4u + 3; 16 bytes a unit
+ *   bias         int32 [block][4]: b0, 256 * b1 + b0, b2, 256 * b3 + b2
+ *   multipliers  int32, shifts int8 (to the right, less one): one a column or one for all
+ *
+ * Order: a row is read whole to scratch first (`widened`), or once for each four columns; outputs
+ * are written in order.
+ *
+ * Bounds: those of columns_s8.h: |A| < 2^23 and half-words that `_pairs()` accepts.
+ *
+ * Output: hil_dsp_requantize as in columns_s8.h, in C.
+ *
+ * Scratch: 8 bytes a unit where widened, otherwise none.
+ *
+ * Cost: a unit of 16 MACs takes 14 instructions widened and 16 of bytes, four columns 44 more.
+ * Measured (`hil tune` on mps2-an386, instructions under QEMU): 640 to 128 (ad) 0.950 a MAC
+ * widened, 1.061 of bytes; 128 to 128 1.074, 1.185.
+ *
+ * Tests: the twin is hil_dsp_matvec_s8_unit (tests/c/test_dsp_kernels.py, limits:
+ * test_sums_at_their_limits); the assembly: tests/board/test_kernels.py. Layout:
+ * tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_DSP_MATVEC_S8_H
 #define HIL_KERNELS_DSP_MATVEC_S8_H
 
@@ -166,7 +202,7 @@ HIL_INLINE struct hil_dsp_scale hil_dsp_matvec_s8_scale(const struct hil_dsp_mat
     const int32_t entry = p->per_channel ? column : 0;
     const int32_t shift = p->shifts[entry];
     return (struct hil_dsp_scale){
-        .mantissa = p->multipliers[entry],
+        .multiplier = p->multipliers[entry],
         .shift = shift,
         .rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << shift),
     };

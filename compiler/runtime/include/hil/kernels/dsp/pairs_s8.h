@@ -1,24 +1,66 @@
-/* Rows of int8 values times columns of int8 weights on cores that multiply pairs of half-words, a
- * few rows by two columns at a time.
+/* Two or three rows of int8 times two columns of an int8 weight matrix, an output channel each, on
+ * cores that multiply pairs of half-words (Armv7E-M, Armv8-M with DSP).
  *
- * Rows are widened to half-words once for all columns, word by word next to each other: a unit is
- * four elements of depth, in the order 0, 2, 1, 3 in which a word's bytes come out when they are
- * widened; a row ends with zeros up to whole units.
+ * Tile: 3 rows x 2 columns x 4 elements of depth, a unit; or 2 rows.
  *
- * All that a pair of columns needs lies in one stream of words, in the order in which it is read:
+ *                    column 0   column 1                        r0 r1 r2   a word of each row
+ *            row 0      r4         r8                           r3         weights, even elements
+ *            row 1      r5         r9                           r12        weights, odd elements
+ *            row 2      r6         r10      (none for 2 rows)
  *
- *   what sums start from, two words;
- *   weights, two words for each unit (packed) or four (wide);
- *   for each of both columns the mantissa, the addend and, with signs, what negative sums lack.
+ * Registers, at the top of a unit:
  *
- * Packed weights are half-words 256 * w1 + w0. The dual multiplication with a word of two as it is
- * adds up 256 * A1 + A0, that with its lower bytes, widened, A0 alone: one widening serves four
- * weights. The stream starts with b0 and 256 * b1 + b0. Sums wrap; as |A1| < 2^23, the difference
- * is 256 * A1 whatever happened on the way. Wide weights are half-words 256 * w, a word of the
- * first column, one of the second, and the stream starts with 256 * b0 and 256 * b1.
+ *   r4 r5 r6    s0 s1 s2: sums of column 0       r11  rows: the next unit, widened
+ *   r8 r9 r10   s3 s4 s5: sums of column 1       lr   stream: the next weights
+ *   r0 r1 r2    half-words of the rows           r7   untouched: a frame pointer may live there
+ *   r3 r12      two words of weights             memory: where rows start and end, outputs, steps
  *
- * An output is the sum's upper product with the mantissa, plus the addend, to the right by a shift,
- * saturated; see hil_dsp_scaled. */
+ * Data: rows are widened to scratch by hil_dsp_widen_rows, hil_dsp_windows. A unit of 3 rows,
+ * bytes:
+ *
+ *   +0  x0|x2 of row 0   +4  of row 1   +8  of row 2      a word: low half | high half
+ *   +12 x1|x3 of row 0   +16 of row 1   +20 of row 2      the last unit ends with zeros
+ *
+ * The stream, packed by `_stream()` from `_pairs()` or `_wide()`; per pair of columns, of U units:
+ *
+ *   packed  +0       b0           +4   256 * b1 + b0        what the sums start from
+ *           +8 + 8u  even: 256 * w1 + w0 of elements 4u | 4u + 2     +4  odd: of 4u + 1 | 4u + 3
+ *           +8 + 8U  scales
+ *   wide    +0       256 * b0     +4   256 * b1
+ *           +8 + 16u 256 * w of 4u | 4u + 2: column 0, column 1; of 4u + 1 | 4u + 3: both again
+ *           +8 + 16U scales
+ *   scales  multiplier, addend and, with signs, lacking: of column 0, then of column 1
+ *
+ * Order: all rows of a group are read before its first output is written; outputs go pair of
+ * columns by pair, the last row's first, so a row that is not wanted may share the first row's
+ * place.
+ *
+ * Bounds: smlad adds modulo 2^32.
+ *   packed  256 * w1 + w0 is a half-word unless w1 = -128 and w0 < 0: `_pairs()` refuses those.
+ *           With the raw word s3 adds up 256 * A1 + A0, with sxtb16 of it s0 adds up A0; the
+ *           difference 256 * A1 is exact whatever wrapped on the way, since |A1| < 2^23.
+ *   wide    -32768 <= 256 * w <= 32512, and 256 * A is exact for the same reason.
+ *   |A| < 2^23 for all inputs, bias included, is proven by `_proven()`, which else starts the sum
+ *   from half its range instead of the bias and moves the rest to the addend.
+ *   |addend| + |256 * A * multiplier / 2^32| + lacking < 2^31: `_lines()`.
+ *
+ * Output: saturate8((addend + (256 * A * multiplier >> 32)) >> shift), an smmla and an ssat.
+ * `_lines()` proves for each channel that this line and the reference's double rounding give each
+ * of the 256 outputs first for the same sum; both rise with the sum, so they agree for all. With
+ * signs negative sums lose `lacking`, one unit of the first rounding. One shift, a constant, serves
+ * all channels.
+ *
+ * Scratch: 8 bytes a unit and row.
+ *
+ * Cost: a unit takes 17 instructions packed and 16 wide for 24 MACs of 3 rows, 13 and 12 for 16 of
+ * 2; a pair of columns 35 more, 41 packed. Measured (`hil tune` on mps2-an386, instructions under
+ * QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_dsp_matmul_pairs_s8) 0.817 packed, 0.760 wide, 0.962 of
+ * 2 rows; 3x3 of 64 channels (ic, hil_dsp_conv2d_pairs_s8) 0.780, 0.735, 0.886.
+ *
+ * Tests: the twin is hil_dsp_pairs_s8_sums with hil_dsp_scaled, which other cores and the host run
+ * (tests/c/test_dsp_kernels.py, sanitizers and guard bytes; limits: test_sums_at_their_limits); the
+ * assembly is compared in tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_DSP_PAIRS_S8_H
 #define HIL_KERNELS_DSP_PAIRS_S8_H
 
@@ -118,8 +160,8 @@ struct hil_dsp_places {
 #define HIL_DSP_SPLIT_WIDE_3
 #define HIL_DSP_SPLIT_WIDE_2
 
-#define HIL_DSP_SCALED(sum, mantissa, addend)                                                     \
-    "smmla %[" sum "], %[" sum "], " mantissa ", " addend "\n\t"
+#define HIL_DSP_SCALED(sum, multiplier, addend)                                                     \
+    "smmla %[" sum "], %[" sum "], " multiplier ", " addend "\n\t"
 
 #define HIL_DSP_SCALES_PLAIN_3                                                                     \
     "ldmia %[stream]!, {r0, r1, r2, r3}\n\t"                                                       \
@@ -405,7 +447,7 @@ HIL_INLINE void hil_dsp_pairs_s8(const struct hil_dsp_pairs_s8 *p, const uint32_
             for (int32_t row = p->group - 1; row >= 0; row--) {
                 const int32_t sum = sums.s[i][row];
                 const struct hil_dsp_affine line = {
-                    .mantissa = scale[0],
+                    .multiplier = scale[0],
                     .addend = p->signs && sum < 0 ? scale[1] - scale[2] : scale[1],
                 };
                 int8_t *const out = row == 0 ? to.out : to.out + to.steps[row - 1];

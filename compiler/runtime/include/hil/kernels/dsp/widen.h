@@ -1,6 +1,31 @@
-/* Widens bytes of a few rows to half-words, word by word next to each other: a unit is four
- * elements, in the order 0, 2, 1, 3 in which a word's bytes come out, and the last is filled up
- * with zeros. */
+/* Widens int8 rows to pairs of half-words, the form that smlad multiplies; rows lie word by word
+ * next to each other.
+ *
+ * Tile: 3 rows x 4 elements, a unit; 1 or 2 rows in C.
+ *
+ * Registers: r0 r1 r2 rows a, b, c; r3 where units go; r12 units left (or fours of them); r4 to r6
+ * the loaded words, then x0|x2; r8 to r10 x1|x3 of the rows.
+ *
+ * Data: bytes b3 b2 b1 b0 of a word come out as sxtb16 = b2|b0 and, turned by 8, as b3|b1, so the
+ * order of elements is 0, 2, 1, 3. A unit of g rows is 8g bytes:
+ *
+ *   +0 row a: x0 low, x2 high   +4 row b   +8 row c   +12 row a: x1 low, x3 high   +16 b   +20 c
+ *
+ * The last unit is filled up with zeros; weights are packed in the same order (`_UNIT_ORDER`).
+ *
+ * Order: rows from first to last; nothing is read behind depth bytes of a row.
+ *
+ * Bounds: a sign-extended byte; nothing is added.
+ *
+ * Output: none is requantized here.
+ *
+ * Scratch: written, 8 bytes a unit and row.
+ *
+ * Cost: 10 instructions a unit of 3 rows (12 elements), and the loop's 2, for one unit or four.
+ *
+ * Tests: hil_dsp_widen_unit is the twin; every kernel of `dsp/` in tests/c/test_dsp_kernels.py
+ * (host) and tests/board/test_kernels.py (assembly) has depths that are no multiple of 4.
+ */
 #ifndef HIL_KERNELS_DSP_WIDEN_H
 #define HIL_KERNELS_DSP_WIDEN_H
 

@@ -28,10 +28,10 @@ struct hil_columns_s8 {
 
 /* The output of one accumulator. */
 HIL_INLINE int8_t hil_columns_s8_output(const struct hil_columns_s8 *p, int32_t accumulator,
-                                        int32_t mantissa, int shift) {
+                                        int32_t multiplier, int shift) {
     const int32_t value =
-        p->narrow ? hil_requantize_narrow(accumulator, mantissa, shift, p->out_zero_point)
-                  : hil_requantize(accumulator, mantissa, shift) + p->out_zero_point;
+        p->narrow ? hil_requantize_narrow(accumulator, multiplier, shift, p->out_zero_point)
+                  : hil_requantize(accumulator, multiplier, shift) + p->out_zero_point;
     return hil_clamp_s8(value, p->out_min, p->out_max);
 }
 
@@ -39,10 +39,10 @@ HIL_INLINE int8_t hil_columns_s8_output(const struct hil_columns_s8 *p, int32_t 
 HIL_INLINE void hil_columns_s8_store_two(const struct hil_columns_s8 *p, int32_t column, int32_t a,
                                          int32_t b, int8_t *out_a, int8_t *out_b) {
     const int32_t entry = p->per_channel ? column : 0;
-    const int32_t mantissa = p->multipliers[entry];
+    const int32_t multiplier = p->multipliers[entry];
     const int shift = p->shifts[entry];
-    out_a[column] = hil_columns_s8_output(p, a, mantissa, shift);
-    out_b[column] = hil_columns_s8_output(p, b, mantissa, shift);
+    out_a[column] = hil_columns_s8_output(p, a, multiplier, shift);
+    out_b[column] = hil_columns_s8_output(p, b, multiplier, shift);
 }
 
 /* The output of a column for one row. */

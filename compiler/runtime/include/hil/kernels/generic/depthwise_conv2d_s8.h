@@ -48,7 +48,7 @@ struct hil_depthwise_conv2d_s8 {
 struct hil_depthwise_conv2d_s8_channel {
     const int8_t *weights;
     int32_t bias;
-    int32_t mantissa;
+    int32_t multiplier;
     int shift;
 };
 
@@ -84,8 +84,8 @@ HIL_INLINE void hil_depthwise_conv2d_s8_pixels(const struct hil_depthwise_conv2d
 #pragma GCC unroll 4
     for (int32_t i = 0; i < pixels; i++) {
         const int32_t value =
-            p->narrow ? hil_requantize_narrow(sums[i], c->mantissa, c->shift, p->out_zero_point)
-                      : hil_requantize(sums[i], c->mantissa, c->shift) + p->out_zero_point;
+            p->narrow ? hil_requantize_narrow(sums[i], c->multiplier, c->shift, p->out_zero_point)
+                      : hil_requantize(sums[i], c->multiplier, c->shift) + p->out_zero_point;
         out[i * out_c] = hil_clamp_s8(value, p->out_min, p->out_max);
     }
 }
@@ -98,7 +98,7 @@ HIL_INLINE void hil_depthwise_conv2d_s8_row(const struct hil_depthwise_conv2d_s8
     const struct hil_depthwise_conv2d_s8_channel c = {
         .weights = p->weights + channel * p->filter_h * p->filter_w,
         .bias = p->bias[channel],
-        .mantissa = p->multipliers[entry],
+        .multiplier = p->multipliers[entry],
         .shift = p->shifts[entry],
     };
     const int32_t step = p->stride_w * p->block;

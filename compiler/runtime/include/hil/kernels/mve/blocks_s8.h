@@ -1,13 +1,54 @@
-/* The inner blocks of the Helium kernels: dot products of int8 vectors and their requantisation.
+/* The blocks that multiply gathered rows by an int8 weight matrix on Helium: four rows by two
+ * columns, and one row by eight columns. In assembly because eight sums want all eight even core
+ * registers, which the compiler spills.
  *
- * They are in assembly because eight sums want all eight even core registers, which the compiler
- * spills. vmladava multiplies and adds up 16 pairs, so a block of four rows by two columns takes 14
- * instructions for 128 products. Depths are padded to chunks of 16 with weights of 0.
+ * Tile: 4 rows x 2 columns x one chunk of 16; or 1 row x 8 columns x one chunk.
  *
- * Both blocks requantise by vqrdmulh and vrshl, which round like hil_requantize except that halves
- * below zero go up. Where such values remain after the clamp (out_min < out_zero_point), the blocks
- * whose name ends in `_linear` first take one from what is negative. That is right for shifts below
- * 0, which the compiler checks. */
+ *   rows     column 0  column 1          vector   columns  0   2   4   6    1   3   5   7
+ *   row 0      r0        r8                        sums    r0  r2  r4  r6   r8  r10 r12 lr
+ *   row 1      r2        r10                       weights q1  q2  q1  q2   q1  q2  q1  q2
+ *   row 2      r4        r12                       row     q0
+ *   row 3      r6        lr
+ *   weights    q0        q1     rows q2, q3 in turn
+ *
+ * Registers, at the top of a chunk: the sums; r1 place in x; r3 steps left; r5 address of the slot
+ * to jump to; r7 end of x; r9 place in the stream; r11 outputs; q4 offsets of eight outputs, q5
+ * zero point, q6 low, q7 high. On the stack: d8-d15 at 0, r0 (x, where r1 starts again) at 64.
+ *
+ * Data: n chunks, depths filled up with weights of 0. Packed by `_columns()` and `_vector()`.
+ *
+ *   x        int8 [n][4][16] of four rows, [n][16] of one
+ *   rows     per pair of columns, 32n + 28 bytes: int8 [n][2][16] weights, then int32 +32n bias 0,
+ *            bias 1, multiplier 0, multiplier 1, shift 0, shift 1, bytes to the next outputs;
+ *            an odd column is a pair with itself
+ *   vector   per 8 columns, 128n + 96 bytes: int8 [n][8][16] weights, then int32[8] biases,
+ *            multipliers, shifts, all of columns 0 2 4 6 1 3 5 7; uniform: 128n + 40, a multiplier
+ *            and a shift behind the biases
+ *
+ * The first chunk starts the sums; further ones are slots of code, 8 in a round, of which the first
+ * jump skips those that a depth does not have: their size is checked by the assembler.
+ *
+ * Order: x is read whole for each pair (each eight columns); eight outputs are scattered at 16-bit
+ * offsets, which `_columns()` checks against 65535.
+ *
+ * Bounds: vmladava adds modulo 2^32; a sum, bias included, is at most |bias| + 128 * sum |w| < 2^31
+ * (`_check_int8()`), and so is every part of it.
+ *
+ * Output: vqrdmulh and vrshl, the reference's double rounding but for halves below zero, which go
+ * up instead of away from zero. Where such values remain after the clamp (`linear`, `_clamp()`),
+ * one is taken from negative products first: exact for shifts below 0 (`_exact()`). Then saturation
+ * to 16 bits, the zero point, the clamp: what saturates lies beyond int8 anyway.
+ *
+ * Scratch: x, where it is gathered.
+ *
+ * Cost: 14 instructions for 128 MACs of rows, 17 of the vector; 24 a pair of columns, 36 an eight,
+ * 5 more where linear. Measured (`hil tune` on mps3-an547, instructions under QEMU) a MAC: 1x1
+ * 25x5x64 to 64 (kws, hil_matmul_s8_mve) 0.167; 3x3 of 64 channels (ic, hil_conv2d_s8_mve) 0.128;
+ * 640 to 128 (ad, hil_vector_s8_mve) 0.140.
+ *
+ * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
+ * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_MVE_BLOCKS_S8_H
 #define HIL_KERNELS_MVE_BLOCKS_S8_H
 
@@ -90,9 +131,7 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
     return (HIL_MVE_SLOTS - slots) * slot_bytes;
 }
 
-/* Saves what the caller keeps; the arguments x, stream, out, block are in r0 to r3. Then r1 is the
- * place in x, r3 the steps left, r5 the address of the code for the depth, r7 the end of x, r9 the
- * place in the stream, r11 the output; q4 has the offsets, q5 to q7 zero point, low and high. */
+/* Saves what the caller keeps and sets r1, r3, r5, r7, r9, r11 and q4 to q7 as the head says. */
 #define HIL_MVE_ENTER                                                                              \
     "push {r0, r4-r11, lr}\n"                                                                      \
     "vpush {d8-d15}\n"                                                                             \
@@ -170,9 +209,7 @@ HIL_INLINE int32_t hil_mve_skip(int32_t chunks, int32_t slot_bytes) {
 
 /* clang-format on */
 
-/* Four rows of x by pairs of columns: x[chunks][4][16]; stream: for each pair weights
- * [chunks][2][16], then int32: two biases, two multipliers, two shifts, the distance of the
- * outputs of the next pair from those of this one. */
+/* Four rows of x by pairs of columns. */
 HIL_MVE_FUNCTION(hil_mve_rows_s8) { __asm__(HIL_MVE_ROWS("")); }
 
 HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
@@ -234,10 +271,7 @@ HIL_MVE_FUNCTION(hil_mve_rows_s8_linear) {
 #define HIL_MVE_VECTOR_CORRECT                                                                     \
     "mov r0, #1\n" HIL_MVE_AWAY_FROM_ZERO("q0", "r0") HIL_MVE_AWAY_FROM_ZERO("q1", "r0")
 
-/* A vector x[chunks][16] by groups of eight columns; stream: for each group weights
- * [chunks][8][16], then int32: the biases of columns 0, 2, 4, 6, 1, 3, 5, 7, the multipliers and
- * the shifts in the same order. The weights lie in this order, too, so that a step's outputs
- * leave in their own. */
+/* A vector x by groups of eight columns. */
 HIL_MVE_FUNCTION(hil_mve_vector_s8) { __asm__(HIL_MVE_VECTOR("")); }
 
 HIL_MVE_FUNCTION(hil_mve_vector_s8_linear) { __asm__(HIL_MVE_VECTOR(HIL_MVE_VECTOR_CORRECT)); }

@@ -1,6 +1,31 @@
-/* Rows of int8 values times columns of int8 weights, four rows at a time. The rows are copied side
- * by side first, chunk by chunk, so that the blocks read one place and nothing beyond a row's end
- * is touched; the copies cost little where there are many columns. */
+/* Four rows of int8 times all columns of an int8 weight matrix, by the blocks of blocks_s8.h, and
+ * the copies that Helium kernels share. The rows are copied side by side first, chunk by chunk, so
+ * that the blocks read one place and nothing beyond a row's end is touched.
+ *
+ * Tile: 4 rows x all columns; the blocks take two columns at a time.
+ *
+ * Registers: blocks_s8.h; the copies use q0, lr (a low-overhead loop) and two places of gcc's
+ * choice.
+ *
+ * Data: HIL_MVE_COLUMNS_FIELDS, packed by `_columns()`; rows are int8 [chunks][4][16], 64 bytes a
+ * chunk:
+ *
+ *   +0 row 0, elements 0..15   +16 row 1   +32 row 2   +48 row 3   +64 row 0, elements 16..31 ...
+ *
+ * The last chunk of a row is read under a predicate and filled up with zeros.
+ *
+ * Order: rows are copied whole before the first output of the four is written.
+ *
+ * Bounds and
+ * Output: blocks_s8.h. Offsets of a group's outputs are 16 bits, which `_columns()` checks.
+ *
+ * Scratch: 64 bytes a chunk.
+ *
+ * Cost: that of blocks_s8.h, and about 8 instructions to copy a chunk of four rows.
+ *
+ * Tests: tests/board/test_kernels.py, with rows whose depth is no multiple of 16 at the end of
+ * guarded buffers.
+ */
 #ifndef HIL_KERNELS_MVE_COLUMNS_S8_H
 #define HIL_KERNELS_MVE_COLUMNS_S8_H
 
@@ -23,7 +48,7 @@
     int32_t out_zero_point;                                                                        \
     int32_t out_min;                                                                               \
     int32_t out_max;                                                                               \
-    const int8_t *stream /* as hil_mve_rows_s8 reads it; an odd column is a pair with itself */
+    const int8_t *stream /* blocks_s8.h draws it; an odd column is a pair with itself */
 
 struct hil_mve_columns {
     const int8_t *stream;

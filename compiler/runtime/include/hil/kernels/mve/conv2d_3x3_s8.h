@@ -1,8 +1,45 @@
-/* Convolution of int8 images with filters of 3x3 pixels whose depth is 16, 32 or 64: four windows
- * next to each other times two filters. The windows are read where they lie, row by row of the
- * filter and chunk by chunk of the depth: the weights under a row stay in registers while the
- * pixels pass by, each of which serves all windows that have it. Only windows that reach beyond the
- * image are copied first. */
+/* Convolution of int8 images with 3x3 filters of depth 16, 32 or 64 on Helium: windows are read
+ * where they lie, without a copy; only those that reach beyond the image are copied first.
+ *
+ * Tile: 4 windows next to each other x 2 filters x one row of the filter x one chunk of 16
+ * channels. Six pixels serve four windows with stride 1, nine with stride 2:
+ *
+ *                pixel   0    1    2    3    4    5          sums of filter 0, filter 1
+ *   window 0             t0   t1   t2                          r0   r8
+ *   window 1                  t0   t1   t2                     r2   r10
+ *   window 2                       t0   t1   t2                r4   r12
+ *   window 3                            t0   t1   t2           r6   lr
+ *
+ * Registers, at the top of a pass: the sums; r1 place in x; r3 struct hil_mve_windows; r5 step from
+ * behind a row's pixels to the next row's; r7 pairs of filters left; r9 place in the stream; r11
+ * outputs; q2 q3 q4 taps 0 1 2 of filter 0, q5 q6 q7 of filter 1; q0 and q1 the pixels in turn. On
+ * the stack: d8-d15 at 0, x at 64, stream at 68.
+ *
+ * Data: the stream, packed by `_three_by_three()`; per pair of filters, n = depth / 16, in bytes:
+ *
+ *   +0       int8 [3 rows][n chunks][2 filters][3 taps][16]       288n
+ *   +288n    int32: bias 0, bias 1, multiplier 0, multiplier 1, shift 0, shift 1, zero point
+ *
+ * Order: groups of four windows along a row; of a group all windows are read again for each pair of
+ * filters, and its eight outputs stored after the pair. The last group of a row stores under a
+ * mask; its windows beyond the row are read from the image or from the copy.
+ *
+ * Bounds: 9 * 64 * 128 * 128 < 2^24 without the bias, which is added to whole vectors; with it
+ * below 2^31 (`_check_int8()`).
+ *
+ * Output: as in blocks_s8.h, multiplier and shift of a filter in core registers; `linear` and `any`
+ * take one from negative products, `any` clamps and masks.
+ *
+ * Scratch: the pixels under one group of windows at the border.
+ *
+ * Cost: a pass (row and chunk, 384 MACs) takes 37 instructions with stride 1 and 40 with stride 2,
+ * a pair of filters 25 more. Measured (`hil tune` on mps3-an547, instructions under QEMU) a MAC,
+ * layers of ic: 16 channels 32x32 0.120, 32 channels 16x16 0.111, 64 channels 8x8 0.104; stride 2
+ * 0.125, 0.115.
+ *
+ * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
+ * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_MVE_CONV2D_3X3_S8_H
 #define HIL_KERNELS_MVE_CONV2D_3X3_S8_H
 
@@ -35,9 +72,7 @@ HIL_MVE_AT(hil_mve_windows, offsets, 56);
 HIL_MVE_AT(hil_mve_windows, low, 72);
 HIL_MVE_AT(hil_mve_windows, high, 88);
 
-/* The arguments x, stream, out, windows are in r0 to r3. Then r1 is the place in x, r5 the step of
- * rows, r7 the pairs left, r9 the place in the stream, r11 the output; x and stream
- * are on the stack. */
+/* Saves what the caller keeps and sets r1, r5, r7, r9 and r11 as the head says. */
 #define HIL_MVE_WINDOWS_ENTER                                                                      \
     "push {r0, r1, r4-r11, lr}\n"                                                                  \
     "vpush {d8-d15}\n"                                                                             \
@@ -177,9 +212,7 @@ HIL_MVE_AT(hil_mve_windows, high, 88);
     "vpst\n"                                                                                       \
     "vstrbt.16 q0, [r11, q2]\n"
 
-/* stream: for each pair of filters, for each of their rows, for each chunk, the three taps of the
- * first and those of the second; then int32: two biases, two multipliers, two shifts, the
- * output's zero point. */
+/* A function that is all assembly, of whose effects the compiler must assume nothing. */
 #define HIL_MVE_WINDOWS_FUNCTION(name, sums, correct, clamp, store)                                \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *x __attribute__((unused)), const int8_t *stream __attribute__((unused)),     \
@@ -261,7 +294,7 @@ struct hil_conv2d_3x3_s8_mve {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    const int8_t *stream; /* as hil_mve_windows_1_16 reads it */
+    const int8_t *stream; /* the head draws it */
 };
 
 /* The pixels under four windows from row y and column x on. */

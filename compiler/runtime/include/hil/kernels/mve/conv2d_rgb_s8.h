@@ -1,8 +1,40 @@
-/* Convolution of int8 images of three channels with filters of 3x3 pixels, read where they lie.
+/* Convolution of int8 images of three channels with 3x3 filters on Helium, read where they lie: a
+ * window's 27 values become two chunks by two loads and a choice each.
  *
- * A window's 27 values are two chunks: the first row's nine and seven of the middle one's, the last
- * row's nine and the two that are left. Each is made of two loads, of which a predicate chooses.
- * What follows is that of pixels_s8.h, with eight columns four windows at a time, otherwise two. */
+ * Tile: 4 windows x 8 filters, or 2 windows x 16 filters.
+ *
+ *   lane       0  1  2  3  4  5  6  7  8 | 9  10 11 12 13 14 15
+ *   chunk 0    row 0 of the window       | row 1, bytes 0 to 6
+ *   chunk 1    row 2 of the window       | row 1, bytes 7 and 8, then bytes whose weights are 0
+ *
+ * The predicate 0x1ff chooses the first nine lanes; row 1 is loaded from 9 and from 2 bytes before
+ * its place, so that its bytes fall into the other lanes.
+ *
+ * Registers: those of pixels_s8.h, but r1, r3, r7 are the three rows; q0 and q2 hold the chunks of
+ * one window, q1 and q3 of the other; q6 and q7 the loads of row 1, before the weights need q7.
+ *
+ * Data: the streams of pixels_s8.h for two chunks, packed by `_rgb()` and `_pixels()`: 768 bytes
+ * for each 16 filters (736 `_first`), 448 (416) for eight. A filter's 27 weights are in the order
+ * of the lanes above.
+ *
+ * Order: groups of windows along a row; outputs of a group are stored after each 16 filters, of
+ * eight after both pairs of windows. Groups that would read beyond their rows (`before`, those
+ * behind `direct`) are copied first, 28 bytes a row.
+ *
+ * Bounds: 27 * 128 * 128 < 2^19 without the bias; with it below 2^31 (`_check_int8()`). The loads
+ * of a direct group lie within its rows of the image: `_rgb()` counts only those as direct.
+ *
+ * Output: that of pixels_s8.h; corrections of signs take the predicate, which is then set again.
+ *
+ * Scratch: one group's pixels, 96 bytes.
+ *
+ * Cost: 166 instructions and 20 for 2 windows x 16 filters (864 MACs), 182 for 4 x 8. Measured
+ * (`hil tune` on mps3-an547, instructions under QEMU): first layer of ic, 32x32x3 to 16, 0.246 a
+ * MAC, where strips take 0.231.
+ *
+ * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
+ * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_MVE_CONV2D_RGB_S8_H
 #define HIL_KERNELS_MVE_CONV2D_RGB_S8_H
 
@@ -18,7 +50,7 @@ struct hil_mve_rgb {
 
 HIL_MVE_AT(hil_mve_rgb, end, 36);
 
-/* r1, r3 and r7 are the places in the three rows; the rest as in HIL_MVE_PIXELS_ENTER. */
+/* Saves what the caller keeps and sets the registers as the head says. */
 #define HIL_MVE_RGB_ENTER                                                                          \
     "push {r0-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \

@@ -1,12 +1,54 @@
-/* Depthwise convolution of int8 images with small filters, as dot products over the taps.
+/* Depthwise convolution of int8 images with small filters on Helium, as dot products over the taps:
+ * the pixels under a band of output rows are laid out plane by plane, the zero point around the
+ * image, and a gather of half-words fetches a patch of 4x4 pixels of one channel.
  *
- * The pixels under a band of output rows are laid out plane by plane, a few channels at a time, the
- * zero point around the image. A gather of half-words then fetches a patch of 4x4 pixels of one
- * channel. With stride 1 it serves a tile of 2x2 outputs, each with the filter shifted within the
- * patch; with stride 2 each output of the tile has its own patch.
+ * Tile: 2x2 outputs x 1 channel; two tiles are a turn. With stride 1 a patch serves a tile, each
+ * output with the filter moved within it; with stride 2 each output has its own patch.
  *
- * Two tiles are a turn. Where they lie stands in a table, so that one loop serves all shapes: tiles
- * at a lower end of odd height repeat a row, those at an odd right end are stored in part. */
+ *   stride 1   lanes of a patch and of the filter         sum, by vmladav with
+ *              0  1  2  3     f f f .   . f f f           r0  upper left    q0 filter
+ *              4  5  6  7     f f f .   . f f f           r2  upper right   q1 moved right: 8 bits
+ *              8  9  10 11    f f f .   . f f f           r4  lower left    q2 moved down: 32 bits
+ *              12 13 14 15    . . . .   . . . .           r6  lower right   q3 both
+ *
+ * Registers, at the top of a turn:
+ *
+ *   q0..q3  filters (stride 2: q0 the filter, q1..q4 offsets of the patches of four outputs)
+ *   q4      offsets of a patch's pairs of pixels        q5  offsets of the turn's eight outputs
+ *   q6 q7   patches of both tiles, then their sums      lr  turns left
+ *   r0 r12  tiles       r1  plane         r3  outputs   r5  bias    r7  multiplier   r8  shift
+ *   r9  zero point      r10 parts left    r11 table     p0  outputs that are stored (masked)
+ *   stack: planes at 64, stream at 68, outputs at 72, struct hil_mve_tiles at 76
+ *
+ * Data: packed by `_depthwise()` of the Helium family.
+ *
+ *   stream   per channel 28 bytes: int8[4][4] filter, upper left; int32 +16 bias, +20 multiplier,
+ *            +24 shift
+ *   table    by `_turns()`; a turn, 24 bytes: int32 +0 first tile, +4 second tile, in a plane;
+ *            uint16[8] +8 their outputs. masked, 28 bytes: a mask between the two tiles.
+ *            by `_half_turns()`, of an odd last column, 32 bytes: int32[4] tiles of 2x1, uint16[8]
+ *   planes   in scratch, int8 [planes][plane_h][plane_w]
+ *
+ * Tiles at a lower end of odd height repeat a row, those at an odd right end are stored in part.
+ *
+ * Order: bands of rows; `planes` channels at a time their pixels are read, then their outputs
+ * written.
+ *
+ * Bounds: at most 16 products, 16 * 128 * 128 = 2^18, and the bias, below 2^31 (`_check_int8()`).
+ * Offsets of outputs and patches are 16 bits: `_depthwise()` shortens bands until both fit 65535.
+ *
+ * Output: as in blocks_s8.h, one multiplier and one shift a channel; `any` corrects signs and
+ * clamps.
+ *
+ * Scratch: the planes of a band; with `addressed` also a copy of the table that holds addresses.
+ *
+ * Cost: 30 instructions a turn (72 MACs of 3x3), 28 with addresses, 36 with stride 2, 9 more for
+ * any. Measured (`hil tune` on mps3-an547, instructions under QEMU): 25x5x64 (kws) 0.564 a MAC
+ * addressed, 0.594 without, 0.661 to 1.585 in less scratch.
+ *
+ * Tests: no twin in C; the numpy reference gives what must come out (tests/board/test_kernels.py,
+ * buffers between guard bytes). Layout: tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_MVE_DEPTHWISE_CONV2D_S8_H
 #define HIL_KERNELS_MVE_DEPTHWISE_CONV2D_S8_H
 
@@ -50,9 +92,7 @@ HIL_MVE_AT(hil_mve_tiles, half_turns, 64);
 HIL_MVE_AT(hil_mve_tiles, halves, 68);
 HIL_MVE_AT(hil_mve_tiles, patches, 72);
 
-/* The arguments are on the stack: planes at 64, stream at 68, outputs at 72, tiles at 76. Then r1
- * is the place in the plane, r3 the output, r5 the bias, r7 the multiplier, r8 the shift, r9 the
- * zero point, r10 the parts left, r11 the place in the table. */
+/* Leaves the arguments on the stack; all else is loaded for each channel and part. */
 #define HIL_MVE_TILES_ENTER                                                                        \
     "push {r0-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
@@ -247,7 +287,7 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
         HIL_MVE_TILES_SCALE(correct)                                                               \
     clamp store HIL_MVE_TILES_NEXT(halves)
 
-/* stream: for each channel its filter [4][4], then int32: bias, multiplier, shift. */
+/* A function that is all assembly, of whose effects the compiler must assume nothing. */
 #define HIL_MVE_TILES_FUNCTION(name, stride, entry, correct, clamp, store, halves)                 \
     __attribute__((naked, noipa, unused)) static void name(                                        \
         const int8_t *planes __attribute__((unused)),                                              \
@@ -328,7 +368,7 @@ struct hil_depthwise_conv2d_s8_mve {
     const int8_t *table;  /* turns of int32 places of two tiles in a plane, where masked a mask
                            * between them, and uint16 places of their outputs; of a last column
                            * int32 places of four tiles, and uint16 places */
-    const int8_t *stream; /* as hil_mve_tiles_1 reads it */
+    const int8_t *stream; /* the head draws it */
 };
 
 /* `rows` lines of `count` pixels of the channels in the mask, from an image to planes. */

@@ -67,7 +67,7 @@ struct hil_vector_s8_mve {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    const int8_t *stream; /* as hil_mve_vector_s8 reads it, columns filled up to groups of eight */
+    const int8_t *stream; /* blocks_s8.h draws it, columns filled up to groups of eight */
 };
 
 HIL_INLINE void hil_mve_vector_groups(const struct hil_vector_s8_mve *p, const int8_t *x,

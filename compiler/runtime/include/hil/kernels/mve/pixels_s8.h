@@ -1,11 +1,72 @@
-/* Two pixels at a time times columns of int8 weights, sixteen columns at a time: the pixels stay in
- * registers as far as they fit, the weights pass by. For depths of a few chunks this takes the
- * fewest instructions, and pixels are read where they lie.
+/* Rows of int8 ("pixels") times an int8 weight matrix, two pixels by sixteen output channels at a
+ * time, for depths of at most 128: the pixels stay in registers as far as they fit, the weights
+ * pass by. For depths of a few chunks of 16 this takes the fewest instructions, and pixels are read
+ * where they lie.
  *
- * For each four columns there are eight sums, in the even core registers; they wait on the stack
- * until sixteen columns of both pixels can be requantised, whose multipliers are loaded once. Like
- * the blocks of blocks_s8.h these round as the specification for shifts below 0, `_linear` also
- * where values below the zero point remain after the clamp. */
+ * Tile: 2 pixels x 4 channels x one chunk of depth; four such fours of channels make the 16 whose
+ * outputs are stored together, chunks make the depth.
+ *
+ *                     depth 0..15   16..31  ...       sums by channel of the four
+ *            pixel 0  [    x0    ][   x1  ] ...        r0   r2   r4   r6
+ *            pixel 1  [    y0    ][   y1  ] ...        r8   r10  r12  lr
+ *
+ * Registers, before the first weight of a chunk:
+ *
+ *   r0 r2 r4 r6     sums of pixel 0        vmladava adds to even core registers only
+ *   r8 r10 r12 lr   sums of pixel 1
+ *   r1  r3          pixel 0, pixel 1       r7   channels left, counted down by 16
+ *   r5              next sums on the stack r9   place in the stream
+ *   r11             outputs of pixel 0     q7   one channel's chunk of weights, passing by
+ *   q0..q5          chunks of both pixels  depth 1: q0 q1     2: and q2 q3     3: and q4 q5
+ *                                          4 to 8: q0 q1 q2 q3 and, of pixel 0, q4 stay; the rest
+ *                                          comes to q5 and q6 again for each four channels
+ *   stack           sp + 0: sums, 4 fours x (pixel 0, pixel 1) x 4 words = 128 bytes
+ *                   sp + 128: d8-d15    sp + 192: r0-r11, lr (196: stream, 204: struct)
+ *
+ * Data: the stream, packed by `_pixels()`; per 16 channels, of n chunks, in bytes. The last 16 are
+ * filled up with channels of zeros.
+ *
+ *   +0              int32[8]        biases of the four's channels a b c d, then a b c d again
+ *   +32             int8[n][4][16]  weights: chunk, channel of the four, element
+ *   +32 + 64n       the second four, third, fourth; each 32 + 64n
+ *   +128 + 256n     4 x { int32[4] multipliers, int32[4] shifts }                     plain, _any
+ *                   2 x { int32[8] multipliers of two fours, int16[8] their shifts }  _first
+ *
+ *   The fours are channels 0 4 8 12, 2 6 10 14, 1 5 9 13, 3 7 11 15: narrowing puts one four into
+ *   even lanes and the next into odd ones, so after two narrowings the sixteen lie in order. The
+ *   int16 shifts alternate likewise: of channels 0 2 4 ... 14, then of 1 3 5 ... 15.
+ *
+ *   Eight channels of two chunks (hil_mve_pixels_2_eight) are taken two pixels more at a time:
+ *   2 x { int32[8] biases a b a b c d c d, int8[2][4][16] weights }, 320 bytes, of the channels
+ *   0 4 2 6 and 1 5 3 7; then scales as above, where channels 8 to 15 are those of the other pixel.
+ *
+ * Order: pixels two by two from the first; of a pair all chunks are read again for each 16 channels
+ * (the last chunk as a whole: kernels copy the pixels behind which it would leave the input); the
+ * outputs of both are written after each 16 channels, while the next channels still read the pair.
+ * With `staged` a pair is copied first, so that its outputs may take its place.
+ *
+ * Bounds: a sum is at most |bias| + 128 * sum |w| < 2^31, which `_check_int8()` demands of every
+ * layer; without the bias 128 * 128 * 128 = 2^21. Multipliers are positive, so vqrdmulh never
+ * saturates (only -2^31 squared would). Shifts are -31 to -1, `_exact()`.
+ *
+ * Output: round(round(sum * multiplier / 2^31) * 2^shift), both halves up. The reference rounds the
+ * second away from zero, so:
+ *   plain, _first   need no correction: negative results clamp to the zero point, -128
+ *   _any            take 1 from negative products first, which makes vrshl round away from zero
+ * _first saturates products to uint16 before the shift: exact where no product exceeds 16 bits or
+ * where 65535 still gives 127, which `_narrow_first()` proves from the largest sum of each channel.
+ *
+ * Scratch: see the blocks below; copies of pixels, 16 bytes a chunk.
+ *
+ * Cost: per pair of pixels and 16 channels 62 + 50n instructions for n <= 3 (n = 4: 271 for 2,048
+ * MACs); _first takes 6 fewer, _any 29 more. Measured (`hil tune` on mps3-an547, instructions under
+ * QEMU): 1x1 convolution 25x5x64 to 64 channels (kws) 0.132 a MAC, staged 0.142; strips, first
+ * layer of kws 0.183, of ic 0.231; points 16 to 32 channels 0.289, 32 to 64 0.191, both _any.
+ *
+ * Tests: no twin in C; the numpy reference and hil_matmul_s8 give what must come out
+ * (tests/board/test_kernels.py, buffers between guard bytes). Layout:
+ * tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_MVE_PIXELS_S8_H
 #define HIL_KERNELS_MVE_PIXELS_S8_H
 
@@ -41,9 +102,7 @@ HIL_MVE_AT(hil_mve_pixels, high, 32);
 typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8_t *out,
                                      struct hil_mve_pixels *pixels);
 
-/* On the stack: sums of 16 columns of two pixels at 0, arguments stream at 196, pixels at 204. r1
- * and r3 are the places of the two pixels, r5 that of the sums, r7 the columns left, r9 the place
- * in the stream, r11 the outputs. */
+/* Saves what the caller keeps and sets r1, r3, r5, r7, r9 and r11 as the head says. */
 #define HIL_MVE_PIXELS_ENTER                                                                       \
     "push {r0-r11, lr}\n"                                                                          \
     "vpush {d8-d15}\n"                                                                             \
@@ -198,11 +257,8 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
     "vmin.s8 q4, q4, q1\n"                                                                         \
     "vmin.s8 q5, q5, q1\n"
 
-/* stream: for each sixteen columns, four at a time: int32 biases of the four twice, weights
- * [chunks][4][16]; then for each four multipliers and shifts. The fours are columns 0, 4, 8, 12;
- * 2, 6, 10, 14; 1, 5, 9, 13; 3, 7, 11, 15, so that outputs end in order when they are narrowed.
- * `_first` reads multipliers of two fours, then int16 shifts of the even columns; and so of the odd
- * ones. */
+/* The functions of a depth: any number of columns and whole sixteens, each plain, `_any`, `_first`.
+ */
 #define HIL_MVE_PIXELS_FUNCTION(name, sixteen)                                                     \
     HIL_MVE_PIXELS_FUNCTIONS(name, HIL_MVE_PIXELS_ENTER, "", sixteen, HIL_MVE_PIXELS_STORE,        \
                              HIL_MVE_PIXELS_SUMS)                                                  \
@@ -269,9 +325,8 @@ HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_7, HIL_MVE_PIXELS_7)
 HIL_MVE_PIXELS_FUNCTION(hil_mve_pixels_8, HIL_MVE_PIXELS_8)
 
 /* Eight columns of four pixels of two chunks: two pixels at a time, whose chunks are in q0 and q2
- * and in q1 and q3. What is said of columns 8 to 15 is said of the second pixel and the fourth. The
- * stream has for each four columns (0, 4, 2, 6; 1, 5, 3, 7) the biases of the first two twice and
- * of the others, and weights [2][4][16]; then what requantises sixteen columns. */
+ * and in q1 and q3. Their sums lie where those of sixteen columns of two pixels would, so what
+ * narrows those takes them, the second pixel and the fourth as columns 8 to 15. */
 #define HIL_MVE_PIXELS_EIGHT_COLUMN(first, second, x, y)                                           \
     "vldrb.8 q7, [r9], #16\n"                                                                      \
     "vmladava.s8 " first ", " x ", q7\n"                                                           \
@@ -328,7 +383,7 @@ HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
     int32_t out_zero_point;                                                                        \
     int32_t out_min;                                                                               \
     int32_t out_max;                                                                               \
-    const int8_t *stream /* as hil_mve_pixels_1 reads it; columns of weights 0 fill the last 16 */
+    const int8_t *stream /* the head draws it; columns of weights 0 fill the last 16 */
 
 #define HIL_MVE_PIXELS(p, step)                                                                    \
     {                                                                                              \

@@ -1,20 +1,55 @@
-/* Rows of int8 values times columns of int8 weights, three rows at a time, on cores that multiply
- * 32 bits.
+/* Three rows of int8 times four columns of an int8 weight matrix, on cores that multiply 32 bits at
+ * a time (Armv7-M without DSP): three sums share two words, so two multiplications serve three
+ * products.
  *
- * Three sums share two words: with the values a, b, c of three rows and a weight w,
+ * Tile: 3 rows x 4 columns x 1 element of depth.
  *
- *     w * (a + 2^11 * c + 2^21 * b)   adds up   A + 2^11 * C + 2^21 * B
- *     w * (b + 2^22 * c)              adds up   B + 2^22 * C             both modulo 2^32.
+ * Registers: of gcc's choice, fourteen in all: s0 to s7 (two words of sums a column), x and y (the
+ * two factors of an element), w (a weight), the places in rows and weights, and in the narrow form
+ * the mask. No register is left for where the loop ends, so it is read from memory. Of an element
+ * of three rows a, b, c:
  *
- * As all three stay within [-2^20, 2^20), the second word gives B and of C ten bits; the first,
- * less these, A; and less B and A alone, C: two multiplications for three products. Columns are
- * cut into parts of depth for which that holds.
+ *   bit   31        21 20       11 10        0          31    22 21                 0
+ *   x     |     b     |     c     |     a    |     y    |  c   |         b          |
+ *   s0    A + 2^11 * C + 2^21 * B, modulo 2^32     s1    B + 2^22 * C, modulo 2^32
  *
- * Widened rows are both factors of each element of depth. Where memory counts they are the first
- * one alone, and the second is that one turned, without a: then the values are raised by 128, so
- * that none borrows from another. What this adds to a sum is known, and taken from the bias.
+ *   columns 0 1 2 3: s0 s1, s2 s3, s4 s5, s6 s7
  *
- * Weights lie in blocks of four columns, each as [depth][4], the last one filled up with zeros. */
+ * Data:
+ *
+ *   rows     in scratch, by hil_v7m_widen_rows: wide, x and y of an element, 8 bytes; narrow, x
+ *            alone, 4 bytes, its values raised by 128 so that none borrows from the next: y is x
+ *            turned by 21 bits under a mask, b and c in place
+ *   weights  int8 [blocks of 4 columns][depth][4], packed by `_interleaved()`, the last filled
+ *            up with zeros
+ *   scales   int32 [column][4], `scales()` or `even_scales()`; see hil_v7m_output
+ *
+ * Order: three rows are read whole, then the outputs of all three are written four columns by four.
+ * A row too many is the one before it again.
+ *
+ * Bounds: of each part of a column -2^20 <= A, B, C < 2^20, for all inputs: `_part()` cuts the
+ * depth so (a turn of the loop is 8 elements, at most 8 * 255 * 128 < 2^20, so a cut always
+ * exists). Then
+ *   B  is the lower 22 bits of s1, signed; above it s1 has the lower 10 bits of C;
+ *   A  is the lower 21 bits, signed, of s0 - 2^11 * (those 10 bits of C, signed) - 2^21 * B;
+ *   C  is what is left of s0, shifted by 11.
+ * The sums of parts add up in int32; the whole, bias included, is below 2^30 (`_channels()`), the
+ * 128 * sum of weights that raised values add is in the bias.
+ *
+ * Output: hil_v7m_output rounds twice as the reference does; hil_v7m_even_output has one shift for
+ * all channels, where `even_scales()` has proven for each channel that each output begins at the
+ * same sum.
+ *
+ * Scratch: 8 or 4 bytes an element of depth.
+ *
+ * Cost: an element of 12 MACs takes 13 instructions wide, 14 narrow. Measured (`hil tune` on
+ * mps2-an385, instructions under QEMU) a MAC: 1x1 25x5x64 to 64 (kws, hil_v7m_matmul_s8) 1.36 wide,
+ * 1.44 narrow; 3x3 of 64 channels (ic, hil_v7m_conv2d_s8) 1.28, 1.36.
+ *
+ * Tests: the twin is the second hil_v7m_products (tests/c/test_v7m_kernels.py, limits:
+ * test_sums_at_their_limits, test_parts_are_cut_where_sums_leave_their_bits); the assembly:
+ * tests/board/test_kernels.py. Layout: tests/c/test_kernel_layouts.py.
+ */
 #ifndef HIL_KERNELS_V7M_COLUMNS_S8_H
 #define HIL_KERNELS_V7M_COLUMNS_S8_H
 

@@ -1,0 +1,558 @@
+"""Packed weights lie as the heads of the kernels draw them, byte by byte.
+
+The kernels' results are tested elsewhere; here each drawing is read as a stranger reads it, so that
+packing, assembly and drawing cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from kernel_layers import conv, depthwise, rectified, tamed
+from linear_layers import Layer, make_layer
+
+from hilc.cpu import get_cpu
+from hilc.lowering.kernels import KernelCall
+from hilc.numerics.requantize import requantize
+from hilc.ops import OPS
+
+PORTABLE = ("hil_matmul_s8", "hil_conv2d_s8", "hil_depthwise_conv2d_s8")
+HELIUM, DSP, ARMV7M = "cortex-m55", "cortex-m4", "cortex-m3"
+#: Elements of a unit of four in the order in which widening leaves them.
+UNIT = (0, 2, 1, 3)
+FOURS = ((0, 4, 8, 12), (2, 6, 10, 14), (1, 5, 9, 13), (3, 7, 11, 15))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A call for a layer, with the layer's numbers as the portable kernel has them."""
+
+    fields: dict[str, Any]
+    #: ``[channels, depth]``, depth in the order of the filter's rows, columns, channels.
+    weights: npt.NDArray[np.int64]
+    bias: npt.NDArray[np.int64]
+    multipliers: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]
+    #: Of the portable kernel, which has the zero point and bounds of the outputs.
+    portable: dict[str, Any]
+
+    @property
+    def stream(self) -> bytes:
+        return bytes(self.fields["stream"].tobytes())
+
+    def weight(self, channel: int, element: int) -> int:
+        """0 for what fills a chunk, a unit or a block up."""
+        count, depth = self.weights.shape
+        return int(self.weights[channel, element]) if channel < count and element < depth else 0
+
+    def of(self, name: str, channel: int) -> int:
+        values = getattr(self, name)
+        return int(values[channel]) if channel < len(values) else 0
+
+    def exact(self, channel: int, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The outputs of sums, bias included, by the reference's rounding."""
+        factor, shift = self.of("multipliers", channel), self.of("shifts", channel)
+        values = requantize(sums, factor, shift) + self.portable["out_zero_point"]
+        low, high = (self.portable[name] for name in ("out_min", "out_max"))
+        outputs: npt.NDArray[np.int64] = np.clip(values, low, high)
+        return outputs
+
+
+def packed(layer: Layer, cpu: str, kernel: str, **wanted: Any) -> Packed:
+    """The call of ``kernel`` whose fields are as ``wanted``."""
+    calls = OPS[layer.node.op].emit(layer.node, layer.ins, (layer.out,), get_cpu(cpu))
+    found = [call for call in calls if isinstance(call, KernelCall)]
+    (portable,) = (call.fields for call in found if call.kernel.name in PORTABLE)
+    (fields,) = (
+        call.fields
+        for call in found
+        if call.kernel.name == kernel
+        and all(call.fields[name] == value for name, value in wanted.items())
+    )
+    w = layer.ins[1]
+    assert w is not None
+    assert w.data is not None
+    data = w.data.astype(np.int64)
+    count = layer.out.shape[-1]
+    columns = np.moveaxis(data, -1, 0) if layer.node.op[0] == "D" else data
+    numbers = [
+        np.broadcast_to(np.asarray(portable[name], np.int64), count)
+        for name in ("bias", "multipliers", "shifts")
+    ]
+    bias, multipliers, shifts = numbers
+    weights = columns.reshape(count, -1)
+    return Packed(dict(fields), weights, bias, multipliers, shifts, dict(portable))
+
+
+def a_layer(op: str, x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any]) -> Layer:
+    """A layer whose outputs all vary with its input: channels that do not are packed as others."""
+    rng = np.random.default_rng(8)
+    layer = rectified(tamed(make_layer(rng, op, "int8", x, w, attrs)))
+    _, weights, *rest = layer.ins
+    small = [
+        replace(b, data=np.clip(b.data, -3000, 3000))
+        for b in rest
+        if b is not None and b.data is not None
+    ]
+    return replace(layer, ins=(layer.ins[0], weights, *small))
+
+
+def pixels(depth: int, count: int, activation: str = "RELU", rows: int = 6) -> Layer:
+    attrs = conv("VALID", activation=activation)
+    return a_layer("CONV_2D", (1, 1, rows, depth), (count, 1, 1, depth), attrs)
+
+
+def row(depth: int, count: int, activation: str = "RELU") -> Layer:
+    return a_layer("FULLY_CONNECTED", (1, depth), (count, depth), {"activation": activation})
+
+
+def windows(depth: int, count: int, activation: str = "RELU") -> Layer:
+    attrs = conv("SAME", activation=activation)
+    return a_layer("CONV_2D", (1, 5, 8, depth), (count, 3, 3, depth), attrs)
+
+
+def planes(count: int, activation: str = "RELU") -> Layer:
+    attrs = depthwise(1, activation=activation)
+    return a_layer("DEPTHWISE_CONV_2D", (1, 5, 6, count), (1, 3, 3, count), attrs)
+
+
+def int32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little", signed=True)
+
+
+def int16(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 2], "little", signed=True)
+
+
+def int8(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 1], "little", signed=True)
+
+
+# Helium -----------------------------------------------------------------------------------------
+
+
+def check_scales_of_sixteen(p: Packed, at: int, channels: list[int]) -> int:
+    """What requantizes sixteen sums, of ``channels`` by place; where it ends."""
+    data = p.stream
+    for pair in range(2):
+        fours = [[channels[c] for c in FOURS[2 * pair + i]] for i in (0, 1)]
+        if p.fields["first"]:
+            for place, channel in enumerate([*fours[0], *fours[1]]):
+                assert int32(data, at + 4 * place) == p.of("multipliers", channel)
+            turns = [c for both in zip(*fours, strict=True) for c in both]
+            for place, channel in enumerate(turns):
+                assert int16(data, at + 32 + 2 * place) == p.of("shifts", channel)
+            at += 48
+            continue
+        for four in fours:
+            for place, channel in enumerate(four):
+                assert int32(data, at + 4 * place) == p.of("multipliers", channel)
+                assert int32(data, at + 16 + 4 * place) == p.of("shifts", channel)
+            at += 32
+    return at
+
+
+@pytest.mark.parametrize("depth", [5, 33, 64, 128])
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_pixels_by_sixteen_columns(depth: int, activation: str) -> None:
+    p = packed(pixels(depth, 21, activation), HELIUM, "hil_pixels_s8_mve", staged=0)
+    assert p.fields["any"] == (activation == "NONE")
+    assert p.fields["first"] == (activation == "RELU")
+    data, n, at = p.stream, p.fields["chunks"], 0
+    assert n == -(-depth // 16)
+    for group in range(2):
+        for four in FOURS:
+            for i, place in enumerate(four):
+                channel = 16 * group + place
+                assert int32(data, at + 4 * i) == p.of("bias", channel)
+                assert int32(data, at + 16 + 4 * i) == p.of("bias", channel)
+                for element in range(16 * n):
+                    where = at + 32 + 64 * (element // 16) + 16 * i + element % 16
+                    assert int8(data, where) == p.weight(channel, element)
+            at += 32 + 64 * n
+        at = check_scales_of_sixteen(p, at, [16 * group + c for c in range(16)])
+    assert at == len(data) == 2 * ((224 if p.fields["first"] else 256) + 256 * n)
+
+
+@pytest.mark.parametrize("shift", range(-31, 0))
+def test_products_that_saturate_before_a_near_shift(shift: int) -> None:
+    """What `_first` functions do to a product, and how far that may be from its output."""
+    products = np.concatenate([np.arange(-300, 70_000), 2 ** np.arange(16, 30)]).astype(np.int64)
+    exact = np.clip(requantize(2 * products, 2**30, shift) - 128, -128, 127)
+    kept = np.clip(products, 0, 65_535)
+    narrowed = np.clip((kept + (1 << (-shift - 1))) >> -shift, 0, 255) - 128
+    fits = (products < 1 << 16) | (shift >= -8)
+    np.testing.assert_array_equal(narrowed[fits], exact[fits])
+    assert shift >= -8 or shift < -23 or not np.array_equal(narrowed, exact)
+
+
+#: Bytes of a window of 3x3 pixels of three channels in the order of the lanes of both chunks.
+RGB_LANES = [*range(9), *range(9, 16), *range(18, 27), 16, 17]
+
+
+@pytest.mark.parametrize("kernel", ["hil_strips_s8_mve", "hil_conv2d_rgb_s8_mve"])
+def test_eight_columns_of_two_pixels(kernel: str) -> None:
+    attrs = conv("SAME")
+    layer = a_layer("CONV_2D", (1, 6, 16, 3), (8, 3, 3, 3), attrs)
+    p = packed(layer, HELIUM, kernel, **({"lines": 1} if "strips" in kernel else {}))
+    assert p.fields["eight"] == 1
+    elements = RGB_LANES if "rgb" in kernel else list(range(27))
+    data, at = p.stream, 0
+    for four in ((0, 4, 2, 6), (1, 5, 3, 7)):
+        a, b, c, d = four
+        for i, channel in enumerate((a, b, a, b, c, d, c, d)):
+            assert int32(data, at + 4 * i) == p.of("bias", channel)
+        for i, channel in enumerate(four):
+            for lane in range(32):
+                where = at + 32 + 64 * (lane // 16) + 16 * i + lane % 16
+                expected = p.weight(channel, elements[lane]) if lane < 27 else 0
+                assert int8(data, where) == expected
+        at += 160
+    at = check_scales_of_sixteen(p, at, [c % 8 for c in range(16)])
+    assert at == len(data) == (416 if p.fields["first"] else 448)
+
+
+def test_rgb_windows_by_sixteen_columns() -> None:
+    layer = a_layer("CONV_2D", (1, 6, 16, 3), (16, 3, 3, 3), conv("SAME"))
+    p = packed(layer, HELIUM, "hil_conv2d_rgb_s8_mve")
+    data = p.stream
+    for at, four in zip(range(0, 640, 160), FOURS, strict=True):
+        for i, channel in enumerate(four):
+            for lane, element in enumerate(RGB_LANES):
+                where = at + 32 + 64 * (lane // 16) + 16 * i + lane % 16
+                assert int8(data, where) == p.weight(channel, element)
+    assert len(data) == (736 if p.fields["first"] else 768)
+
+
+def test_rows_by_pairs_of_columns() -> None:
+    p = packed(pixels(40, 5), HELIUM, "hil_matmul_s8_mve")
+    data, n = p.stream, p.fields["chunks"]
+    pairs = [(0, 1), (2, 3), (4, 4)]
+    assert len(data) == len(pairs) * (32 * n + 28)
+    for at, pair in zip(range(0, len(data), 32 * n + 28), pairs, strict=True):
+        for i, channel in enumerate(pair):
+            for element in range(16 * n):
+                where = at + 32 * (element // 16) + 16 * i + element % 16
+                assert int8(data, where) == p.weight(channel, element)
+            for word, name in enumerate(("bias", "multipliers", "shifts")):
+                assert int32(data, at + 32 * n + 8 * word + 4 * i) == p.of(name, channel)
+        assert int32(data, at + 32 * n + 24) == 2
+
+
+@pytest.mark.parametrize("uniform", [0, 1])
+def test_a_row_by_eight_columns(uniform: int) -> None:
+    layer = row(40, 11)
+    x, weights, *rest = layer.ins
+    assert weights is not None
+    assert weights.quant is not None
+    scales = tuple(0.002 + 0.001 * i for i in range(1 if uniform else 11))
+    quant = replace(weights.quant, scale=scales, zero_point=(0,) * len(scales))
+    layer = replace(layer, ins=(x, replace(weights, quant=quant), *rest))
+    p = packed(layer, HELIUM, "hil_vector_s8_mve")
+    assert p.fields["uniform"] == uniform
+    data, n, at = p.stream, p.fields["chunks"], 0
+    for group in range(2):
+        order = [8 * group + c for c in (0, 2, 4, 6, 1, 3, 5, 7)]
+        for i, channel in enumerate(order):
+            for element in range(16 * n):
+                where = at + 128 * (element // 16) + 16 * i + element % 16
+                assert int8(data, where) == p.weight(channel, element)
+            assert int32(data, at + 128 * n + 4 * i) == p.of("bias", channel)
+            if not uniform:
+                assert int32(data, at + 128 * n + 32 + 4 * i) == p.of("multipliers", channel)
+                assert int32(data, at + 128 * n + 64 + 4 * i) == p.of("shifts", channel)
+        if uniform:
+            assert int32(data, at + 128 * n + 32) == p.of("multipliers", 0)
+            assert int32(data, at + 128 * n + 36) == p.of("shifts", 0)
+        at += 128 * n + (40 if uniform else 96)
+    assert at == len(data)
+
+
+@pytest.mark.parametrize("depth", [16, 32])
+def test_windows_by_pairs_of_filters(depth: int) -> None:
+    p = packed(windows(depth, 4), HELIUM, "hil_conv2d_3x3_s8_mve")
+    data, n, at = p.stream, depth // 16, 0
+    for first in (0, 2):
+        for element in range(9 * depth):
+            line, tap, channel = element // (3 * depth), element // depth % 3, element % depth
+            for i in (0, 1):
+                where = at + 96 * (n * line + channel // 16) + 48 * i + 16 * tap + channel % 16
+                assert int8(data, where) == p.weight(first + i, element)
+        for i in (0, 1):
+            for word, name in enumerate(("bias", "multipliers", "shifts")):
+                assert int32(data, at + 288 * n + 8 * word + 4 * i) == p.of(name, first + i)
+        assert int32(data, at + 288 * n + 24) == p.portable["out_zero_point"]
+        at += 288 * n + 28
+    assert at == len(data)
+
+
+def test_depthwise_filters_and_tiles() -> None:
+    calls = OPS["DEPTHWISE_CONV_2D"].emit
+    layer = planes(5)
+    helium = next(
+        call
+        for call in calls(layer.node, layer.ins, (layer.out,), get_cpu(HELIUM))
+        if isinstance(call, KernelCall) and call.kernel.name == "hil_depthwise_conv2d_s8_mve"
+    )
+    p = packed(
+        layer,
+        HELIUM,
+        "hil_depthwise_conv2d_s8_mve",
+        addressed=helium.fields["addressed"],
+        planes=helium.fields["planes"],
+        band_h=helium.fields["band_h"],
+    )
+    data = p.stream
+    for channel in range(5):
+        at = 28 * channel
+        for tap in range(16):
+            y, x = divmod(tap, 4)
+            expected = p.weight(channel, 3 * y + x) if max(x, y) < 3 else 0
+            assert int8(data, at + tap) == expected
+        for word, name in enumerate(("bias", "multipliers", "shifts")):
+            assert int32(data, at + 16 + 4 * word) == p.of(name, channel)
+    assert len(data) == 28 * 5
+    # Of the whole layer's turns, each output is stored, and nothing but outputs.
+    table = p.fields["table"].tobytes()
+    masked, turns = p.fields["masked"], p.fields["part_turns"]
+    width = 28 if masked else 24
+    stored = set()
+    for at in range(0, width * turns, width):
+        tiles = int32(table, at), int32(table, at + (8 if masked else 4))
+        mask = int32(table, at + 4) if masked else 0xFFFF
+        for lane in range(8):
+            place = int.from_bytes(table[at + width - 16 + 2 * lane :][:2], "little")
+            if mask >> (2 * lane) & 1:
+                stored.add(place)
+                y, x = divmod(place // 5, 6)
+                top, left = divmod(tiles[lane % 2], p.fields["plane_w"])
+                assert (y - top, x - left) in {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert stored == {5 * i for i in range(6 * p.fields["part_h"])}
+
+
+# DSP --------------------------------------------------------------------------------------------
+
+
+def units(depth: int) -> Iterator[tuple[int, int, int]]:
+    """The words of a depth: unit, word of it, and the element of the low half."""
+    for unit in range(-(-depth // 4)):
+        for word in (0, 1):
+            yield unit, word, 4 * unit + word
+
+
+def packed_half(p: Packed, pair: int, element: int) -> int:
+    return 256 * p.weight(2 * pair + 1, element) + p.weight(2 * pair, element)
+
+
+def check_lines(p: Packed, channel: int, words: list[int]) -> None:
+    """The line of a channel gives the reference's outputs for every sum that an input makes."""
+    multiplier, addend = words[:2]
+    weights, bias = p.weights[channel], p.of("bias", channel)
+    above, below = weights[weights > 0].sum(), weights[weights < 0].sum()
+    low, high = 127 * below - 128 * above + bias, 127 * above - 128 * below + bias
+    assert max(high, -low) < 2**23
+    # Every sum of two channels; of others the ends and some between.
+    sums = np.arange(low, high + 1, 1 if channel < 2 else 61, dtype=np.int64)
+    sums = np.append(sums, high)
+    lacking = np.where(sums < 0, words[2], 0) if len(words) > 2 else 0
+    totals = addend - lacking + (256 * sums * multiplier >> 32)
+    assert np.abs(totals).max() < 2**31
+    result = np.clip(totals >> p.fields["shift"], -128, 127)
+    np.testing.assert_array_equal(result, p.exact(channel, sums))
+
+
+@pytest.mark.parametrize("wide", [0, 1])
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_rows_by_pairs_of_columns_with_lines(wide: int, activation: str) -> None:
+    p = packed(pixels(29, 39, activation), DSP, "hil_dsp_matmul_pairs_s8", wide=wide, group=3)
+    data, depth = p.fields["stream"], 29
+    count = p.fields["units"]
+    own = 3 if p.fields["signs"] else 2
+    words = 2 + count * (4 if wide else 2) + 2 * own
+    assert len(data) == 20 * words
+    for pair in range(20):
+        at = words * pair
+        first, second = p.of("bias", 2 * pair), p.of("bias", 2 * pair + 1)
+        expected = (256 * first, 256 * second) if wide else (first, 256 * second + first)
+        assert tuple(data[at : at + 2]) == expected
+        halves = data[at + 2 : at + words - 2 * own].astype(np.int32).view(np.int16)
+        for unit, word, low in units(depth):
+            for half in (0, 1):
+                element = low + 2 * half
+                if wide:
+                    for i in (0, 1):
+                        where = 8 * unit + 4 * word + 2 * i + half
+                        assert halves[where] == 256 * p.weight(2 * pair + i, element)
+                else:
+                    where = 4 * unit + 2 * word + half
+                    assert halves[where] == packed_half(p, pair, element)
+        for i in (0, 1):
+            if 2 * pair + i < 39:
+                begin = at + words - own * (2 - i)
+                check_lines(p, 2 * pair + i, [int(v) for v in data[begin : begin + own]])
+
+
+@pytest.mark.parametrize("activation", ["RELU", "NONE"])
+def test_a_row_by_four_columns_with_lines(activation: str) -> None:
+    p = packed(row(30, 10, activation), DSP, "hil_dsp_matvec_pairs_s8", widened=1)
+    data, count = p.fields["stream"], p.fields["units"]
+    own = 3 if p.fields["signs"] else 2
+    words = 4 + 4 * count + 4 * own
+    assert len(data) == 3 * words
+    for block in range(3):
+        at = words * block
+        for pair in (0, 1):
+            first, second = (p.of("bias", 4 * block + 2 * pair + i) for i in (0, 1))
+            begin = at + 2 * pair
+            assert tuple(data[begin : begin + 2]) == (first, 256 * second + first)
+            halves = data[at + 4 : at + 4 + 4 * count].astype(np.int32).view(np.int16)
+            for unit, word, low in units(30):
+                for half in (0, 1):
+                    where = 8 * unit + 4 * pair + 2 * word + half
+                    assert halves[where] == packed_half(p, 2 * block + pair, low + 2 * half)
+        for i in range(4):
+            if 4 * block + i < 10:
+                begin = at + 4 + 4 * count + own * i
+                check_lines(p, 4 * block + i, [int(v) for v in data[begin : begin + own]])
+
+
+def test_winograd_filters() -> None:
+    p = packed(windows(8, 3), DSP, "hil_dsp_winograd_3x3_s8")
+    data, count = p.fields["stream"], p.fields["units"]
+    own = 3 if p.fields["signs"] else 2
+    words = 2 + 2 * own + 64 * count
+    assert len(data) == 2 * words
+    twice_g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+    for pair in (0, 1):
+        at = words * pair
+        for i in (0, 1):
+            filter_ = 2 * pair + i
+            assert data[at + i] == 4 * p.of("bias", filter_)
+            halves = data[at + 2 + 2 * own : at + words].astype(np.int32).view(np.int16)
+            for channel in range(8):
+                g = np.array([[p.weight(filter_, 8 * t + channel) for t in range(9)]]).reshape(3, 3)
+                u = (twice_g @ g @ twice_g.T).reshape(-1)
+                unit, word = channel // 4, channel % 4 % 2
+                for place in range(16):
+                    half = channel % 4 // 2
+                    where = 8 * (count * place + unit) + 4 * word + 2 * i + half
+                    assert halves[where] == u[place]
+            if filter_ < 3:
+                begin = at + 2 + own * i
+                check_lines(p, filter_, [int(v) for v in data[begin : begin + own]])
+
+
+def test_winograd_numbers_are_half_words() -> None:
+    twice_g = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+    b = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
+    assert 128 * np.abs(twice_g).sum(axis=1).max() ** 2 == 1152
+    assert 128 * np.abs(b).sum(axis=1).max() ** 2 == 512
+
+
+def test_columns_that_are_rounded_twice() -> None:
+    p = packed(pixels(29, 7, "NONE"), DSP, "hil_dsp_matmul_s8")
+    halves, words, count = p.fields["weights"], p.fields["pairs"], p.fields["units"]
+    for pair in range(4):
+        for unit, word, low in units(29):
+            for half in (0, 1):
+                where = 4 * (count * pair + unit) + 2 * word + half
+                assert halves[where] == packed_half(p, pair, low + 2 * half)
+        first, second = (2 * pair, 2 * pair + 1)
+        moves = [-p.of("shifts", c) - 1 if c < 7 else 0 for c in (first, second)]
+        assert [int(v) for v in words[5 * pair : 5 * pair + 5]] == [
+            p.of("bias", first),
+            256 * p.of("bias", second) + p.of("bias", first),
+            p.of("multipliers", first),
+            p.of("multipliers", second),
+            256 * moves[1] + moves[0],
+        ]
+
+
+def test_a_row_that_is_rounded_twice() -> None:
+    p = packed(row(30, 6, "NONE"), DSP, "hil_dsp_matvec_s8", widened=0)
+    halves, bias, count = p.fields["weights"], p.fields["bias"], p.fields["units"]
+    for pair in range(4):
+        for unit, word, low in units(30):
+            for half in (0, 1):
+                where = 8 * count * (pair // 2) + 8 * unit + 4 * (pair % 2) + 2 * word + half
+                assert halves[where] == packed_half(p, pair, low + 2 * half)
+        first, second = p.of("bias", 2 * pair), p.of("bias", 2 * pair + 1)
+        assert (bias[2 * pair], bias[2 * pair + 1]) == (first, 256 * second + first)
+
+
+def test_depthwise_planes() -> None:
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_plane_s8", rows=5)
+    taps, own = p.fields["weights"], 3 if p.fields["shift"] else 4
+    for channel in range(5):
+        for i, tap in enumerate((0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8)):
+            assert taps[12 * channel + i] == p.weight(channel, tap)
+        words = [int(v) for v in p.fields["scales"][own * channel : own * channel + own]]
+        assert words[0] == 256 * p.of("bias", channel)
+        if own == 3:
+            check_lines(p, channel, words[1:])
+
+
+def test_depthwise_lines() -> None:
+    p = packed(planes(5), DSP, "hil_dsp_depthwise_3x3_s8")
+    for channel in range(5):
+        for i, tap in enumerate((0, 3, 3, 6, 1, 4, 4, 7, 2, 5, 5, 8)):
+            assert p.fields["weights"][12 * channel + i] == p.weight(channel, tap)
+        assert p.fields["bias"][channel] == 2 * p.of("bias", channel)
+        assert p.fields["multipliers"][channel] == p.of("multipliers", channel)
+        assert p.fields["shifts"][channel] == -p.of("shifts", channel) - 1
+
+
+# Armv7-M ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wide", "raised"), [(2, 0), (1, 128)])
+def test_blocks_of_four_columns(wide: int, raised: int) -> None:
+    p = packed(pixels(29, 6, "NONE"), ARMV7M, "hil_v7m_matmul_s8", wide=wide)
+    weights = p.fields["weights"]
+    assert len(weights) == 2 * 29 * 4
+    for channel in range(8):
+        for element in range(29):
+            where = 4 * (29 * (channel // 4) + element) + channel % 4
+            assert weights[where] == p.weight(channel, element)
+    if p.fields["even_shift"] < 0:
+        for channel in range(6):
+            first, second, multiplier, shift = p.fields["scales"][4 * channel :][:4]
+            bias = p.of("bias", channel) - raised * int(p.weights[channel].sum())
+            unit = 2 * p.portable["out_zero_point"] + 1
+            right = -p.of("shifts", channel)
+            assert (first, second) == (2 * bias, unit << (right - 1))
+            assert (multiplier, shift) == (p.of("multipliers", channel), right)
+
+
+def test_blocks_of_eight_columns() -> None:
+    p = packed(row(50, 15), ARMV7M, "hil_v7m_matvec_s8")
+    weights = p.fields["weights"]
+    for channel in range(16):
+        for element in range(50):
+            where = 8 * (50 * (channel // 8) + element) + channel % 8
+            assert int(weights[where]) == 128 + p.weight(channel, element)
+
+
+def test_depthwise_filters_of_armv7m() -> None:
+    p = packed(planes(5), ARMV7M, "hil_v7m_depthwise_3x3_s8", band=5)
+    for channel in range(5):
+        for tap in range(9):
+            assert p.fields["weights"][9 * channel + tap] == p.weight(channel, tap)
+
+
+def test_channels_of_small_kernels() -> None:
+    layer = pixels(9, 6, "NONE")
+    p = packed(layer, ARMV7M, "hil_compact_matmul_s8")
+    quant = layer.ins[0].quant if layer.ins[0] is not None else None
+    assert quant is not None
+    for channel in range(6):
+        word, multiplier = (int(v) for v in p.fields["scales"][2 * channel :][:2])
+        # The inputs lose their zero point in the kernel, so it is not in this bias.
+        bias = p.of("bias", channel) + quant.zero_point[0] * int(p.weights[channel].sum())
+        assert (word >> 6, (word & 63) - 32) == (bias, p.of("shifts", channel))
+        assert multiplier == p.of("multipliers", channel)
