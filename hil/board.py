@@ -1,8 +1,8 @@
-"""Board descriptions: ``targets/<board>.toml``, checked strictly.
+"""Boards, from their descriptions: ``targets/<board>.toml`` and the chip that it names.
 
 A description that is not valid is a :class:`~hil.errors.BoardError` whose message names the file
-and the key; ``docs/reference/board-files.md`` documents the keys. Which ports exist, what they
-provide and which settings they take is data too: ``firmware_template/ports/<port>/port.toml``.
+and the key. :mod:`hil.description` joins the files, :mod:`hil.ports` knows the ports and their
+settings; the keys are documented in ``docs/reference/board-files.md``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hil.config import boards_folder
+from hil.description import read_description, shipped_file
 from hil.errors import BoardError
+from hil.ports import ROLES, Port, make_port, port_description, port_names
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
 from hilc.support.suggest import nearest
@@ -24,8 +26,6 @@ from hilc.support.tables import Table
 from hilc.support.toml import tomllib
 from hilc.target import Cpu, cpu_names, get_cpu, load_cpu
 
-#: What the ports of a board together provide, each exactly once.
-ROLES = ("core", "soc", "timer", "uart")
 #: How a firmware is started; those that have a table of their own in the description.
 RUNNERS = ("native", "qemu", "renode", "pyocd")
 
@@ -49,27 +49,6 @@ class MemoryRegion:
     @property
     def end(self) -> int:
         return self.origin + self.size
-
-
-@dataclass(frozen=True)
-class Port:
-    """A folder of the firmware template with its role and the settings that a board gives it."""
-
-    name: str
-    roles: tuple[str, ...]
-    #: Its C files.
-    sources: tuple[str, ...]
-    settings: Mapping[str, int]
-    #: Further folders beside it whose headers it includes.
-    uses: tuple[str, ...] = ()
-    #: What a Renode platform that is made for a board has for it: ``model`` (a type of Renode's, ""
-    #: where the core itself brings it), ``irq``, ``clock``. None where nothing is known.
-    renode: Mapping[str, str] | None = None
-
-    @property
-    def macros(self) -> dict[str, int]:
-        """The settings as the firmware sees them: ``base`` of a UART is ``HIL_UART_BASE``."""
-        return {f"HIL_{self.roles[0]}_{key}".upper(): value for key, value in self.settings.items()}
 
 
 @dataclass(frozen=True)
@@ -155,6 +134,8 @@ class Board:
     is_default: bool
     #: A firmware of this project has run on the real board.
     silicon: bool
+    #: The files beside ``path`` that describe its chip.
+    chip_files: tuple[Path, ...] = ()
 
     @property
     def default_runner(self) -> str:
@@ -199,9 +180,9 @@ class Board:
         if self.is_over_rtt:
             return self
         ports = [port for port in self.ports if "uart" not in port.roles]
-        about = _port_description("rtt")
+        about = port_description("rtt")
         settings = {key: spec["default"] for key, spec in about["settings"].items()}
-        return replace(self, ports=(*ports, _port("rtt", settings)))
+        return replace(self, ports=(*ports, make_port("rtt", settings)))
 
     @property
     def base(self) -> BaseFigures:
@@ -223,8 +204,8 @@ def board_file(name: str) -> Path | None:
 
     Those that ship come first, so that a name means the same in every folder.
     """
-    folders = (data_dir("targets"), Path(), boards_folder())
-    paths = [folder / f"{name}.toml" for folder in folders]
+    folders = (Path(), boards_folder())
+    paths = [shipped_file("board", name), *(folder / f"{name}.toml" for folder in folders)]
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -266,23 +247,6 @@ def base_figures(cpu: Cpu) -> BaseFigures:
     return BaseFigures(**table.get(cpu.arch, table[cpu.isa]))
 
 
-def port_names() -> tuple[str, ...]:
-    """The ports of the firmware template, sorted."""
-    ports = data_dir("firmware_template") / "ports"
-    return tuple(sorted(path.parent.name for path in ports.glob("*/port.toml")))
-
-
-def _port_description(name: str) -> dict[str, Any]:
-    path = data_dir("firmware_template") / "ports" / name / "port.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def _port(name: str, settings: Mapping[str, int]) -> Port:
-    about = _port_description(name)
-    provides, sources, uses = (tuple(about.get(k, ())) for k in ("provides", "sources", "uses"))
-    return Port(name, provides, sources, settings, uses, about.get("renode"))
-
-
 # -- the description ---------------------------------------------------------------------------
 
 
@@ -293,8 +257,9 @@ def _read_board(path: Path) -> Board:
             f"the description {str(path)!r} has no name for a board",
             "rename it: letters and digits",
         )
-    top = Table.read(path, BoardError)
-    cpu = _cpu(top, path)
+    description = read_description(path)
+    top = Table(description.place, "", description.values, BoardError)
+    cpu = _cpu(top)
     runners = _runners(top)
     clock_hz = top.integer("clock_hz", 1, 10**10)
     rpc = top.table("rpc")
@@ -321,6 +286,7 @@ def _read_board(path: Path) -> Board:
         pyocd=_pyocd(top.table("pyocd")) if "pyocd" in runners else None,
         is_default=top.boolean("default", False),
         silicon=top.boolean("silicon", False),
+        chip_files=description.chip_files,
     )
     top.finish()
     if not host:
@@ -373,7 +339,23 @@ def _memory(top: Table) -> tuple[MemoryRegion, ...]:
     for kind in ("flash", "ram"):
         if not any(region.kind == kind for region in regions):
             raise top.error("memory", f"there is no region of kind {kind!r}")
-    return tuple(regions)
+    return _without_boot_loader(top, regions)
+
+
+def _without_boot_loader(top: Table, regions: Sequence[MemoryRegion]) -> tuple[MemoryRegion, ...]:
+    """The regions without the bytes that the board's boot loader holds."""
+    first = next(region for region in regions if region.kind == "flash")
+    if "boot_loader_bytes" not in top:
+        top.known("boot_loader_bytes")
+        return tuple(regions)
+    held = top.size("boot_loader_bytes")
+    if held % 8 or held >= first.size:
+        raise top.error(
+            "boot_loader_bytes",
+            f"{held} is not a multiple of 8 below {first.size}, the size of {first.name!r}",
+        )
+    rest = replace(first, origin=first.origin + held, size=first.size - held)
+    return tuple(rest if region is first else region for region in regions)
 
 
 def _stack(top: Table, key: str) -> int:
@@ -383,11 +365,11 @@ def _stack(top: Table, key: str) -> int:
     return size
 
 
-def _cpu(top: Table, path: Path) -> Cpu:
-    """The core by its name, or by the file beside the board's that describes it."""
+def _cpu(top: Table) -> Cpu:
+    """The core by its name, or by the file that describes it."""
     word = top.string("cpu")
     if word.endswith(".toml"):
-        return load_cpu(path.parent / word)
+        return load_cpu(word)
     return get_cpu(top.choice("cpu", cpu_names()))
 
 
@@ -402,7 +384,7 @@ def _ports(top: Table, isa: str) -> tuple[Port, ...]:
             continue
         table = top.table(role)
         name = table.choice("port", port_names())
-        about = _port_description(name)
+        about = port_description(name)
         if role not in about["provides"]:
             provides = ", ".join(about["provides"])
             raise table.error("port", f"{name!r} provides {provides}, no {role}")
@@ -413,7 +395,7 @@ def _ports(top: Table, isa: str) -> tuple[Port, ...]:
             for key, spec in about.get("settings", {}).items()
         }
         table.finish()
-        ports.append(_port(name, settings))
+        ports.append(make_port(name, settings))
         provided.update(dict.fromkeys(about["provides"], name))
     return tuple(ports)
 

@@ -7,7 +7,7 @@ that has a SysTick, so a new chip runs before somebody has written a driver for 
 
 from __future__ import annotations
 
-import json
+import copy
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hil.board import Board, board_names, load_board, port_names
+from hil.board import Board, board_names, load_board
+from hil.description import read_description, to_toml
 from hil.errors import BoardError, InputError
+from hil.ports import ROLES, port_names
 from hil.pyocd_targets import Chip, read_chip
-from hilc.support.toml import tomllib
 from hilc.target import cpu_names, get_cpu, load_cpu
 
 T = TypeVar("T")
@@ -26,7 +27,6 @@ T = TypeVar("T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):(\d+)([KM]?)\Z")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
-_ROLES = ("core", "soc", "timer", "uart")
 #: What runs on any chip, as far as one port can be right for all.
 _PLAIN_PORTS = {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"}
 #: Where a chip has not what the plain ports need, by the start of pyOCD's name of it. The nRF51 has
@@ -50,9 +50,6 @@ _IMAGE_RULES: Mapping[str, tuple[str, str | None]] = {
     "IMXRT": ("a block that its boot ROM looks for", None),
     "PSoC64": ("a signature that its boot ROM checks", None),
 }
-#: Tables of a description in the order in which they are written; the rest of the keys come first.
-_TABLES = (*_ROLES, "rpc", "qemu", "renode", "pyocd")
-_ADDRESSES = ("origin", "base", "gpio_base")
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,7 @@ def describe(name: str, answers: Answers, ask: Ask) -> Description:
             f"nothing sets up the clocks: clock_hz = {values['clock_hz']} must be the core's after "
             "reset, or times will be wrong (results will not)"
         )
-    text = _toml(values)
+    text = to_toml(values)
     return Description(text, _checked(name, text), tuple(notes))
 
 
@@ -150,7 +147,7 @@ def _base_values(base: str | None) -> dict[str, Any]:
     board = load_board(base)
     if board.is_host:
         raise InputError(f"{base} is this machine, not a board", "name a board with a core")
-    values = tomllib.loads(board.path.read_text(encoding="utf-8"))
+    values = copy.deepcopy(dict(read_description(board.path).values))
     values.pop("default", None)
     values.pop("silicon", None)
     return values
@@ -225,7 +222,7 @@ def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping
 def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | None) -> None:
     """The ports: those said, those of the other description, the chip's, then the plain ones."""
     special = (_of_chip(chip, _CHIP_PORTS) if chip is not None else None) or {}
-    for role in _ROLES:
+    for role in ROLES:
         if role in said:
             values[role] = _port(role, said[role])
         elif role not in values:
@@ -338,48 +335,3 @@ def _checked(name: str, text: str) -> Board:
         except BoardError as error:
             # The file that the user knows of is not written yet.
             raise BoardError(error.fact.replace(str(path), path.name), error.hint) from None
-
-
-# -- writing TOML ------------------------------------------------------------------------------
-
-
-def _toml(values: Mapping[str, Any]) -> str:
-    """``values`` as a board description, in the order of those that ship."""
-    first = ("description", "cpu", "clock_hz", "stack_bytes", "handler_stack_bytes", "runners")
-    lines = [_line(key, values[key]) for key in first]
-    for region in values["memory"]:
-        lines += ["", "[[memory]]"]
-        lines += [_line(key, region[key]) for key in ("name", "kind", "origin", "size")]
-    for name in _TABLES:
-        if name in values:
-            lines += ["", f"[{name}]"]
-            lines += [_line(key, value) for key, value in values[name].items()]
-    return "\n".join(lines) + "\n"
-
-
-def _line(key: str, value: Any) -> str:
-    return f"{key} = {_value(key, value)}"
-
-
-def _value(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return f"[{', '.join(_value('', item) for item in value)}]"
-    if isinstance(value, str):
-        # JSON's strings are TOML's, but for characters beyond 16 bits, which stay as they are.
-        return json.dumps(value, ensure_ascii=False)
-    if key in _ADDRESSES:
-        return f"0x{value >> 16:04X}_{value & 0xFFFF:04X}"
-    if key.endswith("_hz"):
-        return f"{value:_}"
-    if key in ("size", "stack_bytes", "handler_stack_bytes"):
-        return _size(value)
-    return str(value)
-
-
-def _size(value: int) -> str:
-    for unit in ("M", "K"):
-        if value % _UNITS[unit] == 0:
-            return f'"{value // _UNITS[unit]}{unit}"'
-    return str(value)

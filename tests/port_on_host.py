@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hil.board import Board, Port
+from hil.board import Board
+from hil.ports import Port
 from hil.project import project_files
 
 ROOT = Path(__file__).parents[1]

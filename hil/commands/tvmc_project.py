@@ -14,6 +14,7 @@ from pathlib import Path
 from hil.board import Board, board_file, board_names, load_board
 from hil.build import Firmware, read_firmware
 from hil.commands.tvmc_parser import PLATFORMS
+from hil.description import read_description, to_toml
 from hilc.artifact.archive import METADATA, is_library
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
@@ -210,7 +211,9 @@ class Project:
         name = self.board.name
         if name not in board_names():
             name = f"{name}.toml"
-            write_file(self.folder / name, self.board.path.read_bytes())
+            # Its chip and core may be described in files of the user's, too.
+            text = to_toml(read_description(self.board.path).values)
+            write_file(self.folder / name, text)
         text = json.dumps({"platform": self.platform, "board": name}, indent=2)
         write_file(self.folder / _DESCRIPTION, text + "\n")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from descriptions import description_text
 from elftools.elf.elffile import ELFFile
 from models import model_path
 from small_models import convolutions, moves
@@ -27,7 +28,6 @@ from hil.samples import random_sample
 from hilc.artifact.library import ModelLibrary
 from hilc.frontends import load_model
 from hilc.interpreter import run_all
-from hilc.support.resources import data_dir
 
 BOARD = "mps2-an386"
 #: For :func:`tiny_library`: a table of 4 KB, and a layer that adds its first words.
@@ -40,7 +40,7 @@ ADD_TABLE = "for (int i = 0; i < 4; ++i) { y[i] = x[i] + table[i] + table[1023];
 
 def fast_board(folder: Path, **cycles: int) -> Board:
     """The description of BOARD in ``folder`` with what a read of each region costs."""
-    text = (data_dir("targets") / f"{BOARD}.toml").read_text(encoding="utf-8")
+    text = description_text(BOARD)
     for name, count in cycles.items():
         text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nread_cycles = {count}\n')
     path = folder / "fast.toml"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from descriptions import description_text
 from models import model_path
 from models import samples as model_samples
 from small_models import SMALL_MODELS
@@ -352,7 +353,7 @@ def small_board(path: Path, *rooms: int) -> Board:
     own = base.base.link_ram_bytes(base.frame_max, base.rx_max)
     own += base.stack_bytes + base.handler_stack_bytes
     rooms = (rooms[0] + 2 * GUARD_BYTES, rooms[1] + 2 * GUARD_BYTES)
-    text = base.path.read_text()
+    text = description_text(BOARD)
     for name, size, room in (("ram", "4M", own + rooms[0]), ("psram", "16M", rooms[1])):
         before, found, after = text.partition(f'name = "{name}"')
         assert found

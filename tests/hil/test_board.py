@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hil.board import board_names, default_board, load_board, port_names
+from hil.board import board_names, default_board, load_board
 from hil.errors import BoardError
+from hil.ports import board_settings, chip_settings, derived_settings, port_names
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
 
@@ -197,7 +198,7 @@ def test_port_description(name: str) -> None:
     folder = data_dir("firmware_template") / "ports" / name
     about = tomllib.loads((folder / "port.toml").read_text(encoding="utf-8"))
     assert set(about) <= {
-        *("summary", "arch", "provides", "sources", "uses", "settings", "renode"),
+        *("summary", "arch", "provides", "sources", "uses", "settings", "renode", "pins", "pll"),
     }
     assert sorted(about["sources"]) == sorted(path.name for path in folder.glob("*.c"))
     text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.[ch]"))
@@ -206,7 +207,7 @@ def test_port_description(name: str) -> None:
         assert headers, f"{used} has no header to share"
         text += "".join(headers)
     for key, setting in about.get("settings", {}).items():
-        assert {"help", "min", "max"} <= set(setting) <= {"help", "min", "max", "default"}
+        assert {"help", "min", "max"} <= set(setting) <= {"help", "min", "max", "default", "board"}
         macro = f"HIL_{about['provides'][0]}_{key}".upper()
         # A setting may also be another port's to read: the startup's vectors use interrupt numbers.
         assert re.search(rf"\b{macro}\b", text), f"{macro} is used nowhere in the port"
@@ -216,14 +217,19 @@ def test_every_key_is_documented() -> None:
     text = (ROOT / "docs" / "reference" / "board-files.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `([\w.\[\]]+)` \|", text, re.MULTILINE))
     used: set[str] = set()
-    for name in board_names():
-        table = tomllib.loads((data_dir("targets") / f"{name}.toml").read_text(encoding="utf-8"))
+    for path in data_dir("targets").rglob("*.toml"):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
         for key, value in table.items():
-            if isinstance(value, dict):
-                own = value if key in ("rpc", "qemu", "renode", "pyocd") else {"port"}
-                used |= {f"{key}.{inner}" for inner in own}
-            elif key == "memory":
+            if key == "memory":
                 used |= {f"memory[].{inner}" for region in value for inner in region}
+            elif key == "uarts":
+                # Beside these stand settings of its port.
+                own = {"port", "soc", "pin_function", "pin_functions", "renode"}
+                used |= {f"uarts.NAME.{k}" for uart in value.values() for k in own & set(uart)}
+            elif isinstance(value, dict):
+                own = {"port", "pll_input_hz", "instance", "tx", "rx"} & set(value)
+                whole = key in ("rpc", "qemu", "renode", "pyocd")
+                used |= {f"{key}.{inner}" for inner in (value if whole else own)}
             else:
                 used.add(key)
     assert used <= documented
@@ -231,7 +237,16 @@ def test_every_key_is_documented() -> None:
         about = tomllib.loads(
             (data_dir("firmware_template") / "ports" / port / "port.toml").read_text("utf-8")
         )
-        assert f"| `{port}` | {', '.join(about['provides'])} | | | {about['summary']} |" in text
+        assert f"| `{port}` | {', '.join(about['provides'])} | | | | {about['summary']} |" in text
         for key, setting in about.get("settings", {}).items():
-            row = f"| | | `{key}` | {setting.get('default', '')} | {setting['help']} |"
+            place = (
+                "board"
+                if key in board_settings(port)
+                else "chip"
+                if key in chip_settings(port)
+                else "pins"
+                if "uart" in derived_settings(port)[key]
+                else "crystal"
+            )
+            row = f"| | | `{key}` | {place} | {setting.get('default', '')} | {setting['help']} |"
             assert row in text, f"{port}.{key} is not documented, or differently"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from descriptions import description_text
 
 from hil import usb, virtual_probe
 from hil.board import Board, load_board
@@ -231,7 +232,7 @@ def test_a_probe_that_another_program_has_is_told(capsys: pytest.CaptureFixture[
 
 
 def with_target(tmp_path: Path, target: str, more: str = "") -> Board:
-    text = load_board("microbit").path.read_text()
+    text = description_text("microbit")
     path = tmp_path / "board.toml"
     path.write_text(text.replace('target = "nrf51"', f'target = "{target}"\n{more}'))
     return load_board(path)

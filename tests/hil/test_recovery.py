@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 import psutil
 import pytest
+from descriptions import description_text
 from lossy_proxy import proxy
 from rpc_board import running_board
 from spoiled_models import PORTABLE, SPOILS, once_spoiled, spoiled_libraries
@@ -479,7 +480,7 @@ def test_half_programmed_flash(table: list[str]) -> None:
 
 def test_flash_that_does_not_take(tmp_path: Path, table: list[str]) -> None:
     # QEMU does not model this board's flash controller: writes vanish.
-    text = load_board("lm3s6965evb").path.read_text(encoding="utf-8")
+    text = description_text("lm3s6965evb")
     path = tmp_path / "lm3s6965evb.toml"
     path.write_text(
         text.replace('runners = ["qemu"]', 'runners = ["pyocd", "qemu"]')

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from descriptions import description_text
 
 import hil
 import hilc
@@ -34,7 +35,6 @@ from hil.rpc.client import Client
 from hil.rpc.link import Link
 from hil.runner import Resettable, renode, renode_monitor
 from hil.runner.renode_monitor import Monitor, Telnet
-from hilc.support.resources import data_dir
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "renode"
@@ -87,7 +87,7 @@ def test_platform_and_script(name: str) -> None:
 
 
 def description(tmp_path: Path, board: str, table: str) -> Path:
-    text = (data_dir("targets") / f"{board}.toml").read_text(encoding="utf-8")
+    text = description_text(board)
     head, _, _ = text.partition("\n[renode]")
     runners = next(line for line in head.splitlines() if line.startswith("runners"))
     path = tmp_path / "board.toml"

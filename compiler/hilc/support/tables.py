@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,17 @@ class Table:
     """One table of a description, which knows its place and which of its keys were asked for."""
 
     def __init__(
-        self, path: Path, where: str, values: Mapping[str, Any], error: type[HilError]
+        self,
+        place: Callable[[str], str],
+        where: str,
+        values: Mapping[str, Any],
+        error: type[HilError],
     ) -> None:
-        """``where`` is the table's own key in ``path``, ``error`` what is raised for it."""
-        self._path = path
+        """``where`` is the table's own key, ``error`` what is raised for it.
+
+        ``place`` gives the file and the key there of a key.
+        """
+        self._place = place
         self._where = where
         self._values = values
         self._error = error
@@ -33,12 +40,13 @@ class Table:
     def read(cls, path: Path, error: type[HilError]) -> Table:
         """The whole of a file."""
         try:
-            return cls(path, "", tomllib.loads(path.read_text(encoding="utf-8")), error)
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise error(f"{path}: not valid TOML: {problem}") from None
+        return cls(lambda key: f"{path}: {key}", "", values, error)
 
     def error(self, key: str, problem: str, hint: str = "") -> HilError:
-        return self._error(f"{self._path}: {self._key(key)}: {problem}", hint)
+        return self._error(f"{self._place(self._key(key))}: {problem}", hint)
 
     def _key(self, key: str) -> str:
         return f"{self._where}.{key}" if self._where else key
@@ -84,6 +92,10 @@ class Table:
             raise self.error(key, f"{value} is not within {low} to {high}")
         return value
 
+    def known(self, key: str) -> None:
+        """Accepts ``key``, which the table may have and does not."""
+        self._known.append(key)
+
     def boolean(self, key: str, default: bool) -> bool:
         value: bool = self._get(key, bool, "true or false", default)
         return value
@@ -115,14 +127,14 @@ class Table:
         return tuple(values)
 
     def table(self, key: str) -> Table:
-        return Table(self._path, self._key(key), self._get(key, dict, "a table"), self._error)
+        return Table(self._place, self._key(key), self._get(key, dict, "a table"), self._error)
 
     def tables(self, key: str) -> tuple[Table, ...]:
         entries = self._get(key, list, "a list of tables", ())
         if not all(isinstance(entry, dict) for entry in entries):
             raise self.error(key, f"{entries!r} is not a list of tables")
         return tuple(
-            Table(self._path, f"{self._key(key)}[{index}]", entry, self._error)
+            Table(self._place, f"{self._key(key)}[{index}]", entry, self._error)
             for index, entry in enumerate(entries)
         )
 
