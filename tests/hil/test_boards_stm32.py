@@ -22,6 +22,8 @@ import hilc
 from hil.board import MemoryRegion, board_names, load_board
 from hil.build import build
 from hil.probes import ProbeInfo, choose_probe
+from hilc.support.resources import data_dir
+from hilc.support.toml import tomllib
 
 MHZ = 1_000_000
 NVIC_ENABLE, CCR = 0xE000_E100, 0xE000_ED14
@@ -290,12 +292,20 @@ CHIPS = {
         "f4", 100, 50, 100, 30, "USART2", 38, (0x40, 17), A2, A3,
         (*VOS_SCALE_1, *F4_CACHES), "STM32F41x.svd",
     ),
+    "nucleo-f412zg": Chip(
+        "f4", 100, 50, 100, 30, "USART3", 39, (0x40, 18), D8, D9,
+        (*VOS_SCALE_1, *F4_CACHES), "STM32F41x.svd",
+    ),
     "nucleo-f446re": Chip(
         "f4", 180, 45, 90, 30, "USART2", 38, (0x40, 17), A2, A3,
         (*OVER_DRIVE, *F4_CACHES), "STM32F429x.svd",
     ),
     "nucleo-f429zi": Chip(
         "f4", 180, 45, 90, 30, "USART3", 39, (0x40, 18), D8, D9,
+        (*OVER_DRIVE, *F4_CACHES), "STM32F429x.svd",
+    ),
+    "disco-f429zi": Chip(
+        "f4", 180, 45, 90, 30, "USART1", 37, (0x44, 4), ("A9", 7), ("A10", 7),
         (*OVER_DRIVE, *F4_CACHES), "STM32F429x.svd",
     ),
     "stm32f4-discovery": Chip(
@@ -313,6 +323,10 @@ CHIPS = {
     ),
     "nucleo-l432kc": Chip(
         "l4", 80, 80, 80, 16, "USART2", 38, (0x58, 17), A2, ("A15", 3), L4_RANGE_1,
+        "STM32L4x2.svd",
+    ),
+    "nucleo-l433rc-p": Chip(
+        "l4", 80, 80, 80, 16, "LPUART1", 70, (0x5C, 0), ("A2", 8), ("A3", 8), L4_RANGE_1,
         "STM32L4x2.svd",
     ),
     "nucleo-l4r5zi": Chip(
@@ -605,6 +619,26 @@ def test_a_pll_that_does_not_start_leaves_a_board_that_answers(name: str, tmp_pa
         scale = 256 if CHIPS[name].uart == "LPUART1" else 1
         rate = expected.hz * scale / registers.value(base + (0x08 if is_old else 0x0C))
         assert rate == pytest.approx(board.macros["HIL_UART_BAUD"], rel=0.01), what
+
+
+#: Families of chips, and a maker's description that has all of their UARTs.
+FAMILY_UARTS = [("stm32f4", "STM32F429x.svd"), ("stm32l4", "STM32L4x2.svd")]
+
+
+@pytest.mark.parametrize(("family", "file"), FAMILY_UARTS)
+def test_the_uarts_of_a_family_are_the_makers(family: str, file: str) -> None:
+    """Those that no board uses, too: address, interrupt, and the bit that enables them."""
+    device = svd.builtin_device(file)
+    path = data_dir("targets") / "families" / f"{family}.toml"
+    uarts = tomllib.loads(path.read_text(encoding="utf-8"))["uarts"]
+    for name, uart in uarts.items():
+        assert device.at_base(uart["base"]) == name.upper()
+        assert device.interrupts[name.upper()] == uart["irq"]
+        soc = uart["soc"]
+        offset = soc.get("uart_enable_register") or {1: 0x40, 2: 0x44}[soc["uart_bus"]]
+        rcc = device.peripherals["RCC"]
+        register = next(r for r in rcc.registers.values() if r.address == rcc.base + offset)
+        assert register.field(f"{name.upper()}EN") == 1 << soc["uart_enable_bit"], name
 
 
 STM32_BOARDS = [

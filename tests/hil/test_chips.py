@@ -348,6 +348,24 @@ def test_pins_that_cannot_be(
     assert message in str(caught.value)
 
 
+def test_the_guides_files_are_a_board_and_a_chip(tmp_path: Path) -> None:
+    """As they stand there, and as they ship."""
+    guide = (ROOT / "docs" / "how-to" / "add-board.md").read_text(encoding="utf-8")
+    board, chip = re.findall(r"^```toml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    assert lines(board) <= 10
+    known = load_board(write(tmp_path, board))
+    shipped = load_board("disco-f429zi")
+    assert replace(known, name="", path=tmp_path) == replace(shipped, name="", path=tmp_path)
+
+    write(tmp_path, chip, "chips/mine")
+    text = board.replace("stm32f429zi", "chips/mine.toml").replace("usart1", "usart3")
+    own = load_board(write(tmp_path, text.replace("PA9", "PD8").replace("PA10", "PD9")))
+    shipped = load_board("nucleo-f412zg")
+    assert (own.memory, own.clock_hz) == (shipped.memory, shipped.clock_hz)
+    assert own.macros == {**shipped.macros, "HIL_SOC_HSE_BYPASS": 0}
+    assert build([], own, warnings_as_errors=True).elf.is_file()
+
+
 def test_a_chip_is_no_board() -> None:
     with pytest.raises(BoardError, match="describes a chip, not a board"):
         load_board(TARGETS / "chips" / "stm32f429zi.toml")

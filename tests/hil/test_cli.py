@@ -789,7 +789,7 @@ def test_several_boards_are_one_result(tmp_path: Path, capsys: pytest.CaptureFix
     [
         ("hil ver", ["verify"]),
         ("hil verify tiny.tflite --per", ["--per-layer"]),
-        ("hil verify tiny.tflite --board nucleo-l4", ["nucleo-l432kc", "nucleo-l476rg"]),
+        ("hil verify tiny.tflite --board nucleo-l47", ["nucleo-l476rg"]),
         ("hil compile tiny.tflite --optimize s", ["speed", "size"]),
         ("hil tvmc compile --executor-aot-u", ["--executor-aot-unpacked-api"]),
     ],
