@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hilc import process
+from hilc.support import process
 
 #: As where util-linux is not installed.
 NO_LAUNCHER = "process._launcher = lambda: ()\n"
@@ -20,7 +20,7 @@ NO_LAUNCHER = "process._launcher = lambda: ()\n"
 
 def run_script(script: str) -> str:
     """What a Python process of its own prints."""
-    code = "import os, sys\nfrom pathlib import Path\nfrom hilc import process\n"
+    code = "import os, sys\nfrom pathlib import Path\nfrom hilc.support import process\n"
     done = subprocess.run(
         [sys.executable, "-c", code + textwrap.dedent(script)],
         capture_output=True,
@@ -50,7 +50,7 @@ def test_a_program_is_started_without_a_fork_of_this_process(setup: str, told: s
 @pytest.mark.parametrize("setup", ["", NO_LAUNCHER], ids=["launched", "forked"])
 def test_a_program_ends_with_its_killed_parent(setup: str) -> None:
     script = (
-        "import sys\nfrom hilc import process\n"
+        "import sys\nfrom hilc.support import process\n"
         f"{setup}"
         "print(process.start(['sleep', '600']).pid, flush=True)\n"
         "sys.stdin.read()\n"
