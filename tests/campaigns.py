@@ -11,10 +11,18 @@ import pytest
 def sampled(values: Iterable[Any], keep: Collection[Any]) -> list[Any]:
     """Parameters of a test: ``make test`` runs those of ``keep``, ``make test-full`` the others.
 
+    A tuple is a value for each of several parameters.
+
     >>> @pytest.mark.parametrize("seed", sampled(range(100), keep=range(5)))
     """
     values = list(values)
     assert keep, "a campaign leaves a sample in make test"
     assert all(value in values for value in keep)
-    full = pytest.mark.full
-    return [value if value in keep else pytest.param(value, marks=full) for value in values]
+    return [
+        pytest.param(*_each(value), marks=() if value in keep else pytest.mark.full)
+        for value in values
+    ]
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -188,17 +188,17 @@ def resnet50() -> bytes:
 
 
 @cache
-def nasnet_mobile() -> bytes:
+def nasnet_mobile(size: int = 224, cells: int = 4) -> bytes:
     """NASNet-A 4 @ 1056 at 224 x 224: separable convolutions, joined by additions and
-    concatenations, in cells that read the two cells before them."""
-    net = _Network(224, seed=3)
+    concatenations, in cells that read the two cells before them; or one of fewer and smaller."""
+    net = _Network(size, seed=3)
     before, x = None, net.conv(net.input, 32, 3, 2)
     for filters in (11, 22):
         before, x = x, _reduction_cell(net, x, before, filters)
     for filters in (44, 88, 176):
         if filters > 44:
             before, x = x, _reduction_cell(net, x, before, filters)
-        for _ in range(4):
+        for _ in range(cells):
             before, x = x, _normal_cell(net, x, before, filters)
     return net.classifier(net.relu(x), 1000)
 

@@ -16,6 +16,7 @@ from typing import Any
 import models
 import pytest
 import svd
+from campaigns import sampled
 from elftools.elf.elffile import ELFFile
 
 import hilc
@@ -290,7 +291,7 @@ def test_line_through_the_probe(name: str) -> None:
     assert build([], load_board(name).over_rtt(), warnings_as_errors=True).elf.is_file()
 
 
-@pytest.mark.parametrize("name", KWS_BOARDS)
+@pytest.mark.parametrize("name", sampled(KWS_BOARDS, keep=["nrf52dk", "raspberry-pi-pico"]))
 def test_kws_fits(name: str) -> None:
     board = load_board(name)
     library = hilc.compile(

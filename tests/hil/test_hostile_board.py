@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from construct import Container
 from hostile_board import BUILD_ID, Clock, HostileBoard, made_up_time
 
@@ -416,7 +417,7 @@ def _liar(board: HostileBoard, dice: random.Random) -> Callable[[Frame, Frame], 
     return lie
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampled(range(4), keep=[0]))
 def test_thousands_of_lies(clock: Clock, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     """500 sessions each, of which most end in an error."""
     dice = random.Random(seed)

@@ -12,6 +12,7 @@ import large_models
 import models
 import numpy as np
 import pytest
+from campaigns import sampled
 
 import hilc
 from hilc.frontends import load_model
@@ -53,11 +54,15 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-def test_a_network_of_hundreds_of_layers_is_lowered_once(lowered, planned) -> None:
-    library = hilc.compile(
-        large_models.nasnet_mobile(), cpu="cortex-m4", name="nasnet", io_in_pool=True
-    )
-    assert len(library.modules[0].layers) > 500
+@pytest.mark.parametrize(
+    ("size", "cells", "layers"), sampled([(48, 1, 200), (224, 4, 500)], keep=[(48, 1, 200)])
+)
+def test_a_network_of_hundreds_of_layers_is_lowered_once(
+    lowered, planned, size: int, cells: int, layers: int
+) -> None:
+    data = large_models.nasnet_mobile(size, cells)
+    library = hilc.compile(data, cpu="cortex-m4", name="nasnet", io_in_pool=True)
+    assert len(library.modules[0].layers) > layers
     assert set(lowered.values()) == {1}
     assert 1 < len(planned) < 10
 
@@ -78,12 +83,13 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
     assert len(planned) > 1
 
 
-def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch) -> None:
+@pytest.mark.parametrize("model", sampled(["kws", "vww"], keep=["kws"]))
+def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch, model: str) -> None:
     made, sketched = Counter[object](), Counter[object]()
     call, outline = Streams.call, Streams.outlines
     monkeypatch.setattr(Streams, "call", lambda s, g: made.update([g]) or call(s, g))
     monkeypatch.setattr(Streams, "outlines", lambda s, g: sketched.update([g]) or outline(s, g))
-    hilc.compile(models.model_path("vww"), cpu="cortex-m55", name="vww", io_in_pool=True)
+    hilc.compile(models.model_path(model), cpu="cortex-m55", name=model, io_in_pool=True)
     assert max(made.values()) == 1
     assert max(sketched.values()) == 1
     assert made.total() < 0.85 * sketched.total() < 700

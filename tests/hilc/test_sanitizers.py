@@ -18,6 +18,7 @@ import generated_c
 import models
 import numpy as np
 import pytest
+from campaigns import sampled
 from random_graphs import random_graph
 from row_chains import random_chains
 
@@ -120,14 +121,17 @@ def _random_variants(convention: str) -> Iterator[_Variant]:
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
-def test_random_graphs(convention: str, tmp_path: Path) -> None:
-    variants = list(_random_variants(convention))
-    assert len(variants) == (22 if convention == "c" else 14)
+@pytest.mark.parametrize("every", sampled([3, 1], keep=[3]), ids="each {}. form".format)
+def test_random_graphs(convention: str, every: int, tmp_path: Path) -> None:
+    # The last ones have several pools.
+    variants = list(_random_variants(convention))[::-every]
+    assert len(variants) == -(-(22 if convention == "c" else 14) // every)
     assert any(len(variant.library.modules[0].workspace_pools) > 1 for variant in variants)
     _require_clean(variants, tmp_path)
 
 
-def test_groups_of_layers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", sampled([2, 5], keep=[2]))
+def test_groups_of_layers(count: int, tmp_path: Path) -> None:
     """Layers that run together a few rows at a time, in forms that differ in what they pass."""
     variants = []
     for index, (convention, pools, constants) in enumerate(
@@ -138,7 +142,7 @@ def test_groups_of_layers(tmp_path: Path) -> None:
             strict=True,
         )
     ):
-        chains = random_chains(20 + index, 5, largest=8)
+        chains = random_chains(20 + index, count, largest=8)
         streams = Streams(chains.graph, get_cpu("host"))
         groups = tuple(group for group in chains.choice.groups if _streams(streams, group))
         assert groups

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from campaigns import sampled
 from small_models import convolutions
 
 from hil.board import load_board
@@ -112,20 +113,24 @@ def test_what_a_board_computed_is_not_asked_again(suite: pytest.Pytester, tmp_pa
     assert (suite.path / "runs").read_text() == "x"
 
 
-def test_two_users_share_a_lab(suite: pytest.Pytester, tmp_path: Path) -> None:
-    """Twelve jobs of two users with two workers each, on three boards of two kinds."""
+@pytest.mark.parametrize(("workers", "jobs"), sampled([(0, 2), (2, 6)], keep=[(0, 2)]))
+def test_two_users_share_a_lab(
+    suite: pytest.Pytester, tmp_path: Path, workers: int, jobs: int
+) -> None:
+    """Jobs of two users, with several workers each, on three boards of two kinds."""
     pytest.importorskip("labgrid")
     from hil.lab.serve import served
 
     with served(["mps2-an386", "mps2-an386", "mps2-an385"]) as lab:
         users = []
-        for name, first in (("ada", 0), ("ben", 6)):
+        for name, first in (("ada", 0), ("ben", jobs)):
             folder = suite.mkdir(name)
             (folder / "tiny.tflite").write_bytes(convolutions())
-            lines = SUITE.format(first=first, end=first + 6).splitlines()
+            lines = SUITE.format(first=first, end=first + jobs).splitlines()
             text = "\n".join(line[4:] for line in lines)
             (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
-            command = [sys.executable, "-m", "pytest", "-q", "-n2", "-p", "no:cacheprovider"]
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+            command += [f"-n{workers}"]
             command += ["--hil-board", "emulated=yes", f"--junit-xml={tmp_path / name}.xml"]
             environment = {**os.environ, "LG_COORDINATOR": lab.address, "LG_USERNAME": name}
             users.append(
@@ -141,10 +146,10 @@ def test_two_users_share_a_lab(suite: pytest.Pytester, tmp_path: Path) -> None:
         for user in users:
             said, _ = user.communicate(timeout=180)
             assert user.returncode == 0, said
-            assert "6 passed" in said
-        jobs = boards_of(tmp_path / "ada.xml") + boards_of(tmp_path / "ben.xml")
-        assert len(jobs) == 12
-        assert set(jobs) <= {f"lab:{place}" for place in lab.boards}
+            assert f"{jobs} passed" in said
+        boards = boards_of(tmp_path / "ada.xml") + boards_of(tmp_path / "ben.xml")
+        assert len(boards) == 2 * jobs
+        assert set(boards) <= {f"lab:{place}" for place in lab.boards}
         for server in lab.boards.values():
             assert server.status()["refused_clients"] == 0
             uses = sorted(server.uses, key=lambda use: use.begin)
