@@ -82,9 +82,11 @@ class RowNode:
 
     def first_needed(self, first: int) -> int:
         """The first row of the input that rows of the output from ``first`` on need."""
-        if first >= self.height:
+        # Asked for at every entry of a schedule, so without calls.
+        row = first * self.stride - self.above
+        if first >= self.height or row > self.in_h:
             return self.in_h
-        return min(self.in_h, max(0, first * self.stride - self.above))
+        return row if row > 0 else 0
 
     def cut(self, band: Band) -> Cut:
         ins = list(self.ins)

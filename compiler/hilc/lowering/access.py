@@ -114,22 +114,32 @@ def safe_differences(access: Access, input: int, output: int) -> Differences:
     if types[0] != types[1] and not any(t in _BYTE_TYPES for t in types):
         # C need not expect that the same memory is seen as both.
         return apart(last_read.size, first_write.size)
-    places = np.arange(first_write.size)
-    # By step, the first and the last byte of the input that is still to be read when it writes.
-    steps = np.arange(access.steps + 1)
-    written = np.minimum(first_write, access.steps)
-    until = np.maximum.accumulate(last_read)
-    first = np.searchsorted(until, steps, side="right")[written]
-    since = np.maximum.accumulate(last_read[::-1])
-    last = (last_read.size - 1 - np.searchsorted(since, steps, side="right"))[written]
+    if not last_read.size or not first_write.size:
+        return Differences(0, 0)
+    # Bytes that are read or written in the same step come in runs: each from ``begins`` on.
+    reads, begins = _runs(last_read)
+    writes, places = _runs(first_write)
+    # The first and the last byte of the input that is still to be read when a run is written.
+    ends = np.append(begins, last_read.size)
+    steps = np.minimum(writes, access.steps)
+    first = ends[np.searchsorted(np.maximum.accumulate(reads), steps, side="right")]
+    since = np.maximum.accumulate(reads[::-1])
+    last = ends[reads.size - np.searchsorted(since, steps, side="right")] - 1
     conflicts = first < last_read.size
     if not conflicts.any():
         return Differences(0, 0)
-    low = int((first - places)[conflicts].min()) - 1
+    behind = np.append(places[1:], first_write.size)
+    low = int((first - behind)[conflicts].min())
     high = int((last - places)[conflicts].max()) + 1
     common = min(last_read.size, first_write.size)
     zero = low < 0 < high and bool((first_write[:common] >= last_read[:common]).all())
     return Differences(low, high, zero)
+
+
+def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
+    """The steps of bytes, each once for as many as follow each other, and where these begin."""
+    begins = np.append(0, np.flatnonzero(steps[1:] != steps[:-1]) + 1)
+    return steps[begins], begins
 
 
 # What a kernel's order says ---------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import operator
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -26,20 +25,10 @@ _INSTRUCTIONS_A_MAC = {"mve": 0.4, "dsp": 1.5, "mul32": 2.5}
 _PORTABLE_INSTRUCTIONS_A_MAC = 8.0
 _CODE_BYTES = 600
 
-_OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
+_OPERATORS = (
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod),
+    *(ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq),
+)
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {"min": min, "max": max}
 
 
@@ -71,7 +60,8 @@ def value(formula: str, fields: Mapping[str, FieldValue]) -> float:
     It knows ``+ - * / // %``, comparisons (0 or 1), ``min`` and ``max``; ValueError for anything
     else.
     """
-    return _compiled(formula)(fields)
+    names, function = _compiled(formula)
+    return float(function(*[_number(name, fields.get(name)) for name in names]))
 
 
 def terms(formula: str) -> list[ast.expr]:
@@ -97,34 +87,38 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(" ".join(formula.split()), mode="eval").body
 
 
-_Fields = Mapping[str, FieldValue]
-
-
 @functools.cache
-def _compiled(formula: str) -> Callable[[_Fields], float]:
-    """The formula as a function: thousands of bands of layers are asked for what they cost."""
-    return _function(_parsed(formula))
+def _compiled(formula: str) -> tuple[tuple[str, ...], Callable[..., float]]:
+    """The formula as a function of the fields that are named: thousands of bands of layers are
+    asked for what they cost."""
+    expression = _parsed(formula)
+    names = tuple(dict.fromkeys(_names(expression)))
+    arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+    text = ast.Expression(ast.Lambda(arguments, expression))
+    code = compile(ast.fix_missing_locations(text), "<cost>", "eval")
+    return names, eval(code, {"__builtins__": {}, **_FUNCTIONS})
 
 
-def _function(node: ast.expr) -> Callable[[_Fields], float]:
+def _names(node: ast.expr) -> Iterator[str]:
+    """The fields that a formula names; ValueError unless it is one."""
     match node:
-        case ast.Constant(value=int(number) | float(number)):
-            return lambda fields: number
+        case ast.Constant(value=int() | float()):
+            return
         case ast.Name(id=name):
-            return lambda fields: _number(name, fields.get(name))
+            yield name
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            operand = _function(inner)
-            return lambda fields: -operand(fields)
+            yield from _names(inner)
         case (
             ast.BinOp(left=left, op=op, right=right)
             | ast.Compare(left=left, ops=[op], comparators=[right])
-        ) if type(op) in _OPERATORS:
-            apply, a, b = _OPERATORS[type(op)], _function(left), _function(right)
-            return lambda fields: float(apply(a(fields), b(fields)))
-        case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS:
-            choose, values = _FUNCTIONS[name], [_function(arg) for arg in args]
-            return lambda fields: choose(*[value(fields) for value in values])
-    raise ValueError(f"a cost cannot have {ast.unparse(node)}")
+        ) if isinstance(op, _OPERATORS):
+            yield from _names(left)
+            yield from _names(right)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            for arg in args:
+                yield from _names(arg)
+        case _:
+            raise ValueError(f"a cost cannot have {ast.unparse(node)}")
 
 
 def _number(name: str, found: FieldValue | None) -> float:
