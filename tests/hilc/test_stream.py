@@ -16,7 +16,7 @@ from hilc import host
 from hilc.frontends import load_model
 from hilc.fusion import schedule
 from hilc.fusion.bands import NotStreamable
-from hilc.fusion.call import Move, Part, StreamCall, Where, numbers
+from hilc.fusion.call import Move, Part, Piece, StreamCall, Where, numbers
 from hilc.fusion.streams import Streams, stream
 from hilc.interpreter import run
 from hilc.lowering.choice import Choice, Group
@@ -98,7 +98,7 @@ def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
                 entries = list(call.entries)
                 entries[position] = replace(entry, write=Where("scratch", offset))
                 with pytest.raises(PlanError):
-                    check_group(replace(call, parts=(Part(tuple(entries)),)))
+                    check_group(replace(call, parts=(Part(Piece.of(entries)),)))
                 spoiled += 1
     assert spoiled > 50
 
@@ -167,7 +167,7 @@ def test_a_group_with_one_row_less_is_noticed():
             continue
         entries = [replace(entry, moves=entry.moves[:-1]) for entry in call.entries]
         with pytest.raises(PlanError):
-            check_group(replace(call, parts=(Part(tuple(entries)),)))
+            check_group(replace(call, parts=(Part(Piece.of(entries)),)))
         noticed += 1
     assert noticed > 3
 
@@ -186,7 +186,7 @@ def test_sums_that_something_is_written_over_are_noticed():
         replace(e, moves=(*e.moves, *_over(sums))) if e.stage == 0 else e for e in call.entries
     ]
     with pytest.raises(PlanError, match="the sums of"):
-        check_group(replace(call, parts=(Part(tuple(entries)),)))
+        check_group(replace(call, parts=(Part(Piece.of(entries)),)))
 
 
 def _over(stage: Any) -> Any:

@@ -163,8 +163,6 @@ class Geometry:
         for name in group.nodes[:-1]:
             if not self.readers[name]:
                 raise NotStreamable(f"nothing in the group reads {name!r}")
-        if group.kernels and len(group.kernels) != len(nodes):
-            raise NotStreamable(f"{len(group.kernels)} kernels for {len(nodes)} nodes")
 
     def variants(self) -> Iterator[Variant]:
         """The ways to run the group."""

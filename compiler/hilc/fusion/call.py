@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -105,21 +105,46 @@ class Entry:
         return replace(self, first=first, in_first=in_first, reads=tuple(reads), write=write)
 
 
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Entries in their order, made when somebody asks: few of the groups that are looked at run."""
+
+    #: By entry.
+    calls: Sequence[KernelCall]
+    moves: Sequence[Sequence[Move]]
+    #: What the moves' places count from.
+    offset: int
+    #: The entries that read the group's inputs or write its output.
+    borders: Sequence[int]
+    make: Callable[[int], Entry] = field(repr=False)
+
+    @staticmethod
+    def of(entries: Sequence[Entry]) -> Piece:
+        """Those that are there already."""
+        calls, moves = [e.call for e in entries], [e.moves for e in entries]
+        return Piece(calls, moves, 0, range(len(entries)), entries.__getitem__)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """All of them."""
+        return tuple([self.make(position) for position in range(len(self.calls))])
+
+
 @dataclass(frozen=True)
 class Part:
-    """Entries of a schedule that run ``copies`` times, one after the other, each time further."""
+    """A piece of a schedule that runs ``copies`` times, one after the other, each time further."""
 
-    entries: tuple[Entry, ...]
+    piece: Piece
     copies: int = 1
-    #: How often they have gone further before the first time.
+    #: How often it has gone further before the first time.
     skipped: int = 0
-    #: By stage, how many rows of its output and of its input they go further.
+    #: By stage, how many rows of its output and of its input it goes further.
     shift: tuple[tuple[int, int], ...] = ()
 
-    def all_entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Entry]:
         """Every entry of every copy, in order."""
         for turn in range(self.skipped, self.skipped + self.copies):
-            for entry in self.entries:
+            for entry in self.piece.entries:
                 if turn == 0:
                     yield entry
                 else:
@@ -136,8 +161,10 @@ _Write = tuple[slice, int, "int | Steps", str]
 
 @dataclass(frozen=True, eq=False)
 class _Borders:
-    """What an entry does with what is the group's own, and how many steps it takes."""
+    """What an entry does with what is the group's own, and how many steps it takes, after those
+    of the entries before it that do nothing with that."""
 
+    before: int
     steps: int
     reads: tuple[_Read, ...]
     write: _Write | None
@@ -164,48 +191,59 @@ class StreamCall:
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """The calls of the stages, in order."""
-        return tuple(entry for part in self.parts for entry in part.all_entries())
+        return tuple(entry for part in self.parts for entry in part.entries())
 
     @cached_property
-    def _counted(self) -> list[tuple[Entry, int]]:
-        """Entries that differ in more than how far they are, and how many there are of each."""
-        times: dict[int, int] = {}
+    def _pieces(self) -> list[tuple[Piece, int]]:
+        """Every piece once, and how often it runs."""
+        pieces = {id(part.piece): part.piece for part in self.parts}
+        times = dict.fromkeys(pieces, 0)
         for part in self.parts:
-            times[id(part.entries)] = times.get(id(part.entries), 0) + part.copies
-        distinct = {id(part.entries): part.entries for part in self.parts}
-        return [(entry, times[key]) for key, entries in distinct.items() for entry in entries]
+            times[id(part.piece)] += part.copies
+        return [(piece, times[key]) for key, piece in pieces.items()]
 
     @cached_property
     def count(self) -> int:
         """How many :attr:`entries` there are."""
-        return sum(times for _, times in self._counted)
+        return sum(len(piece.calls) * times for piece, times in self._pieces)
 
     @cached_property
     def macs(self) -> int:
         """The nominal multiply-accumulates of all entries."""
-        return sum(entry.call.macs * times for entry, times in self._counted)
+        return sum(call.macs * times for piece, times in self._pieces for call in piece.calls)
 
     @cached_property
     def move_bytes(self) -> int:
         """Bytes of rows that move, in all."""
-        return sum(move.nbytes * times for e, times in self._counted for move in e.moves)
+        return sum(
+            move.nbytes * times
+            for piece, times in self._pieces
+            for moves in piece.moves
+            for move in moves
+        )
 
-    @property
+    @cached_property
     def moves_words(self) -> bool:
         """Whether all that moves are whole words, from and to multiples of four bytes."""
-        moves = [move for entry, _ in self._counted for move in entry.moves]
-        numbers = {n for move in moves for n in (move.target, move.source, move.nbytes)}
-        return all(number % WORD == 0 for number in numbers)
+        return all(
+            (piece.offset + move.target) % WORD == 0
+            and (piece.offset + move.source) % WORD == 0
+            and move.nbytes % WORD == 0
+            for piece, _ in self._pieces
+            for moves in piece.moves
+            for move in moves
+        )
 
     def cost(self, cpu: Cpu) -> int:
         """The instructions that the group is expected to take on ``cpu``."""
         calls: dict[int, int] = {}
         total = 0.0
-        for entry, times in self._counted:
-            if id(entry.call) not in calls:
-                calls[id(entry.call)] = instructions(entry.call, cpu)
-            total += times * (calls[id(entry.call)] + _CALL_COST)
-            total += times * len(entry.moves) * _MOVE_CALL_COST
+        for piece, times in self._pieces:
+            for call in piece.calls:
+                if id(call) not in calls:
+                    calls[id(call)] = instructions(call, cpu)
+                total += times * (calls[id(call)] + _CALL_COST)
+            total += times * sum(map(len, piece.moves)) * _MOVE_CALL_COST
         together = _VECTOR_MOVE_COST if "mve" in cpu.features else _WORD_MOVE_COST
         total += self.move_bytes * (together if self.moves_words else _SINGLE_MOVE_COST)
         return round(total)
@@ -224,11 +262,13 @@ class StreamCall:
         now = 0
         known: dict[int, list[_Borders]] = {}
         for part in self.parts:
-            key = id(part.entries)
+            piece, key = part.piece, id(part.piece)
             if key not in known:
-                known[key] = [self._borders(entry, part) for entry in part.entries]
+                known[key] = self._borders_of(part)
+            rest = len(piece.calls) - (piece.borders[-1] + 1 if piece.borders else 0)
             for turn in range(part.skipped, part.skipped + part.copies):
                 for border in known[key]:
+                    now += border.before
                     for index, span, step, last, c_type in border.reads:
                         read = reads[index][span.start + turn * step : span.stop + turn * step]
                         if isinstance(last, int):
@@ -242,10 +282,20 @@ class StreamCall:
                         written = write[span.start + turn * step : span.stop + turn * step]
                         np.minimum(written, now + first, out=written)
                     now += border.steps
+                now += rest
         return Access(now, tuple(reads), (write,), tuple(types), (out_type,))
 
-    def _borders(self, entry: Entry, part: Part) -> _Borders:
-        """What an entry of a part does with what is the group's."""
+    def _borders_of(self, part: Part) -> list[_Borders]:
+        """What the entries of a part do with what is the group's; all others take one step."""
+        found: list[_Borders] = []
+        done = 0
+        for position in part.piece.borders:
+            entry = part.piece.make(position)
+            found.append(self._borders(entry, part, position - done))
+            done = position + 1
+        return found
+
+    def _borders(self, entry: Entry, part: Part, before: int) -> _Borders:
         kinds = [where.kind for where in entry.reads]
         own: Access | None = None
         steps: int = 1
@@ -272,7 +322,7 @@ class StreamCall:
             first = 0 if own is None else own.first_write[0]
             span = slice(offset, offset + entry.output.nbytes)
             written = span, further.write.offset - offset, first, kernel.outputs[0]
-        return _Borders(steps, tuple(reads), written)
+        return _Borders(before, steps, tuple(reads), written)
 
 
 def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Lowering:
         self._calls: dict[str, tuple[KernelCall | ExternalCall, ...]] = {}
         #: The call of a group, or why there is none.
         self._groups: dict[Group, StreamCall | str] = {}
-        self._outlines: dict[Group, list[Outline]] = {}
+        self._outlines: dict[Group, list[Outline] | str] = {}
         #: By a call's identity, with the call, which keeps that its own.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], Differences] = {}
@@ -60,8 +60,14 @@ class Lowering:
     def outlines(self, group: Group) -> list[Outline]:
         """What :meth:`group` is known to be one of before it is made, for a part of the work."""
         if group not in self._outlines:
-            self._outlines[group] = self.streams.outlines(group)
-        return self._outlines[group]
+            try:
+                self._outlines[group] = self.streams.outlines(group)
+            except NotStreamable as error:
+                self._outlines[group] = str(error)
+        found = self._outlines[group]
+        if isinstance(found, str):
+            raise NotStreamable(found)
+        return found
 
     def differences(
         self, call: Call, reads: Sequence[str], writes: Sequence[str], input: int, output: int

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hilc.fusion.bands import Band, NotStreamable
-from hilc.fusion.call import WORD, Entry, Move, Part, Stage, StreamCall, Where
+from hilc.fusion.call import WORD, Entry, Move, Part, Piece, Stage, StreamCall, Where
 from hilc.fusion.room import NO_MOVES, Operand, Room
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
 from hilc.fusion.stages import StageCalls, Stages
+from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
 
 # Sizes of arenas between the least and the most that are tried.
@@ -64,9 +65,10 @@ class Outline:
 
 
 class Layout:
-    """A schedule of a group with places for its rows."""
+    """A schedule with places for its rows, with the kernels of ``group``."""
 
-    def __init__(self, stages: Stages, schedule: Schedule) -> None:
+    def __init__(self, stages: Stages, schedule: Schedule, group: Group) -> None:
+        self._group = group
         self._stages = stages
         self._schedule = schedule
         self._geometry = schedule.geometry
@@ -95,7 +97,7 @@ class Layout:
 
     def _least_scratch(self, stages: Sequence[StageCalls], spans: Sequence[Sequence[int]]) -> int:
         """No scratch does with less: what rows take while a stage has its own."""
-        used = [turn.least for turn in self._schedule.turns]
+        used = list(self._schedule.least)
         for stage, span in zip(stages, spans, strict=True):
             for e in span:
                 used[e] += stage.scratch_bytes
@@ -137,12 +139,11 @@ class Layout:
         total = place_items(items)
         if most is not None and self._memory(total) > most:
             return None
-        pieces = {id(run.piece): run.piece for run in rows.runs}
-        entries = {
-            key: self._entries(stages, piece, rows.item.offset) for key, piece in pieces.items()
+        pieces = {
+            id(run.piece): self._made(stages, run.piece, rows.item.offset) for run in rows.runs
         }
         shift = () if self._schedule.repeat is None else self._schedule.repeat.shift
-        parts = [Part(entries[id(r.piece)], r.copies, r.skipped, shift) for r in rows.runs]
+        parts = [Part(pieces[id(r.piece)], r.copies, r.skipped, shift) for r in rows.runs]
         made = tuple(
             Stage(
                 node.node,
@@ -158,7 +159,7 @@ class Layout:
         graph = self._geometry.graph
         outputs = (self._nodes[-1].out.name,)
         return StreamCall(
-            geometry.group,
+            self._group,
             tuple(n.node for n in self._nodes),
             geometry.inputs,
             outputs,
@@ -168,55 +169,73 @@ class Layout:
             {name: graph.tensors[name].nbytes for name in (*geometry.inputs, *outputs)},
         )
 
-    def _entries(
-        self, stages: Sequence[StageCalls], piece: _Piece, offset: int
-    ) -> tuple[Entry, ...]:
+    def _made(self, stages: Sequence[StageCalls], piece: _Piece, offset: int) -> Piece:
         """The entries of a piece of the schedule; the arena is at ``offset`` in the scratch."""
+        end = piece.start + len(piece.lying)
+        bands = self._schedule.bands[piece.start : end]
+        calls = [stages[index].calls[band.key] for index, band in bands]
+        own = self._schedule.buffers
+        last = len(self._nodes) - 1
+        touching = [
+            index == last or any(node.node.inputs[p] not in own for p in node.operands)
+            for index, node in enumerate(self._nodes)
+        ]
+        borders = [e for e, (index, _) in enumerate(bands) if touching[index]]
+        moves = [moved for _, moved, _ in piece.lying]
+
+        def make(position: int) -> Entry:
+            return self._entry(stages, piece.start + position, piece.lying[position], offset)
+
+        return Piece(calls, moves, offset, borders, make)
+
+    def _entry(self, stages: Sequence[StageCalls], e: int, lying: _Lying, offset: int) -> Entry:
+        """The entry at position ``e`` of the schedule."""
         geometry, schedule = self._geometry, self._schedule
-        number = {name: index for index, name in enumerate(schedule.buffers)}
-        entries: list[Entry] = []
-        for e, (first, moves, place) in enumerate(piece.lying, piece.start):
-            index, band = schedule.bands[e]
-            node = self._nodes[index]
-            call, cut = stages[index].calls[band.key], stages[index].cuts[band.key]
-            arguments, wheres = [], []
-            for position in call.inputs:
-                tensor = cut.ins[position]
-                assert tensor is not None
-                arguments.append(tensor)
-                name = node.node.inputs[position]
-                if position not in node.operands:
-                    wheres.append(Where("constant"))
-                elif (buffer := number.get(name)) is not None:
-                    begin, _ = schedule.turns[e].reads[buffer]
-                    wheres.append(Where("scratch", offset + first[buffer] + begin))
-                else:
-                    row_bytes = tensor.nbytes // band.in_count
-                    kind = "output" if name == schedule.alias else "input"
-                    at = 0 if name == schedule.alias else geometry.inputs.index(name)
-                    wheres.append(Where(kind, band.in_first * row_bytes, at))
-            (out,) = cut.outs
-            if schedule.turns[e].grown is not None:
-                write = Where("scratch", offset + place)
+        first, moves, place = lying
+        index, band = schedule.bands[e]
+        node = self._nodes[index]
+        call, cut = stages[index].calls[band.key], stages[index].cuts[band.key]
+        arguments, wheres = [], []
+        for position in call.inputs:
+            tensor = cut.ins[position]
+            assert tensor is not None
+            arguments.append(tensor)
+            name = node.node.inputs[position]
+            if position not in node.operands:
+                wheres.append(Where("constant"))
+            elif name in self._numbers:
+                buffer = self._numbers[name]
+                begin, _ = schedule.turns[e].reads[buffer]
+                wheres.append(Where("scratch", offset + first[buffer] + begin))
             else:
-                row_bytes = 0 if node.accumulates else out.nbytes // out.shape[1]
-                write = Where("output", band.first * row_bytes)
-            entries.append(
-                Entry(
-                    index,
-                    band.first,
-                    band.count,
-                    call,
-                    tuple(arguments),
-                    band.in_first,
-                    tuple(wheres),
-                    out,
-                    write,
-                    not node.accumulates or band.below == 1,
-                    tuple([Move(offset + m.target, offset + m.source, m.nbytes) for m in moves]),
-                )
-            )
-        return tuple(entries)
+                row_bytes = tensor.nbytes // band.in_count
+                kind = "output" if name == schedule.alias else "input"
+                at = 0 if name == schedule.alias else geometry.inputs.index(name)
+                wheres.append(Where(kind, band.in_first * row_bytes, at))
+        (out,) = cut.outs
+        if schedule.turns[e].grown is not None:
+            write = Where("scratch", offset + place)
+        else:
+            row_bytes = 0 if node.accumulates else out.nbytes // out.shape[1]
+            write = Where("output", band.first * row_bytes)
+        return Entry(
+            index,
+            band.first,
+            band.count,
+            call,
+            tuple(arguments),
+            band.in_first,
+            tuple(wheres),
+            out,
+            write,
+            not node.accumulates or band.below == 1,
+            tuple([Move(offset + m.target, offset + m.source, m.nbytes) for m in moves]),
+        )
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The buffers' numbers, by their tensors."""
+        return {name: index for index, name in enumerate(self._schedule.buffers)}
 
     @cached_property
     def _stage_calls(self) -> list[StageCalls]:
@@ -224,7 +243,7 @@ class Layout:
         bands: list[dict[tuple[int, ...], Band]] = [{} for _ in self._nodes]
         for index, band in self._schedule.bands:
             bands[index][band.key] = band
-        kernels = self._geometry.group.kernels or (None,) * len(self._nodes)
+        kernels = self._group.kernels or (None,) * len(self._nodes)
         return [
             self._stages.calls(node, own, kernel)
             for node, own, kernel in zip(self._nodes, bands, kernels, strict=True)
@@ -244,7 +263,7 @@ class Layout:
         least, most = self._bounds
         step = max(ALIGNMENT, aligned(-(-(most - least) // _ARENAS)))
         rooms = self._rooms(stages)
-        surely = max((turn.least for turn in self._schedule.turns), default=0)
+        surely = max(self._schedule.least, default=0)
         for nbytes in (*range(least, most, step), most):
             if nbytes >= surely and (arena := self._simulate(rooms, nbytes)) is not None:
                 return arena
@@ -252,7 +271,7 @@ class Layout:
 
     def _rooms(self, stages: Sequence[StageCalls]) -> list[Room | None]:
         """What each entry asks of the place of the rows that it writes to a buffer."""
-        number = {name: index for index, name in enumerate(self._schedule.buffers)}
+        number = self._numbers
         words = [nbytes % WORD == 0 for nbytes in self._schedule.buffers.values()]
         staying = {turn.grown for turn in self._schedule.turns if turn.held}
         rooms: list[Room | None] = []
@@ -328,17 +347,20 @@ class Layout:
         """Goes through a part of the schedule, before which buffers lie at ``then``."""
         now = list(then)
         lying: list[_Lying] = []
-        for turn, room in zip(self._schedule.turns[start:stop], rooms[start:stop], strict=True):
+        turns = self._schedule.turns[start:stop]
+        for turn, room in zip(turns, rooms[start:stop], strict=True):
             for buffer, dropped in turn.dropped:
                 now[buffer] += dropped
             moves, place = NO_MOVES, 0
             if room is not None and turn.grown is not None:
-                found = room.make(tuple([now[buffer] for buffer in turn.full]), nbytes)
+                starts = tuple([now[buffer] for buffer in turn.full])
+                found = room.make(starts, nbytes)
                 if found is None:
                     return None
-                moves, starts, place = found
-                for buffer, at in zip(turn.full, starts, strict=True):
-                    now[buffer] = at
+                moves, after, place = found
+                if after is not starts:
+                    for buffer, at in zip(turn.full, after, strict=True):
+                        now[buffer] = at
                 if not turn.held:
                     now[turn.grown] = place
             lying.append((tuple(now), moves, place))

@@ -46,9 +46,9 @@ class Turn:
     """
 
     #: Buffers whose first rows are no longer needed, and the bytes of these.
-    dropped: Sequence[tuple[int, int]]
+    dropped: tuple[tuple[int, int], ...]
     #: The buffers that have rows then, and their bytes.
-    full: Sequence[int]
+    full: tuple[int, ...]
     sizes: tuple[int, ...]
     #: The buffer that is written, if one is; what it has, and what is added.
     grown: int | None
@@ -100,6 +100,8 @@ class Schedule:
         #: By entry, the stage and the band that it computes, and what it does to the buffers.
         self.bands: Sequence[tuple[int, Band]] = walk.bands
         self.turns: Sequence[Turn] = walk.turns
+        #: By entry, bytes without which no arena does.
+        self.least = [turn.least for turn in walk.turns]
         #: The entries that stand for more than themselves, if some do.
         self.repeat = walk.repeat
 
@@ -242,8 +244,8 @@ class _Walk:
             added = band.count * written.row_bytes
         self.turns.append(
             Turn(
-                [(b, nbytes) for b, nbytes in dropped.items() if nbytes],
-                [b.number for b in full],
+                tuple([(b, nbytes) for b, nbytes in dropped.items() if nbytes]),
+                tuple([b.number for b in full]),
                 tuple([(b.end - b.first) * b.row_bytes for b in full]),
                 None if written is None else written.number,
                 held,

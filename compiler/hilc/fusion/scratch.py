@@ -112,11 +112,12 @@ def _first_fit(
     offsets = [-1] * len(items)
     placed: list[int] = []
     for index in order:
-        taken = sorted(
+        taken = [
             (offsets[other] + low, offsets[other] + high)
             for other in placed
             for low, high in apart[other, index]
-        )
+        ]
+        taken.sort()
         offset = 0
         for low, high in taken:
             if low < offset < high:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hilc.fusion.bands import Geometry, NotStreamable
 from hilc.fusion.call import StreamCall
 from hilc.fusion.layout import Layout, Outline
@@ -19,13 +21,15 @@ def stream(graph: Graph, group: Group, cpu: Cpu) -> StreamCall:
 
 
 class Streams:
-    """Makes the groups of one graph; remembers what computes the bands of its nodes."""
+    """Makes the groups of one graph; remembers what groups have in common."""
 
     def __init__(self, graph: Graph, cpu: Cpu) -> None:
         self._graph = graph
         self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
         self._consumers = graph.consumers()
         self._stages = Stages(cpu)
+        #: By group without kernels its schedules, or why there are none.
+        self._schedules: dict[Group, list[Schedule] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> StreamCall:
@@ -56,15 +60,31 @@ class Streams:
     def _layouts(self, group: Group) -> list[Layout]:
         """The ways to lay out the group, kept until another group is asked for."""
         if self._latest is None or self._latest[0] != group:
-            geometry = Geometry(self._graph, group, self._nodes(group), self._consumers)
-            schedules: dict[object, Schedule] = {}
-            for variant in geometry.variants():
-                schedule = Schedule(geometry, variant)
-                # Variants may come to the same.
-                schedules.setdefault(schedule.key, schedule)
-            layouts = [Layout(self._stages, schedule) for schedule in schedules.values()]
+            if group.kernels and len(group.kernels) != len(group.nodes):
+                fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
+                raise NotStreamable(fact)
+            schedules = self._schedules_of(replace(group, kernels=()))
+            layouts = [Layout(self._stages, schedule, group) for schedule in schedules]
             self._latest = group, layouts
         return self._latest[1]
+
+    def _schedules_of(self, group: Group) -> list[Schedule]:
+        """The schedules of a group, which are the same for all kernels."""
+        if group not in self._schedules:
+            try:
+                geometry = Geometry(self._graph, group, self._nodes(group), self._consumers)
+                schedules: dict[object, Schedule] = {}
+                for variant in geometry.variants():
+                    schedule = Schedule(geometry, variant)
+                    # Variants may come to the same.
+                    schedules.setdefault(schedule.key, schedule)
+                self._schedules[group] = list(schedules.values())
+            except NotStreamable as error:
+                self._schedules[group] = str(error)
+        found = self._schedules[group]
+        if isinstance(found, str):
+            raise NotStreamable(found)
+        return found
 
     def _nodes(self, group: Group) -> tuple[Node, ...]:
         """The nodes that ``group`` names."""

@@ -218,10 +218,11 @@ def _argument_types(declared: Sequence[str], count: int) -> tuple[str, ...]:
 
 def _bytes(steps: Sequence[npt.NDArray[np.int64]], tensors: Sequence[Tensor]) -> tuple[Steps, ...]:
     """The steps of every byte, from those of every element, or of every byte already."""
-    return tuple(
-        np.repeat(s.reshape(-1), tensor.nbytes // s.size).astype(np.int32)
-        for s, tensor in zip(steps, tensors, strict=True)
-    )
+    found = []
+    for own, tensor in zip(steps, tensors, strict=True):
+        each, times = own.astype(np.int32).reshape(-1), tensor.nbytes // own.size
+        found.append(each if times == 1 else np.repeat(each, times))
+    return tuple(found)
 
 
 def _elementwise(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Elements:
@@ -250,7 +251,8 @@ def _loops(
     once = reads.endswith(_ONCE)
     pick = np.minimum if once else np.maximum
     if reads.removesuffix(_ONCE) == "window":
-        needed = np.repeat(pick.reduce(steps, axis=-1, keepdims=True), in_c, axis=-1)
+        # The same for all channels.
+        needed = pick.reduce(steps, axis=-1, keepdims=True)
     else:
         needed = pick.reduce(steps.reshape(out_h, out_w, in_c, -1), axis=-1)
     window = {name: _window_field(fields, name) for name in WINDOW_FIELDS}
@@ -266,8 +268,9 @@ def _loops(
         )
         needed = np.moveaxis(needed, 0, axis)
     images = np.arange(batch).reshape(-1, 1, 1, 1) * count
+    needed = np.where(needed == NEVER, NEVER, needed + images)
     return _Elements(
-        batch * count, [np.where(needed == NEVER, NEVER, needed + images)], [steps + images]
+        batch * count, [np.broadcast_to(needed, (*needed.shape[:3], in_c))], [steps + images]
     )
 
 
