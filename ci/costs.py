@@ -32,7 +32,7 @@ import hilc  # noqa: E402
 from hil.bench import layer_counts  # noqa: E402
 from hil.board import load_board  # noqa: E402
 from hilc.ir import Graph, Node, Quant, Tensor  # noqa: E402
-from hilc.lowering import cost  # noqa: E402
+from hilc.lowering import candidates, cost  # noqa: E402
 from hilc.lowering.choice import Choice  # noqa: E402
 from hilc.lowering.kernels import Kernel, KernelCall, kernels  # noqa: E402
 from hilc.ops import OPS  # noqa: E402
@@ -224,7 +224,7 @@ def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
     cpu = get_cpu(board.cpu.name)
     graph = prepare(model, "m", cpu).graph
     calls = {
-        node.name: OPS[node.op].emit(node, graph.ins(node), graph.outs(node), cpu)
+        node.name: candidates(node, graph.ins(node), graph.outs(node), cpu)
         for node in graph.nodes
         if not OPS[node.op].view
     }

@@ -16,9 +16,9 @@ from hil.bench import layer_counts
 from hil.board import Board
 from hil.device import Device
 from hilc.artifact.library import ModelLibrary
+from hilc.lowering import candidates
 from hilc.lowering.choice import Choice
 from hilc.lowering.kernels import KernelCall
-from hilc.ops import OPS
 from hilc.schedule.tuning import FORMAT, Measured, TunedLayer, Tuning
 from hilc.source import Source
 from hilc.target import Cpu
@@ -89,5 +89,5 @@ def kernel_names(source: Source, name: str, cpu: Cpu) -> Sequence[str]:
     """The kernels that can compute a node; none where that is no kernel of ours."""
     graph = source.graph
     node = next(node for node in graph.nodes if node.name == name)
-    calls = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), cpu)
+    calls = candidates(node, graph.ins(node), graph.outs(node), cpu)
     return [call.kernel.name for call in calls if isinstance(call, KernelCall)]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from linear_layers import Layer, make_layer
 
+from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
-from hilc.ops import OPS
 from hilc.target import get_cpu
 
 
@@ -352,9 +352,9 @@ def case_layers(rng: np.random.Generator, family: Family, copies: int) -> list[t
     ]
 
 
-def candidates(layer: Layer, family: Family) -> list[KernelCall]:
+def family_calls(layer: Layer, family: Family) -> list[KernelCall]:
     """The family's kernels for a layer."""
-    calls = OPS[layer.node.op].emit(layer.node, layer.ins, (layer.out,), get_cpu(family.cpu))
+    calls = candidates(layer.node, layer.ins, (layer.out,), get_cpu(family.cpu))
     kernels = [call for call in calls if isinstance(call, KernelCall)]
     return [call for call in kernels if call.kernel.name.startswith(family.prefix)]
 

@@ -30,8 +30,8 @@ import numpy as np
 from hil.board import Board
 from hilc.codegen.cwriter import c_parameters
 from hilc.ir import Array, Node, Tensor
+from hilc.lowering import candidates
 from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
-from hilc.ops import OPS
 from hilc.support.resources import data_dir
 from hilc.target import get_cpu
 
@@ -66,7 +66,7 @@ def kernel_call(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: str = "host"
 ) -> KernelCall:
     """The kernel that computes ``node`` on ``cpu`` by default."""
-    call = OPS[node.op].emit(node, ins, outs, get_cpu(cpu))[0]
+    call = candidates(node, ins, outs, get_cpu(cpu))[0]
     assert isinstance(call, KernelCall)
     return call
 

@@ -31,8 +31,12 @@ def run_all(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list[Array]:
     """What a node computes of its inputs, None for an absent one."""
     outs = graph.outs(node)
-    # numpy's functions make numbers of arrays without dimensions.
-    results = list(map(np.asarray, OPS[node.op].reference(node, graph.ins(node), outs, operands)))
+    op = OPS[node.op]
+    if op.subgraph is not None:
+        results = _run_subgraph(op.subgraph(node), operands)
+    else:
+        # numpy's functions make numbers of arrays without dimensions.
+        results = list(map(np.asarray, op.reference(node, graph.ins(node), outs, operands)))
     for tensor, result in zip(outs, results, strict=True):
         if result.shape != tensor.shape or result.dtype != np.dtype(tensor.dtype):
             raise AssertionError(
@@ -40,6 +44,12 @@ def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list
                 f"which is {tensor.dtype}{list(tensor.shape)}"
             )
     return results
+
+
+def _run_subgraph(graph: Graph, operands: Sequence[Array | None]) -> list[Array]:
+    given = zip(graph.inputs, operands, strict=True)
+    results = run(graph, {name: value for name, value in given if value is not None})
+    return [results[name] for name in graph.outputs]
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:

@@ -17,11 +17,11 @@ import hil
 import hilc
 from hil.board import load_board
 from hilc.interpreter import run_all
+from hilc.lowering import candidates
 from hilc.lowering.choice import Choice
 from hilc.memory import checker as hazards
 from hilc.memory import plan as planner
 from hilc.memory.allocate import Block, Overlaps
-from hilc.ops import OPS
 
 #: Bytes between pairs, so that what a kernel writes beside its output hits nothing else.
 _BETWEEN = 64
@@ -104,7 +104,7 @@ def test_outputs_over_inputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     chosen: dict[str, int] = {}
     called: dict[str, str] = {}
     for position, node in enumerate(graph.nodes):
-        calls = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), board.cpu)
+        calls = candidates(node, graph.ins(node), graph.outs(node), board.cpu)
         chosen[node.name] = int(rng.integers(len(calls))) if position < len(any_kernel) else 0
         told = f"{calls[chosen[node.name]]} {dict(node.attrs)}"
         called.update(dict.fromkeys(node.outputs, told))

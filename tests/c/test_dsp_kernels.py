@@ -21,6 +21,7 @@ from kernel_layers import (
 from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
 
+from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
 from hilc.target import get_cpu
@@ -36,7 +37,7 @@ def check(layers: list[Layer], **options: Any) -> list[str]:
     """
     cases, expected, names = [], [], []
     for layer in layers:
-        calls = OPS[layer.node.op].emit(layer.node, layer.ins, (layer.out,), get_cpu(CPU))
+        calls = candidates(layer.node, layer.ins, (layer.out,), get_cpu(CPU))
         reference = layer.reference()
         for position, call in enumerate(calls):
             assert isinstance(call, KernelCall)

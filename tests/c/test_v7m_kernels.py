@@ -11,10 +11,10 @@ import pytest
 from kernel_checks import Operator, check, checks_of, count
 from kernel_layers import (
     V7M,
-    candidates,
     case_layers,
     conv,
     extreme_layers,
+    family_calls,
     limit_layers,
     tamed,
     usual_layer,
@@ -55,7 +55,7 @@ def test_random_layers():
 def test_cases_are_exact_and_served():
     layers = case_layers(np.random.default_rng(32), V7M, 2)
     for layer, kernel in layers:
-        assert {call.kernel.name for call in candidates(layer, V7M)} == {f"{kernel}_s8"}
+        assert {call.kernel.name for call in family_calls(layer, V7M)} == {f"{kernel}_s8"}
     counts = check_family([layer for layer, _ in layers])
     assert counts.keys() == {f"{kernel}_s8" for _, kernel in layers}
 
@@ -77,7 +77,7 @@ def test_sums_at_their_limits():
     parts = [
         int(str(call.fields.get("part", 500)))
         for layer in layers
-        for call in candidates(layer, V7M)
+        for call in family_calls(layer, V7M)
     ]
     assert min(parts) < 200
 
@@ -108,9 +108,9 @@ def test_parts_are_cut_where_sums_leave_their_bits(sign: int, part: int, value: 
     """-128 times weights that add up to 8192 is -2**20, the least sum of 21 bits; 2**20 is none."""
     column = [127 * sign] * 64 + [8 * sign] * 8
     layer = with_weights("CONV_2D", (1, 1, 3, 72), column, value)
-    assert [call.fields["part"] for call in candidates(layer, V7M) if call.fields["wide"] == 2] == [
-        part
-    ]
+    assert [
+        call.fields["part"] for call in family_calls(layer, V7M) if call.fields["wide"] == 2
+    ] == [part]
     assert check_family([layer])
 
 
@@ -121,7 +121,7 @@ def test_a_row_whose_sums_have_24_bits(sign: int, value: int):
     column = [127 * sign] * 516
     assert check_family([with_weights("FULLY_CONNECTED", (1, 517), [*column, 3 * sign], value)])
     layer = with_weights("FULLY_CONNECTED", (1, 517), [*column, 4 * sign], value)
-    assert not candidates(layer, V7M)
+    assert not family_calls(layer, V7M)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -18,6 +18,7 @@ from linear_layers import random_layer
 from single_op import KINDS, random_op
 
 from hilc.ir import Array, Graph, Node, Tensor
+from hilc.lowering import candidates
 from hilc.lowering.access import NEVER, Access, Differences, Loop, access_of, apart, kernel_access
 from hilc.lowering.access import safe_differences as differences_of
 from hilc.lowering.choice import Choice
@@ -331,7 +332,7 @@ def _singles(cpu: str) -> list[_Single]:
     return [
         _Single(node, ins, outs, call, values, candidate)
         for node, ins, outs, values in made
-        for candidate, call in enumerate(OPS[node.op].emit(node, ins, outs, get_cpu(cpu)))
+        for candidate, call in enumerate(candidates(node, ins, outs, get_cpu(cpu)))
         if isinstance(call, KernelCall) and bool(call.kernel.requires) == (cpu != "host")
     ]
 

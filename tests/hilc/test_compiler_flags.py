@@ -19,8 +19,8 @@ from single_op import merged
 
 import hilc
 from hilc.artifact.library import ModelLibrary
+from hilc.lowering import candidates
 from hilc.lowering.choice import Choice
-from hilc.ops import OPS
 from hilc.target import get_cpu
 
 CPU = "cortex-m4"
@@ -71,7 +71,7 @@ def test_kernels_of_single_rows_compile_with_flags_of_users(core: str, tmp_path:
     graph, _ = merged([as_single(layer) for layer in layers])
     chosen = {}
     for turn, node in enumerate(graph.nodes):
-        calls = OPS[node.op].emit(node, graph.ins(node), graph.outs(node), get_cpu(CPU))
+        calls = candidates(node, graph.ins(node), graph.outs(node), get_cpu(CPU))
         chosen[node.name] = min(turn % KERNELS, len(calls) - 1)
     library = hilc.compile(graph, cpu=CPU, name="rows", choice=Choice(chosen), optimize="speed")
     _compile_for_users(library, core, tmp_path)

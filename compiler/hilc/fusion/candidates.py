@@ -14,10 +14,10 @@ from hilc.fusion.call import StreamCall
 from hilc.fusion.layout import Outline
 from hilc.fusion.streams import Streams
 from hilc.ir import Graph, Node
+from hilc.lowering import candidates
 from hilc.lowering.access import Access, Differences, access_of, safe_differences
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
-from hilc.ops import OPS
 from hilc.target import Cpu
 
 Call = KernelCall | ExternalCall | StreamCall
@@ -42,7 +42,7 @@ class Lowering:
         """The calls that can compute ``node``, the fastest first."""
         if node.name not in self._calls:
             ins, outs = self.graph.ins(node), self.graph.outs(node)
-            self._calls[node.name] = tuple(OPS[node.op].emit(node, ins, outs, self.cpu))
+            self._calls[node.name] = candidates(node, ins, outs, self.cpu)
         return self._calls[node.name]
 
     def group(self, group: Group) -> StreamCall:

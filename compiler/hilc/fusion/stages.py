@@ -12,9 +12,10 @@ from hilc.fusion.bands import Band, Cut, NotStreamable, RowNode
 from hilc.fusion.call import numbers
 from hilc.fusion.room import Overlap, Room
 from hilc.ir import Array, Node
+from hilc.lowering import candidates
 from hilc.lowering.access import access_of
 from hilc.lowering.kernels import KernelCall
-from hilc.ops import OPS, mean, pooling
+from hilc.lowering.registry import row_adder
 from hilc.target import Cpu
 
 # A kernel's array may differ between bands if it takes no more than this.
@@ -77,7 +78,7 @@ class Stages:
         """The kernels that compute a band of ``node``, the fastest first."""
         key = (node.name, band.key)
         if key not in self._candidates:
-            calls = OPS[node.op].emit(cut.node, cut.ins, cut.outs, self._cpu)
+            calls = candidates(cut.node, cut.ins, cut.outs, self._cpu)
             self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
         return self._candidates[key]
 
@@ -99,7 +100,7 @@ class Stages:
     ) -> StageCalls | None:
         cuts = {key: self._cut(node, band) for key, band in bands.items()}
         if node.accumulates:
-            make = pooling.add_rows if node.node.op == "AVERAGE_POOL_2D" else mean.add_rows
+            make = row_adder(node.node.op)
             return StageCalls.of(
                 {
                     key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)

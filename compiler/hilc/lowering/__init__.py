@@ -1,1 +1,43 @@
-"""Which kernels can compute a layer, with which parameters and at what cost."""
+"""Which kernels can compute a layer, with which parameters and at what cost.
+
+Importing the families registers their builders (:mod:`hilc.lowering.registry`), in the order in
+which they are asked.
+"""
+
+from hilc.lowering import armv7m, dsp, helium, small
+from hilc.lowering.generic import (
+    binary,
+    blocks,
+    external,
+    linear,
+    mean,
+    moves,
+    pooling,
+    quantize,
+    softmax,
+    unary,
+    views,
+)
+from hilc.lowering.registry import Layer, Rank, candidates, lowers
+
+__all__ = [
+    "Layer",
+    "Rank",
+    "armv7m",
+    "binary",
+    "blocks",
+    "candidates",
+    "dsp",
+    "external",
+    "helium",
+    "linear",
+    "lowers",
+    "mean",
+    "moves",
+    "pooling",
+    "quantize",
+    "small",
+    "softmax",
+    "unary",
+    "views",
+]

@@ -19,8 +19,15 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    MatrixProduct,
+    linear_form,
+)
+from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
-from hilc.target import Cpu
 
 #: Columns whose weights lie next to each other, for three rows and for a single one.
 _BLOCK = 4
@@ -54,9 +61,19 @@ _KEPT_FIELDS = ("out_zero_point", "out_min", "out_max")
 Fields = dict[str, FieldValue]
 
 
-def serves(cpu: Cpu) -> bool:
-    """Whether the family is the best for the core."""
-    return "mul32" in cpu.features and "dsp" not in cpu.features
+@lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"})
+def linear(layer: Layer) -> list[KernelCall]:
+    """The family's kernels for a linear layer."""
+    form = linear_form(layer)
+    if isinstance(form, MatrixProduct):
+        return matmul(form.rows, form.columns, form.channels, form.macs)
+    if isinstance(form, Convolution):
+        window = {**form.window, "in_zero_point": form.fill}
+        return conv2d(window, form.columns, form.channels, form.macs)
+    assert isinstance(form, DepthwiseConvolution)
+    if form.multiplier > 1:
+        return []
+    return depthwise(form.window, form.fill, form.filters, form.channels, form.macs)
 
 
 def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:

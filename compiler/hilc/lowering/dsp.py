@@ -14,7 +14,7 @@ family does not serve it and the portable kernel must. Kernels of products are o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -22,10 +22,20 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
+from hilc.lowering.generic.pooling import pooling_fields
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    MatrixProduct,
+    linear_form,
+)
+from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
-from hilc.ops.geometry import Window
-from hilc.target import Cpu
+from hilc.ops.binary import SUM_HEADROOM_BITS, reference, sum_scales
+from hilc.ops.operands import output_clamp, quantization
+from hilc.ops.pooling import pooling_window
 
 #: Elements of depth that a kernel takes at a time, in the order in which they are widened.
 _UNIT = 4
@@ -48,9 +58,19 @@ _MAX_LINE = 128
 Fields = dict[str, FieldValue]
 
 
-def serves(cpu: Cpu) -> bool:
-    """Whether the family is the best for the core."""
-    return "dsp" in cpu.features and "mve" not in cpu.features
+@lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+def linear(layer: Layer) -> list[KernelCall]:
+    """The family's kernels for a linear layer."""
+    form = linear_form(layer)
+    if isinstance(form, MatrixProduct):
+        return matmul(form.rows, form.columns, form.channels, form.macs)
+    if isinstance(form, Convolution):
+        window = {**form.window, "in_zero_point": form.fill}
+        return conv2d(window, form.columns, form.channels, form.macs)
+    assert isinstance(form, DepthwiseConvolution)
+    if form.multiplier > 1:
+        return []
+    return depthwise(form.window, form.fill, form.filters, form.channels, form.macs)
 
 
 def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
@@ -307,7 +327,52 @@ def _depthwise_lines(
     return [KernelCall(kernels()["hil_dsp_depthwise_3x3_s8"], fields, macs=macs)]
 
 
-def sum_of_two(
+@lowers("ADD", "SUB", dtypes={"int8"}, requires={"mul32"}, lacks={"mve"})
+def sums(layer: Layer) -> Iterator[KernelCall]:
+    """The sum or difference of tensors of one shape by one formula for both."""
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    if a.shape != b.shape or output_clamp(node, out) != (-128, 127):
+        return
+    values = np.arange(-128, 128, dtype=np.int8)
+    pairs = np.broadcast_arrays(values[:, np.newaxis], values)
+    (expected,) = reference(node, (a, b), (out,), pairs)
+    first, second = (quantization(node, t)[0] / quantization(node, out)[0] for t in (a, b))
+    factors = first, -second if node.op == "SUB" else second
+    call = _sum_of_two(out.size, expected.astype(np.int64), factors)
+    if call is not None:
+        yield call
+
+
+@lowers("ADD", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+def add(layer: Layer) -> Iterator[KernelCall]:
+    """The sum of tensors of one shape, one operand scaled by a table, the other by a shift."""
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    scales = sum_scales(node, a, b, out)
+    right = -scales.out.shift
+    # The larger scale's factor is one half; where both have it, either may be in the table.
+    swapped = scales.a.shift < 0
+    half = (scales.b if swapped else scales.a).shift == 0
+    if a.shape != b.shape or not half or not 1 <= right <= MAX_SHIFT:
+        return
+    plain, scaled, scale = (b, a, scales.a) if swapped else (a, b, scales.b)
+    values = np.arange(-128, 128) - quantization(node, scaled)[1]
+    parts = requantize(values << SUM_HEADROOM_BITS, *scale)
+    parts -= quantization(node, plain)[1] << (SUM_HEADROOM_BITS - 1)
+    low, high = output_clamp(node, out)
+    fields: Fields = {
+        "length": out.size,
+        "swapped": int(swapped),
+        "mantissa": scales.out.mantissa,
+        "shift": right - 1,
+        "out_zero_point": quantization(node, out)[1],
+        "low": low,
+        "high": high,
+        "table": (2 * parts).astype(np.int32),
+    }
+    yield KernelCall(kernels()["hil_dsp_add_s8"], fields, (0, 1))
+
+
+def _sum_of_two(
     length: int, expected: npt.NDArray[np.int64], factors: tuple[float, float]
 ) -> KernelCall | None:
     """The sum of two tensors of ``length`` elements, each times its own of about ``factors``.
@@ -345,12 +410,14 @@ def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
     return lambda tried: sum(abs(t - n) for t, n in zip(tried, nearest, strict=True))
 
 
-def average_pool(place: Window, fields: Fields) -> KernelCall | None:
-    """Averages over windows; ``fields`` are those of the portable kernel."""
-    if place.padded or place.h.filter_size * place.w.filter_size > _POOL_TAPS:
-        return None
-    kept = {k: v for k, v in fields.items() if not k.startswith("pad_")}
-    return KernelCall(kernels()["hil_dsp_average_pool_s8"], kept)
+@lowers("AVERAGE_POOL_2D", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+def average_pool(layer: Layer) -> Iterator[KernelCall]:
+    """Averages over windows that lie inside the image."""
+    window = pooling_window(layer.node, layer.operand(0))
+    if window.padded or window.h.filter_size * window.w.filter_size > _POOL_TAPS:
+        return
+    kept = {k: v for k, v in pooling_fields(layer).items() if not k.startswith("pad_")}
+    yield KernelCall(kernels()["hil_dsp_average_pool_s8"], kept)
 
 
 def _int(value: FieldValue) -> int:

@@ -7,7 +7,7 @@ quantisation is not one that the kernels take; the portable kernels take every l
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
+from hilc.lowering.generic.binary import sum_fields
+from hilc.lowering.generic.pooling import pooling_fields
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    MatrixProduct,
+    linear_form,
+)
+from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
 from hilc.ops.geometry import Window
-from hilc.target import Cpu
+from hilc.ops.pooling import pooling_window
 
 #: Bytes of a vector register: depths are padded to this many weights.
 CHUNK = 16
@@ -66,9 +76,21 @@ _LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
 _Channels = Mapping[str, FieldValue]
 
 
-def serves(cpu: Cpu) -> bool:
-    """Whether the core has Helium."""
-    return "mve" in cpu.features
+@lowers(*LINEAR, dtypes={"int8"}, requires={"mve"})
+def linear(layer: Layer) -> list[KernelCall]:
+    """The family's kernels for a linear layer."""
+    form = linear_form(layer)
+    if isinstance(form, MatrixProduct):
+        return matmul(form.rows, form.columns, form.channels, form.macs)
+    if isinstance(form, Convolution):
+        window = {**form.window, "in_zero_point": form.fill}
+        return conv2d(window, form.columns, form.channels, form.macs)
+    assert isinstance(form, DepthwiseConvolution)
+    if form.multiplier > 1:
+        return []
+    return depthwise_conv2d(
+        form.shape, form.placed, form.filters, form.fill, form.channels, form.macs
+    )
 
 
 def matmul(rows: int, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
@@ -499,27 +521,36 @@ def _bands(height: int, width: int, largest: int) -> tuple[int, int]:
     return band, part
 
 
-def average_pool(window: Window, fields: _Channels) -> KernelCall | None:
-    """AVERAGE_POOL_2D with the fields of ``hil_average_pool_s8``."""
+@lowers("AVERAGE_POOL_2D", dtypes={"int8"}, requires={"mve"})
+def average_pool(layer: Layer) -> Iterator[KernelCall]:
+    """Averages over windows that lie inside the image."""
+    window, fields = pooling_window(layer.node, layer.operand(0)), pooling_fields(layer)
     size = window.h.filter_size * window.w.filter_size
     if window.padded or size > _LARGEST_POOL:
-        return None
+        return
     reciprocal = -(-(1 << _RECIPROCAL_BITS) // size)
     # The kernel divides by a product: proven for every sum that there is, a half added.
     sums = np.arange(128 * size + size // 2 + 1, dtype=np.int64)
     if not np.array_equal((sums * reciprocal) >> _RECIPROCAL_BITS, sums // size):
-        return None
+        return
     names = (
         "batches", "in_h", "in_w", "channels", "out_h", "out_w",
         "filter_h", "filter_w", "stride_h", "stride_w", "low", "high",
     )  # fmt: skip
     taken = {name: fields[name] for name in names}
     kernel = kernels()["hil_average_pool_s8_mve"]
-    return KernelCall(kernel, {**taken, "reciprocal": reciprocal})
+    yield KernelCall(kernel, {**taken, "reciprocal": reciprocal})
 
 
-def sum_of_two(size: int, subtract: bool, scales: _Channels) -> list[KernelCall]:
-    """ADD or SUB of two tensors of ``size`` elements with the fields of ``hil_add_s8``."""
+@lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
+def sums(layer: Layer) -> list[KernelCall]:
+    """The sum or difference of tensors of one shape."""
+    if layer.operand(0).shape != layer.operand(1).shape:
+        return []
+    scales = sum_fields(layer)
+    if _int(scales, "out_shift") >= 0:
+        return []
+    size, subtract = layer.out.size, layer.node.op == "SUB"
     names = ("zero_point", "mantissa", "shift")
     taken = [f"{tensor}_{name}" for tensor in ("a", "b", "out") for name in names]
     fields: dict[str, FieldValue] = {"size": size, "subtract": int(subtract)}

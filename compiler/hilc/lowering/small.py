@@ -13,6 +13,14 @@ import numpy.typing as npt
 
 from hilc.ir import Array
 from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    MatrixProduct,
+    linear_form,
+)
+from hilc.lowering.registry import Layer, Rank, lowers
 from hilc.numerics.requantize import requantize
 
 #: Magnitude of a bias below which it leaves six bits of its word to the shift.
@@ -23,6 +31,19 @@ _VARIES = 1 << 20
 _KEPT_FIELDS = ("out_zero_point", "out_min", "out_max", "narrow")
 
 Fields = dict[str, FieldValue]
+
+
+@lowers(*LINEAR, dtypes={"int8"}, rank=Rank.SMALL)
+def linear(layer: Layer) -> list[KernelCall]:
+    """The smallest kernel of a linear layer."""
+    form = linear_form(layer)
+    common = form.bias, form.fill, form.channels, form.macs
+    if isinstance(form, MatrixProduct):
+        return matmul(form.rows, form.columns, *common)
+    if isinstance(form, Convolution):
+        return conv2d(form.window, form.columns, *common)
+    assert isinstance(form, DepthwiseConvolution)
+    return depthwise(form.window, form.multiplier, form.filters, *common)
 
 
 def matmul(

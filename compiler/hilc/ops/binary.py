@@ -14,8 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering import armv7m, dsp, families, helium
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -31,11 +29,9 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.strides import broadcast_strides, nest, walk_fields
-from hilc.target import Cpu
 
 #: Bits by which int8 operands of a sum are raised before they are brought to one scale.
-_SUM_HEADROOM_BITS = 20
+SUM_HEADROOM_BITS = 20
 #: What the reference broadcasts at most.
 _MAX_RANK = 6
 
@@ -71,14 +67,14 @@ def _operand_scale(node: Node, real: float) -> Multiplier:
     return Multiplier(mantissa, shift if mantissa else -1)
 
 
-def _sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
+def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
     a_scale, b_scale = quantization(node, a)[0], quantization(node, b)[0]
     out_scale = quantization(node, out)[0]
     common = 2 * max(a_scale, b_scale)
     scales = _SumScales(
         _operand_scale(node, a_scale / common),
         _operand_scale(node, b_scale / common),
-        multiplier(node, common / ((1 << _SUM_HEADROOM_BITS) * out_scale)),
+        multiplier(node, common / ((1 << SUM_HEADROOM_BITS) * out_scale)),
     )
     if scales.out.shift > 0:
         undefined(
@@ -88,7 +84,7 @@ def _sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
     return scales
 
 
-def _product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
+def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
     # In single precision, from left to right: the mantissa depends on it.
     a_scale, b_scale, out_scale = (np.float32(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):
@@ -106,10 +102,10 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
     if out.dtype == "int8":
         output_clamp(node, out)
-        (_product_scale if node.op == "MUL" else _sum_scales)(node, a, b, out)
+        (product_scale if node.op == "MUL" else sum_scales)(node, a, b, out)
 
 
-def _reference(
+def reference(
     node: Node,
     ins: Sequence[Tensor | None],
     outs: Sequence[Tensor],
@@ -126,97 +122,15 @@ def _reference(
     offset_x = x.astype(np.int64) - quantization(node, a)[1]
     offset_y = y.astype(np.int64) - quantization(node, b)[1]
     if node.op == "MUL":
-        result = requantize(offset_x * offset_y, *_product_scale(node, a, b, out))
+        result = requantize(offset_x * offset_y, *product_scale(node, a, b, out))
     else:
-        scales = _sum_scales(node, a, b, out)
-        scaled_x = requantize(offset_x << _SUM_HEADROOM_BITS, *scales.a)
-        scaled_y = requantize(offset_y << _SUM_HEADROOM_BITS, *scales.b)
+        scales = sum_scales(node, a, b, out)
+        scaled_x = requantize(offset_x << SUM_HEADROOM_BITS, *scales.a)
+        scaled_y = requantize(offset_y << SUM_HEADROOM_BITS, *scales.b)
         total = scaled_x - scaled_y if node.op == "SUB" else scaled_x + scaled_y
         result = requantize(total, *scales.out)
     low, high = output_clamp(node, out)
     return [np.clip(result + quantization(node, out)[1], low, high).astype(np.int8)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> list[KernelCall]:
-    a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
-    fast: list[KernelCall] = []
-    int8_alike = node.op != "MUL" and a.dtype == "int8" and a.shape == b.shape
-    if int8_alike and (dsp.serves(cpu) or armv7m.serves(cpu)):
-        fast += families.listed(_emit_dsp_sum(node, a, b, out))
-        if node.op == "ADD" and dsp.serves(cpu):
-            fast += families.listed(_emit_dsp_add(node, a, b, out))
-    *outer, inner = nest(
-        out.shape, broadcast_strides(a.shape, out.shape), broadcast_strides(b.shape, out.shape)
-    )
-    fields: dict[str, FieldValue] = {
-        **walk_fields(node, outer, ("a", "b")),
-        "length": inner.count,
-        "a_step": inner.steps[0],
-        "b_step": inner.steps[1],
-    }
-    if out.dtype == "float32":
-        low, high = ACTIVATION_RANGES[activation(node)]
-        name = f"hil_{node.op.lower()}_f32"
-        return [KernelCall(kernels()[name], {**fields, "low": low, "high": high}, (0, 1))]
-    low_q, high_q = output_clamp(node, out)
-    fields |= {
-        "a_zero_point": quantization(node, a)[1],
-        "b_zero_point": quantization(node, b)[1],
-        "out_zero_point": quantization(node, out)[1],
-        "low": low_q,
-        "high": high_q,
-    }
-    if node.op == "MUL":
-        mantissa, shift = _product_scale(node, a, b, out)
-        fields |= {"mantissa": mantissa, "shift": shift}
-        return [KernelCall(kernels()["hil_mul_s8"], fields, (0, 1))]
-    for operand_name, scale in zip("ab", _sum_scales(node, a, b, out)[:2], strict=True):
-        fields |= {f"{operand_name}_mantissa": scale.mantissa, f"{operand_name}_shift": scale.shift}
-    out_scale = _sum_scales(node, a, b, out).out
-    fields |= {"out_mantissa": out_scale.mantissa, "out_shift": out_scale.shift}
-    if helium.serves(cpu) and a.shape == b.shape and out_scale.shift < 0:
-        fast += families.listed(helium.sum_of_two(out.size, node.op == "SUB", fields))
-    return [*fast, KernelCall(kernels()[f"hil_{node.op.lower()}_s8"], fields, (0, 1))]
-
-
-def _emit_dsp_sum(node: Node, a: Tensor, b: Tensor, out: Tensor) -> KernelCall | None:
-    """The sum or difference of tensors of one shape by one formula for both."""
-    if output_clamp(node, out) != (-128, 127):
-        return None
-    values = np.arange(-128, 128, dtype=np.int8)
-    pairs = np.broadcast_arrays(values[:, np.newaxis], values)
-    (expected,) = _reference(node, (a, b), (out,), pairs)
-    first, second = (quantization(node, t)[0] / quantization(node, out)[0] for t in (a, b))
-    factors = first, -second if node.op == "SUB" else second
-    return dsp.sum_of_two(out.size, expected.astype(np.int64), factors)
-
-
-def _emit_dsp_add(node: Node, a: Tensor, b: Tensor, out: Tensor) -> KernelCall | None:
-    """The sum of tensors of one shape, one operand scaled by a table, the other by a shift."""
-    scales = _sum_scales(node, a, b, out)
-    right = -scales.out.shift
-    # The larger scale's factor is one half; where both have it, either may be in the table.
-    swapped = scales.a.shift < 0
-    if (scales.b if swapped else scales.a).shift != 0 or not 1 <= right <= dsp.MAX_SHIFT:
-        return None
-    plain, scaled, scale = (b, a, scales.a) if swapped else (a, b, scales.b)
-    values = np.arange(-128, 128) - quantization(node, scaled)[1]
-    parts = requantize(values << _SUM_HEADROOM_BITS, *scale)
-    parts -= quantization(node, plain)[1] << (_SUM_HEADROOM_BITS - 1)
-    low, high = output_clamp(node, out)
-    fields: dict[str, FieldValue] = {
-        "length": out.size,
-        "swapped": int(swapped),
-        "mantissa": scales.out.mantissa,
-        "shift": right - 1,
-        "out_zero_point": quantization(node, out)[1],
-        "low": low,
-        "high": high,
-        "table": (2 * parts).astype(np.int32),
-    }
-    return KernelCall(kernels()["hil_dsp_add_s8"], fields, (0, 1))
-
-
-BINARY = OpDef(_infer, _reference, _emit, check=_check)
+BINARY = OpDef(_infer, reference, check=_check)

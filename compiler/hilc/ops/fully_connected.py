@@ -11,12 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering import families, small
-from hilc.lowering.kernels import KernelCall, kernels
 from hilc.ops import linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization
-from hilc.target import Cpu
 
 #: By how much of an output step the scale of a bias may be off.
 _BIAS_TOLERANCE = 0.02
@@ -99,30 +96,4 @@ def _reference(
     return [result.reshape(outs[0].shape)]
 
 
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> list[KernelCall]:
-    ops = layer_operands(node, ins)
-    channels, depth = ops.weights.shape
-    shape = {"rows": ops.x.size // depth, "depth": depth, "columns": channels}
-    macs = ops.x.size * channels
-    if ops.x.dtype == "float32":
-        weights = linear.interleave(ops.weight_data)
-        fields = {**shape, **linear.float_fields(node, ops), "weights": weights}
-        return [KernelCall(kernels()["hil_matmul_f32"], fields, macs=macs)]
-    requant = requantization(node, ops, outs[0])
-    channel_fields = linear.int8_fields(node, ops, requant, 0)
-    fast = families.matmul(cpu, shape["rows"], ops.weight_data, channel_fields, macs)
-    fields = {**shape, **channel_fields, "weights": linear.interleave(ops.weight_data)}
-    few_bytes = small.matmul(
-        shape["rows"],
-        ops.weight_data,
-        ops.bias_data,
-        quantization(node, ops.x)[1],
-        channel_fields,
-        macs,
-    )
-    return [*fast, KernelCall(kernels()["hil_matmul_s8"], fields, macs=macs), *few_bytes]
-
-
-FULLY_CONNECTED = OpDef(_infer, _reference, _emit, check=_check)
+FULLY_CONNECTED = OpDef(_infer, _reference, check=_check)

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import FieldValue
 from hilc.numerics.requantize import requantize
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -29,12 +28,7 @@ from hilc.ops.operands import (
     unsupported,
 )
 
-#: Output channels that the matrix kernels compute at a time; their weights are interleaved.
-COLUMN_BLOCK = 4
-
 _BIAS_DTYPES = {"int8": "int32", "float32": "float32"}
-# Magnitude below which hil_requantize_narrow is exact, and that of an int32 accumulator.
-_NARROW_LIMIT = 2**30
 _INT32_LIMIT = 2**31
 
 
@@ -122,7 +116,7 @@ def _check_int8(
         (bias_data.astype(np.int64), max(127 - zero_point, zero_point + 128)),
         (fold_zero_point(weight_data, bias_data, zero_point, channel_axis), 128),
     ):
-        bound = _accumulator_bound(weight_data, bias, largest, channel_axis)
+        bound = accumulator_bound(weight_data, bias, largest, channel_axis)
         if bound >= _INT32_LIMIT:
             unsupported(
                 node,
@@ -145,7 +139,7 @@ def fold_zero_point(
     return bias_data.astype(np.int64) - zero_point * weight_sums
 
 
-def _accumulator_bound(
+def accumulator_bound(
     weight_data: Array, bias: npt.NDArray[np.int64], largest_input: int, channel_axis: int
 ) -> int:
     magnitudes = _per_channel_sum(np.abs(weight_data.astype(np.int64)), channel_axis)
@@ -188,38 +182,6 @@ def channel_factors(node: Node, ops: Operands) -> list[float]:
     assert ops.weights.quant is not None
     x_scale = quantization(node, ops.x)[0]
     return [x_scale * scale for scale in ops.weights.quant.scale]
-
-
-def int8_fields(
-    node: Node, ops: Operands, requant: Requantization, channel_axis: int
-) -> dict[str, FieldValue]:
-    """The fields of the int8 kernels' structs that follow from bias and requantisation."""
-    zero_point = quantization(node, ops.x)[1]
-    bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
-    bound = _accumulator_bound(ops.weight_data, bias, 128, channel_axis)
-    return {
-        "out_zero_point": requant.zero_point,
-        "out_min": requant.low,
-        "out_max": requant.high,
-        "per_channel": int(requant.mantissas.size > 1),
-        "narrow": int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
-        "bias": bias.astype(np.int32),
-        "multipliers": requant.mantissas,
-        "shifts": requant.shifts,
-    }
-
-
-def float_fields(node: Node, ops: Operands) -> dict[str, FieldValue]:
-    """The fields of the float kernels' structs that follow from bias and activation."""
-    low, high = ACTIVATION_RANGES[activation(node)]
-    return {"out_min": low, "out_max": high, "bias": ops.bias_data}
-
-
-def interleave(columns: Array) -> Array:
-    """Weights ``[channels, depth]`` in the order of the matrix kernels (``columns_s8.h``)."""
-    blocked = columns.shape[0] - columns.shape[0] % COLUMN_BLOCK
-    blocks = columns[:blocked].reshape(-1, COLUMN_BLOCK, columns.shape[1]).transpose(0, 2, 1)
-    return np.concatenate([blocks.reshape(-1), columns[blocked:].reshape(-1)])
 
 
 def int8_products(

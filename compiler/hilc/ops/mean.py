@@ -14,9 +14,8 @@ from math import prod
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.requantize import Multiplier, requantize
-from hilc.ops.opdef import OpDef, Signature, only
+from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     attribute,
     constant_ints,
@@ -29,14 +28,12 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.strides import contiguous_strides, nest, walk_fields
-from hilc.target import Cpu
 
 #: int8 values whose sum, less their zero points, is sure to fit 31 bits.
 _MAX_COUNT = 1 << 23
 
 
-def _axes(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
+def reduced_axes(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
     """The reduced axes, in order and once each."""
     rank = len(operand(node, ins, 0).shape)
     given = constant_ints(node, operand(node, ins, 1))
@@ -49,7 +46,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_dtype(node, x)
     if x.dtype == "int8":
         quantization(node, x)
-    axes = _axes(node, ins)
+    axes = reduced_axes(node, ins)
     count = prod(x.shape[axis] for axis in axes)
     if count > _MAX_COUNT:
         unsupported(
@@ -64,7 +61,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     return [(shape, x.dtype)]
 
 
-def _scale(node: Node, x: Tensor, out: Tensor, count: int) -> Multiplier:
+def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> Multiplier:
     mantissa, shift = multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
     raised = min(count.bit_length() - 1, 32, 31 + shift)
     return Multiplier((mantissa << raised) // count, shift - raised)
@@ -75,7 +72,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         x = operand(node, ins, 0)
         count = x.size // outs[0].size
         # The sum is below 2^9 times the count, and its mean times 2^22 stays within 31 bits.
-        if _scale(node, x, outs[0], count).shift > 22 - count.bit_length():
+        if mean_scale(node, x, outs[0], count).shift > 22 - count.bit_length():
             undefined(
                 node,
                 f"has scale {quantization(node, x)[0]} in and {quantization(node, outs[0])[0]} out",
@@ -91,85 +88,25 @@ def _reference(
     source, x, out = operand(node, ins, 0), values[0], outs[0]
     assert x is not None
     count = source.size // out.size
-    axes = _axes(node, ins)
+    axes = reduced_axes(node, ins)
     if source.dtype == "float32":
         # One value after another in memory order, as the reference adds.
         moved = np.moveaxis(x, axes, range(len(axes))).reshape(count, -1)
         total = np.cumsum(moved, axis=0, dtype=np.float32)[-1]
         return [(total / np.float32(count)).reshape(out.shape)]
     total_q = x.sum(axes, dtype=np.int64) - quantization(node, source)[1] * count
-    mean = requantize(total_q, *_scale(node, source, out, count)) + quantization(node, out)[1]
+    mean = requantize(total_q, *mean_scale(node, source, out, count)) + quantization(node, out)[1]
     return [np.clip(mean, -128, 127).astype(np.int8).reshape(out.shape)]
-
-
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
-    x, out = operand(node, ins, 0), outs[0]
-    axes = _axes(node, ins)
-    strides = contiguous_strides(x.shape)
-    kept = [i for i in range(len(x.shape)) if i not in axes]
-    outer = nest([x.shape[i] for i in kept], [strides[i] for i in kept])
-    *inner, last = nest([x.shape[i] for i in axes], [strides[i] for i in axes])
-    count = x.size // out.size
-    over = walk_fields(node, outer, ("in",))
-    within = walk_fields(node, inner, ("in",))
-    fields: dict[str, FieldValue] = {
-        "size": out.size,
-        "counts": over["counts"],
-        "jumps": over["in_jumps"],
-        "rows": within["rows"],
-        "row_counts": within["counts"],
-        "row_jumps": within["in_jumps"],
-        "length": last.count,
-        "step": last.steps[0],
-    }
-    if x.dtype == "float32":
-        return KernelCall(kernels()["hil_mean_f32"], {**fields, "count": float(count)})
-    return KernelCall(kernels()["hil_mean_s8"], {**fields, **_requantisation(node, x, out, count)})
-
-
-def _requantisation(node: Node, x: Tensor, out: Tensor, count: int) -> dict[str, FieldValue]:
-    """What makes an output of the sum of ``count`` inputs."""
-    mantissa, shift = _scale(node, x, out, count)
-    return {
-        "offset": -quantization(node, x)[1] * count,
-        "mantissa": mantissa,
-        "shift": shift,
-        "out_zero_point": quantization(node, out)[1],
-    }
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     """The height of one image whose pixels are averaged; None where other axes are."""
     x = operand(node, ins, 0)
     return (
-        x.shape[1] if len(x.shape) == 4 and x.shape[0] == 1 and _axes(node, ins) == (1, 2) else None
+        x.shape[1]
+        if len(x.shape) == 4 and x.shape[0] == 1 and reduced_axes(node, ins) == (1, 2)
+        else None
     )
 
 
-def add_rows(
-    node: Node,
-    ins: Sequence[Tensor | None],
-    outs: Sequence[Tensor],
-    rows: int,
-    first: bool,
-    last: bool,
-) -> KernelCall:
-    """MEAN over the pixels of an image, which comes ``rows`` rows at a time.
-
-    ``first`` and ``last`` say whether these are the image's first and last rows.
-    """
-    x, out = operand(node, ins, 0), outs[0]
-    count = x.size // out.size
-    fields: dict[str, FieldValue] = {
-        "first": int(first),
-        "last": int(last),
-        "pixels": rows * x.shape[2],
-        "channels": x.shape[3],
-    }
-    if x.dtype == "float32":
-        return KernelCall(kernels()["hil_mean_rows_f32"], {**fields, "count": float(count)})
-    fields |= _requantisation(node, x, out, count)
-    return KernelCall(kernels()["hil_mean_rows_s8"], fields)
-
-
-MEAN = OpDef(_infer, _reference, only(_emit), check=_check)
+MEAN = OpDef(_infer, _reference, check=_check)

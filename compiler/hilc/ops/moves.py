@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import KernelCall, kernels
-from hilc.ops.opdef import OpDef, Signature, only
+from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_ints,
     int_attribute,
@@ -25,42 +23,19 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.strides import Loop, contiguous_strides, nest, walk_fields
-from hilc.target import Cpu
 
 #: What the reference slices and pads at most.
 _MAX_RANK = 5
 
 
-def _itemsize(tensor: Tensor) -> int:
+def itemsize(tensor: Tensor) -> int:
     return np.dtype(tensor.dtype).itemsize
-
-
-def _gather(
-    node: Node, x: Tensor, shape: Sequence[int], strides: Sequence[int], start: int
-) -> KernelCall:
-    """The call that writes ``shape``, reading x from element ``start`` on by ``strides``."""
-    itemsize = _itemsize(x)
-    # Where neighbours of the output are neighbours in the input, one move takes the whole run.
-    loops = nest((*shape, itemsize), (*(s * itemsize for s in strides), 1))
-    run = loops.pop().count if loops[-1].steps == (1,) else itemsize
-    *outer, inner = loops or [Loop(1, (0,))]
-    return KernelCall(
-        kernels()["hil_gather"],
-        {
-            **walk_fields(node, outer, ("in",)),
-            "start": start * itemsize,
-            "length": inner.count,
-            "step": inner.steps[0],
-            "run": run,
-        },
-    )
 
 
 # TRANSPOSE --------------------------------------------------------------------------------------
 
 
-def _permutation(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
+def permutation(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
     rank = len(operand(node, ins, 0).shape)
     given = constant_ints(node, operand(node, ins, 1))
     axes = tuple(axis + rank if axis < 0 else axis for axis in given)
@@ -78,7 +53,7 @@ def _infer_transpose(node: Node, ins: Sequence[Tensor | None]) -> list[Signature
             f"transposes {len(x.shape)} axes, more than {_MAX_RANK + 1}",
             "join axes that stay side by side by a reshape before it",
         )
-    return [(tuple(x.shape[axis] for axis in _permutation(node, ins)), x.dtype)]
+    return [(tuple(x.shape[axis] for axis in permutation(node, ins)), x.dtype)]
 
 
 def _transpose(
@@ -89,16 +64,7 @@ def _transpose(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
-    return [x.transpose(_permutation(node, ins)).copy()]
-
-
-def _emit_transpose(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
-    x = operand(node, ins, 0)
-    strides = contiguous_strides(x.shape)
-    order = [strides[axis] for axis in _permutation(node, ins)]
-    return _gather(node, x, outs[0].shape, order, 0)
+    return [x.transpose(permutation(node, ins)).copy()]
 
 
 # STRIDED_SLICE ----------------------------------------------------------------------------------
@@ -115,7 +81,7 @@ class _Slice:
     dropped: bool
 
 
-def _sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int | None]]:
+def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int | None]]:
     """The axes of the input and the new ones between them: size, and who says what is taken.
 
     That is the position in begin, end and strides; None where the whole axis is taken.
@@ -144,13 +110,13 @@ def _sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, i
     return [*axes, *((size, None) for size in rest)]
 
 
-def _slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
+def slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
     """What is taken along each axis of the input, new ones included."""
     begin, end, steps = (constant_ints(node, operand(node, ins, i)) for i in (1, 2, 3))
     if not len(begin) == len(end) == len(steps):
         invalid(node, f"slices by {len(begin)} begins, {len(end)} ends and {len(steps)} strides")
     slices = []
-    for axis, (size, given) in enumerate(_sliced_shape(node, ins)):
+    for axis, (size, given) in enumerate(sliced_shape(node, ins)):
         if given is None:
             slices.append(_Slice(0, size, 1, dropped=False))
             continue
@@ -180,14 +146,14 @@ def _infer_strided_slice(node: Node, ins: Sequence[Tensor | None]) -> list[Signa
     x = operand(node, ins, 0)
     for mask in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
         int_attribute(node, mask)
-    rank = len(_sliced_shape(node, ins))
+    rank = len(sliced_shape(node, ins))
     if rank > _MAX_RANK:
         unsupported(
             node,
             f"slices {len(x.shape)} axes into {rank}, more than {_MAX_RANK}",
             "slice fewer axes at once, or add axes by a reshape",
         )
-    return [(tuple(s.count for s in _slices(node, ins) if not s.dropped), x.dtype)]
+    return [(tuple(s.count for s in slices(node, ins) if not s.dropped), x.dtype)]
 
 
 def _strided_slice(
@@ -198,32 +164,17 @@ def _strided_slice(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
-    x = x.reshape([size for size, _ in _sliced_shape(node, ins)])
-    for axis, taken in enumerate(_slices(node, ins)):
+    x = x.reshape([size for size, _ in sliced_shape(node, ins)])
+    for axis, taken in enumerate(slices(node, ins)):
         places = taken.start + taken.step * np.arange(taken.count)
         x = x.take(places, axis)
     return [x.reshape(outs[0].shape)]
 
 
-def _emit_strided_slice(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
-    x = operand(node, ins, 0)
-    slices = _slices(node, ins)
-    strides = contiguous_strides([size for size, _ in _sliced_shape(node, ins)])
-    return _gather(
-        node,
-        x,
-        [s.count for s in slices],
-        [s.step * stride for s, stride in zip(slices, strides, strict=True)],
-        sum(s.start * stride for s, stride in zip(slices, strides, strict=True)),
-    )
-
-
 # PAD --------------------------------------------------------------------------------------------
 
 
-def _paddings(node: Node, ins: Sequence[Tensor | None]) -> Array:
+def paddings(node: Node, ins: Sequence[Tensor | None]) -> Array:
     """Elements before and after, along each axis."""
     rank = len(operand(node, ins, 0).shape)
     given = operand(node, ins, 1)
@@ -249,7 +200,7 @@ def _infer_pad(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             f"pads {len(x.shape)} axes, more than {_MAX_RANK}",
             "join axes that it does not pad by a reshape before it",
         )
-    amounts = _paddings(node, ins).sum(1)
+    amounts = paddings(node, ins).sum(1)
     return [(tuple(n + int(more) for n, more in zip(x.shape, amounts, strict=True)), x.dtype)]
 
 
@@ -257,10 +208,10 @@ def _check_pad(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor])
     require_same_quantization(node, operand(node, ins, 0), outs[0])
 
 
-def _fill(node: Node, out: Tensor) -> int:
+def pad_value(node: Node, out: Tensor) -> int:
     """The element that stands for zero; of types wider than a byte it has all bits clear."""
     zero_point = quantization(node, out)[1] if out.quant is not None else 0
-    if zero_point and _itemsize(out) > 1:
+    if zero_point and itemsize(out) > 1:
         unsupported(
             node,
             f"pads {out.dtype} with the zero point {zero_point}",
@@ -277,37 +228,10 @@ def _pad(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
-    fill = x.dtype.type(_fill(node, outs[0]))
-    return [np.pad(x, _paddings(node, ins).astype(np.int64), constant_values=fill)]
+    fill = x.dtype.type(pad_value(node, outs[0]))
+    return [np.pad(x, paddings(node, ins).astype(np.int64), constant_values=fill)]
 
 
-def _emit_pad(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
-    x, out = operand(node, ins, 0), outs[0]
-    paddings = _paddings(node, ins)
-    strides = contiguous_strides(out.shape)
-    # A row is what lies together in both tensors: everything behind the last axis that is padded.
-    padded = [axis for axis in range(len(x.shape)) if paddings[axis].any()]
-    split = padded[-1] if padded else 0
-    row = prod(x.shape[split:]) * _itemsize(x)
-    outer = nest(
-        x.shape[:split],
-        [stride * _itemsize(x) for stride in strides[:split]],
-    )
-    first = sum(int(p) * s for p, s in zip(paddings[:, 0], strides, strict=True)) * _itemsize(x)
-    return KernelCall(
-        kernels()["hil_pad"],
-        {
-            **walk_fields(node, outer, ("out",)),
-            "start": first,
-            "row": row,
-            "size": out.nbytes,
-            "fill": _fill(node, out) & 0xFF,
-        },
-    )
-
-
-TRANSPOSE = OpDef(_infer_transpose, _transpose, only(_emit_transpose))
-STRIDED_SLICE = OpDef(_infer_strided_slice, _strided_slice, only(_emit_strided_slice))
-PAD = OpDef(_infer_pad, _pad, only(_emit_pad), check=_check_pad)
+TRANSPOSE = OpDef(_infer_transpose, _transpose)
+STRIDED_SLICE = OpDef(_infer_strided_slice, _strided_slice)
+PAD = OpDef(_infer_pad, _pad, check=_check_pad)

@@ -14,11 +14,6 @@ A row holds what the rest of the compiler needs to know of an operator:
 ``reference(node, ins, outs, values)``
     The outputs in numpy, bit-exact with the reference of the project; ``values`` are the inputs'
     arrays (None for an absent optional input).
-``emit(node, ins, outs, cpu)``
-    The calls that can compute the node on ``cpu``, at least one and the one that is expected to be
-    the fastest first: a kernel's (:mod:`hilc.lowering.kernels`), or that of a function from outside
-    (:mod:`hilc.external`). :mod:`hilc.lowering.choice` says which is taken; without a choice the
-    first.
 
 Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
 ``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
@@ -34,10 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hilc.external import ExternalCall
-from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import KernelCall
-from hilc.target import Cpu
+from hilc.ir import Array, Graph, Node, Tensor
 
 #: Shape and dtype of one output.
 Signature = tuple[tuple[int, ...], str]
@@ -47,35 +39,21 @@ Check = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], None]
 Reference = Callable[
     [Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]], list[Array]
 ]
-#: What a step of a program calls.
-Call = KernelCall | ExternalCall
-Emit = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], Sequence[Call]]
 
 
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     """The ``check`` of operators whose outputs may carry any quantisation."""
 
 
-def only(
-    emit: Callable[[Node, Sequence[Tensor | None], Sequence[Tensor], Cpu], Call],
-) -> Emit:
-    """The ``emit`` of an operator that one call computes, given the function that makes it."""
-
-    def candidates(
-        node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-    ) -> Sequence[Call]:
-        return (emit(node, ins, outs, cpu),)
-
-    return candidates
-
-
 @dataclass(frozen=True)
 class OpDef:
     infer: Infer
     reference: Reference
-    emit: Emit
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
     check: Check = nothing_to_check
     #: Operands that hold no element add nothing to the output, and may be left out.
     ignores_empty: bool = False
+    #: The graph that a node runs; its inputs and outputs are the node's, by position. The
+    #: interpreter asks this, not ``reference``.
+    subgraph: Callable[[Node], Graph] | None = None

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering import dsp, families, helium
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.ops.geometry import Window, patches, window
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -29,12 +27,9 @@ from hilc.ops.operands import (
     require_dtype,
     require_same_quantization,
 )
-from hilc.target import Cpu
-
-_SHORT = {"AVERAGE_POOL_2D": "average", "MAX_POOL_2D": "max"}
 
 
-def _window(node: Node, x: Tensor) -> Window:
+def pooling_window(node: Node, x: Tensor) -> Window:
     return window(node, x.shape, node.attrs["filter_h"], node.attrs["filter_w"])
 
 
@@ -49,7 +44,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if attribute(node, "padding", str) not in ("SAME", "VALID"):
         invalid(node, f"has padding {node.attrs['padding']!r}")
     activation(node)
-    place = _window(node, x)
+    place = pooling_window(node, x)
     return [((x.shape[0], place.h.out_size, place.w.out_size, x.shape[3]), x.dtype)]
 
 
@@ -59,7 +54,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         output_clamp(node, outs[0])
 
 
-def _clamp(node: Node, out: Tensor) -> tuple[float, float]:
+def pooling_clamp(node: Node, out: Tensor) -> tuple[float, float]:
     if out.dtype == "int8":
         return output_clamp(node, out)
     return ACTIVATION_RANGES[activation(node)]
@@ -73,7 +68,7 @@ def _reference(
 ) -> list[Array]:
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
-    place = _window(node, source)
+    place = pooling_window(node, source)
     out = outs[0]
     dtype = np.dtype(out.dtype)
     if node.op == "MAX_POOL_2D":
@@ -90,79 +85,15 @@ def _reference(
             taps = patches(x, place, 0).transpose(3, 4, 0, 1, 2, 5)
             total = sum(taps.reshape(-1, *taps.shape[2:]), np.zeros(taps.shape[2:], np.float32))
             pooled = total / inside.astype(np.float32)
-    low, high = _clamp(node, out)
+    low, high = pooling_clamp(node, out)
     return [np.clip(pooled, low, high).astype(dtype)]
-
-
-def _emit(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> list[KernelCall]:
-    x, out = operand(node, ins, 0), outs[0]
-    place = _window(node, x)
-    low, high = _clamp(node, out)
-    fields: dict[str, FieldValue] = {
-        "batches": x.shape[0],
-        "in_h": x.shape[1],
-        "in_w": x.shape[2],
-        "channels": x.shape[3],
-        "out_h": place.h.out_size,
-        "out_w": place.w.out_size,
-        "filter_h": place.h.filter_size,
-        "filter_w": place.w.filter_size,
-        "stride_h": place.h.stride,
-        "stride_w": place.w.stride,
-        "pad_top": place.h.pad_before,
-        "pad_left": place.w.pad_before,
-        "low": low,
-        "high": high,
-    }
-    fast: list[KernelCall] = []
-    if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and helium.serves(cpu):
-        fast += families.listed(helium.average_pool(place, fields))
-    if node.op == "AVERAGE_POOL_2D" and out.dtype == "int8" and dsp.serves(cpu):
-        fast += families.listed(dsp.average_pool(place, fields))
-    suffix = "s8" if out.dtype == "int8" else "f32"
-    return [*fast, KernelCall(kernels()[f"hil_{_SHORT[node.op]}_pool_{suffix}"], fields)]
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     """The height of one image all of which each window covers; None where that is not so."""
     x = operand(node, ins, 0)
-    h = _window(node, x).h
+    h = pooling_window(node, x).h
     return x.shape[1] if x.shape[0] == 1 and h.filter_size == x.shape[1] == h.span else None
 
 
-def add_rows(
-    node: Node,
-    ins: Sequence[Tensor | None],
-    outs: Sequence[Tensor],
-    rows: int,
-    first: bool,
-    last: bool,
-) -> KernelCall:
-    """AVERAGE_POOL_2D over the :func:`whole_height`, which comes ``rows`` rows at a time.
-
-    ``first`` and ``last`` say whether these are the image's first and last rows.
-    """
-    x, out = operand(node, ins, 0), outs[0]
-    place = _window(node, x).w
-    low, high = _clamp(node, out)
-    fields: dict[str, FieldValue] = {
-        "rows": rows,
-        "first": int(first),
-        "last": int(last),
-        "height": x.shape[1],
-        "in_w": x.shape[2],
-        "channels": x.shape[3],
-        "out_w": place.out_size,
-        "filter_w": place.filter_size,
-        "stride_w": place.stride,
-        "pad_left": place.pad_before,
-        "low": low,
-        "high": high,
-    }
-    suffix = "s8" if out.dtype == "int8" else "f32"
-    return KernelCall(kernels()[f"hil_average_rows_{suffix}"], fields)
-
-
-POOL = OpDef(_infer, _reference, _emit, check=_check)
+POOL = OpDef(_infer, _reference, check=_check)

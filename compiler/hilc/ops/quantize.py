@@ -17,9 +17,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import KernelCall, kernels
-from hilc.numerics.requantize import INT32_MAX, INT32_MIN, Multiplier, requantize
-from hilc.ops.opdef import OpDef, Signature, only
+from hilc.numerics.requantize import Multiplier, requantize
+from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     multiplier,
     operand,
@@ -29,22 +28,20 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.unary import look_up, table_call
-from hilc.target import Cpu
+from hilc.ops.unary import look_up
 
-_BYTES = ("int8", "uint8")
+BYTES = ("int8", "uint8")
 #: What the reference quantises each type to.
 _TARGETS: Mapping[str, tuple[str, ...]] = {
     "float32": ("int8", "uint8", "int16"),
-    "int8": _BYTES,
-    "uint8": _BYTES,
+    "int8": BYTES,
+    "uint8": BYTES,
     "int16": ("int8", "int16", "int32"),
     "int32": ("int8", "int16"),
 }
 #: A zero point that is added to a requantised integer of at most 2^30.
 _MAX_ADDED = 1 << 30
 _DEQUANTIZED = ("int8", "uint8", "int16")
-_C_NAMES = {"int8": "s8", "uint8": "u8", "int16": "s16"}
 
 
 def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -61,7 +58,7 @@ def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]
     return [(x.shape, dtype)]
 
 
-def _table(node: Node, source: Tensor, target: Tensor) -> Array:
+def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
     """The new quantisation's byte for each byte of the old one."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     ratio = multiplier(node, in_scale / out_scale)
@@ -77,7 +74,7 @@ def _table(node: Node, source: Tensor, target: Tensor) -> Array:
     return np.clip(scaled + out_zero, info.min, info.max).astype(target.dtype)
 
 
-def _wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
+def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
     """The factor from one quantisation to the other, for integers wider than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     if target.dtype == "int16" and (out_zero or (in_zero and source.dtype == "int16")):
@@ -102,10 +99,10 @@ def _wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
 def _check_quantize(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     x, y = operand(node, ins, 0), outs[0]
     quantization(node, y)
-    if x.dtype in _BYTES:
-        _table(node, x, y)
+    if x.dtype in BYTES:
+        byte_table(node, x, y)
     elif x.dtype != "float32":
-        _wide_ratio(node, x, y)
+        wide_ratio(node, x, y)
 
 
 def _quantize(
@@ -116,14 +113,14 @@ def _quantize(
 ) -> list[Array]:
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
-    if source.dtype in _BYTES:
-        return [look_up(_table(node, source, outs[0]), x)]
+    if source.dtype in BYTES:
+        return [look_up(byte_table(node, source, outs[0]), x)]
     scale, zero_point = quantization(node, outs[0])
     info = np.iinfo(outs[0].dtype)
     if source.dtype != "float32":
         # Wraps around at the ends of 32 bits, as the reference does.
         steps = (x.astype(np.int64) - quantization(node, source)[1]).astype(np.int32)
-        y = requantize(steps, *_wide_ratio(node, source, outs[0])) + zero_point
+        y = requantize(steps, *wide_ratio(node, source, outs[0])) + zero_point
         return [np.clip(y, info.min, info.max).astype(outs[0].dtype)]
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float64)
@@ -132,37 +129,6 @@ def _quantize(
     # beyond int32, is undefined in C.
     numbers = np.nan_to_num(rounded, nan=float(info.min))
     return [np.clip(numbers, info.min, info.max).astype(outs[0].dtype)]
-
-
-def _emit_quantize(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
-    x = operand(node, ins, 0)
-    if x.dtype in _BYTES:
-        return table_call(_table(node, x, outs[0]).view(np.int8), x.size)
-    scale, zero_point = quantization(node, outs[0])
-    if x.dtype == "float32":
-        return KernelCall(
-            kernels()[f"hil_quantize_f32_{_C_NAMES[outs[0].dtype]}"],
-            {"size": x.size, "scale": scale, "zero_point": zero_point},
-        )
-    mantissa, shift = _wide_ratio(node, x, outs[0])
-    info = np.iinfo(outs[0].dtype)
-    return KernelCall(
-        kernels()["hil_requantize_wide"],
-        {
-            "size": x.size,
-            "in_bytes": np.dtype(x.dtype).itemsize,
-            "out_bytes": np.dtype(outs[0].dtype).itemsize,
-            "in_zero_point": quantization(node, x)[1],
-            "mantissa": mantissa,
-            "shift": shift,
-            # What is scaled to int32 needs no clamp.
-            "low": max(int(info.min) - zero_point, INT32_MIN),
-            "high": min(int(info.max) - zero_point, INT32_MAX),
-            "out_zero_point": zero_point,
-        },
-    )
 
 
 def _infer_dequantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -185,16 +151,5 @@ def _dequantize(
     return [np.float32(scale) * (x.astype(np.int32) - zero_point).astype(np.float32)]
 
 
-def _emit_dequantize(
-    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
-) -> KernelCall:
-    x = operand(node, ins, 0)
-    scale, zero_point = quantization(node, x)
-    return KernelCall(
-        kernels()[f"hil_dequantize_{_C_NAMES[x.dtype]}_f32"],
-        {"size": x.size, "scale": scale, "zero_point": zero_point},
-    )
-
-
-QUANTIZE = OpDef(_infer_quantize, _quantize, only(_emit_quantize), check=_check_quantize)
-DEQUANTIZE = OpDef(_infer_dequantize, _dequantize, only(_emit_dequantize))
+QUANTIZE = OpDef(_infer_quantize, _quantize, check=_check_quantize)
+DEQUANTIZE = OpDef(_infer_dequantize, _dequantize)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
     INT32_MAX,
@@ -24,7 +23,7 @@ from hilc.numerics.requantize import (
     quantize_multiplier,
     rounding_divide_by_pot,
 )
-from hilc.ops.opdef import OpDef, Signature, only
+from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     attribute,
     invalid,
@@ -34,15 +33,14 @@ from hilc.ops.operands import (
     require_dtype,
     unsupported,
 )
-from hilc.target import Cpu
 
 Int64Array = npt.NDArray[np.int64]
 
 #: Integer bits of the scaled difference and of the sum of exponentials.
 _DIFFERENCE_BITS = 5
-_SUM_BITS = 12
+SUM_BITS = 12
 #: What 12 integer bits hold when every exponential is one.
-_MAX_DEPTH = (1 << _SUM_BITS) - 1
+_MAX_DEPTH = (1 << SUM_BITS) - 1
 
 #: exp(-2^e) in Q0.31, for e from -2 on: the factors of a difference's binary digits.
 _EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
@@ -74,7 +72,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
                 node,
                 f"normalises {x.shape[-1]} classes, more than the {_MAX_DEPTH} that int8 defines",
             )
-        _exponentials(node, x)
+        exponentials(node, x)
     return [(x.shape, x.dtype)]
 
 
@@ -118,7 +116,7 @@ def _exp_of_negative(a: Int64Array) -> Int64Array:
     return np.where(a == 0, INT32_MAX, result)
 
 
-def _exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
+def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
     """exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it vanishes."""
     scale = quantization(node, x)[0]
     real = float(np.float32(node.attrs["beta"])) * scale * (1 << (31 - _DIFFERENCE_BITS))
@@ -166,30 +164,15 @@ def _reference(
             powers = expf(distance)
         return [powers / powers.sum(-1, keepdims=True, dtype=np.float32)]
     widened = x.astype(np.int64)
-    powers = _exponentials(node, source)[widened.max(-1, keepdims=True) - widened].astype(np.int64)
-    total = rounding_divide_by_pot(powers, _SUM_BITS).sum(-1, keepdims=True)
+    powers = exponentials(node, source)[widened.max(-1, keepdims=True) - widened].astype(np.int64)
+    total = rounding_divide_by_pot(powers, SUM_BITS).sum(-1, keepdims=True)
     zeros = _leading_zeros(total)
     scale = _reciprocal((total << zeros) - (1 << 31))
     # Beyond 31 nothing is left; the reference stops the process there.
-    shift = 31 - 8 + _SUM_BITS - zeros
+    shift = 31 - 8 + SUM_BITS - zeros
     shares = rounding_divide_by_pot(doubling_high_mul(powers, scale), np.minimum(shift, 31))
     shares = np.where(shift > 31, 0, shares)
     return [np.minimum(shares - 128, 127).astype(np.int8)]
 
 
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
-    x = operand(node, ins, 0)
-    depth = x.shape[-1]
-    fields: dict[str, FieldValue] = {"rows": x.size // depth, "depth": depth}
-    if x.dtype == "float32":
-        beta = float(np.float32(node.attrs["beta"]))
-        return KernelCall(kernels()["hil_softmax_f32"], {**fields, "beta": beta})
-    exponentials = _exponentials(node, x)
-    # What adds nothing to the sum is also too little for a share.
-    summands = rounding_divide_by_pot(exponentials.astype(np.int64), _SUM_BITS)
-    near = 1 + int(np.flatnonzero(summands)[-1])
-    fields |= {"near": near, "exponentials": exponentials[:near]}
-    return KernelCall(kernels()["hil_softmax_s8"], fields)
-
-
-SOFTMAX = OpDef(_infer, _reference, only(_emit), check=_check)
+SOFTMAX = OpDef(_infer, _reference, check=_check)

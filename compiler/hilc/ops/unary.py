@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.numerics.requantize import Multiplier, requantize
-from hilc.ops.opdef import OpDef, Signature, only
+from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     activation_clamp,
@@ -33,7 +32,6 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.target import Cpu
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -61,11 +59,6 @@ def host_function_matters(node: Node, source: Tensor, target: Tensor) -> str | N
         for function in (_LIBM[name], host_function(name) or _LIBM[name])
     )
     return None if np.array_equal(ours, hosts) else name
-
-
-def table_call(values: Array, size: int) -> KernelCall:
-    """The kernel that maps ``size`` bytes through a table."""
-    return KernelCall(kernels()["hil_lut_s8"], {"size": size, "table": values})
 
 
 def look_up(values: Array, x: Array) -> Array:
@@ -102,19 +95,6 @@ def _reference(
     if source.dtype == "int8":
         return [look_up(table(node, source, outs[0]), x)]
     return [_FLOAT32[node.op](node, x)]
-
-
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
-    x = operand(node, ins, 0)
-    if x.dtype == "int8":
-        return table_call(table(node, x, outs[0]), x.size)
-    fields: dict[str, FieldValue] = {"size": x.size}
-    if node.op in ACTIVATION_RANGES:
-        low, high = ACTIVATION_RANGES[node.op]
-        return KernelCall(kernels()["hil_clamp_f32_each"], {**fields, "low": low, "high": high})
-    if node.op == "LEAKY_RELU":
-        fields["alpha"] = float(np.float32(node.attrs["alpha"]))
-    return KernelCall(kernels()[f"hil_{node.op.lower()}_f32"], fields)
 
 
 # int8: the unclamped values for -128 to 127 -----------------------------------------------------
@@ -310,4 +290,4 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
     "HARD_SWISH": _hard_swish_float32,
 }
 
-UNARY = OpDef(_infer, _reference, only(_emit), check=_check)
+UNARY = OpDef(_infer, _reference, check=_check)

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from math import prod
 
 from hilc.ir import Array, Node, Tensor
-from hilc.lowering.kernels import KernelCall, kernels
-from hilc.ops.opdef import Infer, OpDef, Signature, only
+from hilc.ops.opdef import Infer, OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
     constant_ints,
@@ -22,7 +21,6 @@ from hilc.ops.operands import (
     require_counts,
     resolve_axis,
 )
-from hilc.target import Cpu
 
 
 def _infer_reshape(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -76,13 +74,8 @@ def _reference(
     return [x.reshape(outs[0].shape)]
 
 
-def _emit(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu) -> KernelCall:
-    """The copy for a view whose memory is not its input's."""
-    return KernelCall(kernels()["hil_copy"], {"bytes": outs[0].nbytes})
-
-
 def _view(infer: Infer) -> OpDef:
-    return OpDef(infer, _reference, only(_emit), view=True)
+    return OpDef(infer, _reference, view=True)
 
 
 RESHAPE = _view(_infer_reshape)

@@ -1,0 +1,1 @@
+"""The portable kernels of every operator."""

@@ -1,0 +1,54 @@
+"""CONCATENATION, PACK and SPLIT: blocks of bytes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from hilc.ir import Node, Tensor
+from hilc.lowering.kernels import KernelCall, kernels
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.blocks import concatenation_axis, pack_axis, parts, split_axis
+
+
+def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
+    """The call that takes from each part in turn what lies together from ``axis`` on."""
+    itemsize = np.dtype(parts[0].dtype).itemsize
+    blocks = [prod(part.shape[axis:]) * itemsize for part in parts]
+    return KernelCall(
+        kernels()["hil_join"],
+        {
+            "rows": prod(parts[0].shape[:axis]),
+            "parts": len(parts),
+            "blocks": np.array(blocks, np.int32),
+        },
+        tuple(range(len(parts))),
+    )
+
+
+@lowers("CONCATENATION")
+def concatenation(layer: Layer) -> KernelCall:
+    """Blocks of each operand in turn."""
+    node, ins = layer.node, layer.ins
+    return _join(node, parts(node, ins), concatenation_axis(node, ins))
+
+
+@lowers("PACK")
+def pack(layer: Layer) -> KernelCall:
+    """Blocks of each operand in turn."""
+    node, ins = layer.node, layer.ins
+    return _join(node, parts(node, ins), pack_axis(node, ins))
+
+
+@lowers("SPLIT")
+def split(layer: Layer) -> KernelCall:
+    """Blocks to each output in turn."""
+    node, ins, outs = layer.node, layer.ins, layer.outs
+    axis = split_axis(node, ins)
+    block = prod(layer.out.shape[axis:]) * np.dtype(layer.out.dtype).itemsize
+    rows = prod(layer.out.shape[:axis])
+    return KernelCall(
+        kernels()["hil_split"], {"rows": rows, "parts": len(outs), "block": block}, (1,)
+    )

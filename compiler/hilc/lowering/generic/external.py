@@ -1,0 +1,18 @@
+"""EXTERNAL: the function of a generator from outside."""
+
+from __future__ import annotations
+
+from hilc.external import ExternalCall
+from hilc.lowering.registry import Layer, candidates, lowers
+from hilc.ops.external import subgraph
+
+
+@lowers("EXTERNAL")
+def external(layer: Layer) -> ExternalCall:
+    """The generator's function; it counts the multiply-accumulates of our own kernels."""
+    node, graph = layer.node, subgraph(layer.node)
+    macs = sum(
+        candidates(inner, graph.ins(inner), graph.outs(inner), layer.cpu)[0].macs
+        for inner in graph.nodes
+    )
+    return ExternalCall(node.attrs["module"], tuple(range(len(node.inputs))), macs)

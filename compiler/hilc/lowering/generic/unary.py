@@ -1,0 +1,35 @@
+"""Elementwise operators of one operand: tables of all bytes, or functions of floats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.ir import Array
+from hilc.lowering.kernels import KernelCall, kernels
+from hilc.lowering.linear import Fields
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.operands import (
+    ACTIVATION_RANGES,
+)
+from hilc.ops.unary import table
+
+
+def table_call(values: Array, size: int) -> KernelCall:
+    """The kernel that maps ``size`` bytes through a table."""
+    return KernelCall(kernels()["hil_lut_s8"], {"size": size, "table": values})
+
+
+@lowers("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", dtypes={"int8", "float32"})
+def portable(layer: Layer) -> KernelCall:
+    """A table of all bytes, or the function of a float."""
+    node = layer.node
+    x = layer.operand(0)
+    if x.dtype == "int8":
+        return table_call(table(node, x, layer.out), x.size)
+    fields: Fields = {"size": x.size}
+    if node.op in ACTIVATION_RANGES:
+        low, high = ACTIVATION_RANGES[node.op]
+        return KernelCall(kernels()["hil_clamp_f32_each"], {**fields, "low": low, "high": high})
+    if node.op == "LEAKY_RELU":
+        fields["alpha"] = float(np.float32(node.attrs["alpha"]))
+    return KernelCall(kernels()[f"hil_{node.op.lower()}_f32"], fields)

@@ -1,0 +1,219 @@
+"""Linear layers as their kernels see them: matrix products, sliding windows, depthwise windows.
+
+CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED compute sums of products for each output channel.
+:func:`linear_form` says which of three loops a layer is, whatever its operator, with the numbers
+that every family of kernels takes; the families add their own packing of the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hilc.ir import Array, Tensor
+from hilc.lowering.kernels import FieldValue
+from hilc.lowering.registry import Layer, once
+from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
+from hilc.ops.geometry import Window
+from hilc.ops.linear import Operands, Requantization, accumulator_bound, fold_zero_point
+from hilc.ops.operands import ACTIVATION_RANGES, activation, quantization
+
+#: The operators that have a linear form.
+LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+#: Output channels that the matrix kernels compute at a time; their weights are interleaved.
+COLUMN_BLOCK = 4
+
+# Magnitude of a sum below which hil_requantize_narrow is exact.
+_NARROW_LIMIT = 2**30
+
+Fields = dict[str, FieldValue]
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """What the three have in common."""
+
+    #: ``[output channels, products of a sum]``.
+    columns: Array
+    #: Fields that say how sums become outputs: bias, requantization or activation.
+    channels: Fields
+    #: The model's own bias, one value a channel; zeros where it has none.
+    bias: Array
+    #: What positions outside the image hold: the input's zero point; 0 for floats.
+    fill: int
+    #: Multiply-accumulates.
+    macs: int
+
+
+@dataclass(frozen=True)
+class MatrixProduct(LinearForm):
+    """``rows`` rows of the input, one after the other in memory, times the columns."""
+
+    rows: int
+
+
+@dataclass(frozen=True)
+class Convolution(LinearForm):
+    """A window that slides over an image, with a filter for each of the columns."""
+
+    #: Fields that place the window.
+    window: Fields
+
+
+@dataclass(frozen=True)
+class DepthwiseConvolution(LinearForm):
+    """A window that slides over each channel of an image; ``multiplier`` filters a channel."""
+
+    shape: tuple[int, ...]
+    placed: Window
+    #: Fields that place the window.
+    window: Fields
+    multiplier: int
+
+    @property
+    def filters(self) -> Array:
+        """``[output channels, filter_h, filter_w]``."""
+        return self.columns.reshape(-1, self.placed.h.filter_size, self.placed.w.filter_size)
+
+
+@once
+def linear_form(layer: Layer) -> LinearForm:
+    """The form of a layer of one of :data:`LINEAR`."""
+    return _FORMS[layer.node.op](layer)
+
+
+def _fully_connected(layer: Layer) -> LinearForm:
+    ops = fully_connected.layer_operands(layer.node, layer.ins)
+    channels, depth = ops.weights.shape
+    if ops.x.dtype == "float32":
+        fields = _float_fields(layer, ops)
+    else:
+        requant = fully_connected.requantization(layer.node, ops, layer.out)
+        fields = _int8_fields(layer, ops, requant, channel_axis=0)
+    return MatrixProduct(
+        ops.weight_data,
+        fields,
+        ops.bias_data,
+        _fill(layer, ops),
+        ops.x.size * channels,
+        ops.x.size // depth,
+    )
+
+
+def _conv2d(layer: Layer) -> LinearForm:
+    ops, window = conv2d.layer_operands(layer.node, layer.ins)
+    fields = _channel_fields(layer, ops, channel_axis=0)
+    columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
+    return _sliding(layer, ops, window, columns, fields)
+
+
+def _depthwise_conv2d(layer: Layer) -> LinearForm:
+    ops, window, multiplier = depthwise_conv2d.layer_operands(layer.node, layer.ins)
+    fields = _channel_fields(layer, ops, depthwise_conv2d.CHANNEL_AXIS)
+    # The taps of a channel together.
+    columns = np.ascontiguousarray(ops.weight_data[0].transpose(2, 0, 1))
+    columns = columns.reshape(len(columns), -1)
+    if ops.x.shape[3] == 1:
+        # One input channel: an ordinary convolution, whose kernels share loads between channels.
+        return _sliding(layer, ops, window, columns, fields)
+    return DepthwiseConvolution(
+        columns,
+        fields,
+        ops.bias_data,
+        _fill(layer, ops),
+        layer.out.size * columns.shape[1],
+        ops.x.shape,
+        window,
+        window_fields(ops.x, window),
+        multiplier,
+    )
+
+
+_FORMS = {
+    "CONV_2D": _conv2d,
+    "DEPTHWISE_CONV_2D": _depthwise_conv2d,
+    "FULLY_CONNECTED": _fully_connected,
+}
+
+
+def _sliding(
+    layer: Layer, ops: Operands, window: Window, columns: Array, fields: Fields
+) -> LinearForm:
+    depth = columns.shape[1]
+    common = (columns, fields, ops.bias_data, _fill(layer, ops), layer.out.size * depth)
+    if _windows_follow_each_other(window):
+        return MatrixProduct(*common, ops.x.size // depth)
+    return Convolution(*common, window_fields(ops.x, window))
+
+
+def _windows_follow_each_other(window: Window) -> bool:
+    """Whether the windows, one after the other, are the image itself: rows of a matrix."""
+    if window.padded:
+        return False
+    h, w = window.h, window.w
+    pixels = h.span == h.stride == w.span == w.stride == 1
+    whole = h.filter_size == h.in_size and w.filter_size == w.in_size
+    return pixels or whole
+
+
+def window_fields(x: Tensor, window: Window) -> Fields:
+    """The fields of the convolution kernels' structs that place the window over the image."""
+    h, w = window.h, window.w
+    return {
+        "batch": x.shape[0],
+        "in_h": h.in_size,
+        "in_w": w.in_size,
+        "in_c": x.shape[3],
+        "out_h": h.out_size,
+        "out_w": w.out_size,
+        "filter_h": h.filter_size,
+        "filter_w": w.filter_size,
+        "stride_h": h.stride,
+        "stride_w": w.stride,
+        "dilation_h": h.dilation,
+        "dilation_w": w.dilation,
+        "pad_top": h.pad_before,
+        "pad_left": w.pad_before,
+    }
+
+
+def _fill(layer: Layer, ops: Operands) -> int:
+    return 0 if ops.x.dtype == "float32" else quantization(layer.node, ops.x)[1]
+
+
+def _channel_fields(layer: Layer, ops: Operands, channel_axis: int) -> Fields:
+    if ops.x.dtype == "float32":
+        return _float_fields(layer, ops)
+    factors = linear.channel_factors(layer.node, ops)
+    requant = linear.requantization(layer.node, factors, layer.out)
+    return _int8_fields(layer, ops, requant, channel_axis)
+
+
+def _int8_fields(layer: Layer, ops: Operands, requant: Requantization, channel_axis: int) -> Fields:
+    zero_point = quantization(layer.node, ops.x)[1]
+    bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
+    bound = accumulator_bound(ops.weight_data, bias, 128, channel_axis)
+    return {
+        "out_zero_point": requant.zero_point,
+        "out_min": requant.low,
+        "out_max": requant.high,
+        "per_channel": int(requant.mantissas.size > 1),
+        "narrow": int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
+        "bias": bias.astype(np.int32),
+        "multipliers": requant.mantissas,
+        "shifts": requant.shifts,
+    }
+
+
+def _float_fields(layer: Layer, ops: Operands) -> Fields:
+    low, high = ACTIVATION_RANGES[activation(layer.node)]
+    return {"out_min": low, "out_max": high, "bias": ops.bias_data}
+
+
+def interleave(columns: Array) -> Array:
+    """Weights ``[channels, depth]`` in the order of the matrix kernels (``columns_s8.h``)."""
+    blocked = columns.shape[0] - columns.shape[0] % COLUMN_BLOCK
+    blocks = columns[:blocked].reshape(-1, COLUMN_BLOCK, columns.shape[1]).transpose(0, 2, 1)
+    return np.concatenate([blocks.reshape(-1), columns[blocked:].reshape(-1)])
