@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from kernel_layers import (
     DSP,
-    candidates,
     case_layers,
     conv,
     extreme_layers,
+    family_calls,
     limit_layers,
     rectified,
     tamed,
@@ -104,7 +104,7 @@ def test_sums_below_24_bits(depth: int, sign: int, served: set[str]):
     ends = [np.full((1, depth), value, np.int8) for value in (-128, 127)]
     out = rectified(tamed(layer)).out
     layers = [replace(layer, ins=ins, out=out, x=end) for end in ends]
-    assert {call.kernel.name for call in candidates(layers[0], DSP)} == served
+    assert {call.kernel.name for call in family_calls(layers[0], DSP)} == served
     check(layers)
 
 

@@ -16,10 +16,10 @@ import pytest
 from kernel_layers import conv, depthwise, rectified, tamed
 from linear_layers import Layer, make_layer
 
-from hilc.cpu import get_cpu
+from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
 from hilc.numerics.requantize import requantize
-from hilc.ops import OPS
+from hilc.target import get_cpu
 
 PORTABLE = ("hil_matmul_s8", "hil_conv2d_s8", "hil_depthwise_conv2d_s8")
 HELIUM, DSP, ARMV7M = "cortex-m55", "cortex-m4", "cortex-m3"
@@ -65,7 +65,7 @@ class Packed:
 
 def packed(layer: Layer, cpu: str, kernel: str, **wanted: Any) -> Packed:
     """The call of ``kernel`` whose fields are as ``wanted``."""
-    calls = OPS[layer.node.op].emit(layer.node, layer.ins, (layer.out,), get_cpu(cpu))
+    calls = candidates(layer.node, layer.ins, (layer.out,), get_cpu(cpu))
     found = [call for call in calls if isinstance(call, KernelCall)]
     (portable,) = (call.fields for call in found if call.kernel.name in PORTABLE)
     (fields,) = (
@@ -292,7 +292,7 @@ def test_windows_by_pairs_of_filters(depth: int) -> None:
 
 
 def test_depthwise_filters_and_tiles() -> None:
-    calls = OPS["DEPTHWISE_CONV_2D"].emit
+    calls = candidates
     layer = planes(5)
     helium = next(
         call
