@@ -1,7 +1,7 @@
 # Everything here needs only make, bash and python3; ci/setup.sh brings the rest.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check prove sweep bench noise figures format clean distclean
+.PHONY: help setup demo test test-full check docs prove sweep bench noise figures format clean distclean
 
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
@@ -14,11 +14,12 @@ help:
 	@echo '                workers); of each campaign a sample'
 	@echo 'make test-full  the campaigns: the tests that are marked full'
 	@echo 'make check      ruff, mypy --strict, clang-format, cppcheck'
+	@echo 'make docs       write the reference pages anew, build the site in build/site, check its links'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
 	@echo 'make bench      what they cost on six cores, beside what others need'
 	@echo 'make noise      inferences over lines that damage bytes: what is right, what it costs'
-	@echo 'make figures    write what make prove and make bench found into README.md'
+	@echo 'make figures    write what make prove and make bench found into README.md and docs'
 	@echo 'make format     format Python and C'
 	@echo 'make setup      install what is missing, make .venv'
 	@echo 'make clean      remove build outputs and caches; distclean removes .venv too'
@@ -53,6 +54,10 @@ check: setup
 	    '--suppress=constParameter:compiler/runtime/crt/*' \
 	    '--suppress=constParameter:tests/c/crt/*' \
 	    -I compiler/runtime/include -I firmware_template/include $(C_FILES)
+
+docs: setup
+	$(BIN)/python ci/reference.py
+	$(BIN)/python ci/docs.py
 
 prove: setup
 	$(BIN)/python ci/prove.py $(ARGS)

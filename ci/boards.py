@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/reference/boards.md: each board, and which MLPerf Tiny models it holds.
+"""Writes which MLPerf Tiny models each board holds, into docs/reference/boards.md.
 
-Without an option the facts are written again, which takes a second. ``--build`` also builds every
-model for every board and records what each image takes, or why it is refused; ``--check`` builds
-them and writes nothing, but tells which figures of the page are not those of today's compiler.
+Every model is built for every board; what each image takes is recorded, or why it is refused.
+``--check`` builds them and writes nothing, but tells which figures of the page are not those of
+today's compiler. The other tables of the page are written by ci/reference.py.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from marked import replaced, section, table
 from tqdm import tqdm
 
 import hilc
 from hil.board import Board, board_names, load_board
 from hil.build import Firmware, build
 from hil.fit import FitError, workspace_regions
-from hil.render import memory_bytes, ran_on, size_text
 from hil.sources import CompileOptions, ModelSource, load_sources
 from hilc.artifact.library import ModelLibrary
 
@@ -32,32 +31,13 @@ import models  # noqa: E402 - the finder of the models, which the tests share
 PAGE = ROOT / "docs" / "reference" / "boards.md"
 
 
-def facts() -> str:
-    """The table of all boards, from their descriptions alone."""
-    rows = [
-        [
-            f"`{board.name}`",
-            board.cpu.name,
-            "-" if board.is_host else f"{board.clock_hz / 1e6:.4g} MHz",
-            size_text(memory_bytes(board, "flash")),
-            size_text(memory_bytes(board, "ram")),
-            next(port.name for port in board.ports if "uart" in port.roles),
-            f"`{board.pyocd.target}`" if board.pyocd else "-",
-            ran_on(board),
-        ]
-        for board in map(load_board, board_names())
-    ]
-    header = ["board", "core", "clock", "flash", "RAM", "line", "pyOCD target", "ran on"]
-    return _table(header, rows)
-
-
 def fits() -> str:
     """The table of models on boards, from real builds."""
     boards = real_boards()
     # The first of each core compiles for the others; builds are processes, two at a time.
     with ThreadPoolExecutor(2) as pool:
         rows = list(tqdm(pool.map(_row, boards), total=len(boards), desc="boards"))
-    return _table(["board", *models.INT8_MODELS], rows)
+    return table(["board", *models.INT8_MODELS], rows)
 
 
 def _row(board: Board) -> list[str]:
@@ -120,32 +100,10 @@ def _kb(nbytes: int) -> int:
     return -(-nbytes // 1024)
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def replaced(text: str, name: str, new: str) -> str:
-    """``text`` with what stands between the marks ``name`` replaced."""
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    before, _, rest = text.partition(begin)
-    _, mark, after = rest.partition(end)
-    if not mark:
-        raise ValueError(f"the text lacks {begin} or {end}")
-    return f"{before}{begin}\n{new}\n{end}{after}"
-
-
-def section(text: str, name: str) -> str:
-    """What stands between the marks ``name``."""
-    return text.partition(f"<!-- {name}:begin -->\n")[2].partition(f"\n<!-- {name}:end -->")[0]
-
-
 def main() -> int:
-    """Rewrites the page; or 1 where ``--check`` finds a figure that is not today's."""
+    """Rewrites the table; or 1 where ``--check`` finds a figure that is not today's."""
     parser = argparse.ArgumentParser(description=__doc__)
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--build", action="store_true", help="build every model for every board")
-    what.add_argument("--check", action="store_true", help="build them, and compare with the page")
+    parser.add_argument("--check", action="store_true", help="compare with the page, write nothing")
     args = parser.parse_args()
     text = PAGE.read_text(encoding="utf-8")
     if args.check:
@@ -160,10 +118,7 @@ def main() -> int:
             )
         print(f"{len(today) - len(stale)} of {len(today)} figures are up to date")
         return 1 if stale else 0
-    text = replaced(text, "boards", facts())
-    if args.build:
-        text = replaced(text, "models", fits())
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text(replaced(text, "models", fits()), encoding="utf-8")
     return 0
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the figures of ``make prove`` and ``make bench`` into README.md, between its two marks.
+"""Writes what ``make prove`` and ``make bench`` found into docs/reference/figures.md and README.md.
 
-``make figures`` runs it. Nothing in the section is written by hand; what others need is in
-``ci/baselines.toml``, with its source.
+``make figures`` runs it. README.md has one table of it. Nothing between the marks is written by
+hand; what others need is in ``ci/baselines.toml``, with its source.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from marked import replaced, table
+
 from hil.board import load_board
 from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
+PAGE, README = ROOT / "docs" / "reference" / "figures.md", ROOT / "README.md"
+#: The marks of what is written in both.
+MARK = "figures"
 #: The board whose memory figures are shown beside those of others.
 MEMORY_BOARD = "mps2-an386"
 
@@ -46,7 +50,7 @@ def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
         (
             "**Equality with the reference**, at the outputs and at every layer; layers that run "
             "together row by row count as one:",
-            table(
+            figures_table(
                 ["model", "boards", "inputs on each", "layers", "largest difference"],
                 _equality(proofs),
             ),
@@ -72,7 +76,7 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
     ]
     tables = [
         "**Instructions of one inference** (int8; QEMU counts instructions, not cycles):",
-        table(["core", "", *models], _instructions(reports, models, others)),
+        figures_table(["core", "", *models], _instructions(reports, models, others)),
     ]
     if any(model.endswith("_folded") for model in models):
         tables.insert(1, FOLDED)
@@ -80,18 +84,43 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
         tables += [
             f"**Bytes** on `{MEMORY_BOARD}`; flash is code, constants and glue, the workspace "
             "holds the inputs and outputs too:",
-            table(
+            figures_table(
                 ["model", "flash", "workspace", "inputs and outputs", "peak of the stack"], memory
             ),
             "**Workspace in bytes**, by goal; others need memory for inputs and outputs beside it:",
-            table(["core", "", *models], _bytes(reports, models, others, "workspace")),
+            figures_table(["core", "", *models], _bytes(reports, models, others, "workspace")),
             "**Flash in bytes besides the weights and biases**, by goal; of others what is not "
             "the model's file:",
-            table(["core", "", *models], _bytes(reports, models, others, "flash")),
+            figures_table(["core", "", *models], _bytes(reports, models, others, "flash")),
         ]
     sources = [f"{who['who']}: {who['source']}" for who in others["instructions"]]
     sources += [f"bytes of {who['who']}: {who['source']}" for who in others["bytes"]]
     return "\n\n".join((*tables, f"({'; '.join(sources)}.)"))
+
+
+def summary(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str:
+    """What each model costs on one board by default, beside the first of ``others``."""
+    reports = {
+        model: result["report"]
+        for (model, board), result in _group(steps, "balanced").items()
+        if board == MEMORY_BOARD and result["ok"] and result["report"]
+    }
+    counts, sizes = others["instructions"][0], others["bytes"][0]
+    theirs = (counts["boards"].get(MEMORY_BOARD, {}), sizes["workspace"], sizes["flash"])
+    keys = ("per_inference", "workspace_bytes", "flash_beyond_weights_bytes")
+    rows = []
+    for model, report in reports.items():
+        cells = [f"`{model}`"]
+        for key, their in zip(keys, theirs, strict=True):
+            cells += [_number(report.get(key)), _number(their.get(model))]
+        rows.append(cells)
+    who = counts["who"]
+    header = ["model", "instructions", who, "workspace", who, "flash besides weights", who]
+    return figures_table(header, rows)
+
+
+def figures_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return table(header, rows, align="---:")
 
 
 def _instructions(
@@ -199,22 +228,8 @@ def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def replaced(text: str, new: str) -> str:
-    """``text`` with what stands between the marks replaced."""
-    before, _, rest = text.partition(BEGIN)
-    _, mark, after = rest.partition(END)
-    if not mark:
-        raise ValueError(f"the text lacks {BEGIN} or {END}")
-    return f"{before}{BEGIN}\n{new}\n{END}{after}"
-
-
 def main() -> int:
-    """Rewrites README.md; 1 when a step has failed, which is nothing to publish."""
+    """Rewrites both documents; 1 when a step has failed, which is nothing to publish."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("prove", "bench"):
         parser.add_argument(f"--{name}", type=Path, default=ROOT / "build" / f"{name}.json")
@@ -229,8 +244,8 @@ def main() -> int:
     if failed:
         print(f"error: these steps failed: {', '.join(failed)}", file=sys.stderr)
         return 1
-    readme = ROOT / "README.md"
-    readme.write_text(replaced(readme.read_text(), section(*results)))
+    for path, text in ((PAGE, section(*results)), (README, summary(results[1], baselines()))):
+        path.write_text(replaced(path.read_text("utf-8"), MARK, text), encoding="utf-8")
     return 0
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from figures import table
+from figures import figures_table
+from marked import replaced
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
@@ -31,7 +32,6 @@ MODEL, BOARD, CPU = "kws", "mps2-an386", "cortex-m4"
 LIMITS = 10
 PAGE = ROOT / "docs" / "explanation" / "memory.md"
 PICTURES = ROOT / "docs" / "images"
-BEGIN, END = "<!-- limits:begin -->", "<!-- limits:end -->"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def section(points: Sequence[Point], smallest: Explanation) -> str:
             f"{MODEL} on `{BOARD}` (instructions under QEMU, not cycles), every answer and layer "
             "compared with the reference. The workspace holds the inputs and outputs, as in "
             "firmware of this project; `hil compile`, which leaves them to the caller, needs less:",
-            table(header, rows),
+            figures_table(header, rows),
             f"![instructions over bytes of workspace](../images/{MODEL}_frontier.svg)",
             f"The smallest of them, {smallest.workspace_bytes:,} bytes, as `hil explain` draws it:",
             f"![what lies where, layer by layer](../images/{MODEL}_plan.svg)",
@@ -134,11 +134,9 @@ def main() -> int:
     PICTURES.mkdir(exist_ok=True)
     save(frontier_figure(points), PICTURES / f"{MODEL}_frontier.svg")
     save(plan_figure(smallest), PICTURES / f"{MODEL}_plan.svg")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
     new = section(points, smallest)
-    PAGE.write_text(f"{before}{BEGIN}\n{new}\n{END}{after}", encoding="utf-8")
-    print(section(points, smallest))
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "limits", new), encoding="utf-8")
+    print(new)
     return 0 if [p.instructions for p in points] == sorted(p.instructions for p in points) else 1
 
 

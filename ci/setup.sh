@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly VENV=.venv
 readonly STAMP=$VENV/hil-setup.json       # what .venv was made from and holds
 readonly TRIED=$VENV/hil-apt-tried        # optional packages that apt could not bring
-readonly EXTRAS=test,dev
+readonly EXTRAS=test,dev,docs
 readonly ATTEMPTS=3
 export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1
 unset PYTHONHOME PYTHONPATH

@@ -243,7 +243,7 @@ def _check_image_rule(chip: Chip, port: str) -> None:
     remedy = (
         f"start with a board that has it (--from {' or '.join(boards)}), or give --soc {needed},..."
         if needed
-        else "write a port that brings it: docs/how-to/add-a-board.md"
+        else "write a port that brings it: docs/how-to/add-board.md"
     )
     raise InputError(
         f"an image for {chip.target} must hold {rule}; the port {port!r} does not bring that",

@@ -1,8 +1,9 @@
 """The fenced blocks of the project's documents, for the test that runs them.
 
 A block's language says how it is run: ``console`` (lines that begin with ``$`` are commands, the
-rest is what they print), ``sh`` (each line is a command), ``python``, ``toml``. A comment in the
-line before the block says what is special about it::
+rest is what they print), ``sh`` (each line is a command), ``python``, ``c`` (compiled against the
+libraries that the commands made), ``toml``. A comment in the line before the block says what is
+special about it::
 
     <!-- not run: REASON -->        no test machine has what it needs, or it runs elsewhere
     <!-- only parsed: REASON -->    commands of ``hil``, of which only the words are checked

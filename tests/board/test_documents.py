@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -36,6 +37,7 @@ DOCUMENTS = documents()
 #: A command takes at most as long; the longest measures every kernel of a model.
 LIMIT_S = 240
 RUN = ("console", "sh")
+SHOWN = (*RUN, "python", "c")
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 
 
@@ -52,20 +54,20 @@ def test_every_block_is_one_that_is_run(path: Path) -> None:
     """No command hides in a block that nothing runs, or in indented text."""
     text = path.read_text(encoding="utf-8")
     for block in blocks(path):
-        assert block.language in (*RUN, *SHOWN_ONLY, "python", "toml"), block
+        assert block.language in (*SHOWN, *SHOWN_ONLY, "toml"), block
         if block.language in SHOWN_ONLY:
             first = block.text.split(maxsplit=1)[:1]
             assert first not in (["hil"], ["$"], ["python"], ["make"]), f"{block}: say console"
-    assert "\n    hil " not in text, f"{path}: use a fenced block"
+    assert not re.search(r"^ +(```|(\$ )?hil )", text, re.MULTILINE), f"{path}: use a fenced block"
 
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in DOCUMENTS if any(b.language in (*RUN, "python") for b in ran(path))],
+    [path for path in DOCUMENTS if any(b.language in SHOWN for b in ran(path))],
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_what_a_document_shows(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = [block for block in ran(path) if block.language in (*RUN, "python")]
+    shown = [block for block in ran(path) if block.language in SHOWN]
     folder = workplace(path, tmp_path, "\n".join(block.text for block in shown))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HIL_CONFIG", str(tmp_path / "config.toml"))
@@ -76,6 +78,9 @@ def test_what_a_document_shows(path: Path, tmp_path: Path, monkeypatch: pytest.M
         for block in shown:
             if block.language == "python":
                 execute(block, folder)
+                continue
+            if block.language == "c":
+                compile_c(block, folder)
                 continue
             for command in block.commands:
                 if is_parsed_only(block):
@@ -126,6 +131,7 @@ def write_net(place: Path) -> None:
 #: What makes the files that documents name and do not make.
 GIVEN: dict[str, Callable[[Path], object]] = {
     "digits.tflite": link(DIGITS),
+    "digits_test.npz": link(DIGITS.with_name("digits_test.npz")),
     "model.tflite": link(DIGITS),
     "net.tflite": write_net,
     "x.npz": write_inputs,
@@ -251,6 +257,17 @@ def execute(block: Block, folder: Path) -> None:
     if is_tests:
         assert "passed" in done.stdout
         assert "skipped" not in done.stdout
+
+
+def compile_c(block: Block, folder: Path) -> None:
+    """Compiles C against the headers of the libraries that the document's commands have made."""
+    headers = [p for name in ("codegen/host", "runtime") for p in folder.glob(f"*/{name}/include")]
+    source = folder / f"block_{block.line}.c"
+    source.write_text(block.text, encoding="utf-8")
+    words = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    words += [f"-I{header}" for header in headers]
+    done = subprocess.run([*words, source.name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{block}:\n{done.stderr}"
 
 
 class Background:

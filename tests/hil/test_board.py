@@ -9,7 +9,7 @@ import pytest
 
 from hil.board import board_names, default_board, load_board
 from hil.errors import BoardError
-from hil.ports import board_settings, chip_settings, derived_settings, port_names
+from hil.ports import port_names
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
 
@@ -233,20 +233,3 @@ def test_every_key_is_documented() -> None:
             else:
                 used.add(key)
     assert used <= documented
-    for port in port_names():
-        about = tomllib.loads(
-            (data_dir("firmware_template") / "ports" / port / "port.toml").read_text("utf-8")
-        )
-        assert f"| `{port}` | {', '.join(about['provides'])} | | | | {about['summary']} |" in text
-        for key, setting in about.get("settings", {}).items():
-            place = (
-                "board"
-                if key in board_settings(port)
-                else "chip"
-                if key in chip_settings(port)
-                else "pins"
-                if "uart" in derived_settings(port)[key]
-                else "crystal"
-            )
-            row = f"| | | `{key}` | {place} | {setting.get('default', '')} | {setting['help']} |"
-            assert row in text, f"{port}.{key} is not documented, or differently"

@@ -428,9 +428,10 @@ def test_what_is_not_said_is_asked(
 def test_a_new_board_is_found_by_its_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The README's way, word for word; only the probe is not here."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    line = next(row for row in readme.splitlines() if row.startswith("$ hil board new "))
+    """The guide's way, word for word; only the probe is not here."""
+    guide = Path(__file__).parents[2] / "docs" / "how-to" / "add-board.md"
+    rows = guide.read_text(encoding="utf-8").splitlines()
+    line = next(row for row in rows if row.startswith("$ hil board new "))
     words = line.partition("#")[0].split()[2:]
     assert words == ["board", "new", "my-board", "--pyocd-target", "nrf52840"]
     assert main(words) == 0

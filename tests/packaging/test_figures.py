@@ -1,8 +1,8 @@
-"""The README's figures come from the results of two programs and from nowhere else."""
+"""The documents' figures come from the results of two programs and from nowhere else."""
 
-import importlib.util
+import importlib
+import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,16 +12,8 @@ from hil.board import load_board
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load_figures() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("figures", ROOT / "ci" / "figures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-figures = load_figures()
+sys.path.insert(0, str(ROOT / "ci"))
+figures: Any = importlib.import_module("figures")
 OTHERS = figures.baselines()
 
 
@@ -87,19 +79,15 @@ def test_difference_that_is_no_number_is_shown() -> None:
     assert "| kws_float | mps2-an386 | 10 | 1 | not a number |" in figures.section(steps, {})
 
 
-def test_only_the_marked_part_is_replaced() -> None:
-    text = f"before\n{figures.BEGIN}\nold\n{figures.END}\nafter\n"
-    expected = f"before\n{figures.BEGIN}\nnew\n{figures.END}\nafter\n"
-    assert figures.replaced(text, "new") == expected
-    assert figures.replaced(expected, "new") == expected
+def test_summary_has_the_default_goal_beside_another() -> None:
+    lines = figures.summary(COUNTS, OTHERS).splitlines()
+    assert lines[0].startswith("| model | instructions | TFLM with CMSIS-NN | workspace |")
+    assert lines[2:] == ["| `kws` | 6,543,210 | 7,699,638 | 1,001 | 22,820 | 1,004 | 53,492 |"]
 
 
-def test_readme_has_the_marks() -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert readme.count(figures.BEGIN) == readme.count(figures.END) == 1
-    assert readme.index(figures.BEGIN) < readme.index(figures.END)
-
-
-def test_missing_mark_is_an_error() -> None:
-    with pytest.raises(ValueError, match="lacks"):
-        figures.replaced("no marks", "new")
+@pytest.mark.parametrize("path", [figures.PAGE, figures.README], ids=lambda path: path.name)
+def test_a_document_has_the_marks(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    begin, end = (f"<!-- {figures.MARK}:{side} -->" for side in ("begin", "end"))
+    assert text.count(begin) == text.count(end) == 1
+    assert text.index(begin) < text.index(end)

@@ -1,0 +1,182 @@
+"""The documents: generated parts are today's, the drawing is true, the site has no dead link."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hil.board import board_names, load_board
+from hilc.external import EXTERNAL
+from hilc.ops import OPS
+from hilc.support.toml import tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+docs: Any = importlib.import_module("docs")
+marked: Any = importlib.import_module("marked")
+reference: Any = importlib.import_module("reference")
+
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# -- generated parts ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", dict.fromkeys(page for page, _ in reference.PARTS))
+def test_a_reference_page_is_todays(page: str) -> None:
+    text = (reference.PAGES / page).read_text(encoding="utf-8")
+    assert text == reference.written(page), "run ci/reference.py"
+
+
+def test_a_stale_page_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (reference.PAGES / "ports.md").read_text(encoding="utf-8")
+    (tmp_path / "ports.md").write_text(text.replace("| `systick` |", "| `sysclick` |"))
+    monkeypatch.setattr(reference, "PAGES", tmp_path)
+    monkeypatch.setattr(reference, "PARTS", {("ports.md", "ports"): reference.ports})
+    assert reference.main(["--check"]) == 1
+    assert "stale: docs/reference/ports.md" in capsys.readouterr().out
+    assert reference.main([]) == 0
+    assert reference.main(["--check"]) == 0
+    assert (tmp_path / "ports.md").read_text(encoding="utf-8") == text
+
+
+def test_only_the_marked_part_is_replaced() -> None:
+    text = "before\n<!-- x:begin -->\nold\n<!-- x:end -->\nafter\n"
+    expected = "before\n<!-- x:begin -->\n\nnew\n\n<!-- x:end -->\nafter\n"
+    assert marked.replaced(text, "x", "new") == expected
+    assert marked.replaced(expected, "x", "new") == expected
+    assert marked.section(expected, "x") == "new"
+
+
+@pytest.mark.parametrize("text", ["no marks", "<!-- x:begin -->\n", "<!-- x:end -->"])
+def test_a_missing_mark_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match="the text lacks <!-- x:begin --> or <!-- x:end -->"):
+        marked.replaced(text, "x", "new")
+
+
+def test_the_readme_counts_right() -> None:
+    boards = [load_board(name) for name in board_names()]
+    emulated = [board for board in boards if "qemu" in board.runners]
+    real = [board for board in boards if not board.is_host and "qemu" not in board.runners]
+    operators = [name for name in OPS if name != EXTERNAL]
+    assert f"[{len(operators)} operators](" in README
+    assert f"{len(emulated)} emulated by QEMU, and [{len(real)} real ones](" in README
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 130
+
+
+def test_only_these_documents_are_at_the_root() -> None:
+    names = {path.name for path in ROOT.glob("*.md")}
+    assert names == {"README.md", "CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md"}
+
+
+# -- the drawing of the architecture -----------------------------------------------------------
+
+
+def drawn_layers(text: str) -> list[set[str]]:
+    """The layers of the drawing, from the top, each with its packages' full names."""
+    drawing = text.partition("```text\n")[2].partition("```")[0]
+    layers = []
+    for line in filter(None, drawing.splitlines()[1:]):
+        names = re.split(r" {2,}", line)[0].split(", ")
+        layers.append({name if name == "hil" else f"hilc.{name}" for name in names})
+    return layers
+
+
+def contract_layers(contract: Mapping[str, Any]) -> list[set[str]]:
+    """The layers of a contract of import-linter, from the top; single modules are left out."""
+    prefixes = [f"{name}." for name in contract.get("containers", [])] or [""]
+    layers = []
+    for layer in contract["layers"]:
+        names = [name.strip(" ()") for name in re.split(r"[|:]", layer)]
+        full = {f"{prefix}{name}" for prefix in prefixes for name in names}
+        packages = {name for name in full if name == "hil" or is_room(name)}
+        if packages:
+            layers.append(packages)
+    return layers
+
+
+def is_room(name: str) -> bool:
+    """Whether ``hilc.NAME`` is a package right below the compiler."""
+    parts = name.split(".")
+    return len(parts) == 2 and (ROOT / "compiler" / "hilc" / parts[1] / "__init__.py").is_file()
+
+
+def contracts(kind: str) -> Sequence[Mapping[str, Any]]:
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    every = tool.get("importlinter", {}).get("contracts", [])
+    return [contract for contract in every if contract["type"] == kind]
+
+
+def test_the_drawing_has_every_room_once() -> None:
+    drawn = [name for layer in drawn_layers(ARCHITECTURE) for name in layer]
+    rooms = [path.parent.name for path in (ROOT / "compiler" / "hilc").glob("*/__init__.py")]
+    assert sorted(drawn) == sorted(["hil", *(f"hilc.{room}" for room in rooms)])
+
+
+@pytest.mark.parametrize("contract", contracts("layers"), ids=lambda c: str(c["name"]))
+def test_the_drawing_is_the_contract(contract: Mapping[str, Any]) -> None:
+    """In the order of the contract, for the rooms that it names."""
+    named = contract_layers(contract)
+    every = set().union(*named)
+    drawn = [layer & every for layer in drawn_layers(ARCHITECTURE)]
+    assert [layer for layer in drawn if layer] == named
+
+
+def test_a_contract_is_read() -> None:
+    contract = {"containers": ["hilc"], "layers": ["host | (compat)", "ops", "interpreter", "ir"]}
+    assert contract_layers(contract) == [{"hilc.host", "hilc.compat"}, {"hilc.ops"}, {"hilc.ir"}]
+    drawing = "```text\nrooms  what\n\nhil   harness\n\ncompat, host   in-process\nir  graphs\n```"
+    assert drawn_layers(drawing) == [{"hil"}, {"hilc.host", "hilc.compat"}, {"hilc.ir"}]
+
+
+# -- the site ----------------------------------------------------------------------------------
+
+
+def test_the_site_is_built_and_whole(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    assert docs.build(tmp_path) == 0, capfd.readouterr().err
+    result = docs.check(tmp_path)
+    assert result.problems == []
+    assert result.pages > 50
+    home = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "begin --" not in home
+    assert 'href="how-to/lab.html"' in home
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ('<a href="other.html">', "index.html: other.html leads nowhere"),
+        ('<a href="#there">', "index.html: #there names no anchor"),
+        ('<img src="https://example.com/x.png">', "index.html: loads https://example.com/x.png"),
+        ('<script src="x.js"></script>', "index.html: loads x.js"),
+        ('<link rel="stylesheet" href="//cdn/x.css">', "index.html: loads //cdn/x.css"),
+    ],
+)
+def test_a_fault_of_the_site_is_told(tmp_path: Path, body: str, problem: str) -> None:
+    (tmp_path / "index.html").write_text(f'<p id="here">{body}')
+    assert docs.check(tmp_path).problems == [problem]
+
+
+def test_a_style_that_loads_from_elsewhere_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.css").write_text("@import 'https://example.com/font.css'; a{b:url(c.png)}")
+    assert docs.check(tmp_path).problems == ["x.css: loads https://example.com/font.css"]
+
+
+def test_good_links_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="b.html#x"><a href="https://example.com">')
+    (tmp_path / "b.html").write_text('<p id="x"><a href="a.html">')
+    assert docs.check(tmp_path) == docs.Result(pages=2, links=2, anchors=1, problems=[])
