@@ -79,7 +79,7 @@ class Addresses:
         self._file.close()
 
     def place(self, address: int) -> Place:
-        """Where the instruction at ``address`` comes from."""
+        """Return the source location of the instruction at ``address``."""
         function = self._function(address)
         file, line = self._line(address)
         return Place(address, function.name if function else "", file, line)
@@ -112,11 +112,11 @@ class Addresses:
         return callers
 
     def _fits(self, to: int, callee: _Function | None) -> bool:
-        """Whether a call ``to`` an address (0: through a pointer) may have called ``callee``."""
+        """Return whether a call ``to`` an address (0: a pointer's) may have called ``callee``."""
         return callee is None or to in (0, callee.start)
 
     def _call_before(self, value: int) -> int | None:
-        """What the call in front of the return address ``value`` calls, 0 for a call through a
+        """Return what the call before the return address ``value`` calls, 0 for a call through a
         pointer; None where ``value`` is no return address."""
         if not value & 1:
             return None

@@ -145,7 +145,7 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
 
 
 def layer_counts(device: Device, module: Module, *, seed: int = 0) -> list[int]:
-    """What each layer of ``module`` takes on ``device``, the caches warm."""
+    """Return the count of each layer of ``module`` on ``device``, the caches warm."""
     model = device[module.name]
     sample = random_sample(module.inputs, seed, 0)
     _undisturbed(device, model, sample, model.run)

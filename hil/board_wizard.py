@@ -191,7 +191,7 @@ def _region(word: str, kind: str, index: int) -> dict[str, Any]:
     match = _REGION.match(word.strip())
     if match is None:
         raise InputError(
-            f"--{kind} {word!r} is no memory region", "write ORIGIN:SIZE, such as 0x20000000:64K"
+            f"--{kind} {word!r} is not a memory region", "write ORIGIN:SIZE, such as 0x20000000:64K"
         )
     name = match[1] or (kind if index == 0 else f"{kind}_{index + 1}")
     size = int(match[3]) * _UNITS[match[4]]
@@ -206,7 +206,7 @@ def _clock_hz(said: str | None, base: int | None, chip: Chip | None, ask: Ask) -
     text = said or ask("--clock-hz", "the core's clock after reset, in Hz", "16000000")
     digits = text.replace("_", "")
     if not digits.isdecimal():
-        raise InputError(f"--clock-hz {text!r} is no number of Hz", "write 16000000")
+        raise InputError(f"--clock-hz {text!r} is not a number of Hz", "write 16000000")
     return int(digits)
 
 
@@ -230,7 +230,7 @@ def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | No
 
 
 def _of_chip(chip: Chip, table: Mapping[str, T]) -> T | None:
-    """What a table says of a chip, by the start of pyOCD's name of it."""
+    """Return a table's entry for a chip, by the start of pyOCD's name of it."""
     return next((value for start, value in table.items() if chip.target.startswith(start)), None)
 
 
@@ -279,7 +279,7 @@ def _port(role: str, word: str) -> dict[str, Any]:
             separator = ""
         if not separator:
             raise InputError(
-                f"--{role}: {setting!r} is no setting", f"write {port},KEY=N with whole numbers"
+                f"--{role}: {setting!r} is not a setting", f"write {port},KEY=N with whole numbers"
             )
     return table
 

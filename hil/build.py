@@ -327,7 +327,7 @@ def check_project_name(output: str | Path) -> None:
     """Refuses a name by which a file is meant: no project, and no folder of them."""
     if looks_like_a_file(output):
         raise InputError(
-            f"{str(output)!r} is no name for a firmware project, which is a folder",
+            f"{str(output)!r} is not the name of a folder, which a firmware project is",
             f"give another name, or write {output}/; the ELF file is build/firmware.elf in it",
         )
 
@@ -368,7 +368,7 @@ def _key(files: Mapping[str, bytes], settings: Sequence[str]) -> str:
 
 
 def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Whether nobody edited the project; where the pools lie is the result of an attempt."""
+    """Return whether the project is unedited; where the pools lie is the result of an attempt."""
     return all(
         (folder / path).is_file() and (folder / path).read_bytes() == data
         for path, data in files.items()
@@ -478,7 +478,7 @@ def _run_cmake(
 
 
 def _remedy(log: str) -> str:
-    """What to do about code that is elsewhere, where that is what the build lacks."""
+    """Return the remedy for code that is elsewhere, where that is what the build lacks."""
     if header := _MISSING_HEADER.search(log):
         return f"give the folder of {header[1]} with --include-dir; "
     names = list(dict.fromkeys(_MISSING_FUNCTION.findall(log)))

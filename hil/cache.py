@@ -1,4 +1,4 @@
-"""What is kept between runs: where it lies, its locks, and what nobody uses any more.
+"""The cache of builds and libraries: its folder, its locks, the removal of old entries.
 
 Everything there can be made again. So what is damaged, cut short or of another version counts as
 missing, and where the folder cannot be written, only what needs to write there fails.
@@ -32,7 +32,7 @@ _LOCK_LOOK_S = 0.05
 
 
 def cache_folder() -> Path:
-    """Where builds are kept: ``HIL_CACHE``, or ``hil`` in the user's cache folder."""
+    """Return the folder of builds: ``HIL_CACHE``, or ``hil`` in the user's cache folder."""
     if chosen := os.environ.get("HIL_CACHE"):
         return Path(chosen).resolve()
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -86,7 +86,7 @@ def used(path: Path) -> None:
 
 
 def forget_unused() -> None:
-    """Removes what nobody made or used for a month, so that nightly runs do not fill the disk."""
+    """Remove what was not used for a month, so that nightly runs do not fill the disk."""
     oldest_s = time.time() - _KEPT_DAYS * 24 * 3600
     for kind in ("builds", "libraries"):
         # Another process may do the same, or be faster: what is gone or in use is not our concern.
@@ -131,7 +131,7 @@ def unsealed(path: Path) -> dict[str, Any] | None:
 
 
 def digest(path: Path) -> str | None:
-    """What tells the content of a file from any other; None where it cannot be read."""
+    """Return a hash of a file's content; None where it cannot be read."""
     try:
         check_regular(path)
         return hashlib.sha256(path.read_bytes()).hexdigest()

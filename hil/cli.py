@@ -168,7 +168,7 @@ def _run(words: Sequence[str], console: Console) -> int:
 
 
 def _help(command: Sequence[str], console: Console) -> int:
-    """What ``hil COMMAND --help`` says, also as JSON."""
+    """Print the text of ``hil COMMAND --help``, also as JSON."""
     words = [*command, "--help"]
     if not console.as_json:
         return _run(words, console)

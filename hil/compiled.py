@@ -48,7 +48,7 @@ def compile_model(
     progress: Callable[[], None] | None = None,
     **arguments: Any,
 ) -> ModelLibrary:
-    """What :func:`hilc.compile` makes of a model file with these arguments.
+    """Return what :func:`hilc.compile` makes of a model file with these arguments.
 
     ``progress`` is called for every program that is tried.
     """
@@ -67,7 +67,7 @@ def compile_model(
 
 
 def _entry(path: Path, cpu: str, name: str | None, arguments: Mapping[str, Any]) -> Path | None:
-    """Where the library lies if it is kept; None for what cannot be told from anything else.
+    """Return the folder of a kept library; None for what cannot be told from anything else.
 
     That is a generator of the user's, which is any program, and what cannot be read, of which the
     compiler says why.
@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
 
 @functools.cache
 def _compiler() -> str:
-    """What tells this compiler from any other, and what it computes with."""
+    """Return what tells this compiler from any other, and what it computes with."""
     found = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
     for root in _roots():
         for path in sorted(root.rglob("*")):
@@ -121,7 +121,7 @@ def _roots() -> tuple[Path, Path]:
 
 
 def _clang(cpu: Cpu) -> list[str | None]:
-    """What makes objects: clang, with the C library of the GNU toolchain."""
+    """Return what makes objects: clang, with the C library of the GNU toolchain."""
     try:
         clang: str | None = program_version(find_clang()[0])
     except HilError:

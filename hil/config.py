@@ -51,7 +51,7 @@ def config_path() -> Path:
 
 
 def boards_folder() -> Path:
-    """Where the user's own board descriptions are found by name."""
+    """Return the folder of the user's own board descriptions."""
     return config_path().parent / "boards"
 
 
@@ -101,11 +101,11 @@ def read_config() -> dict[str, dict[str, Any]]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path} cannot be read: {why}", "mend or delete it") from None
+        raise InputError(f"{path} cannot be read: {why}", "correct or delete it") from None
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}", "mend or delete it") from None
+        raise InputError(f"{path} is not valid TOML: {error}", "correct or delete it") from None
     _check(path, "", values, {"boards": dict})
     boards: dict[str, dict[str, Any]] = values.get("boards", {})
     for name, board in boards.items():
@@ -132,5 +132,5 @@ def _check(path: Path, where: str, values: Mapping[str, Any], keys: Mapping[str,
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise InputError(
                 f"{path}: {prefix}{key}: {value!r} is not {_TYPE_NAMES[keys[key]]}",
-                "mend it, or leave it out",
+                "correct it, or leave it out",
             )

@@ -109,12 +109,12 @@ class Console:
             print(text, flush=True)
 
     def log(self, text: str) -> None:
-        """What a user may like to know, of what is being done."""
+        """Print a remark on what is being done."""
         if not self.quiet:
             self._say(text)
 
     def warn(self, text: str) -> None:
-        """What a user should know although nothing failed."""
+        """Print a warning: nothing failed, and the user should know it."""
         self._say(f"{coloured('warning:', 'odd', sys.stderr)} {text}")
 
     def error(self, error: HilError, where: str = "") -> None:
@@ -162,7 +162,7 @@ class Console:
 
     @contextmanager
     def _bar(self, **options: Any) -> Iterator[Callable[[], Any]]:
-        """What returns a progress bar, made when it is first asked for: no work, no bar."""
+        """Return a function that makes a progress bar when it is first called: no work, no bar."""
 
         @functools.cache
         def bar() -> Any:

@@ -113,7 +113,7 @@ def check_estimable(board: Board) -> None:
 def estimate_cycles(
     board: Board, libraries: Sequence[ModelLibrary], module: Module, *, seed: int, workspace: str
 ) -> Estimate:
-    """What ``module`` executes for the same input as in :func:`hil.bench.bench`, in a QEMU of its
+    """Return what ``module`` executes for the input of :func:`hil.bench.bench`, in a QEMU of its
     own.
 
     Raises :class:`LinkError` where the trace has not as many instructions as were counted.
@@ -188,7 +188,7 @@ def _cost(instruction: Instruction, before: Instruction | None) -> tuple[int, in
 
 
 def _follows(instruction: Instruction, before: Instruction) -> bool:
-    """Whether its address phase runs beside the data phase of the access before."""
+    """Return whether its address phase runs beside the data phase of the access before."""
     if _SINGLE_STORE.match(before.mnemonic):
         return True
     if not _SINGLE_LOAD.match(before.mnemonic):
@@ -205,7 +205,7 @@ def _offset_register(operands: str) -> str | None:
 
 
 def _registers(operands: str) -> int:
-    """How many registers a list names; those of double precision count twice."""
+    """Return how many registers a list names; those of double precision count twice."""
     count = 0
     for part in operands.partition("{")[2].partition("}")[0].split(","):
         first, _, last = part.strip().partition("-")
@@ -215,7 +215,7 @@ def _registers(operands: str) -> int:
 
 
 def _loads_pc(instruction: Instruction) -> bool:
-    """Whether it is a branch by loading, moving or adding to the program counter."""
+    """Return whether it is a branch by loading, moving or adding to the program counter."""
     written = instruction.operands
     if instruction.mnemonic.startswith(("pop", "ldm")):
         return re.search(r"\bpc\b", written.partition("{")[2]) is not None

@@ -103,5 +103,5 @@ def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
 
 
 def _holds(elf: Path, build_id: str) -> bool:
-    """Whether an image is the one with this id."""
+    """Return whether an image is the one with this id."""
     return any(build_id.encode() in segment.data for segment in flash.read_image(elf))

@@ -110,7 +110,7 @@ def read_description(path: Path) -> Description:
 
 
 def shipped_file(kind: Kind, name: str) -> Path:
-    """Where the board, chip or family ``name`` is, if it ships."""
+    """Return the path of a shipped board, chip or family, which need not exist."""
     return data_dir("targets") / _FOLDERS[kind] / f"{name}.toml"
 
 
@@ -202,14 +202,14 @@ class _File:
             if key in other and self.kind == "board":
                 raise self.error(
                     f"{prefix}{key}",
-                    "this is for the chip to say, not for its boards",
-                    "leave it out; for another value, name a chip of your own, or none",
+                    "this key belongs to the chip's description",
+                    "drop it; for another value, name a chip of your own, or none",
                 )
             if key in other:
                 raise self.error(
                     f"{prefix}{key}",
-                    f"this is for a board to say, not for its {self.kind}",
-                    "state it in the board's description",
+                    "this key belongs to a board's description",
+                    "move it there",
                 )
             allowed = f"the keys here are {', '.join(sorted(own))}" if own else "drop it"
             raise self.error(f"{prefix}{key}", f"unknown key{nearest(key, own)}", allowed)
@@ -284,7 +284,7 @@ class _Joined:
         self._expected[full] = self._chip.path, full
 
     def _add_sizes(self) -> None:
-        """What the board says of sizes instead of its chip."""
+        """Add the sizes, of which the board may state others than its chip."""
         self._values.setdefault("rpc", {})
         for file in (*self._files, self._board):
             file.check("rpc", file.table("rpc"), _RPC_SIZES)
@@ -428,7 +428,7 @@ class _Joined:
         if any(chip_settings(port)):
             raise self._board.error(
                 "uart.port",
-                f"a board does not say where a {port} is, its chip does",
+                f"the settings of {port} belong to the chip's description",
                 "choose one of the chip's UARTs: uart.instance",
             )
         for key, value in table.items():
@@ -521,7 +521,7 @@ class _Joined:
                 if of_pins[line] is None:
                     raise self._board.error(
                         key,
-                        f"the chip does not say as which function {name} is the UART's",
+                        f"the chip has no alternate function of {name} for this UART",
                         f"choose one of {', '.join(functions)}, or add it to {where}.pin_functions",
                     )
         for line in ("tx", "rx"):

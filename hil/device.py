@@ -98,7 +98,7 @@ class Model:
         return self._held.value(index).copy()
 
     def forget(self) -> None:
-        """As when the device was opened: every input is zeros, and no output is a result."""
+        """Reset to the state at opening: every input is zeros, and no output is a result."""
         self._held.forget()
 
     def run(self, repeat: int = 1) -> RunResult:
@@ -304,7 +304,7 @@ class Device:
 
     @property
     def hello(self) -> Hello:
-        """What the board said of itself."""
+        """The board's answer to the handshake."""
         return self._client.hello
 
     @property
@@ -318,7 +318,7 @@ class Device:
 
     @property
     def counter(self) -> Counter:
-        """What :meth:`count` counts."""
+        """The unit of :meth:`count`."""
         return self._running.counter if self._running else self._ticks_are
 
     @property
@@ -381,7 +381,7 @@ class Device:
         return self._client.echo(data)
 
     def memory(self) -> Memory:
-        """How much of its stack the firmware has used, and what its serial link is like."""
+        """Return how much of its stack the firmware has used, and what its serial link is like."""
         return self._client.memory()
 
     def repeated(self, job: Callable[[], _Item]) -> _Item:
@@ -397,7 +397,7 @@ class Device:
         self._running = running
 
     def forget(self) -> None:
-        """Whoever uses the device next finds its models as when it was opened.
+        """Reset what is known of the models, for the next user of the device.
 
         Every input is zeros until it is set, and no output is a result.
         """
@@ -430,7 +430,7 @@ def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
 
 
 def _info_of(module: Module) -> ModelInfo:
-    """What the firmware of a library says of the model."""
+    """Return what the firmware of a library says of the model."""
     return ModelInfo(
         module.name,
         len(module.inputs),

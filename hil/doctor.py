@@ -63,7 +63,7 @@ class Finding:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it; empty for a tool that will do."""
+        """The problem; empty for a tool that will do."""
         if self.version is None:
             return f"{self.tool.name} is missing"
         oldest = self.tool.oldest
@@ -187,7 +187,7 @@ def _first_version(command: list[str]) -> str | None:
 
 
 def _output(command: list[str]) -> str:
-    """What a program prints; nothing when it cannot run, which counts as missing."""
+    """Return what a program prints; nothing when it cannot run, which counts as missing."""
     try:
         result = run(command, Path(), limit_s=_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
@@ -196,7 +196,7 @@ def _output(command: list[str]) -> str:
 
 
 def _toolchain_tools(toolchain: Toolchain) -> tuple[Tool, ...]:
-    """What building and emulating need for the cores of a toolchain; none of it for the host."""
+    """Return what a toolchain's cores need to build and to emulate; none of it for the host."""
     if toolchain.is_host:
         return ()
     gcc, objdump, objcopy = map(toolchain.program, (toolchain.compiler, "objdump", "objcopy"))

@@ -66,7 +66,7 @@ class DeviceError(HilError):
         self.mend = mend
 
     def is_like(self, other: DeviceError) -> bool:
-        """Whether ``other`` was the same failure, so that one more restart would be in vain."""
+        """Return whether ``other`` was the same failure, so that a restart would be in vain."""
         return False
 
 

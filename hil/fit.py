@@ -118,7 +118,7 @@ class Layout:
 
 
 def layouts(modules: Sequence[Module], board: Board, workspace: Workspace = "own") -> list[Layout]:
-    """What the estimate allows, the preferred first; none where no region can hold the pools.
+    """Return the layouts that the estimate allows, the preferred first; none where no pool fits.
 
     Copies of constants make no firmware fail: each layout that has some is followed by the same
     without.
@@ -165,7 +165,7 @@ def _reads_per_byte(module: Module) -> float:
 
 
 def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> dict[str, int]:
-    """What the estimate leaves of each RAM region for pools that are still to be planned.
+    """Return what the estimate leaves of each RAM region for pools that are still to be planned.
 
     Already there are those of ``fixed``, and ``reserved`` bytes in whatever region has room.
     """
@@ -232,7 +232,7 @@ def fit_error(
 
 
 def room(board: Board, region: MemoryRegion) -> int:
-    """What the firmware itself leaves of a RAM region; its data and stacks are in the first."""
+    """Return the RAM that the firmware leaves of a region; its data and stacks are in the first."""
     if region is not board.regions("ram")[0]:
         return region.size
     link = board.base.link_ram_bytes(board.frame_max, board.rx_max)

@@ -100,7 +100,7 @@ def check_image(board: Board, path: Path) -> None:
 
 
 def symbol_address(path: Path, name: str) -> int:
-    """Where a symbol of an ELF file lies."""
+    """Return the address of a symbol in an ELF file."""
     address = _find_symbol(path, name)
     if address is None:
         raise InputError(f"{path} has no symbol {name}", "build it with --transport rtt")
@@ -108,7 +108,7 @@ def symbol_address(path: Path, name: str) -> int:
 
 
 def has_symbol(path: Path, name: str) -> bool:
-    """Whether an ELF file has a symbol; a stripped one has none."""
+    """Return whether an ELF file has a symbol; a stripped one has none."""
     return _find_symbol(path, name) is not None
 
 
@@ -211,7 +211,7 @@ def program(
 
 
 def _is_there(session: Session, image: Sequence[Segment]) -> bool:
-    """Whether the board has the image; some flash, as the LPC55's, cannot be read while erased."""
+    """Return whether the board has the image; some erased flash, as the LPC55's, cannot be read."""
     from pyocd.core.exceptions import TransferFaultError
 
     try:

@@ -49,7 +49,7 @@ def model_key(module: Module) -> str:
 
 
 def is_packed(module: Module) -> bool:
-    """Whether any of the model's functions has the packed signature."""
+    """Return whether any of the model's functions has the packed signature."""
     return bool(module.functions) or "packed" in (module.api, module.interface)
 
 
@@ -72,7 +72,7 @@ def model_source(module: Module, workspace: Workspace, *, has_header: bool) -> s
 
 
 def block_source(modules: Sequence[Module], shared: dict[str | None, int], arena: int) -> str:
-    """What all models use together: ``shared`` bytes by region, the run-time allocator's arena."""
+    """Return the C of what all models share: ``shared`` bytes by region, the allocator's arena."""
     devices = any(module.devices for module in modules)
     return "".join(
         [
@@ -260,7 +260,7 @@ class _Glue:
         )
 
     def _dl_border(self) -> str:
-        """What the packed entry takes: inputs, outputs, then the pools that the caller brings."""
+        """Return the packed entry's arguments: inputs, outputs, then the caller's pools."""
         if not self._is_packed:
             return ""
         module = self._module
@@ -284,13 +284,13 @@ class _Glue:
 
     @property
     def _pool_count(self) -> int:
-        """How many pools, that of the constants included, are arguments of the entry."""
+        """Return how many pools, that of the constants included, are arguments of the entry."""
         return len(self._brought_pools) + (self._module.constants == "external")
 
     # -- calls -------------------------------------------------------------------------------
 
     def _workspace_calls(self) -> Iterable[str]:
-        """What a run allocates before its first operator, for operators that are run alone.
+        """Return what a run allocates before its first operator, for operators that are run alone.
 
         The arena is empty between runs, so the block begins where it does.
         """

@@ -25,7 +25,7 @@ class Held:
         self.forget()
 
     def forget(self) -> None:
-        """As in the beginning: every input is zeros, nothing has run."""
+        """Reset to the start: every input is zeros, nothing has run."""
         self._values: dict[int, Array] = {}
         #: Inputs whose value the board has.
         self._on_board: set[int] = set()
@@ -49,7 +49,7 @@ class Held:
     # -- inputs ------------------------------------------------------------------------------
 
     def value(self, index: int) -> Array:
-        """What an input was set to; zeros where it was not."""
+        """Return what an input was set to; zeros where it was not."""
         info = self._module.inputs[index]
         value = self._values.get(index)
         return np.zeros(info.shape, info.dtype) if value is None else value
@@ -80,7 +80,7 @@ class Held:
         self._on_board.add(index)
 
     def to_send(self) -> list[tuple[int, Array]]:
-        """What a run needs and the board may not have.
+        """Return what a run needs and the board may not have.
 
         Refuses an input of which only the board can know what it holds.
         """
@@ -100,7 +100,7 @@ class Held:
     # -- runs --------------------------------------------------------------------------------
 
     def begin_run(self) -> None:
-        """Until :meth:`end_run` nobody knows what is left of anything."""
+        """Mark every input and output as undefined until :meth:`end_run`."""
         self.steps += 1
         self._ran = True
         self._stale = self._all_stale("the model's last run did not end well")

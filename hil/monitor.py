@@ -54,7 +54,7 @@ class Splitter:
         self._log = LogReader()
 
     def feed(self, data: bytes) -> list[Line]:
-        """What ``data`` completes."""
+        """Return what ``data`` completes."""
         lines: list[Line] = []
         self._pending += data
         *segments, rest = bytes(self._pending).split(b"\0")
@@ -126,7 +126,7 @@ def listen(
     alive: Callable[[], None] = lambda: None,
     elf: Path | None = None,
 ) -> Iterator[tuple[float, Line]]:
-    """What is said on ``line``, with the seconds since the start.
+    """Yield what is said on ``line``, with the seconds since the start.
 
     Ends after ``seconds``, or never. ``elf`` is the firmware that speaks there, where it is known.
     """
@@ -146,7 +146,7 @@ def listen(
 
 
 def _read(line: serial.SerialBase | DeviceLine) -> bytes:
-    """What came, at the latest after ``_WAIT_S``."""
+    """Return what came, at the latest after ``_WAIT_S``."""
     if not isinstance(line, serial.SerialBase):
         with _link_errors("the board"):
             return line.read()

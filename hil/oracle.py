@@ -28,7 +28,7 @@ class FallbackWarning(HilWarning):
 
 
 def installed_reference() -> tuple[str, Fallback | None]:
-    """The reference of who names none, by what is installed; and why it is not the default one."""
+    """Return the reference to take where none is named, and why it is not the usual one."""
     try:
         tflm_package()
     except InputError as error:

@@ -76,7 +76,7 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def is_unchanged(path: str | Path) -> bool:
-    """Whether the file is a picture as :func:`save` wrote it: nobody has edited it since."""
+    """Return whether the file is a picture as :func:`save` wrote it, not edited since."""
     suffix, data = Path(path).suffix.lower(), Path(path).read_bytes()
     end = _ends(data, suffix) - len(_stamp(b"", suffix))
     return end >= 0 and _stamped(data[:end] + data[_ends(data, suffix) :], suffix) == data
@@ -89,7 +89,7 @@ def _stamped(data: bytes, suffix: str) -> bytes:
 
 
 def _ends(data: bytes, suffix: str) -> int:
-    """Where the stamp ends or is put: behind all of it, of a PNG before its last chunk, IEND."""
+    """Return where the stamp ends or is put: at the end, of a PNG before its last chunk, IEND."""
     return len(data) - (12 if suffix == ".png" else 0)
 
 

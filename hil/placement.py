@@ -82,7 +82,7 @@ def static_bytes(modules: Sequence[Module], workspace: Workspace) -> dict[str | 
 
 
 def buffer_bytes(module: Module) -> list[int]:
-    """What each input's and output's buffer takes; none where the pools hold them."""
+    """Return the size of each input's and output's buffer; none where the pools hold them."""
     tensors = [*module.inputs, *module.outputs]
     return [aligned(tensor.nbytes) for tensor in tensors if tensor.offset is None]
 

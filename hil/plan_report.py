@@ -13,7 +13,7 @@ _BAR = 40
 
 
 def plan_text(plan: Explanation) -> str:
-    """Where the peak is, each layer's need, and every tensor's life and place."""
+    """Return a plan as text: the peak, each layer's need, every tensor's live range and place."""
     beside = "in it" if plan.io_in_pool else "outside of it"
     lines = [
         f"{plan.model} for {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace, "

@@ -84,7 +84,7 @@ def port_names() -> tuple[str, ...]:
 
 @functools.cache
 def port_description(name: str) -> Mapping[str, Any]:
-    """What ``port.toml`` of the port ``name`` says."""
+    """Return the content of ``port.toml`` of the port ``name``."""
     path = data_dir("firmware_template") / "ports" / name / "port.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -97,7 +97,7 @@ def make_port(name: str, settings: Mapping[str, int]) -> Port:
 
 
 def port_pins(name: str) -> Pins | None:
-    """How the port ``name`` has its pins named; None where it has no pins to choose."""
+    """Return how the port ``name`` has its pins named; None where it has no pins to choose."""
     table = port_description(name).get("pins")
     if table is None:
         return None

@@ -63,7 +63,7 @@ class Power:
 
 
 def power_of(board: str) -> Power | None:
-    """What the user configured for ``board``, None where nothing is.
+    """Return the user's power commands for ``board``, None where there are none.
 
     Raises :class:`InputError` where it is not valid.
     """

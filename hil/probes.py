@@ -32,7 +32,7 @@ class ProbeInfo:
 
     @property
     def line(self) -> str:
-        """For a list of candidates."""
+        """The probe's line in a list of candidates."""
         on = f", on {self.board}" if self.board else ""
         return f"{self.uid} ({self.description}{on})"
 

@@ -76,7 +76,7 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
 
 
 def needs_crt(library: ModelLibrary) -> bool:
-    """Whether the library may include or call TVM's C run time.
+    """Return whether the library may include or call TVM's C run time.
 
     Ours does where a packed function, a call for workspace, a user's own code or a registry is in
     it. TVM's includes it always.
@@ -328,7 +328,7 @@ def _config_header(board: Board, modules: Sequence[Module]) -> str:
 
 
 def _build_header() -> str:
-    """What no two firmwares share, apart from what a board's all do: one source includes it."""
+    """Return the header of what no two firmwares share, which one source includes."""
     return (
         GENERATED
         + "#ifndef HIL_BUILD_H\n#define HIL_BUILD_H\n\n"

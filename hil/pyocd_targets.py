@@ -77,7 +77,7 @@ def check_target(board: Board) -> None:
 
 
 def read_chip(target: str) -> Chip:
-    """What pyOCD says of ``target``; :class:`InputError` where it has no such target."""
+    """Return what pyOCD knows of ``target``; :class:`InputError` where it has no such target."""
     from pyocd.core.session import Session
     from pyocd.coresight.coresight_target import CoreSightTarget
     from pyocd.probe.debug_probe import DebugProbe

@@ -99,9 +99,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _check_board(spec: str, ask_lab: bool) -> None:
     from hil.board import load_board
-    from hil.lab import parse_wanted
+    from hil.lab import parse_selector
 
-    wanted = parse_wanted(spec)
+    wanted = parse_selector(spec)
     if wanted is None:
         load_board(spec)
     elif ask_lab:
@@ -111,7 +111,7 @@ def _check_board(spec: str, ask_lab: bool) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Which reference :func:`hil.oracle.reference_of` compares with, where it is another one."""
+    """Report the reference of :func:`hil.oracle.reference_of` where it is another one."""
     if not config.getoption("--hil-board"):
         return None  # nothing of the harness is loaded for runs that may not need it
     from hil.oracle import installed_reference
@@ -147,18 +147,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """Of the selected boards those that the test is for: by name, or by a lab's tag ``board``."""
-    from hil.lab import Wanted, parse_wanted
+    from hil.lab import Selector, parse_selector
 
     boards: list[str] = []
     for spec in selected:
-        lab = parse_wanted(spec)
+        lab = parse_selector(spec)
         if lab is None:
             boards += [spec] if spec in wanted else []
             continue
         tags = dict(lab.tags)
         for name in wanted:
             if tags.get("board", name) == name:
-                boards.append(str(Wanted(tuple(sorted({**tags, "board": name}.items())))))
+                boards.append(str(Selector(tuple(sorted({**tags, "board": name}.items())))))
     return boards
 
 
@@ -318,7 +318,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _spec(item: pytest.Item) -> str | None:
-    """What the test's board was chosen by; None where it needs no board."""
+    """Return what the test's board was chosen by; None where it needs no board."""
     spec: str | None = getattr(item, "callspec", None) and item.callspec.params.get(  # type: ignore[attr-defined]
         "hil_board"
     )
@@ -352,7 +352,7 @@ class _Session:
         return self._libraries[key]
 
     def is_shared(self, spec: str) -> bool:
-        """Whether the boards that ``spec`` asks for exist once, for all workers."""
+        """Return whether the boards that ``spec`` asks for exist once, for all workers."""
         from hil.errors import HilError
 
         try:

@@ -128,7 +128,7 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
 
 
 def folded_lines(folded: Folded, macs: int) -> list[str]:
-    """What the compiler left out of a model of which ``macs`` are left; nothing for nothing."""
+    """Return lines about what the compiler left out of a model; ``macs`` are left."""
     if folded == NOTHING_FOLDED:
         return []
     return [
@@ -138,7 +138,7 @@ def folded_lines(folded: Folded, macs: int) -> list[str]:
 
 
 def chosen_lines(report: ChoiceReport) -> list[str]:
-    """What the compiler chose for a model, and what that costs."""
+    """Return what the compiler chose for a model, and what that costs."""
     chosen, fastest = report.chosen, report.fastest
     source = "measured" if report.tuned else "by estimate"
     lines = [
@@ -179,7 +179,7 @@ def tuning_text(log: Tuning) -> str:
 
 
 def ran_on(board: Board) -> str:
-    """Where firmware of this project has run on this board."""
+    """Return where firmware of this project has run on this board."""
     places = ["this machine"] if board.is_host else []
     places += ["QEMU"] if board.qemu else []
     places += ["silicon"] if board.silicon else []
@@ -278,14 +278,14 @@ def board_text(board: Board) -> str:
 
 
 def flashed_text(done: Flashed) -> str:
-    """Whether a board was programmed, and how long that took."""
+    """Return as text whether a board was programmed, and how long that took."""
     if not done.programmed:
         return f"unchanged, not programmed ({done.nbytes:,} bytes)"
     return f"programmed {done.nbytes:,} bytes in {done.seconds:.1f} s"
 
 
 def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
-    """Where the firmware is and what it takes, ``by_section`` down to what is whose."""
+    """Return where the firmware is and what it takes, ``by_section`` down to what is whose."""
     sizes = firmware.sizes
     lines = [f"{firmware.elf} (build {firmware.build_id})"]
     if sizes.regions:

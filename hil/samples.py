@@ -114,7 +114,7 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
     for name in arrays:
         if name not in known:
             raise InputError(
-                f"{path} holds an array {name!r}, which is no {role} of the model",
+                f"{path} holds an array {name!r}, which is not an {role} of the model",
                 f"name the arrays {', '.join(known)}",
             )
     samples_by_name: dict[str, Array] = {}
@@ -148,7 +148,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
 
 
 def is_saved(path: str | Path) -> bool:
-    """Whether :func:`save_arrays` wrote the file: no inputs of the user's, say."""
+    """Return whether :func:`save_arrays` wrote the file: no inputs of the user's, say."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.comment == _OUTPUTS_MARK
@@ -209,10 +209,10 @@ def load_arrays(path: Path) -> dict[str, Array]:
                 raise InputError(
                     f"{path}: array {name!r} cannot be read: {_why(error)}", "save it again"
                 ) from None
-            # Of a member that is no NPY file, numpy returns the bytes.
+            # Of a member that is not an NPY file, numpy returns the bytes.
             if not isinstance(array, np.ndarray):
                 raise InputError(
-                    f"{path}: the member {name!r} is no NPY file", "numpy.savez writes an NPZ"
+                    f"{path}: the member {name!r} is not an NPY file", "numpy.savez writes an NPZ"
                 )
             arrays[name] = array
         return arrays

@@ -12,7 +12,7 @@ from hil.board import Board, load_board
 from hil.build import Firmware, build
 from hil.device import Device
 from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
-from hil.lab.wanted import parse_wanted
+from hil.lab.selector import parse_selector
 from hil.power import Power, power_of
 from hil.recovery import Recovery, Step
 from hil.rpc.bulk import Bulk
@@ -81,7 +81,7 @@ def open(
     not come up is reset, programmed again and switched off and on, as far as there is a way to do
     so (:mod:`hil.recovery`), and so it is in :meth:`Device.repeated`.
     """
-    if isinstance(board, str) and (wanted := parse_wanted(board)) is not None:
+    if isinstance(board, str) and (wanted := parse_selector(board)) is not None:
         # Not at the top: most sessions need no lab.
         from hil.lab import leased
 
@@ -103,7 +103,7 @@ def open(
         board = load_board(board)
     if not isinstance(board, Board):
         raise InputError(
-            f"{board!r:.60} is no board but of type {type(board).__name__}",
+            f"{board!r:.60} is not a board but of type {type(board).__name__}",
             "give its name, which `hil boards` lists, or the path of a description",
         )
     if transport == "rtt":
@@ -172,7 +172,7 @@ def check_way(board: Board, runner: str | None, choice: Choice) -> None:
 
 
 def _attaches(runner: str | None, choice: Choice) -> bool:
-    """Whether the firmware runs already, behind the port that was chosen."""
+    """Return whether the firmware runs already, behind the port that was chosen."""
     return choice.port is not None and runner is None and choice.probe is None
 
 
@@ -250,7 +250,7 @@ class _Way:
                 self.client.close()
 
     def steps(self, error: DeviceError) -> list[Step]:
-        """What can be done about ``error``, the mildest first."""
+        """Return what can be done about ``error``, the mildest first."""
         steps = []
         if self._can_reset():
             steps.append(Step(Mend.RESET, "a reset", self._reset))
@@ -352,7 +352,7 @@ def _source(model: str | Path) -> ModelSource:
     if isinstance(model, str | Path):
         return parse_sources([str(model)])[0]
     raise InputError(
-        f"{model!r:.60} is no model but of type {type(model).__name__}",
+        f"{model!r:.60} is not a model but of type {type(model).__name__}",
         "give each model as an argument of its own, a path or a library: hil.open(board, *models)",
     )
 

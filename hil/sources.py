@@ -133,7 +133,7 @@ def load_libraries(
 def explain_models(
     words: Sequence[str], options: CompileOptions, name: str | None = None
 ) -> list[Explanation]:
-    """What the plans of several models do, each as a firmware of it alone would have it."""
+    """Return what the plans of several models do, each as a firmware of it alone would have it."""
     sources = parse_sources(words, name)
     for source in sources:
         if source.is_archive:

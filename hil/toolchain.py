@@ -34,7 +34,7 @@ def version_in(text: str) -> str | None:
 
 
 def is_older(version: str, oldest: Version) -> bool:
-    """Whether a version in words is below ``oldest``."""
+    """Return whether a version in words is below ``oldest``."""
     # A packager's or a candidate's own marks follow the numbers.
     return tuple(map(int, re.findall(r"\d+", version)[: len(oldest)])) < oldest
 

@@ -208,7 +208,7 @@ def _add_device_options(
     lab: bool = True,
     source: str = "",
 ) -> None:
-    """What a command on a running board takes, which may be one of a lab."""
+    """Add the options of a command on a running board, which may be one of a lab."""
     if lab:
         parser.set_defaults(lab=None)
     board = _add_board(parser, several, required)

@@ -84,7 +84,7 @@ def _check_core(modules: Sequence[Module], cpu: str) -> None:
 
 
 def _choice_json(report: ChoiceReport | None) -> dict[str, Any]:
-    """What the compiler chose; nothing for a model that was compiled before."""
+    """Return the compiler's choice; nothing for a model that was compiled before."""
     return {} if report is None else {"choice": asdict(report)}
 
 

@@ -64,12 +64,12 @@ def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
         return build(libraries, board, workspace=args.workspace).elf
     if len(args.models) > 1:
         raise InputError(
-            f"{elfs[0]} is a whole image, and there are {len(args.models)} arguments",
+            f"{elfs[0]} is a firmware image, and {len(args.models)} files are given",
             "give one ELF file, or models",
         )
     if args.include_dir or args.source:
         raise InputError(
-            f"{elfs[0]} is a whole image, to which --include-dir and --source add nothing",
+            f"{elfs[0]} is a firmware image, to which --include-dir and --source do not apply",
             "give the models that it was built from",
         )
     return Path(elfs[0])

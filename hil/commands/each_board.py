@@ -11,7 +11,7 @@ from typing import Any
 from hil.board import load_board
 from hil.console import Console, PartConsole
 from hil.errors import HilError, InputError
-from hil.lab.wanted import parse_wanted
+from hil.lab.selector import parse_selector
 
 #: Runs a command: ``(arguments, console) -> exit code``.
 Handler = Callable[[argparse.Namespace, Console], int]
@@ -75,8 +75,8 @@ def _check(args: argparse.Namespace, boards: Sequence[str]) -> None:
 
 
 def _name(board: str) -> str:
-    """What a board is called: by its description, or by the words that ask a lab for it."""
-    return str(wanted) if (wanted := parse_wanted(board)) else load_board(board).name
+    """Return a board's name: by its description, or by the words that ask a lab for it."""
+    return str(wanted) if (wanted := parse_selector(board)) else load_board(board).name
 
 
 def error_json(error: HilError) -> dict[str, Any]:
@@ -93,18 +93,18 @@ def error_json(error: HilError) -> dict[str, Any]:
 def _board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
     """Acquires the board that ``--board lab:...`` asks for; the command sees which one it is."""
     board = getattr(args, "board", None)
-    wanted = parse_wanted(board) if board else None
+    wanted = parse_selector(board) if board else None
     if wanted is None:
         yield
         return
     if "lab" not in args:
         raise InputError(
-            f"{args.parser.prog} uses no board of a lab",
+            f"{args.parser.prog} does not take a lab selector",
             "name the board's description, or use hil run, verify or bench",
         )
     given = [f"--{word}" for word in ("runner", "port", "probe", "transport") if vars(args)[word]]
     if given:
-        raise InputError(f"a board of a lab comes with its own line, not {given[0]}", "drop it")
+        raise InputError(f"{given[0]} does not apply to a board of a lab", "drop it")
     from hil.lab import leased
 
     with leased(wanted) as lab:

@@ -20,7 +20,7 @@ def explain_command(args: argparse.Namespace, console: Console) -> int:
 
         if len(args.models) != 1:
             raise InputError(
-                f"--output is one picture, and there are {len(args.models)} models",
+                f"--output writes one picture, and there are {len(args.models)} models",
                 "give one model",
             )
         check_file(

@@ -10,16 +10,16 @@ from typing import Any
 from hil.console import Console, table
 from hil.errors import InputError
 from hil.lab.place import Keeper, coordinator_address
-from hil.lab.wanted import parse_wanted
+from hil.lab.selector import parse_selector
 
 _LOOK_S = 1.0
 
 
 def list_command(args: argparse.Namespace, console: Console) -> int:
     """The boards of the lab and who uses them."""
-    wanted = parse_wanted(args.filter) if args.filter else None
+    wanted = parse_selector(args.filter) if args.filter else None
     if args.filter and wanted is None:
-        raise InputError(f"{args.filter!r} is no filter of places", "write TAG=VALUE or lab:PLACE")
+        raise InputError(f"{args.filter!r} is not a lab selector", "write TAG=VALUE or lab:PLACE")
     with contextlib.closing(Keeper()) as keeper:
         places: list[dict[str, Any]] = keeper.ask("list")["places"]
     chosen = [p for p in places if wanted is None or wanted.fits(p["name"], p["tags"])]

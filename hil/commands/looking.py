@@ -1,4 +1,4 @@
-"""``hil boards``, ``hil doctor``, ``hil monitor``: look at what is there."""
+"""``hil boards``, ``hil doctor``, ``hil monitor``: boards, tools, and a board's output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def boards_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def doctor_command(args: argparse.Namespace, console: Console) -> int:
-    """What is installed and connected, and what is missing."""
+    """Report what is installed and connected, and what is missing."""
     board = load_board(args.board) if args.board else None
     findings = diagnose()
     lacking = [finding for finding in findings if finding.problem]
@@ -117,7 +117,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _cache() -> dict[str, Any]:
-    """Where builds are kept, and whether they can be."""
+    """Return the folder of builds, and whether it can be written."""
     try:
         folder = str(check_cache())
     except HilError as error:
@@ -134,7 +134,7 @@ def _probes() -> tuple[list[ProbeInfo], str]:
 
 
 def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
-    """What this board's runners need, what was found of it, and a remedy for what is missing.
+    """Return the needs of the board's runners, what was found, and a remedy for what is missing.
 
     The board can be used where all is there that its default runner needs.
     """
@@ -222,7 +222,7 @@ def _line(
 
 
 def monitor_command(args: argparse.Namespace, console: Console) -> int:
-    """What the board says, until Ctrl-C or --seconds."""
+    """Print what the board sends, until Ctrl-C or --seconds."""
     heard: list[dict[str, Any]] = []
     with _line(args, console) as (url, port, alive, elf):
         console.log(f"listening to {url}; Ctrl-C ends it")

@@ -74,7 +74,7 @@ def reachable_board(args: argparse.Namespace) -> Board:
 
 
 def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pin]:
-    """Where the words of ``--pin TENSOR=[REGION:]OFFSET`` put inputs and outputs."""
+    """Return where ``--pin TENSOR=[REGION:]OFFSET`` puts inputs and outputs."""
     pins: dict[str, Pin] = {}
     for word in words:
         name, separator, place = word.rpartition("=")
@@ -116,7 +116,7 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
         limit = parse_bytes(size)
         if separator and limit is None:
             raise InputError(
-                f"--memory gives {name!r} {size!r}, which is no number of bytes",
+                f"--memory gives region {name!r} {size!r}, which is not a number of bytes",
                 "write 65536, 64K or 1M",
             )
         pools.append(PoolSpec(name, limit, name))
@@ -141,7 +141,7 @@ def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> li
 
 
 def _suits(module: Module, board: Board) -> bool:
-    """Whether the compiler would have made the same of the model for the board's core.
+    """Return whether the compiler would have made the same of the model for the board's core.
 
     Code for the host is for no core in particular, and a board that is the host is there to try
     code for any.

@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         return self._commands
 
     def add_output_options(self) -> None:
-        """What every command has, before its name or behind it."""
+        """Add the options that every command has, before its name or behind it."""
         group = self.add_argument_group("output")
         # The defaults are the whole program's: a command's would win over what stands before it.
         absent = argparse.SUPPRESS
@@ -163,7 +163,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _usage_of(action: argparse.Action) -> str:
-    """What must be given for ``action``, as it is written."""
+    """Return the arguments of ``action`` as they are written."""
     name = str(action.metavar or action.dest)
     if action.option_strings:
         return f"{action.option_strings[0]} {name}"
@@ -260,5 +260,7 @@ def byte_count(text: str) -> int:
     """``8192``, ``32K`` or ``1M``."""
     count = parse_bytes(text)
     if count is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes such as 8192, 32K or 1M")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of bytes such as 8192, 32K or 1M"
+        )
     return count

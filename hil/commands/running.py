@@ -1,4 +1,4 @@
-"""``hil run``, ``hil verify``, ``hil bench``: what happens on a device."""
+"""``hil run``, ``hil verify``, ``hil bench``: inferences on a device."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> di
             raise InputError(f"the input {name!r} is given twice", "give it once")
         path = word[len(name) + 1 :]
         if not path:
-            raise InputError(f"--input {word!r} names no file", f"write {name}=FILE.npy")
+            raise InputError(f"--input {word!r} has no file name", f"write {name}=FILE.npy")
         given[name] = load_input(path, tensors[name])
     return given
 
@@ -191,7 +191,7 @@ def _oracle(
 
 
 def bench_command(args: argparse.Namespace, console: Console) -> int:
-    """What an inference of each model costs."""
+    """Measure an inference of each model."""
     board = reachable_board(args)
     check_countable(board)
     if args.cycles:

@@ -39,7 +39,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     for option in ("ram", "flash", "tuning"):
         if getattr(args, option) is not None:
             raise InputError(
-                f"--{option} chooses kernels, and all of them are measured", f"drop --{option}"
+                f"--{option} selects kernels, and hil tune measures all of them", f"drop --{option}"
             )
     (model,) = sources
     options = compile_options(args, board, for_firmware=True)
@@ -99,7 +99,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _is_log(path: Path, source: Source, board: str, cpu: str) -> bool:
-    """Whether the file is an earlier log of the same: minutes of other measurements are not."""
+    """Return whether the file is an earlier log of the same measurements."""
     try:
         log = load_tuning(path)
     except InputError:

@@ -126,7 +126,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _is_compiled(path: Path) -> bool:
-    """Whether the file is of a kind that ``tvmc compile`` writes."""
+    """Return whether the file is of a kind that ``tvmc compile`` writes."""
     return is_elf(path) or is_library(path)
 
 
@@ -156,7 +156,7 @@ def _check_shapes(text: str | None, module: Module) -> None:
     for name, shape in parse_shapes(text).items():
         if name not in own:
             raise InputError(
-                f"--input-shapes names {name!r}, which is no input{nearest(name, own)}",
+                f"--input-shapes names {name!r}, which is not an input{nearest(name, own)}",
                 f"the inputs are {', '.join(own)}",
             )
         if own[name] != shape:

@@ -69,7 +69,7 @@ class Registry:
         )
 
     def explain_flag(self, flag: str) -> InputError | None:
-        """Why there is no such flag as ``--executor-aot-...``, where it looks like one of these."""
+        """Return why there is no flag such as ``--executor-aot-...``, if it looks like one."""
         match = re.match(rf"--{self.flag}-([a-z]+)-([^=]+)", flag)
         if match is None:
             return None
@@ -97,7 +97,7 @@ RUNTIMES = Registry("Runtime", {"crt": {"system-lib": _BOOL}, "cpp": {"system-li
 
 
 def explain_flag(flag: str) -> InputError | None:
-    """Why there is no flag ``flag``, where tvmc has a sentence for it."""
+    """Return why there is no flag ``flag``, where tvmc has a sentence for it."""
     if flag in _MISSING_FLAGS:
         return InputError(*_MISSING_FLAGS[flag])
     for kind in _OTHER_TARGETS:
@@ -496,7 +496,7 @@ def _with_flags(targets: Sequence[Target], args: argparse.Namespace) -> list[Tar
 
 
 def _core(targets: Sequence[Target], notes: _Notes) -> tuple[str, Cpu]:
-    """How code is made, and the core that the targets mean."""
+    """Return how code is made, and the core that the targets mean."""
     last = targets[-1]
     names = {t.attributes["mcpu"] for t in targets if "mcpu" in t.attributes}
     if len(names) > 1:
@@ -552,7 +552,7 @@ def _check_triple(target: Target, cpu: Cpu) -> None:
 
 
 def _moved(target: Target) -> dict[str, dict[str | None, str]]:
-    """What the target says of executor and run time, as older scripts write it."""
+    """Return what the target says of executor and run time, as older scripts write it."""
     moved: dict[str, dict[str | None, str]] = {"executor": {}, "runtime": {}}
     for name, (where, option) in _MOVED_ATTRIBUTES.items():
         if name in target.attributes:
@@ -646,7 +646,7 @@ def _configs(words: Sequence[str], notes: _Notes) -> dict[str, bool | str]:
 def _pools(
     args: argparse.Namespace, configs: Mapping[str, Any], runtime: str, notes: _Notes
 ) -> tuple[str, tuple[PoolSpec, ...]]:
-    """Where the workspace comes from, and the pools that the line names."""
+    """Return where the workspace comes from, and the pools that the line names."""
     # TVM plans memory for its C run time unless told otherwise, and never for the C++ one.
     planned = configs.get("tir.usmp.enable", runtime == "crt")
     names = [name.strip() for name in (args.workspace_pools or "").split(",") if name.strip()]
@@ -668,7 +668,7 @@ def _limits(text: str | None, pools: Sequence[str]) -> dict[str, int]:
         name, _, size = entry.strip().rpartition(":")
         if name not in pools:
             raise InputError(
-                f"--workspace-pools-size-hint-bytes names {name or entry!r}, which is no pool",
+                f"--workspace-pools-size-hint-bytes names {name or entry!r}, which is not a pool",
                 f"the pools are {', '.join(pools) or 'named with --workspace-pools'}",
             )
         if not size.isdecimal():

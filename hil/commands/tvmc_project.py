@@ -132,7 +132,7 @@ _CMSIS_NN_FOLDERS = ("", "CMSIS-NN", "CMSIS/NN")
 
 
 def calls_cmsis_nn(library: ModelLibrary) -> bool:
-    """Whether code of the library includes CMSIS-NN's header."""
+    """Return whether code of the library includes CMSIS-NN's header."""
     header = _CMSIS_NN_HEADER.encode()
     return any(header in data for path, data in library.files.items() if path.endswith(".c"))
 
@@ -200,7 +200,7 @@ class Project:
         return ModelLibrary.load(path)
 
     def firmware(self) -> Firmware | None:
-        """What was built in the folder, if something was."""
+        """Return the firmware that was built in the folder, or None."""
         return read_firmware([self.library()], self.board, self.folder.resolve())
 
     def save(self) -> None:
@@ -229,7 +229,7 @@ def load_project(folder: str | Path) -> Project:
         platform, board = str(found["platform"]), str(found["board"])
     except FileNotFoundError:
         raise InputError(
-            f"{folder} is no project of `hil tvmc micro create`: it has no {_DESCRIPTION}",
+            f"{folder} is not a project of `hil tvmc micro create`: it has no {_DESCRIPTION}",
             "create one",
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

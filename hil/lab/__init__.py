@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hil.lab.wanted import Wanted, parse_wanted
+from hil.lab.selector import Selector, parse_selector
 
 if TYPE_CHECKING:
     from hil.lab.place import LabBoard, leased
 
-__all__ = ["LabBoard", "Wanted", "leased", "parse_wanted"]
+__all__ = ["LabBoard", "Selector", "leased", "parse_selector"]
 
 
 def __getattr__(name: str) -> Any:

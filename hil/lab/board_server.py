@@ -89,7 +89,7 @@ class BoardServer:
         self._probe, self._serial = probe, serial
         if self._runner_name == "native" and not host.startswith("127."):
             raise InputError(
-                f"{board.name} is this machine, on which nobody else's program may run",
+                f"{board.name} is this machine, which runs no firmware of other machines",
                 "serve it on 127.0.0.1, or serve an emulated board",
             )
         self._stack = contextlib.ExitStack()
@@ -136,7 +136,7 @@ class BoardServer:
     # -- what the control port asks for ----------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """What the server knows, for whoever looks after a lab."""
+        """Return the server's state, for a lab's operator."""
         return {
             "board": self.board.name,
             "runner": self._runner_name,
@@ -365,7 +365,7 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
                 with self._errors():
                     body = self._body(1)
                     if body not in (b"0", b"1"):
-                        raise InputError(f"{body!r} is no state of power", "send 0 or 1")
+                        raise InputError(f"{body!r} is not a power state", "send 0 or 1")
                     server.power(body == b"1")
                     self._answer(200, {"powered": server.powered})
             else:
@@ -382,7 +382,7 @@ def _handler(server: BoardServer) -> type[BaseHTTPRequestHandler]:
         def _body(self, limit: int) -> bytes:
             length = self.headers.get("Content-Length", "")
             if not length.isdecimal() or int(length) > limit:
-                raise InputError(f"the body has {length or 'no stated number of'} bytes")
+                raise InputError(f"Content-Length {length!r} is not a number up to {limit}")
             return self.rfile.read(int(length))
 
         @contextlib.contextmanager

@@ -25,7 +25,7 @@ from labgrid.util import labgrid_version
 
 from hil.errors import DeviceError
 from hil.lab.errors import NoPlaceError
-from hil.lab.wanted import Wanted
+from hil.lab.selector import Selector
 
 #: Between two touches of an acquired place, and after how long without one it is given back.
 BEAT_S, LEASE_S = 3.0, 15.0
@@ -97,14 +97,14 @@ class Coordinator:
 
     # -- acquiring -------------------------------------------------------------------------------
 
-    async def acquire(self, wanted: Wanted, limit_s: float) -> Place:
+    async def acquire(self, selector: Selector, limit_s: float) -> Place:
         """The first place that fits, is free and whose exporter runs, in the order of asking."""
         deadline = time.monotonic() + limit_s
         # The coordinator gives a place without its exporter, too; held, it is not given again.
         offline: list[str] = []
         try:
             while True:
-                place = await self._acquire_any(wanted, deadline)
+                place = await self._acquire_any(selector, deadline)
                 if place.resources:
                     return place
                 offline.append(place.name)
@@ -112,12 +112,12 @@ class Coordinator:
             for name in offline:
                 await asyncio.shield(self.release(name))
 
-    async def _acquire_any(self, wanted: Wanted, deadline: float) -> Place:
+    async def _acquire_any(self, selector: Selector, deadline: float) -> Place:
         while True:
-            await self.check_wanted(wanted)
-            token = await self._reserve(wanted)
+            await self.check_selector(selector)
+            token = await self._reserve(selector)
             try:
-                name = await self._allocated(wanted, token, deadline)
+                name = await self._allocated(selector, token, deadline)
                 try:
                     await self._call(
                         self._stub.AcquirePlace(pb.AcquirePlaceRequest(placename=name))
@@ -138,11 +138,11 @@ class Coordinator:
                 )
             await asyncio.sleep(_LOOK_S)
 
-    async def check_wanted(self, wanted: Wanted) -> None:
+    async def check_selector(self, selector: Selector) -> None:
         """Raises :class:`NoPlaceError` when nothing fits, :class:`DeviceError` when all is off."""
         # The stream may not yet have told of a place that somebody has just defined.
         await self.refresh()
-        fits = [place for place in self.places() if wanted.fits(place.name, place.tags)]
+        fits = [place for place in self.places() if selector.fits(place.name, place.tags)]
         if fits and not any(place.resources for place in fits):
             raise DeviceError(
                 f"no exporter offers {', '.join(place.name for place in fits)}",
@@ -150,24 +150,24 @@ class Coordinator:
             )
         if not fits:
             raise NoPlaceError(
-                f"the lab at {self.address} has no place that fits {wanted}",
+                f"the lab at {self.address} has no place that fits {selector}",
                 "see `hil lab list` for the places and their tags",
             )
 
-    async def _reserve(self, wanted: Wanted) -> str:
+    async def _reserve(self, selector: Selector) -> str:
         request = pb.CreateReservationRequest(prio=0.0)
-        for key, value in wanted.tags:
+        for key, value in selector.tags:
             request.filters["main"].filter[key] = value
         answer = await self._call(self._stub.CreateReservation(request))
         return str(answer.reservation.token)
 
-    async def _allocated(self, wanted: Wanted, token: str, deadline: float) -> str:
+    async def _allocated(self, selector: Selector, token: str, deadline: float) -> str:
         while True:
             request = pb.PollReservationRequest(token=token)
             answer = await self._call(self._stub.PollReservation(request))
             if answer.reservation.state == _RESERVATION_ALLOCATED:
                 return str(answer.reservation.allocations["main"])
-            await self.reap(wanted)
+            await self.reap(selector)
             end = min(deadline, time.monotonic() + _LOOK_S)
             while time.monotonic() < end:
                 await self.changed(end - time.monotonic())
@@ -179,10 +179,10 @@ class Coordinator:
                 users = {
                     place.acquired or "nobody"
                     for place in self.places()
-                    if wanted.fits(place.name, place.tags)
+                    if selector.fits(place.name, place.tags)
                 }
                 raise DeviceError(
-                    f"no board of the lab that fits {wanted} became free in time; "
+                    f"no board of the lab that fits {selector} became free in time; "
                     f"they are used by {', '.join(sorted(users))}",
                     "wait and try again, or ask whoever uses them",
                 )
@@ -199,7 +199,7 @@ class Coordinator:
             self._keep(message)
 
     def _keep(self, message: Any) -> None:
-        """What the coordinator says of a place; answers and stream may overtake each other."""
+        """Keep what the coordinator says of a place; answers and stream may overtake each other."""
         known = self._places.get(message.name)
         if known is None or message.changed >= known.changed:
             self._places[message.name] = message
@@ -223,16 +223,16 @@ class Coordinator:
         await self._call(self._stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name)))
 
     async def is_contended(self, name: str) -> bool:
-        """Whether somebody waits for a place that this one could be."""
+        """Return whether a client waits for a place that this one could be."""
         place = self.place(name)
         answer = await self._call(self._stub.GetReservations(pb.GetReservationsRequest()))
         return place is not None and any(
-            Wanted(tuple(reservation.filters["main"].filter.items())).fits(place.name, place.tags)
+            Selector(tuple(reservation.filters["main"].filter.items())).fits(place.name, place.tags)
             for reservation in answer.reservations
             if reservation.state == _RESERVATION_WAITING
         )
 
-    async def reap(self, wanted: Wanted | None = None) -> list[str]:
+    async def reap(self, selector: Selector | None = None) -> list[str]:
         """Gives back places whose users are gone; returns their names.
 
         Call it again and again: a place counts as abandoned after ``LEASE_S`` of this session.
@@ -246,7 +246,9 @@ class Coordinator:
             owner, changed, since = self._seen.get(place.name, ("", 0.0, now))
             if (owner, changed) != (place.acquired, place.changed):
                 self._seen[place.name] = (place.acquired, place.changed, now)
-            elif now - since > LEASE_S and (wanted is None or wanted.fits(place.name, place.tags)):
+            elif now - since > LEASE_S and (
+                selector is None or selector.fits(place.name, place.tags)
+            ):
                 # Only that user's acquisition: in the meantime another may have it.
                 await self.release(place.name, place.acquired)
                 freed.append(place.name)

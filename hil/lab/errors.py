@@ -14,4 +14,4 @@ class BusyError(DeviceError):
 
 
 class LostError(DeviceError):
-    """The board is somebody else's now."""
+    """The board was lost: another user holds it now."""

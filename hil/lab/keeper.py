@@ -35,7 +35,7 @@ from typing import Any
 
 from hil.errors import DeviceError, HilError
 from hil.lab.coordinator import BEAT_S, Coordinator, connect
-from hil.lab.wanted import Wanted
+from hil.lab.selector import Selector
 
 #: Between two looks whether the user's process is still there: a child of its own could keep the
 #: pipe open.
@@ -76,7 +76,7 @@ class _Keeper:
     async def _do(self, request: dict[str, Any]) -> dict[str, Any]:
         do = request["do"]
         if do == "acquire":
-            place = await self._lab.acquire(_wanted(request), float(request["limit_s"]))
+            place = await self._lab.acquire(_selector(request), float(request["limit_s"]))
             self._held.add(place.name)
             return {"place": asdict(place)}
         if do == "release":
@@ -88,7 +88,7 @@ class _Keeper:
         if do == "reap":
             return {"freed": await self._lab.reap()}
         if do == "check":
-            await self._lab.check_wanted(_wanted(request))
+            await self._lab.check_selector(_selector(request))
             return {}
         if do == "define":
             await self._lab.define(request["place"], request["tags"], request["match"])
@@ -115,7 +115,7 @@ class _Keeper:
                 elif place is None:
                     self._lose(name, f"the place {name} was deleted")
                 elif place.acquired != self._lab.owner:
-                    self._lose(name, f"the place {name} was released by somebody else")
+                    self._lose(name, f"the place {name} was released by another client")
             if self._lab.ended.is_set():
                 return
 
@@ -124,8 +124,8 @@ class _Keeper:
         _say({"lost": name, "why": why})
 
 
-def _wanted(request: dict[str, Any]) -> Wanted:
-    return Wanted(tuple((str(key), str(value)) for key, value in request["tags"]))
+def _selector(request: dict[str, Any]) -> Selector:
+    return Selector(tuple((str(key), str(value)) for key, value in request["tags"]))
 
 
 def _error(error: HilError) -> dict[str, Any]:

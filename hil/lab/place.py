@@ -20,7 +20,7 @@ from hil.board import Board, load_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
 from hil.flash import Flashed
 from hil.lab.errors import BusyError, LostError, NoPlaceError
-from hil.lab.wanted import Wanted, parse_wanted
+from hil.lab.selector import Selector, parse_selector
 from hil.runner.choice import Choice
 from hil.runner.pyocd import ProbedBoard
 from hil.runner.qemu import QemuBoard
@@ -207,7 +207,7 @@ class LabBoard:
         try:
             return self._flash(elf)
         except (BusyError, LostError):
-            raise  # it is in somebody else's hands
+            raise  # another client holds it
         except DeviceError:
             if not self._has_power:
                 raise
@@ -230,7 +230,7 @@ class LabBoard:
             time.sleep(_RETRY_S)
 
     def status(self) -> dict[str, Any]:
-        """What the board server says of itself."""
+        """Return the board server's state."""
         return self._ask("GET", "/status", None, _STATUS_LIMIT_S)
 
     def power_cycle(self) -> None:
@@ -282,7 +282,7 @@ class LabBoard:
         self._keeper.ask("release", place=self.place)
 
     def is_contended(self) -> bool:
-        """Whether somebody else waits for a board like this one."""
+        """Return whether another client waits for a board like this one."""
         return bool(self._keeper.ask("contended", place=self.place)["contended"])
 
     def _ask(self, method: str, path: str, body: bytes | None, limit_s: float) -> dict[str, Any]:
@@ -318,9 +318,9 @@ class _Remote(ProbedBoard):
         self._lab.check()
 
 
-def acquire(keeper: Keeper, wanted: Wanted, limit_s: float = ACQUIRE_LIMIT_S) -> LabBoard:
+def acquire(keeper: Keeper, selector: Selector, limit_s: float = ACQUIRE_LIMIT_S) -> LabBoard:
     """The first board that fits and becomes free."""
-    answer = keeper.ask("acquire", limit_s + _ANSWER_LIMIT_S, tags=wanted.tags, limit_s=limit_s)
+    answer = keeper.ask("acquire", limit_s + _ANSWER_LIMIT_S, tags=selector.tags, limit_s=limit_s)
     try:
         return LabBoard(keeper, answer["place"])
     except BaseException:
@@ -328,20 +328,20 @@ def acquire(keeper: Keeper, wanted: Wanted, limit_s: float = ACQUIRE_LIMIT_S) ->
         raise
 
 
-def check_known(wanted: Wanted) -> None:
+def check_known(selector: Selector) -> None:
     """Raises where there is no coordinator, or no place of it fits."""
     with contextlib.closing(Keeper()) as keeper:
-        keeper.ask("check", tags=wanted.tags)
+        keeper.ask("check", tags=selector.tags)
 
 
 @contextlib.contextmanager
-def leased(spec: str | Wanted, limit_s: float = ACQUIRE_LIMIT_S) -> Iterator[LabBoard]:
+def leased(spec: str | Selector, limit_s: float = ACQUIRE_LIMIT_S) -> Iterator[LabBoard]:
     """A board of the lab for as long as the context lasts, or this process."""
-    wanted = parse_wanted(spec) if isinstance(spec, str) else spec
-    if wanted is None:
-        raise InputError(f"{spec!r} is no board of a lab", "write lab:PLACE or TAG=VALUE")
+    selector = parse_selector(spec) if isinstance(spec, str) else spec
+    if selector is None:
+        raise InputError(f"{spec!r} is not a lab selector", "write lab:PLACE or TAG=VALUE")
     keeper = Keeper()
     try:
-        yield acquire(keeper, wanted, limit_s)
+        yield acquire(keeper, selector, limit_s)
     finally:
         keeper.close()

@@ -1,4 +1,4 @@
-"""Boards that workers share: a pool gives each to one at a time, and nobody waits for a free one.
+"""Boards that workers share: a pool gives each to one worker at a time, a free one at once.
 
 Boards of a lab are the coordinator's to give (:mod:`hil.lab.place`). Boards of this machine, each
 behind a probe or a serial port, are given by locks on files, which the kernel releases when their
@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from hil.board import Board, load_board
 from hil.cache import cache_folder
 from hil.errors import DeviceError, InputError
-from hil.lab.wanted import Wanted, parse_wanted
+from hil.lab.selector import Selector, parse_selector
 
 if TYPE_CHECKING:
     from hil.lab.place import Keeper, LabBoard
@@ -45,10 +45,10 @@ class Unit(Protocol):
     def board(self) -> Board: ...
     @property
     def options(self) -> dict[str, Any]:
-        """What ``hil.open`` needs to use it."""
+        """The arguments with which ``hil.open`` uses it."""
 
     def is_contended(self) -> bool:
-        """Whether somebody else waits for a board like it."""
+        """Return whether another worker waits for a board like it."""
 
     def release(self) -> None: ...
 
@@ -57,11 +57,11 @@ class Pool(Protocol):
     """The boards that one choice of the user stands for."""
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
-        """A board that nobody else has; raises :class:`DeviceError` when none becomes free."""
+        """Return a free board; raises :class:`DeviceError` when none becomes free."""
 
     @property
     def size(self) -> int:
-        """How many boards there are in all."""
+        """The number of boards in all."""
 
     def close(self) -> None: ...
 
@@ -83,13 +83,13 @@ def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) 
     ``ports`` and ``probes`` name the boards of this machine; without them it is the connected
     probes that fit, on boards which are not emulated.
     """
-    wanted = parse_wanted(spec)
+    wanted = parse_selector(spec)
     if wanted is not None:
         return LabPool(wanted)
     board = load_board(spec)
     if probes and ports and len(probes) != len(ports):
         raise InputError(
-            f"{len(probes)} probes and {len(ports)} ports make no pairs",
+            f"{len(probes)} probes and {len(ports)} ports do not make pairs",
             "give as many of one as of the other, in the same order",
         )
     if "virtual" in probes:
@@ -122,7 +122,7 @@ def _fitting_probes(board: Board) -> list[str]:
 class LabPool:
     """The places of a lab that fit."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Selector) -> None:
         from hil.lab.place import Keeper
 
         self._wanted = wanted
@@ -155,7 +155,7 @@ class LabUnit:
         self._lab = lab
 
     def is_contended(self) -> bool:
-        """Whether somebody waits for it, or it was taken away."""
+        """Return whether another worker waits for it, or it was taken away."""
         try:
             self._lab.check()
             return self._lab.is_contended()
@@ -226,7 +226,7 @@ class LocalPool:
             yield others
 
     def _is_wanted(self) -> bool:
-        """Whether somebody waits for one of the boards: then the exclusive lock fails."""
+        """Return whether another worker waits: then the exclusive lock on a wish fails."""
         for local in self._boards:
             lock = _try_lock(self._wish(local.name))
             if lock is None:
@@ -254,7 +254,7 @@ class LocalUnit:
         self._is_wanted = is_wanted
 
     def is_contended(self) -> bool:
-        """Whether somebody waits for a board of this pool."""
+        """Return whether another worker waits for a board of this pool."""
         return self._is_wanted()
 
     def release(self) -> None:

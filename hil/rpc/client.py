@@ -616,7 +616,7 @@ class Client:
         flights: dict[int, _Flight],
         late: dict[int, _Flight],
     ) -> _Flight | None:
-        """What ``frame`` answers, if that has no answer yet."""
+        """Return what ``frame`` answers, if that has no answer yet."""
         if (frame.kind, frame.session, frame.code) != (
             Kind.REPLY,
             self._session,
@@ -793,7 +793,7 @@ class _Waits:
         self._deadline = self._start + client.timeout_s
 
     def _expected_s(self, done: int, unknown_s: float) -> float:
-        """How long to wait for the end, with ``done`` steps done."""
+        """Return how long to wait for the end, with ``done`` steps done."""
         if self._known_s is None:
             return unknown_s
         least_s = min(_RUN_RETRY_MIN_S, unknown_s)
@@ -814,7 +814,7 @@ class _Waits:
         return time.monotonic() >= self._deadline
 
     def left_s(self) -> float:
-        """How long the line may be listened to."""
+        """Return how long the line may be listened to."""
         return max(0.0, min(self._retry_at, self._deadline) - time.monotonic())
 
     def progress(self, busy: Busy) -> None:
@@ -829,11 +829,11 @@ class _Waits:
         self._deadline = self._since + self._client.run_timeout_s
 
     def hurry(self) -> None:
-        """The board has started: what was sent before is lost."""
+        """Send again at once: the board has restarted, and what was sent before is lost."""
         self._retry_at = min(self._retry_at, time.monotonic() + _BOOT_RETRY_S)
 
     def must_repeat(self) -> bool:
-        """Whether the request has to be sent again now."""
+        """Return whether the request has to be sent again now."""
         now = time.monotonic()
         if now < self._retry_at:
             return False

@@ -122,7 +122,7 @@ class Decoder:
         self._size = 0
 
     def feed(self, data: bytes) -> list[Frame | BadFrame]:
-        """What ``data`` completes, in the order received."""
+        """Return what ``data`` completes, in the order received."""
         found: list[Frame | BadFrame] = []
         *ended, rest = data.split(b"\0")
         for part in ended:

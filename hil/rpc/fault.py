@@ -25,7 +25,7 @@ _KIND_TEXT = {
     Fault.BUS: "bus fault",
     Fault.USAGE: "usage fault",
     Fault.SECURE: "secure fault",
-    Fault.INTERRUPT: "interrupt that nobody serves",
+    Fault.INTERRUPT: "interrupt without a handler",
     Fault.STACK_OVERFLOW: "stack overflow",
     Fault.ASSERT: "failed assertion",
 }
@@ -82,7 +82,7 @@ class FaultRecord:
 
     @property
     def kind_text(self) -> str:
-        """What kind of fault it is."""
+        """The kind of the fault in words."""
         if self.kind > Fault.SIGNAL:
             try:
                 return f"signal {signal.Signals(self.kind - Fault.SIGNAL).name}"
@@ -128,7 +128,7 @@ class StackRecord:
         return self.top - self.bottom
 
     def text(self, has_overflowed: bool) -> str:
-        """How full it was."""
+        """The stack's use in words."""
         peak = f", at most {self.peak_bytes} so far" if self.peak_bytes else ""
         if has_overflowed:
             return f"the stack of {self.size_bytes} bytes overflowed"
@@ -186,7 +186,7 @@ class FaultError(DeviceError):
                     self.place = self.callers.pop(0)  # the registers are lost
 
     def is_like(self, other: DeviceError) -> bool:
-        """Whether ``other`` is the same fault at the same place."""
+        """Return whether ``other`` is the same fault at the same place."""
         return isinstance(other, FaultError) and (
             (self.fault.kind, self.fault.pc) == (other.fault.kind, other.fault.pc)
         )
@@ -243,6 +243,6 @@ class StackReader:
             )
 
     def take(self) -> StackRecord | None:
-        """What was put together, for the FAULT that follows; begins afresh."""
+        """Return what was put together, for the FAULT that follows; begins afresh."""
         record, self._record = self._record, None
         return record

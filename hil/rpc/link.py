@@ -30,7 +30,7 @@ class Line(Protocol):
     """Bytes to and from a board; failures are OSErrors."""
 
     def read(self) -> bytes:
-        """What is there, or what comes first within a few milliseconds."""
+        """Return what is there, or what comes first within a few milliseconds."""
 
     def write(self, data: bytes) -> None: ...
     def close(self) -> None: ...
@@ -53,7 +53,7 @@ class _Port:
         self._serial.open()
 
     def read(self) -> bytes:
-        """What is there, or what comes first within ``_LOOK_S``."""
+        """Return what is there, or what comes first within ``_LOOK_S``."""
         first: bytes = self._serial.read(1)
         waiting = self._serial.in_waiting if first else 0
         return first + (self._serial.read(waiting) if waiting else b"")
@@ -77,7 +77,7 @@ class _Socket:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def read(self) -> bytes:
-        """What is there, or what comes first within ``_LOOK_S``."""
+        """Return what is there, or what comes first within ``_LOOK_S``."""
         ready, _, _ = select.select([self._socket], [], [], _LOOK_S)
         if not ready:
             return b""
@@ -201,7 +201,7 @@ def open_line(url: str, baudrate: int) -> Line:
 
 
 def open_error(url: str, error: Exception) -> HilError:
-    """Why ``url`` cannot be opened, from what pyserial raised."""
+    """Return the error for ``url``, which cannot be opened, from what pyserial raised."""
     if isinstance(error, ValueError):
         return _no_url(url)
     number = getattr(error, "errno", None)
@@ -219,7 +219,7 @@ def open_error(url: str, error: Exception) -> HilError:
     if number == errno.ENOENT:
         return _no_port(url)
     if number in (errno.ENOTTY, errno.EISDIR, errno.EINVAL):
-        return LinkError(f"{url} is no serial port", "`hil doctor` lists the ports")
+        return LinkError(f"{url} is not a serial port", "`hil doctor` lists the ports")
     return LinkError(f"cannot open {url}: {error}", "check the URL and that the board is connected")
 
 
@@ -241,7 +241,7 @@ def _has_handler(scheme: str) -> Iterator[bool]:
 
 def _no_url(url: str) -> InputError:
     return InputError(
-        f"{url} is no serial port: the forms are /dev/NAME, socket://HOST:PORT, "
+        f"{url} is not a serial port: the forms are /dev/NAME, socket://HOST:PORT, "
         "rfc2217://HOST:PORT and pyserial's others",
         "`hil doctor` lists the ports",
     )

@@ -107,7 +107,7 @@ def reply_of(command: Command, fields: Mapping[str, Any], payload: bytes, url: s
 
 
 def hello_of(fields: Mapping[str, Any], payload: bytes, url: str) -> Hello:
-    """What the board says of itself."""
+    """Return the board's answer to the handshake."""
     reply = reply_of(Command.HELLO, fields, payload, url)
     # First: in another version the other fields may mean something else.
     if reply.version != protocol.VERSION:
@@ -158,7 +158,7 @@ def metadata_tensor_of(reply: Any, name: str) -> MetadataTensor:
 
 
 def busy_of(payload: bytes, total: int | None = None) -> Busy:
-    """How far a run is, of ``total`` repetitions or layers where that is known."""
+    """Return how far a run is, of ``total`` repetitions or layers where that is known."""
     event = _parsed(protocol.EVENTS[Event.BUSY], payload, "a BUSY event")
     holds = event.done <= event.total and total in (None, event.total)
     asked = "" if total is None else f", {total} were asked for"
@@ -181,7 +181,7 @@ class NameReader:
 
     @property
     def offset(self) -> int:
-        """How much of the name is known."""
+        """The length of the known part of the name."""
         return len(self._name)
 
     def add(self, reply: Any) -> bool:

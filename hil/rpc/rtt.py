@@ -45,7 +45,7 @@ class RttLine:
                 time.sleep(_LOOK_S)
 
     def read(self) -> bytes:
-        """What is there, or what comes first within some milliseconds."""
+        """Return what is there, or what comes first within some milliseconds."""
         deadline = time.monotonic() + _READ_LIMIT_S
         while True:
             try:
@@ -71,4 +71,4 @@ class RttLine:
                 time.sleep(_LOOK_S)
 
     def close(self) -> None:
-        """Whoever opened the session closes it."""
+        """Do nothing: the session is closed by the code that opened it."""

@@ -41,7 +41,7 @@ def slowest_s(cost: int) -> float:
 
 
 def operation_limit_s(cost: int) -> float:
-    """How long an operation of ``cost`` bytes on the line may take, repetitions included."""
+    """Return how long an operation of ``cost`` bytes on the line may take, repetitions included."""
     return _OPERATION_S + _OPERATION_FACTOR * slowest_s(cost)
 
 
@@ -119,7 +119,7 @@ class Pace:
         self.chunk = 1 << 16
 
     def retry_s(self, cost: int) -> float:
-        """How long to wait for the answer to a request with ``cost`` bytes under way."""
+        """Return how long to wait for the answer to a request with ``cost`` bytes under way."""
         fixed_s = min(max(self._exchange_s + 4 * self._spread_s, _RETRY_MIN_S), _RETRY_MAX_S)
         return self._patience * (fixed_s + 4 * self._byte_s * cost)
 

@@ -50,11 +50,11 @@ class Running(Protocol):
 
     @property
     def is_emulated(self) -> bool:
-        """Whether an emulator takes the place of the board."""
+        """Return whether an emulator takes the place of the board."""
 
     @property
     def counter(self) -> Counter:
-        """What :meth:`count` counts."""
+        """The unit of :meth:`count`."""
 
     def alive(self) -> None:
         """Raises :class:`~hil.errors.DeviceError` saying how the firmware's process ended.
@@ -156,5 +156,5 @@ def _checked_runner(board: Board, runner: str | None, choice: Choice) -> str:
         raise InputError(f"the runner {name!r} uses no probe", "drop --probe, or use pyocd")
     if choice.port is not None and (name != "pyocd" or choice.probe == VIRTUAL):
         what = "a virtual probe" if name == "pyocd" else f"the runner {name!r}"
-        raise InputError(f"{what} brings its own line, not {choice.port}", "drop the port")
+        raise InputError(f"{what} has a serial line of its own, not {choice.port}", "drop the port")
     return name

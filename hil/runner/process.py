@@ -16,7 +16,7 @@ from hilc.support.process import kill_group, start
 
 _LOG = logging.getLogger("hil.runner")
 _TERM_TIMEOUT_S = 2.0
-_SOMEBODY = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class ChildProcess:
@@ -58,17 +58,17 @@ class ChildProcess:
 
     def end(self) -> DeviceError:
         """The error that tells how the process ended, which it has done or is about to do."""
-        ended_by_somebody = False
+        ended_from_outside = False
         try:
             code = self.process.wait(_TERM_TIMEOUT_S)
-            how, ended_by_somebody = _describe(code), -code in _SOMEBODY
+            how, ended_from_outside = _describe(code), -code in _FROM_OUTSIDE
         except subprocess.TimeoutExpired:
             how = "it closed its output but still runs"
         return DeviceError(
             f"{self.name} ended: {how}{self._last_words()}",
             "run it again; if it ends again, its last message tells why",
             # What somebody ended on purpose is not started again behind their back.
-            mend=None if ended_by_somebody else Mend.POWER,
+            mend=None if ended_from_outside else Mend.POWER,
         )
 
     def _last_words(self) -> str:

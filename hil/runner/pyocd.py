@@ -75,7 +75,7 @@ class ProbedBoard:
 
     @property
     def can_reset(self) -> bool:
-        """Whether :meth:`reset` can be called."""
+        """Return whether :meth:`reset` can be called."""
         return self._reset is not None
 
     def reset(self) -> None:

@@ -101,7 +101,7 @@ class QemuBoard:
 
     @property
     def can_reset(self) -> bool:
-        """Whether :meth:`reset` can be called: not without QMP."""
+        """Return whether :meth:`reset` can be called: not without QMP."""
         return self._qmp is not None
 
     def reset(self) -> None:
@@ -177,7 +177,7 @@ def install_hint(board: Board) -> str:
 def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
     """Starts the firmware in QEMU, which waits for the first connection to its serial line."""
     if board.qemu is None:
-        raise InputError(f"board {board.name!r} says nothing about QEMU", "add a [qemu] table")
+        raise InputError(f"board {board.name!r} has no [qemu] table", "add a [qemu] table")
     with contextlib.ExitStack() as stack:
         # Sockets that exist before QEMU starts: no port can be taken by somebody else in between.
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))

@@ -250,7 +250,7 @@ class Gdb(_Socket):
         return True
 
     def has_stopped(self) -> bool:
-        """Whether the machine that was resumed has stopped by itself; takes its message."""
+        """Return whether the machine that was resumed has stopped by itself; takes its message."""
         self.receive_some(0)
         return self._take_packets()
 

@@ -183,7 +183,7 @@ start
 def start(board: Board, firmware: Image) -> Iterator[RenodeBoard]:
     """Starts the firmware in Renode."""
     if board.renode is None:
-        raise InputError(f"board {board.name!r} says nothing about Renode", "add a [renode] table")
+        raise InputError(f"board {board.name!r} has no [renode] table", "add a [renode] table")
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-renode-")))
         (folder / "board.repl").write_text(platform(board), encoding="utf-8")
@@ -245,7 +245,7 @@ def _run_script(monitor: Monitor, folder: Path) -> int:
 
 
 def _free_port() -> int:
-    """A port that nobody uses now, on any of this machine's addresses, as Renode wants it."""
+    """A free port, on any of this machine's addresses, as Renode wants it."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]

@@ -52,7 +52,7 @@ class Telnet:
 
     @staticmethod
     def _command_end(stream: bytes, start: int) -> int | None:
-        """Where the command at ``start`` ends; None when that has not arrived yet."""
+        """Return where the command at ``start`` ends; None when that has not arrived yet."""
         code = stream[start + 1] if start + 1 < len(stream) else None
         if code is None:
             return None
@@ -98,7 +98,7 @@ class Monitor:
         return monitor
 
     def ask(self, command: str, timeout_s: float = 10.0) -> str:
-        """What ``command`` printed, without echo and prompt."""
+        """Return what ``command`` printed, without echo and prompt."""
         self._text = ""
         self._send(command)
         # The terminal wraps a long echo at the width that it believes to have.
@@ -139,7 +139,7 @@ class Monitor:
             self._receive(_LOOK_S)
 
     def _receive(self, timeout_s: float) -> bool:
-        """Whether anything came within ``timeout_s``."""
+        """Return whether anything came within ``timeout_s``."""
         self._alive()
         try:
             ready, _, _ = select.select([self._socket], [], [], timeout_s)

@@ -211,7 +211,7 @@ class Core:
         self._running = True
 
     def _can_run(self) -> bool:
-        """Whether the program counter and the state are such that an instruction can be fetched."""
+        """Return whether an instruction can be fetched in the core's state."""
         is_thumb = self._gdb.read_register("xpsr") & 1 << 24
         return bool(is_thumb) and self._is_mapped(self._gdb.read_register("pc"))
 
@@ -401,7 +401,7 @@ def _is_fpb(address: int) -> bool:
 
 
 def _fpb_addresses(comparator: int, is_version_2: bool) -> set[int]:
-    """Where an FPB comparator stops the core."""
+    """Return where an FPB comparator stops the core."""
     if not comparator & 1:
         return set()
     if is_version_2:

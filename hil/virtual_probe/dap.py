@@ -75,7 +75,7 @@ class AccessPort:
             self._select = value
 
     def line_reset(self) -> None:
-        """What 50 clocks with the line high do."""
+        """Reset the line, as 50 clocks with the line high do."""
         self._select = 0
 
     # -- the access port
@@ -129,11 +129,11 @@ class AccessPort:
                 self.write_ap(address, value)
 
     def _is_ours(self) -> bool:
-        """Whether the selected access port is number 0, the only one."""
+        """Return whether the selected access port is number 0, the only one."""
         return self._select >> 24 == 0
 
     def _is_block(self, address: int, count: int) -> bool:
-        """Whether so many transfers are words in a row that do not wrap."""
+        """Return whether so many transfers are words in a row that do not wrap."""
         return (
             self._is_ours()
             and (self._select & 0xF0 | address & 0xC) == _DRW

@@ -82,7 +82,7 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
     """Starts ``board``'s machine without an image, stopped; leaving the context ends it."""
     if board.qemu is None:
         raise InputError(
-            f"board {board.name!r} says nothing about QEMU, so it has no virtual probe",
+            f"board {board.name!r} has no [qemu] table, so it has no virtual probe",
             "choose a board with the runner qemu (see hil boards)",
         )
     with contextlib.ExitStack() as stack:

@@ -71,7 +71,7 @@ class _QemuBus:
         self._core.noticed_write(address, data)
 
     def _is_memory(self, address: int, size: int) -> bool:
-        """Whether the block holds no debug register; raises where nothing answers."""
+        """Return whether the block holds no debug register; raises where nothing answers."""
         if any(self._core.owns(address + at) for at in range(0, size, 4)):
             return False
         self._require_mapped(address, size)

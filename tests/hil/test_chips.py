@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from descriptions import description_text
 
 from hil.board import Board, board_names, load_board
 from hil.build import build
@@ -18,6 +19,7 @@ from hil.description import chip_names
 from hil.errors import BoardError
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
+from hilc.target import get_cpu
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
@@ -210,6 +212,28 @@ def test_a_chip_of_the_users_beside_the_board(tmp_path: Path) -> None:
     assert build([], board).elf.is_file()
 
 
+def test_a_core_of_the_users_beside_the_chip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path is relative to the file that has it, whichever of the three."""
+    monkeypatch.setattr("hilc.target.cores._ADDED", {})
+    core = tmp_path / "chips" / "cores" / "my-m4.toml"
+    core.parent.mkdir(parents=True)
+    core.write_bytes(get_cpu("cortex-m4").path.read_bytes())
+    for named, chip in (("cores/my-m4.toml", CHIP), ("chips/cores/my-m4.toml", None)):
+        if chip is None:
+            text = description_text("nucleo-f429zi").replace('"cortex-m4"', f'"{named}"')
+        else:
+            family = (TARGETS / "families" / "stm32f4.toml").read_text(encoding="utf-8")
+            own = family.replace('"cortex-m4"', f'"{named}"')
+            write(tmp_path, own, "chips/f4")
+            write(tmp_path, chip.replace('"stm32f4"', '"f4.toml"'), "chips/mine")
+            text = TEN_LINES.replace("stm32f429zi", "chips/mine.toml")
+        board = load_board(write(tmp_path, text))
+        assert board.cpu.arch == get_cpu("cortex-m4").arch
+        assert board.cpu.name == "my-m4"
+
+
 def test_a_board_that_uses_the_probe_as_its_line(tmp_path: Path) -> None:
     text = TEN_LINES.partition("[soc]")[0].replace("stm32f429zi", "nrf52840")
     board = load_board(write(tmp_path, text + '[uart]\nport = "rtt"\nup_bytes = 2048\n'))
@@ -250,22 +274,22 @@ MISTAKES = {
     "unknown chip": ("board", '"stm32f429zi"', '"stm32f429"', "board", "chip", "did you mean stm"),
     "chip of another type": ("board", '"stm32f429zi"', "429", "board", "chip", "429 is not the na"),
     "missing chip file": ("board", '"stm32f429zi"', '"./x.toml"', "board", "chip", "no file"),
-    "chip's key": ("board", "runners", "clock_hz = 1\nrunners", "board", "clock_hz", "chip to say"),
+    "chip's key": ("board", "runners", "clock_hz = 1\nrunners", "board", "clock_hz", "the chip's"),
     "chip's memory": (
         "board", "[soc]",
         '[[memory]]\nname = "more"\nkind = "ram"\norigin = 0x2000_0000\nsize = "1K"\n[soc]',
         "board", "memory[0].origin", "overlaps 'ram'",
     ),
-    "chip's setting": ("board", "hse_hz", "pll_n = 1\nhse_hz", "board", "soc.pll_n", "the chip to"),
+    "chip's setting": ("board", "hse_hz", "pll_n = 1\nhse_hz", "board", "soc.pll_n", "the chip's"),
     "divider": ("board", "hse_hz", "pll_m = 1\nhse_hz", "board", "soc.pll_m", "follows from soc."),
     "pin": ("board", "hse_hz", "tx_pin = 1\nhse_hz", "board", "soc.tx_pin", "follows from uart.tx"),
     "pin in chip": ("chip", "pll_n", "gpio = 1\npll_n", "chip", "soc.gpio", "follows from uart.tx"),
-    "chip's UART": ("board", "tx =", "base = 1\ntx =", "board", "uart.base", "for the chip to say"),
+    "chip's UART": ("board", "tx =", "base = 1\ntx =", "board", "uart.base", "the chip's"),
     "chip's target": (
-        "board", "[soc]", '[pyocd]\ntarget = "x"\n[soc]', "board", "pyocd.target", "for the chip"
+        "board", "[soc]", '[pyocd]\ntarget = "x"\n[soc]', "board", "pyocd.target", "the chip's"
     ),
     "chip's emulator": (
-        "board", "[soc]", '[renode]\nplatform = "x"\n[soc]', "board", "renode", "for the chip"
+        "board", "[soc]", '[renode]\nplatform = "x"\n[soc]', "board", "renode", "the chip's"
     ),
     "unknown key": ("board", "runners", "sylicon = true\nrunners", "board", "sylicon", "mean sili"),
     "unknown setting": ("board", "hse_hz", "hse_hx", "board", "soc.hse_hx", "did you mean hse_hz"),
@@ -273,7 +297,7 @@ MISTAKES = {
     "unknown UART": ("board", "usart1", "usart9", "board", "uart.instance", "no UART 'usart9'"),
     "no UART": ("board", 'instance = "usart1"', "", "board", "uart.instance", "choose one of usa"),
     "UART by its port": ("board", 'instance = "usart1"\ntx = "PA9"\nrx = "PB7"',
-                         'port = "stm32_usart"', "board", "uart.port", "its chip does"),
+                         'port = "stm32_usart"', "board", "uart.port", "belong to the chip"),
     "no pin": ("board", 'rx = "PB7"', "", "board", "uart.rx", "add the pin, such as 'PD8'"),
     "bad pin": ("board", '"PB7"', '"B7"', "board", "uart.rx", "'B7' is not a pin"),
     "pin out of range": ("board", '"PB7"', '"PB17"', "board", "uart.rx", "17 is not within"),
@@ -287,8 +311,8 @@ MISTAKES = {
     "no runner's table": ("board", '["pyocd"]', '["renode"]', "chip", "renode", "key is missing"),
     "unknown family": ("chip", '"stm32f4"', '"stm32f5"', "chip", "family", "did you mean stm32f4"),
     "board's key": ("chip", "family", "runners = []\nfamily", "chip", "runners",
-                    "for a board to say, not for its chip"),
-    "board's setting": ("chip", "pll_n", "hse_hz = 1\npll_n", "chip", "soc.hse_hz", "for a board"),
+                    "belongs to a board"),
+    "board's setting": ("chip", "pll_n", "hse_hz = 1\npll_n", "chip", "soc.hse_hz", "to a board's"),
     "unknown chip key": ("chip", "family", "famly = 1\nfamily", "chip", "famly", "did you mean"),
     "missing in chip": ("chip", "pll_n = 384", "", "chip", "soc.pll_n", "the key is missing"),
     "missing clock": ("chip", "clock_hz = 96_000_000\n\n[[", "\n[[", "chip", "clock_hz", "missing"),
@@ -331,8 +355,8 @@ def test_a_mistake_names_the_file_that_has_it(mistake: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("chip", "pins", "message"),
     [
-        ("atsamd51j19a", ("sercom3", "PA22", "PA07"), "as which function PA07 is the UART's"),
-        ("atsamd51j19a", ("sercom2", "PB25", "PA22"), "as which function PA22 is the UART's"),
+        ("atsamd51j19a", ("sercom3", "PA22", "PA07"), "no alternate function of PA07"),
+        ("atsamd51j19a", ("sercom2", "PB25", "PA22"), "no alternate function of PA22"),
         ("nrf52840", ("uart0", "P0.06", "P2.08"), "'P2.08' is not a pin"),
         ("rp2040", ("uart0", "GP0", "GP77"), "77 is not within 0 to 29"),
         ("lpc55s69", ("flexcomm0", "PIO0_30", "PIO0_29"), "uart.tx: unknown key"),

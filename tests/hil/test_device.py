@@ -135,13 +135,13 @@ def digits(name: str | None = None) -> hilc.ModelLibrary:
 
 def test_open_names_what_is_no_board_and_no_model() -> None:
     cases: list[tuple[tuple[Any, ...], str]] = [
-        ((5, digits()), "5 is no board but of type int"),
-        ((None,), "None is no board"),
+        ((5, digits()), "5 is not a board but of type int"),
+        ((None,), "None is not a board"),
         (
             ("native", ["a.tflite", "b.tflite"]),
-            r"is no model but of type list\n\nhint: .* of its own",
+            r"is not a model but of type list\n\nhint: .* of its own",
         ),
-        (("native", None), "None is no model"),
+        (("native", None), "None is not a model"),
     ]
     for arguments, message in cases:
         with pytest.raises(InputError, match=message), hil.open(*arguments):

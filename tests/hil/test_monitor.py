@@ -154,7 +154,7 @@ def test_listening_notices_that_the_board_ended() -> None:
     ("url", "message"),
     [
         ("/dev/does-not-exist", "there is no port /dev/does-not-exist"),
-        ("/dev/null", "/dev/null is no serial port"),
+        ("/dev/null", "/dev/null is not a serial port"),
         ("socket://127.0.0.1:1", "nothing listens at socket://127.0.0.1:1|cannot open socket"),
     ],
 )
@@ -164,5 +164,5 @@ def test_a_line_that_cannot_be_opened(url: str, message: str) -> None:
 
 
 def test_a_url_of_no_known_form_is_a_mistake_in_the_line() -> None:
-    with pytest.raises(InputError, match="frob://x is no serial port: the forms are /dev/NAME"):
+    with pytest.raises(InputError, match="frob://x is not a serial port: the forms are /dev/NAME"):
         open_line("frob://x")

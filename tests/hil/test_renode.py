@@ -270,7 +270,7 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_board_without_renode(tmp_path: Path) -> None:
     firmware = SimpleNamespace(elf=tmp_path / "x.elf")
     with (
-        pytest.raises(InputError, match="says nothing about Renode"),
+        pytest.raises(InputError, match="has no .renode. table"),
         renode.start(load_board("microbit"), firmware),
     ):
         pass

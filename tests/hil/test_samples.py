@@ -113,7 +113,7 @@ def _x(**arrays: np.ndarray) -> dict[str, np.ndarray]:
     ("arrays", "fact"),
     [
         ({}, "lacks an array for the model's input 'x'"),
-        (_x(z=np.zeros(1)), "holds an array 'z', which is no input"),
+        (_x(z=np.zeros(1)), "holds an array 'z', which is not an input"),
         ({"x": np.zeros((2, 3), np.int8)}, "has shape [2, 3] but the model's 'x' has [1, 2, 3]"),
         ({"x": np.zeros((3, 2, 2), np.int8)}, "has shape [3, 2, 2]"),
         ({"x": np.zeros((2, 2, 2, 3), np.int8)}, "has shape [2, 2, 2, 3]"),
@@ -203,7 +203,7 @@ def test_a_member_that_is_no_array_is_named(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x.npy", b"hello")
     for role in ("input", "output"):
-        with pytest.raises(InputError, match="f.npz: the member 'x' is no NPY file"):
+        with pytest.raises(InputError, match="f.npz: the member 'x' is not an NPY file"):
             load_samples(path, [X], role)
 
 

@@ -126,4 +126,4 @@ def test_compile_reports_its_choice(
 @pytest.mark.parametrize("size", ["K", "-1", "1.5K", "12 K", "8G"])
 def test_sizes_that_are_none(size: str, capsys: pytest.CaptureFixture[str]):
     assert main(["compile", "m.tflite", "-o", "x.tar", f"--ram={size}"]) == 2
-    assert "is no number of bytes" in capsys.readouterr().err
+    assert "is not a number of bytes" in capsys.readouterr().err

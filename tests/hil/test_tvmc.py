@@ -229,7 +229,7 @@ REFUSED = [
     Refused("--pass-config tir.usmp.custom_algorithm=mine", "names a function in TVM's process"),
     Refused(
         "--runtime crt --workspace-pools a --workspace-pools-size-hint-bytes b:1",
-        "names 'b', which is no pool",
+        "names 'b', which is not a pool",
         "the pools are a",
     ),
     Refused(
@@ -297,9 +297,9 @@ LINES = [
     ),
     Refused("tvmc micro create p m template --template-dir t", "--template-dir t is not offered"),
     Refused("tvmc micro build nowhere zephyr", "nowhere doesn't exist"),
-    Refused("tvmc micro build . zephyr", "is no project of"),
+    Refused("tvmc micro build . zephyr", "is not a project of"),
     Refused("tvmc run --device gpu x", "the device 'gpu' is not offered"),
-    Refused("tvmc run --device micro .", "is no project of"),
+    Refused("tvmc run --device micro .", "is not a project of"),
     Refused("tvmc run --device micro net.tflite", "is an archive, which runs on no board yet"),
     Refused("tvmc run --device micro no.tar", "no.tar does not exist"),
     Refused("tvmc run x.so --fill-mode noise", "--fill-mode noise does not exist", "zeros"),

@@ -48,11 +48,11 @@ def test_verify_on_a_board_of_the_lab(lab: Served, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["build", DIGITS, "--board", "lab:x"], "hil build uses no board of a lab"),
-        (["run", DIGITS, "--board", "cpu=a", "--port", "loop://"], "its own line, not --port"),
-        (["run", DIGITS, "--board", "cpu="], "'cpu=' is no tag"),
+        (["build", DIGITS, "--board", "lab:x"], "hil build does not take a lab selector"),
+        (["run", DIGITS, "--board", "cpu=a", "--port", "loop://"], "--port does not apply"),
+        (["run", DIGITS, "--board", "cpu="], "'cpu=' is not KEY=VALUE"),
         (["run", DIGITS, "--board", "lab:nowhere"], "has no place that fits lab:nowhere"),
-        (["lab", "list", "nonsense"], "'nonsense' is no filter of places"),
+        (["lab", "list", "nonsense"], "'nonsense' is not a lab selector"),
     ],
 )
 def test_what_cannot_be(

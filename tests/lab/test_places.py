@@ -25,8 +25,8 @@ from hil.errors import DeviceError, InputError
 from hil.lab import coordinator
 from hil.lab.errors import NoPlaceError
 from hil.lab.place import Keeper, acquire, check_known, leased
+from hil.lab.selector import Selector, parse_selector
 from hil.lab.serve import Served
-from hil.lab.wanted import Wanted, parse_wanted
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.tflite"
 HOLDER = """
@@ -38,8 +38,8 @@ with leased(sys.argv[1]) as lab:
 """
 
 
-def wanted(spec: str) -> Wanted:
-    parsed = parse_wanted(spec)
+def selector(spec: str) -> Selector:
+    parsed = parse_selector(spec)
     assert parsed is not None
     return parsed
 
@@ -123,12 +123,12 @@ def test_two_users_want_one_board(lab: Served) -> None:
 
 
 def test_boards_of_a_kind_are_all_given(keeper: Keeper) -> None:
-    boards = [acquire(keeper, wanted("board=mps2-an386")) for _ in range(2)]
+    boards = [acquire(keeper, selector("board=mps2-an386")) for _ in range(2)]
     assert {board.place for board in boards} == {"mps2-an386-1", "mps2-an386-2"}
     with pytest.raises(DeviceError, match=r"became free in time; they are used by .*hil\.tester"):
-        acquire(keeper, wanted("board=mps2-an386"), 0.5)
+        acquire(keeper, selector("board=mps2-an386"), 0.5)
     boards[0].release()
-    assert acquire(keeper, wanted("board=mps2-an386"), 5).place == boards[0].place
+    assert acquire(keeper, selector("board=mps2-an386"), 5).place == boards[0].place
 
 
 def test_a_killed_users_board_is_free_within_two_seconds(keeper: Keeper) -> None:
@@ -142,7 +142,7 @@ def test_a_killed_users_board_is_free_within_two_seconds(keeper: Keeper) -> None
 
 
 def test_a_cancelled_wait_leaves_no_reservation(keeper: Keeper) -> None:
-    held = acquire(keeper, wanted("lab:mps2-an385-1"))
+    held = acquire(keeper, selector("lab:mps2-an385-1"))
     process = subprocess.Popen([sys.executable, "-c", HOLDER, "lab:mps2-an385-1"])
     deadline = time.monotonic() + 10
     while not held.is_contended():
@@ -167,13 +167,13 @@ def test_a_board_whose_users_machine_is_gone_is_given_to_who_waits(
             async with coordinator.connect(lab.address, "here/somebody") as session:
                 # As long as the user lives, its board is not taken.
                 with pytest.raises(DeviceError, match="became free"):
-                    await session.acquire(wanted(f"lab:{place}"), coordinator.LEASE_S + 2)
+                    await session.acquire(selector(f"lab:{place}"), coordinator.LEASE_S + 2)
                 for found in psutil.process_iter(["cmdline"]):
                     if owner in (found.info["cmdline"] or ()):
                         found.kill()
                 process.kill()
                 begin = time.monotonic()
-                await session.acquire(wanted(f"lab:{place}"), 20.0)
+                await session.acquire(selector(f"lab:{place}"), 20.0)
                 await session.release(place)
                 return time.monotonic() - begin
 
@@ -181,7 +181,7 @@ def test_a_board_whose_users_machine_is_gone_is_given_to_who_waits(
 
 
 def test_a_board_that_is_taken_away_is_told(lab: Served, keeper: Keeper) -> None:
-    board = acquire(keeper, wanted("lab:mps2-an385-1"))
+    board = acquire(keeper, selector("lab:mps2-an385-1"))
     board.check()
     client = [sys.executable, "-m", "labgrid.remote.client", "-x", lab.address]
     done = subprocess.run([*client, "-p", board.place, "release", "--kick"], capture_output=True)
@@ -191,7 +191,7 @@ def test_a_board_that_is_taken_away_is_told(lab: Served, keeper: Keeper) -> None
         try:
             board.check()
         except DeviceError as error:
-            return "was released by somebody else" in str(error)
+            return "was released by another client" in str(error)
         return False
 
     deadline = time.monotonic() + 5
@@ -201,7 +201,7 @@ def test_a_board_that_is_taken_away_is_told(lab: Served, keeper: Keeper) -> None
 
 
 def test_power_is_switched_by_labgrids_driver(lab: Served, keeper: Keeper) -> None:
-    board = acquire(keeper, wanted("lab:mps2-an385-1"))
+    board = acquire(keeper, selector("lab:mps2-an385-1"))
     server = lab.boards[board.place]
     server.power(False)
     # The board refuses a firmware while it is off, so it gets a power cycle.
@@ -214,7 +214,7 @@ def test_power_is_switched_by_labgrids_driver(lab: Served, keeper: Keeper) -> No
 
 def test_what_the_lab_does_not_have(lab: Served) -> None:
     with pytest.raises(NoPlaceError, match="no place that fits lab:cpu=cortex-m99"):
-        check_known(wanted("cpu=cortex-m99"))
+        check_known(selector("cpu=cortex-m99"))
     with pytest.raises(NoPlaceError), leased("lab:nowhere"):
         pass
 
@@ -229,7 +229,7 @@ def test_a_place_that_says_too_little_is_refused_and_given_back(keeper: Keeper) 
     # Its resources are a board's that has a place of its own.
     keeper.ask("define", place="shelf", tags={"site": "shelf"}, match="*/mps2-an385-1/*")
     with pytest.raises(InputError, match="shelf does not say which board it is"):
-        acquire(keeper, wanted("site=shelf"))
+        acquire(keeper, selector("site=shelf"))
     assert user_of(keeper, "shelf") == ""
 
 
@@ -245,9 +245,9 @@ def test_a_place_is_known_as_soon_as_it_is_defined(keeper: Keeper) -> None:
 def test_a_board_whose_exporter_is_gone_is_passed_over(keeper: Keeper) -> None:
     keeper.ask("define", place="attic", tags={"board": "mps2-an385"}, match="nobody/nothing/*")
     for _ in range(3):
-        board = acquire(keeper, wanted("board=mps2-an385"), 20)
+        board = acquire(keeper, selector("board=mps2-an385"), 20)
         assert board.place == "mps2-an385-1"
         assert user_of(keeper, "attic") == ""
         board.release()
     with pytest.raises(DeviceError, match="no exporter offers attic"):
-        acquire(keeper, wanted("lab:attic"))
+        acquire(keeper, selector("lab:attic"))

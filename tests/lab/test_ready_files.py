@@ -13,8 +13,8 @@ from pathlib import Path
 import yaml
 
 from hil.lab.place import Keeper, acquire
+from hil.lab.selector import Selector
 from hil.lab.serve import Served
-from hil.lab.wanted import Wanted
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "hil" / "lab" / "templates"
@@ -46,7 +46,7 @@ def test_the_exporter_file_is_one_for_labgrid() -> None:
 
 def test_labgrids_own_clients_use_a_place(lab: Served) -> None:
     with contextlib.closing(Keeper()) as keeper:
-        board = acquire(keeper, Wanted((("name", "mps2-an385-1"),)))
+        board = acquire(keeper, Selector((("name", "mps2-an385-1"),)))
         environment = {
             **os.environ,
             **keeper.environment,

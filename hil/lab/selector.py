@@ -1,4 +1,4 @@
-"""Which board of a lab somebody wants: ``lab:PLACE``, ``lab:cpu=cortex-m4,site=a``, or the tags."""
+"""Lab selectors: ``lab:PLACE``, ``lab:cpu=cortex-m4,site=a``, or the tags alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _HINT = "write lab:PLACE, or tags such as cpu=cortex-m4,board=mps2-an386"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A filter of places: what a place's tags must be. The tag ``name`` is the place's own name."""
+class Selector:
+    """The tags that a place must have; the tag ``name`` is the place's own name."""
 
     tags: tuple[tuple[str, str], ...]
 
@@ -28,19 +28,19 @@ class Wanted:
         return all(has.get(key) == value for key, value in self.tags)
 
 
-def parse_wanted(text: str) -> Wanted | None:
-    """The lab board that ``text`` asks for; None where it names a board description instead."""
+def parse_selector(text: str) -> Selector | None:
+    """Return the lab selector in ``text``; None where it names a board description instead."""
     is_path = text.endswith(".toml") or "/" in text
     if not text.startswith(_PREFIX) and ("=" not in text or is_path):
         return None
     words = [word.strip() for word in text.removeprefix(_PREFIX).split(",")]
     if words and "=" not in words[0] and len(words) == 1 and words[0]:
-        return Wanted((("name", words[0]),))
+        return Selector((("name", words[0]),))
     tags: dict[str, str] = {}
     for word in words:
         key, separator, value = (part.strip() for part in word.partition("="))
         if not (key and separator and value):
-            raise InputError(f"{text!r} asks for no board of a lab: {word!r} is no tag", _HINT)
+            raise InputError(f"invalid lab selector {text!r}: {word!r} is not KEY=VALUE", _HINT)
         if tags.setdefault(key, value) != value:
-            raise InputError(f"{text!r} gives the tag {key!r} two values", _HINT)
-    return Wanted(tuple(sorted(tags.items())))
+            raise InputError(f"invalid lab selector {text!r}: two values for {key!r}", _HINT)
+    return Selector(tuple(sorted(tags.items())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hil.errors import InputError
-from hil.lab.wanted import Wanted, parse_wanted
+from hil.lab.selector import Selector, parse_selector
 
 
 @pytest.mark.parametrize(
@@ -19,26 +19,26 @@ from hil.lab.wanted import Wanted, parse_wanted
     ],
 )
 def test_specs(text: str, tags: dict[str, str]) -> None:
-    wanted = parse_wanted(text)
-    assert wanted is not None
-    assert dict(wanted.tags) == tags
-    assert parse_wanted(str(wanted)) == wanted
+    selector = parse_selector(text)
+    assert selector is not None
+    assert dict(selector.tags) == tags
+    assert parse_selector(str(selector)) == selector
 
 
 @pytest.mark.parametrize("text", ["mps2-an386", "boards/a=b.toml", "a=b.toml", "./x=y/z"])
 def test_names_and_files_of_boards_ask_for_no_lab(text: str) -> None:
-    assert parse_wanted(text) is None
+    assert parse_selector(text) is None
 
 
 @pytest.mark.parametrize("text", ["lab:", "lab:a,b", "cpu=", "=x", "cpu=a,cpu=b", "cpu=a,"])
 def test_what_is_neither_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="lab|tag"):
-        parse_wanted(text)
+        parse_selector(text)
 
 
 def test_a_filter_fits_by_all_its_tags() -> None:
-    wanted = Wanted((("cpu", "cortex-m4"), ("site", "a")))
-    assert wanted.fits("x", {"cpu": "cortex-m4", "site": "a", "more": "b"})
-    assert not wanted.fits("x", {"cpu": "cortex-m4"})
-    assert Wanted((("name", "x"),)).fits("x", {})
-    assert not Wanted((("name", "x"),)).fits("y", {"name": "x"})
+    selector = Selector((("cpu", "cortex-m4"), ("site", "a")))
+    assert selector.fits("x", {"cpu": "cortex-m4", "site": "a", "more": "b"})
+    assert not selector.fits("x", {"cpu": "cortex-m4"})
+    assert Selector((("name", "x"),)).fits("x", {})
+    assert not Selector((("name", "x"),)).fits("y", {"name": "x"})
