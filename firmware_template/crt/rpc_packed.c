@@ -11,8 +11,8 @@
 
 /* Arguments that follow each other in a request. */
 struct reader {
-    const uint8_t *at;
-    size_t left;
+    const uint8_t *at; /* the next byte */
+    size_t left;       /* bytes from there to the request's end */
 };
 
 /* Takes `size` bytes; NULL when there are not as many. */
@@ -34,6 +34,25 @@ static const char *take_string(struct reader *reader) {
     return end == NULL
                ? NULL
                : (const char *)take(reader, (size_t)((const uint8_t *)end + 1 - reader->at));
+}
+
+_Static_assert(HIL_INT_VALUE_BYTES == 8 && HIL_HANDLE_VALUE_BYTES == 8,
+               "the protocol must give numbers and handles the eight bytes that take_number takes");
+
+/* Takes a number, the bits of a double, or a handle; false when there are not as many bytes. */
+static bool take_number(struct reader *reader, uint8_t kind, TVMValue *value) {
+    const uint8_t *from = take(reader, HIL_INT_VALUE_BYTES);
+
+    if (from == NULL) {
+        return false;
+    }
+    const uint64_t bits = hil_get_u64(from);
+    if (kind == HIL_VALUE_INT || kind == HIL_VALUE_FLOAT) {
+        value->v_int64 = (int64_t)bits;
+    } else {
+        value->v_handle = (void *)(uintptr_t)bits;
+    }
+    return true;
 }
 
 /* The tensor that an argument of a call names; NULL when there is no such tensor. */
@@ -76,7 +95,7 @@ static const DLTensor *find_tensor(const uint8_t *ref) {
 /* Takes one argument; false when it is malformed. */
 static bool take_argument(struct reader *reader, TVMValue *value, int *code) {
     const uint8_t *kind = take(reader, 1);
-    const uint8_t *from;
+    const uint8_t *tensor;
 
     if (kind == NULL) {
         return false;
@@ -84,26 +103,17 @@ static bool take_argument(struct reader *reader, TVMValue *value, int *code) {
     *code = *kind;
     switch (*kind) {
     case HIL_VALUE_INT:
-    case HIL_VALUE_FLOAT: /* the bits of a double */
-        from = take(reader, HIL_INT_VALUE_BYTES);
-        if (from != NULL) {
-            value->v_int64 = (int64_t)hil_get_u64(from);
-        }
-        return from != NULL;
+    case HIL_VALUE_FLOAT:
     case HIL_VALUE_HANDLE:
     case HIL_VALUE_MODULE:
     case HIL_VALUE_FUNCTION:
-        from = take(reader, HIL_HANDLE_VALUE_BYTES);
-        if (from != NULL) {
-            value->v_handle = (void *)(uintptr_t)hil_get_u64(from);
-        }
-        return from != NULL;
+        return take_number(reader, *kind, value);
     case HIL_VALUE_NONE:
         value->v_handle = NULL;
         return true;
     case HIL_VALUE_TENSOR:
-        from = take(reader, HIL_TENSOR_VALUE_BYTES);
-        value->v_handle = from == NULL ? NULL : (void *)find_tensor(from);
+        tensor = take(reader, HIL_TENSOR_VALUE_BYTES);
+        value->v_handle = tensor == NULL ? NULL : (void *)find_tensor(tensor);
         return value->v_handle != NULL;
     case HIL_VALUE_STRING:
         value->v_str = take_string(reader);
@@ -152,12 +162,12 @@ static size_t put_result(uint8_t *reply, int returned, TVMValue value, int code)
         value.v_int64 = (int64_t)address;
     }
     const size_t length = strlen(text);
-    const size_t room = hil_rpc_room() - HIL_CALL_REPLY_TEXT;
+    const size_t most = hil_rpc_payload_max() - HIL_CALL_REPLY_TEXT;
     hil_put_u32(reply + HIL_CALL_REPLY_RETURNED, (uint32_t)returned);
     reply[HIL_CALL_REPLY_KIND] = (uint8_t)code;
     hil_put_u64(reply + HIL_CALL_REPLY_VALUE, (uint64_t)value.v_int64);
-    memcpy(reply + HIL_CALL_REPLY_TEXT, text, length < room ? length : room);
-    return HIL_CALL_REPLY_TEXT + (length < room ? length : room);
+    memcpy(reply + HIL_CALL_REPLY_TEXT, text, length < most ? length : most);
+    return HIL_CALL_REPLY_TEXT + (length < most ? length : most);
 }
 
 size_t hil_rpc_on_call(const uint8_t *request, size_t size, uint8_t *reply) {
@@ -231,40 +241,45 @@ size_t hil_rpc_on_metadata_info(const uint8_t *request, size_t size, uint8_t *re
                             hil_get_u16(request + HIL_METADATA_INFO_REQUEST_NAME_OFFSET));
 }
 
+/* The tensors of one of the metadata's lists, and how many they are; none of a list that the
+ * protocol does not know. */
+static const struct TVMTensorInfo *metadata_tensors(const struct TVMMetadata *metadata,
+                                                    uint8_t list, int64_t *count) {
+    switch (list) {
+    case HIL_METADATA_LIST_INPUT:
+        *count = metadata->num_inputs;
+        return metadata->inputs;
+    case HIL_METADATA_LIST_OUTPUT:
+        *count = metadata->num_outputs;
+        return metadata->outputs;
+    case HIL_METADATA_LIST_WORKSPACE_POOL:
+        *count = metadata->num_workspace_pools;
+        return metadata->workspace_pools;
+    default:
+        *count = 0;
+        return NULL;
+    }
+}
+
 size_t hil_rpc_on_metadata_tensor(const uint8_t *request, size_t size, uint8_t *reply) {
     size_t failed;
     const struct TVMMetadata *metadata = find_metadata(request, reply, &failed);
     const uint16_t index = hil_get_u16(request + HIL_METADATA_TENSOR_REQUEST_INDEX);
     size_t at = HIL_METADATA_TENSOR_REPLY_SHAPE_AND_NAME;
-    const struct TVMTensorInfo *tensors = NULL;
-    int64_t count = 0;
+    int64_t count;
 
     (void)size;
     if (metadata == NULL) {
         return failed;
     }
-    switch (request[HIL_METADATA_TENSOR_REQUEST_LIST]) {
-    case HIL_METADATA_LIST_INPUT:
-        tensors = metadata->inputs;
-        count = metadata->num_inputs;
-        break;
-    case HIL_METADATA_LIST_OUTPUT:
-        tensors = metadata->outputs;
-        count = metadata->num_outputs;
-        break;
-    case HIL_METADATA_LIST_WORKSPACE_POOL:
-        tensors = metadata->workspace_pools;
-        count = metadata->num_workspace_pools;
-        break;
-    default:
-        break;
-    }
+    const struct TVMTensorInfo *const tensors =
+        metadata_tensors(metadata, request[HIL_METADATA_TENSOR_REQUEST_LIST], &count);
     if (index >= count) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_ENTRY, (uint32_t)count);
     }
     const struct TVMTensorInfo *tensor = &tensors[index];
-    if (tensor->num_shape > (int64_t)(hil_rpc_room() - at) / 8) {
-        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(hil_rpc_room() - at));
+    if (tensor->num_shape > (int64_t)(hil_rpc_payload_max() - at) / 8) {
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(hil_rpc_payload_max() - at));
     }
     reply[HIL_METADATA_TENSOR_REPLY_CODE] = tensor->dtype.code;
     reply[HIL_METADATA_TENSOR_REPLY_BITS] = tensor->dtype.bits;

@@ -22,27 +22,27 @@ enum hil_fault_kind {
     HIL_FAULT_SIGNAL = 64, /* native: plus the signal's number */
 };
 
+/* Registers have the values that they had when the fault struck, and 0 where those are lost or the
+ * core has no such register. */
 struct hil_fault {
-    uint32_t kind; /* enum hil_fault_kind */
-    uintptr_t pc;
-    uintptr_t lr;
-    uintptr_t sp;
-    uintptr_t mmfar; /* as in the register; valid when cfsr says so */
-    uintptr_t bfar;
-    uint32_t psr;
-    uint32_t cfsr;
-    uint32_t hfsr;
+    uint32_t kind;   /* enum hil_fault_kind */
+    uintptr_t pc;    /* address of the instruction that faulted, or of the next one */
+    uintptr_t lr;    /* link register: mostly where the function would have returned to */
+    uintptr_t sp;    /* of the stack that was in use, what the core pushed included */
+    uintptr_t mmfar; /* address that the MPU refused; valid when cfsr says so */
+    uintptr_t bfar;  /* address that the bus refused; valid when cfsr says so */
+    uint32_t psr;    /* flags; of HIL_FAULT_INTERRUPT the exception's number */
+    uint32_t cfsr;   /* what happened, as in the register; 0 on baseline cores */
+    uint32_t hfsr;   /* how it became a HardFault, as in the register; 0 on baseline cores */
     uint32_t r0;
     uint32_t r1;
     uint32_t r2;
     uint32_t r3;
     uint32_t r12;
-    /* The stack that was in use: its bounds, from where it held something when the fault struck,
-     * and the most of it that ever was in use. All 0 where they are not known. */
-    uintptr_t stack_bottom;
-    uintptr_t stack_top;
-    uintptr_t stack_from;
-    uint32_t stack_peak_bytes;
+    uintptr_t stack_bottom;    /* lowest address of that stack; 0, and the next three: not known */
+    uintptr_t stack_top;       /* the address behind its last byte */
+    uintptr_t stack_from;      /* from here to stack_top it held something; a multiple of 4 */
+    uint32_t stack_peak_bytes; /* most bytes of it that ever were in use; 0: not known */
 };
 
 /* Reports a fault of kind HIL_FAULT_ASSERT at the caller. */

@@ -44,9 +44,10 @@ int32_t hil_frame_decode(uint8_t *data, size_t size);
 
 /* Collects one frame at a time in the caller's buffer. */
 struct hil_frame_reader {
-    uint8_t *buffer;
-    size_t capacity; /* of the buffer: frame_max - 2 */
-    size_t size;     /* received since the last delimiter; what exceeds the capacity is dropped */
+    uint8_t *buffer; /* the caller's, of `capacity` bytes */
+    size_t capacity; /* bytes between the delimiters of the longest frame: frame_max - 2 */
+    size_t size;     /* bytes since the last delimiter; start with 0. Bytes beyond the capacity are
+                      * dropped, and capacity + 1 says that there were some */
 };
 
 /* Takes one byte. Returns 0 while a frame is incomplete; at its end the size of header and payload,

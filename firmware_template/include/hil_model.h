@@ -19,36 +19,39 @@ enum hil_dtype {
     HIL_BOOL = 6,
 };
 
+/* A tensor in the board's memory. Its elements lie without gaps, the last axis innermost. */
 struct hil_tensor {
-    const char *name;
-    const int32_t *shape; /* ndim entries */
-    void *data;
-    uint32_t nbytes;
-    uint8_t ndim;
-    uint8_t dtype; /* enum hil_dtype */
+    const char *name;     /* UTF-8 with a final zero; its length is at most 65535 bytes */
+    const int32_t *shape; /* elements along each of ndim axes */
+    void *data;           /* the first element, at an address that is aligned for its type */
+    uint32_t nbytes;      /* of all elements */
+    uint8_t ndim;         /* axes; 0: a scalar */
+    uint8_t dtype;        /* enum hil_dtype */
 };
 
+/* One call of the generated code, which the host may run alone. */
 struct hil_layer {
-    const char *name;
-    const struct hil_tensor *outputs;
-    int32_t (*run)(void); /* 0 on success */
-    uint8_t output_count;
+    const char *name;                 /* as hil_tensor.name */
+    const struct hil_tensor *outputs; /* output_count of them, valid until the next layer runs */
+    int32_t (*run)(void);             /* 0: good; else the generated code's error */
+    uint8_t output_count;             /* at most 255 */
 };
 
 struct hil_model {
-    const char *name;
-    const struct hil_tensor *inputs;
-    const struct hil_tensor *outputs;
-    const struct hil_layer *layers; /* NULL when the archive describes none */
-    int32_t (*run)(void);           /* the whole inference through tvmgen_<name>_run */
-    uint32_t workspace_bytes;
-    uint16_t layer_count;
-    uint8_t input_count;
-    uint8_t output_count;
+    const char *name;                 /* as hil_tensor.name; in generated symbols, too */
+    const struct hil_tensor *inputs;  /* input_count of them; the host writes them */
+    const struct hil_tensor *outputs; /* output_count of them; the host reads them */
+    const struct hil_layer *layers;   /* layer_count of them; NULL: the archive describes none */
+    int32_t (*run)(void);             /* the whole inference, tvmgen_<name>_run; 0: good */
+    uint32_t workspace_bytes;         /* of all pools that a run needs, inputs and outputs included
+                                       * where they lie in them */
+    uint16_t layer_count;             /* 0 where layers is NULL */
+    uint8_t input_count;              /* at most 255 */
+    uint8_t output_count;             /* at most 255 */
 };
 
-extern const struct hil_model *const hil_models[];
-extern const uint8_t hil_model_count;
+extern const struct hil_model *const hil_models[]; /* hil_model_count of them, never NULL */
+extern const uint8_t hil_model_count;              /* models of the image */
 
 #ifdef __cplusplus
 }

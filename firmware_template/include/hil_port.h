@@ -27,7 +27,7 @@ void hil_uart_write(const uint8_t *data, size_t size);
 
 /* Number of bytes that received input may wait in before hil_uart_read takes them. */
 #ifndef HIL_RX_MAX
-#error "hil_config.h sets HIL_RX_MAX"
+#error "define HIL_RX_MAX in hil_config.h"
 #endif
 
 /* The 64-bit time base, and its rate in Hz. Monotonic; safe from interrupts and faults. With

@@ -16,16 +16,18 @@ extern "C" {
 #endif
 
 struct hil_rpc_command {
+    /* Executes the request, of `size` bytes, and returns the reply's bytes, at least 1; 0: another
+     * request interrupted it, and there is no reply. NULL: no such command. */
     size_t (*handle)(const uint8_t *request, size_t size, uint8_t *reply);
-    uint8_t size;  /* of the request, or of its fixed part */
-    bool has_data; /* bytes may follow */
+    uint8_t size;  /* bytes of the request, or of its fixed part: HIL_..._REQUEST_BYTES */
+    bool has_data; /* bytes may follow the fixed part */
 };
 
 /* The reply that says why a request is not executed. */
 size_t hil_rpc_fail(uint8_t *reply, enum hil_status status, uint32_t detail);
 
 /* Bytes of payload that the host takes in a frame. */
-size_t hil_rpc_room(void);
+size_t hil_rpc_payload_max(void);
 
 /* Copies what fits of `text` from byte `offset` on to reply + at, and its whole length to
  * reply + length_at. Returns the size of the reply. */

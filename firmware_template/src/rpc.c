@@ -22,27 +22,33 @@
 _Static_assert(HIL_FRAME_MAX >= HIL_FRAME_MIN, "raise HIL_FRAME_MAX: HELLO must fit");
 _Static_assert(HIL_FRAME_MAX <= HIL_FRAME_LIMIT, "lower HIL_FRAME_MAX: 16 bits hold it");
 _Static_assert(HIL_RX_MAX >= HIL_FRAME_MAX, "raise HIL_RX_MAX: a frame must fit");
-_Static_assert(sizeof HIL_BUILD_ID == HIL_BUILD_ID_BYTES + 1, "HIL_BUILD_ID has another length");
+_Static_assert(sizeof HIL_BUILD_ID == HIL_BUILD_ID_BYTES + 1,
+               "give HIL_BUILD_ID exactly HIL_BUILD_ID_BYTES characters");
 
 #define PAYLOAD_MAX(frame_max)                                                                     \
     (HIL_FRAME_BODY_MAX(frame_max) - HIL_HEADER_BYTES - HIL_FRAME_CRC_BYTES)
 #define PAYLOAD_AT(frame_max) (HIL_FRAME_BODY_AT(frame_max) + HIL_HEADER_BYTES)
 
-_Static_assert(HIL_FAULT_EVENT_BYTES <= PAYLOAD_MAX(HIL_FRAME_MIN), "FAULT must fit any frame");
-_Static_assert(HIL_HELLO_REPLY_BYTES <= PAYLOAD_MAX(HIL_FRAME_MIN), "HELLO must fit any frame");
+_Static_assert(HIL_FAULT_EVENT_BYTES <= PAYLOAD_MAX(HIL_FRAME_MIN),
+               "raise HIL_FRAME_MIN: FAULT must fit");
+_Static_assert(HIL_HELLO_REPLY_BYTES <= PAYLOAD_MAX(HIL_FRAME_MIN),
+               "raise HIL_FRAME_MIN: HELLO must fit");
 
+/* The frame that is being received, then the request that it was. */
 static uint8_t rx[HIL_FRAME_MAX - 2];
 static struct hil_frame_reader reader = {.buffer = rx, .capacity = sizeof rx};
 
-/* Taken from the line and not looked at yet. */
+/* Taken from the line and not looked at yet: the bytes from received_at to received_size. */
 static uint8_t received[32];
 static size_t received_size;
 static size_t received_at;
-static size_t waiting; /* header and payload in rx of a request that ended a run; 0: none */
+
+/* Bytes of header and payload in rx of a request that ended a run; 0: none. */
+static size_t pending_size;
 
 /* The last answer as it went out, for a request that comes again. */
 static uint8_t answer[HIL_FRAME_MAX];
-static size_t answer_size; /* 0: none */
+static size_t answer_size; /* bytes on the line; 0: none */
 
 /* Everything that is not the answer to an executed request: it must not replace that answer. */
 static uint8_t notice[HIL_FRAME_MIN];
@@ -50,11 +56,12 @@ static uint8_t notice[HIL_FRAME_MIN];
 static uint16_t session;  /* 0: no host said HELLO since the start */
 static bool has_executed; /* a request of this session; its number is last_seq */
 static uint16_t last_seq; /* of the request that `answer` answers, or that is being executed */
-/* Bytes of payload that the host takes in a frame. */
-static size_t room = PAYLOAD_MAX(HIL_FRAME_MIN);
-static uint32_t bad_frames;
-static struct hil_fault fault;
-static bool faulted;
+/* Bytes of payload that the host takes in a frame, as its HELLO said; until then the least. */
+static size_t payload_max = PAYLOAD_MAX(HIL_FRAME_MIN);
+static uint32_t bad_frames; /* since the start, modulo 2^32 */
+
+static struct hil_fault fault; /* valid while `faulted` */
+static bool faulted;           /* until the next reset */
 
 /* Writes the header in front of `payload`, which lies in `frame`, and codes the frame. */
 static size_t seal(uint8_t *frame, uint8_t *payload, size_t size, uint16_t to_session, uint16_t seq,
@@ -137,13 +144,13 @@ static void send_fault(void) {
     send_event(HIL_EVENT_FAULT, 0, HIL_FAULT_EVENT_BYTES);
 }
 
-size_t hil_rpc_room(void) { return room; }
+size_t hil_rpc_payload_max(void) { return payload_max; }
 
 size_t hil_rpc_put_name(uint8_t *reply, size_t length_at, size_t at, const char *text,
                         size_t offset) {
     const size_t length = strlen(text);
     const size_t rest = offset < length ? length - offset : 0;
-    const size_t size = rest < room - at ? rest : room - at;
+    const size_t size = rest < payload_max - at ? rest : payload_max - at;
 
     hil_put_u16(reply + length_at, (uint16_t)length);
     memcpy(reply + at, text + (length - rest), size);
@@ -154,45 +161,49 @@ const struct hil_model *hil_rpc_model(uint8_t index) {
     return index < hil_model_count ? hil_models[index] : NULL;
 }
 
+/* A list of tensors. */
+struct tensors {
+    const struct hil_tensor *first; /* `count` of them */
+    uint8_t count;                  /* 0: the protocol does not know the list */
+};
+
+/* The list that a request names; `layer` is within the model where the list is a layer's. */
+static struct tensors tensors_of(const struct hil_model *model, uint8_t list, uint16_t layer) {
+    switch (list) {
+    case HIL_TENSORS_INPUT:
+        return (struct tensors){model->inputs, model->input_count};
+    case HIL_TENSORS_OUTPUT:
+        return (struct tensors){model->outputs, model->output_count};
+    case HIL_TENSORS_LAYER_OUTPUT:
+        return (struct tensors){model->layers[layer].outputs, model->layers[layer].output_count};
+    default:
+        return (struct tensors){NULL, 0};
+    }
+}
+
 /* The tensor that a request names (the requests that do so begin alike), or NULL with the answer's
  * size in *failed. */
 static const struct hil_tensor *find_tensor(const uint8_t *request, uint8_t *reply,
                                             size_t *failed) {
     const struct hil_model *model = hil_rpc_model(request[HIL_READ_REQUEST_MODEL]);
+    const uint8_t list = request[HIL_READ_REQUEST_LIST];
     const uint8_t index = request[HIL_READ_REQUEST_INDEX];
     const uint16_t layer = hil_get_u16(request + HIL_READ_REQUEST_LAYER);
-    const struct hil_tensor *tensors = NULL;
-    uint8_t count = 0;
 
     if (model == NULL) {
         *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
         return NULL;
     }
-    switch (request[HIL_READ_REQUEST_LIST]) {
-    case HIL_TENSORS_INPUT:
-        tensors = model->inputs;
-        count = model->input_count;
-        break;
-    case HIL_TENSORS_OUTPUT:
-        tensors = model->outputs;
-        count = model->output_count;
-        break;
-    case HIL_TENSORS_LAYER_OUTPUT:
-        if (layer >= model->layer_count) {
-            *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
-            return NULL;
-        }
-        tensors = model->layers[layer].outputs;
-        count = model->layers[layer].output_count;
-        break;
-    default:
-        break;
-    }
-    if (index >= count) {
-        *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_TENSOR, count);
+    if (list == HIL_TENSORS_LAYER_OUTPUT && layer >= model->layer_count) {
+        *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
         return NULL;
     }
-    return &tensors[index];
+    const struct tensors tensors = tensors_of(model, list, layer);
+    if (index >= tensors.count) {
+        *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_TENSOR, tensors.count);
+        return NULL;
+    }
+    return &tensors.first[index];
 }
 
 static bool in_tensor(const struct hil_tensor *tensor, uint32_t offset, size_t size) {
@@ -204,7 +215,7 @@ static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
     const uint16_t frame_max = host_max < HIL_FRAME_MAX ? host_max : HIL_FRAME_MAX;
 
     (void)size;
-    room = PAYLOAD_MAX(frame_max); /* check_hello() has seen that it is enough */
+    payload_max = PAYLOAD_MAX(frame_max); /* check_hello() has seen that it is enough */
     if (faulted) {
         send_fault();
     }
@@ -216,7 +227,7 @@ static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
     memcpy(reply + HIL_HELLO_REPLY_BUILD_ID, HIL_BUILD_ID, HIL_BUILD_ID_BYTES);
     const size_t length = sizeof HIL_BOARD_NAME - 1;
     const size_t copied =
-        length < room - HIL_HELLO_REPLY_BOARD ? length : room - HIL_HELLO_REPLY_BOARD;
+        length < payload_max - HIL_HELLO_REPLY_BOARD ? length : payload_max - HIL_HELLO_REPLY_BOARD;
     memcpy(reply + HIL_HELLO_REPLY_BOARD, HIL_BOARD_NAME, copied);
     return HIL_HELLO_REPLY_BOARD + copied;
 }
@@ -229,8 +240,9 @@ static size_t on_reset(const uint8_t *request, size_t size, uint8_t *reply) {
 }
 
 static size_t on_echo(const uint8_t *request, size_t size, uint8_t *reply) {
-    if (size > room - HIL_ECHO_REPLY_DATA) {
-        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_ECHO_REPLY_DATA));
+    if (size > payload_max - HIL_ECHO_REPLY_DATA) {
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG,
+                            (uint32_t)(payload_max - HIL_ECHO_REPLY_DATA));
     }
     memcpy(reply + HIL_ECHO_REPLY_DATA, request + HIL_ECHO_REQUEST_DATA, size);
     return HIL_ECHO_REPLY_DATA + size;
@@ -270,8 +282,8 @@ static size_t on_tensor_info(const uint8_t *request, size_t size, uint8_t *reply
     if (tensor == NULL) {
         return failed;
     }
-    if (tensor->ndim > (room - at) / 4) {
-        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - at));
+    if (tensor->ndim > (payload_max - at) / 4) {
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(payload_max - at));
     }
     reply[HIL_TENSOR_INFO_REPLY_DTYPE] = tensor->dtype;
     reply[HIL_TENSOR_INFO_REPLY_NDIM] = tensor->ndim;
@@ -330,8 +342,9 @@ static size_t on_read(const uint8_t *request, size_t size, uint8_t *reply) {
     if (tensor == NULL) {
         return failed;
     }
-    if (count > room - HIL_READ_REPLY_DATA) {
-        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG, (uint32_t)(room - HIL_READ_REPLY_DATA));
+    if (count > payload_max - HIL_READ_REPLY_DATA) {
+        return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG,
+                            (uint32_t)(payload_max - HIL_READ_REPLY_DATA));
     }
     if (!in_tensor(tensor, offset, count)) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_RANGE, tensor->nbytes);
@@ -357,26 +370,37 @@ static enum hil_status check_hello(const uint8_t *request, size_t size, uint32_t
     return *detail < HIL_FRAME_MIN ? HIL_STATUS_TOO_BIG : HIL_STATUS_OK;
 }
 
+/* Whether the request in rx belongs to the session, which a HELLO opens; if not it is refused. */
+static bool is_in_session(size_t size) {
+    const uint16_t from_session = hil_get_u16(rx + HIL_HEADER_SESSION);
+    uint32_t detail;
+
+    if (rx[HIL_HEADER_CODE] != HIL_COMMAND_HELLO || from_session == 0) {
+        if (from_session == session && session != 0) {
+            return true;
+        }
+        refuse(rx, HIL_STATUS_STALE, session);
+        return false;
+    }
+    const enum hil_status status =
+        check_hello(rx + HIL_HEADER_BYTES, size - HIL_HEADER_BYTES, &detail);
+    if (status != HIL_STATUS_OK) {
+        refuse(rx, status, detail);
+        return false;
+    }
+    if (from_session != session) {
+        session = from_session;
+        has_executed = false;
+    }
+    return true;
+}
+
 /* Whether the request in rx has to be executed; if not it has been answered, or its answer is still
  * to come. Asked twice about the same request it says the same. */
 static bool admit(size_t size) {
-    const uint16_t from_session = hil_get_u16(rx + HIL_HEADER_SESSION);
     const uint16_t ahead = (uint16_t)(hil_get_u16(rx + HIL_HEADER_SEQ) - last_seq);
 
-    if (rx[HIL_HEADER_CODE] == HIL_COMMAND_HELLO && from_session != 0) {
-        uint32_t detail;
-        const enum hil_status status =
-            check_hello(rx + HIL_HEADER_BYTES, size - HIL_HEADER_BYTES, &detail);
-        if (status != HIL_STATUS_OK) {
-            refuse(rx, status, detail);
-            return false;
-        }
-        if (from_session != session) {
-            session = from_session;
-            has_executed = false;
-        }
-    } else if (from_session != session || session == 0) {
-        refuse(rx, HIL_STATUS_STALE, session);
+    if (!is_in_session(size)) {
         return false;
     }
     if (!has_executed) {
@@ -424,7 +448,7 @@ static bool is_interrupted(void) {
         }
         for (size_t size = next_request(); size != 0; size = next_request()) {
             if (admit(size)) {
-                waiting = size;
+                pending_size = size;
                 return true;
             }
         }
@@ -490,9 +514,9 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
     if (first > model->layer_count || count > model->layer_count - first) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
     }
-    if (count > (room - HIL_RUN_LAYERS_REPLY_TICKS) / 8) {
+    if (count > (payload_max - HIL_RUN_LAYERS_REPLY_TICKS) / 8) {
         return hil_rpc_fail(reply, HIL_STATUS_TOO_BIG,
-                            (uint32_t)(room - HIL_RUN_LAYERS_REPLY_TICKS));
+                            (uint32_t)(payload_max - HIL_RUN_LAYERS_REPLY_TICKS));
     }
     hil_rpc_send_busy(0, count);
     hil_guards_set();
@@ -586,8 +610,8 @@ void hil_rpc_poll(void) {
             execute(hil_get_u16(rx + HIL_HEADER_SEQ), rx[HIL_HEADER_CODE], rx + HIL_HEADER_BYTES,
                     size - HIL_HEADER_BYTES);
         }
-        size = waiting != 0 ? waiting : next_request();
-        waiting = 0;
+        size = pending_size != 0 ? pending_size : next_request();
+        pending_size = 0;
     }
 }
 
@@ -598,7 +622,7 @@ void hil_rpc_fault(const struct hil_fault *new_fault) {
     reader.size = 0;
     received_size = 0;
     received_at = 0;
-    waiting = 0;
+    pending_size = 0;
     has_executed = false;
     answer_size = 0;
     send_fault();

@@ -14,7 +14,8 @@
 #define CTRL_RX_INTERRUPT 8UL
 #define INT_RX 2UL
 
-_Static_assert(HIL_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast for this UART's clock");
+_Static_assert(HIL_CLOCK_HZ / HIL_UART_BAUD >= 16,
+               "lower uart.baud: 16 clocks a bit is this UART's least");
 
 void hil_uart_receive(void) {
     INTCLEAR = INT_RX;

@@ -33,6 +33,18 @@ static _Noreturn void report(const struct hil_fault *fault) {
     }
 }
 
+/* The registers that the core pushed. */
+static void read_frame(struct hil_fault *fault, const struct frame *frame) {
+    fault->pc = frame->pc;
+    fault->lr = frame->lr;
+    fault->psr = frame->psr;
+    fault->r0 = frame->r0;
+    fault->r1 = frame->r1;
+    fault->r2 = frame->r2;
+    fault->r3 = frame->r3;
+    fault->r12 = frame->r12;
+}
+
 static void read_status(struct hil_fault *fault) {
 #if HIL_BASELINE
     (void)fault;
@@ -57,14 +69,7 @@ __attribute__((used)) void hil_fault_report(uint32_t sp, uint32_t exc_return) {
     const uint32_t stack_limit_hit = 1UL << 20; /* CFSR.STKOF of Armv8-M */
     if (is_inside(sp, bottom, top) && (fault.cfsr & stack_limit_hit) == 0) {
         const struct frame *frame = (const struct frame *)(uintptr_t)sp;
-        fault.pc = frame->pc;
-        fault.lr = frame->lr;
-        fault.psr = frame->psr;
-        fault.r0 = frame->r0;
-        fault.r1 = frame->r1;
-        fault.r2 = frame->r2;
-        fault.r3 = frame->r3;
-        fault.r12 = frame->r12;
+        read_frame(&fault, frame);
         /* Behind the frame, which has the floating-point registers as well where bit 4 is clear. */
         const uint32_t frame_bytes = (exc_return & 16) != 0 ? sizeof *frame : 26 * sizeof(uint32_t);
         describe_stack(&fault, bottom, top, sp + frame_bytes);

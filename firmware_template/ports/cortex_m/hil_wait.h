@@ -16,7 +16,8 @@
  * holds, at four clocks a look, which none is faster than. */
 #define HIL_LINE_LOOKS (HIL_CLOCK_LOOKS + 128ULL * 10 * HIL_CLOCK_HZ / 4 / HIL_UART_BAUD)
 
-_Static_assert(HIL_LINE_LOOKS <= UINT32_MAX, "uart.baud is too slow for clock_hz");
+_Static_assert(HIL_LINE_LOOKS <= UINT32_MAX,
+               "raise uart.baud: 32 bits count how long 128 bytes take");
 #endif
 
 /* Both return whether the bits of `mask` have become `value` within that many looks. */

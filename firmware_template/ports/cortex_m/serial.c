@@ -4,8 +4,8 @@
 #include "hil_port.h"
 
 static uint8_t ring[HIL_RX_MAX];
-static size_t start;
-static size_t count;
+static size_t start; /* index of the oldest byte */
+static size_t count; /* bytes in the ring, at most HIL_RX_MAX */
 
 void hil_serial_put(uint8_t byte) {
     /* The protocol never has more than HIL_RX_MAX on the way; noise on the line may, and what does

@@ -7,7 +7,8 @@ _Static_assert(HIL_SOC_EXTERNAL_HZ / HIL_SOC_PLL_DIV * HIL_SOC_PLL_MUL == HIL_CL
 _Static_assert(HIL_SOC_EXTERNAL_HZ / HIL_SOC_PLL_DIV >= 2000000 &&
                    HIL_SOC_EXTERNAL_HZ / HIL_SOC_PLL_DIV <= 4000000,
                "soc.external_hz / pll_div must be 2 to 4 MHz");
-_Static_assert(HIL_CLOCK_HZ <= 120000000, "the bus dividers are for up to 120 MHz");
+_Static_assert(HIL_CLOCK_HZ <= 120000000,
+               "lower clock_hz to 120 MHz: the bus dividers are for no more");
 
 #define WDOG_STCTRLH HIL_REG16(0x40052000)
 #define WDOG_UNLOCK HIL_REG16(0x4005200E)

@@ -22,7 +22,7 @@
 
 _Static_assert(HIL_UART_CLOCK_HZ <= 1000000000 && DIVIDER_32(HIL_UART_CLOCK_HZ) >= 32 &&
                    DIVIDER_32(HIL_UART_CLOCK_HZ) < 32 * 8192,
-               "uart.baud does not fit its clock");
+               "change uart.baud: the divider does not reach it from uart.clock_hz");
 
 void hil_uart_receive(void) {
     /* Reading D after S1 also clears an overrun, which raises the same interrupt. */

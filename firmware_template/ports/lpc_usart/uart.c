@@ -32,7 +32,7 @@
 /* (clock / (whole * sampled) - 1) * 256, rounded. */
 #define FRACTION_N ((HIL_UART_CLOCK_HZ * 512ULL / (WHOLE * SAMPLED_HZ) - 511) / 2)
 
-_Static_assert(WHOLE >= 1, "uart.baud is too fast for its clock");
+_Static_assert(WHOLE >= 1, "lower uart.baud: it is too fast for uart.clock_hz");
 
 void hil_uart_receive(void) {
     FIFOSTAT = FIFOSTAT_RXERR; /* an overrun: what was lost is told by the frame's checksum */

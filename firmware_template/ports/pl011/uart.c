@@ -17,7 +17,7 @@
 #define CR_UART_TX_RX (1UL << 0 | 1UL << 8 | 1UL << 9)
 #define INT_RX_AND_TIMEOUT (1UL << 4 | 1UL << 6)
 
-_Static_assert(HIL_CLOCK_HZ <= 1000000000, "four times the clock's rate must fit in 32 bits");
+_Static_assert(HIL_CLOCK_HZ <= 1000000000, "lower clock_hz: four times it must fit in 32 bits");
 
 void hil_uart_receive(void) {
     ICR = INT_RX_AND_TIMEOUT;

@@ -33,7 +33,8 @@
 /* Double speed and 8 samples a bit: rate = clock / (8 * (BRR + 1)). */
 #define BRR_VALUE(clock_hz) (((clock_hz) + 4UL * HIL_UART_BAUD) / (8UL * HIL_UART_BAUD) - 1)
 
-_Static_assert(BRR_VALUE(HIL_UART_CLOCK_HZ) <= 255, "uart.baud is too slow for its clock");
+_Static_assert(BRR_VALUE(HIL_UART_CLOCK_HZ) <= 255,
+               "raise uart.baud: it is too slow for uart.clock_hz");
 
 void hil_uart_receive(void) {
     IELSR &= ~IELSR_IR;

@@ -6,20 +6,20 @@
 #include "hil_port.h"
 
 struct ring {
-    const char *name;
-    uint8_t *data;
-    uint32_t size;
-    volatile uint32_t write_at; /* only the writer changes it */
-    volatile uint32_t read_at;  /* only the reader changes it */
-    uint32_t flags;
+    const char *name;           /* for people; with a final zero */
+    uint8_t *data;              /* `size` bytes, of which one always stays free */
+    uint32_t size;              /* HIL_UART_UP_BYTES or HIL_UART_DOWN_BYTES */
+    volatile uint32_t write_at; /* less than size; only the writer changes it */
+    volatile uint32_t read_at;  /* less than size; only the reader changes it */
+    uint32_t flags;             /* 0: a writer without room drops what does not fit */
 };
 
 struct control_block {
-    char mark[16];
-    int32_t up_count;
-    int32_t down_count;
-    struct ring up;   /* the firmware writes */
-    struct ring down; /* the probe writes */
+    char mark[16];      /* "SEGGER RTT", by which probes find the block; zeros behind it */
+    int32_t up_count;   /* 1 */
+    int32_t down_count; /* 1 */
+    struct ring up;     /* the firmware writes */
+    struct ring down;   /* the probe writes */
 };
 
 static uint8_t up_data[HIL_UART_UP_BYTES];
@@ -80,8 +80,8 @@ void hil_uart_write(const uint8_t *data, size_t size) {
             }
         }
         const uint32_t at = up->write_at;
-        const uint32_t room = free_bytes(up);
-        const uint32_t straight = up->size - at < room ? up->size - at : room;
+        const uint32_t available = free_bytes(up);
+        const uint32_t straight = up->size - at < available ? up->size - at : available;
         const uint32_t count = size < straight ? (uint32_t)size : straight;
         memcpy(up->data + at, data, count);
         barrier();

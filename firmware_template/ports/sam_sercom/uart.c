@@ -22,7 +22,8 @@
 #define INT_RXC 4U
 #define STATUS_BUFOVF (1U << 2)
 
-_Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 17, "uart.baud is too fast for its clock");
+_Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 17,
+               "lower uart.baud: it is too fast for uart.clock_hz");
 
 static bool is_sending;
 

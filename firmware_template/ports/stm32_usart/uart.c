@@ -15,7 +15,8 @@
 #define CR1_RXNEIE (1UL << 5)
 #define CR1_UE (1UL << 13)
 
-_Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 16, "uart.baud is too fast for its bus clock");
+_Static_assert(HIL_UART_CLOCK_HZ / HIL_UART_BAUD >= 16,
+               "lower uart.baud: it is too fast for uart.clock_hz");
 
 void hil_uart_receive(void) {
     /* Reading DR after SR also clears an overrun, which raises the same interrupt. */

@@ -25,11 +25,11 @@
     ((clock_hz) / HIL_UART_BAUD * SCALE +                                                          \
      ((clock_hz) % HIL_UART_BAUD * SCALE + HIL_UART_BAUD / 2) / HIL_UART_BAUD)
 
-_Static_assert(HIL_UART_BAUD <= 16000000, "uart.baud times 256 must fit in 32 bits");
+_Static_assert(HIL_UART_BAUD <= 16000000, "lower uart.baud: 256 times it must fit in 32 bits");
 _Static_assert(DIVIDER(HIL_UART_CLOCK_HZ) >= (HIL_UART_LOW_POWER ? 0x300 : 16),
-               "uart.baud is too fast for uart.clock_hz");
+               "lower uart.baud: it is too fast for uart.clock_hz");
 _Static_assert(DIVIDER(HIL_UART_CLOCK_HZ) <= (HIL_UART_LOW_POWER ? 0xFFFFF : 0xFFFF),
-               "uart.baud is too slow for uart.clock_hz");
+               "raise uart.baud: it is too slow for uart.clock_hz");
 
 void hil_uart_receive(void) {
     for (uint32_t i = 0; i < HIL_RX_MAX; ++i) {

@@ -3,7 +3,7 @@
 
 _Static_assert(HIL_CLOCK_HZ == 8000000 * HIL_SOC_PLL_MULTIPLIER,
                "clock_hz must be 8 MHz * soc.pll_multiplier");
-HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "APB2 runs undivided: uart.clock_hz is clock_hz");
+HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "uart.clock_hz must be clock_hz: APB2 runs undivided");
 
 #define RCC_CR HIL_REG(0x40021000)
 #define RCC_CFGR HIL_REG(0x40021004)

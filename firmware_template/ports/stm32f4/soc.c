@@ -15,7 +15,8 @@
 #define PLL_INPUT_HZ (SOURCE_HZ / HIL_SOC_PLL_M)
 #define APB_HZ (HIL_CLOCK_HZ / (HIL_SOC_UART_BUS == 1 ? HIL_SOC_APB1_DIV : HIL_SOC_APB2_DIV))
 
-_Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000, "soc.hse_hz is 4 to 26 MHz or 0");
+_Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000,
+               "soc.hse_hz must be 0 or 4 to 26 MHz");
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (16 MHz for 0) / pll_m * pll_n / pll_p");
 _Static_assert(HSI_HZ % PLL_INPUT_HZ == 0, "soc.hse_hz / pll_m must be 1 or 2 MHz");

@@ -9,7 +9,7 @@
 
 _Static_assert(HSI_HZ / HIL_SOC_PLL_M * HIL_SOC_PLL_N / HIL_SOC_PLL_R == HIL_CLOCK_HZ,
                "clock_hz must be 16 MHz / soc.pll_m * pll_n / pll_r");
-HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "the bus runs undivided: uart.clock_hz");
+HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "uart.clock_hz must be clock_hz: the bus runs undivided");
 
 #define RCC(offset) HIL_REG(0x40021000 + (offset))
 #define RCC_CR RCC(0x00)

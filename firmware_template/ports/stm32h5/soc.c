@@ -10,12 +10,13 @@
 #define SOURCE_HZ (HIL_SOC_HSE_HZ != 0 ? HIL_SOC_HSE_HZ : HSI_HZ)
 #define PLL_INPUT_HZ (SOURCE_HZ / HIL_SOC_PLL_M)
 
-_Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000, "soc.hse_hz is 4 to 50 MHz or 0");
+_Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000,
+               "soc.hse_hz must be 0 or 4 to 50 MHz");
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (32 MHz for 0) / pll_m * pll_n / pll_p");
 _Static_assert(PLL_INPUT_HZ >= 2000000 && PLL_INPUT_HZ <= 16000000 && HSI_HZ % PLL_INPUT_HZ == 0,
                "soc.hse_hz / pll_m must be 2 to 16 MHz, and divide 32 MHz");
-HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "the buses run undivided: uart.clock_hz");
+HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "uart.clock_hz must be clock_hz: the buses run undivided");
 
 #define RCC(offset) HIL_REG(0x44020C00 + (offset))
 #define RCC_CR RCC(0x00)

@@ -12,7 +12,8 @@
 #define BUS_HZ (HIL_CLOCK_HZ / 2)
 #define APB_HZ (BUS_HZ / HIL_SOC_APB_DIV)
 
-_Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000, "soc.hse_hz is 4 to 48 MHz or 0");
+_Static_assert(HIL_SOC_HSE_HZ == 0 || HIL_SOC_HSE_HZ >= 4000000,
+               "soc.hse_hz must be 0 or 4 to 48 MHz");
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_P,
                "clock_hz must be soc.hse_hz (64 MHz for 0) / pll_m * pll_n / pll_p");
 _Static_assert(PLL_INPUT_HZ >= 2000000 && PLL_INPUT_HZ <= 16000000 && HSI_HZ % PLL_INPUT_HZ == 0,

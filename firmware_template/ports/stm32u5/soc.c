@@ -11,7 +11,7 @@
 
 _Static_assert(HIL_CLOCK_HZ == PLL_INPUT_HZ * HIL_SOC_PLL_N / HIL_SOC_PLL_R,
                "clock_hz must be 16 MHz / soc.pll_m * pll_n / pll_r");
-HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "the buses run undivided: uart.clock_hz");
+HIL_CHECK_UART_CLOCK(HIL_CLOCK_HZ, "uart.clock_hz must be clock_hz: the buses run undivided");
 
 #define RCC(offset) HIL_REG(0x46020C00 + (offset))
 #define RCC_CR RCC(0x00)

@@ -321,14 +321,14 @@ static void start_board(void) {
     session = 0;
     has_executed = false;
     last_seq = 0;
-    room = PAYLOAD_MAX(HIL_FRAME_MIN);
+    payload_max = PAYLOAD_MAX(HIL_FRAME_MIN);
     bad_frames = 0;
     faulted = false;
     answer_size = 0;
     reader.size = 0;
     received_at = 0;
     received_size = 0;
-    waiting = 0;
+    pending_size = 0;
     memset(rx, 0, sizeof rx);
     frame_limit = HIL_FRAME_MIN;
 #ifdef HIL_HAS_PACKED

@@ -113,6 +113,44 @@ static int make_args(TVMAotExecutor *executor, int64_t constant_bytes) {
     return 0;
 }
 
+/* The metadata that the model's own function returns, checked. */
+static int get_metadata(TVMModuleHandle module, const char *model, const TVMMetadata **metadata) {
+    TVMValue result;
+    int code = kTVMNullptr;
+    const int err =
+        call(module, "tvmgen_", model, "_get_c_metadata", NULL, NULL, 0, &result, &code);
+    if (err != 0) {
+        return err;
+    }
+    if (code != kTVMOpaqueHandle) {
+        return hil_crt_fail(kTvmErrorFunctionCallWrongArgType, "no metadata returned by", model);
+    }
+    *metadata = (const TVMMetadata *)result.v_handle;
+    return check_metadata(*metadata);
+}
+
+static int allocate(size_t bytes, DLDevice device, const char *model, void **memory) {
+    const int err = (int)TVMPlatformMemoryAllocate(bytes, device, memory);
+    return err == 0 ? 0 : hil_crt_fail((tvm_crt_error_t)err, "no memory for an executor of", model);
+}
+
+/* Allocates and describes all arguments; a release frees what there is after a failure. */
+static int fill(TVMAotExecutor *self, const char *model) {
+    const TVMMetadata *const metadata = self->metadata;
+    const int64_t constant_bytes = constant_pool_bytes(metadata);
+    const size_t count = (size_t)(metadata->num_inputs + metadata->num_outputs +
+                                  (constant_bytes > 0) + metadata->num_workspace_pools);
+    void *args = NULL;
+    if (count > 0) {
+        const int err = allocate(count * sizeof(TVMNDArray), self->device, model, &args);
+        if (err != 0) {
+            return err;
+        }
+    }
+    self->args = (TVMNDArray *)args;
+    return make_args(self, constant_bytes);
+}
+
 int TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
                           TVMAotExecutor **executor, const char *module_name) {
     *executor = NULL;
@@ -122,42 +160,22 @@ int TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
     if (!is_cpu(device)) {
         return hil_crt_fail(kTvmErrorExecutorModuleBadContext, "the only device is kDLCPU 0", NULL);
     }
-    TVMValue result;
-    int code = kTVMNullptr;
-    int err = call(module_handle, "tvmgen_", module_name, "_get_c_metadata", NULL, NULL, 0, &result,
-                   &code);
-    if (err == 0 && code != kTVMOpaqueHandle) {
-        err =
-            hil_crt_fail(kTvmErrorFunctionCallWrongArgType, "no metadata returned by", module_name);
-    }
-    const TVMMetadata *const metadata = (const TVMMetadata *)result.v_handle;
-    err = err != 0 ? err : check_metadata(metadata);
+    const TVMMetadata *metadata = NULL;
+    int err = get_metadata(module_handle, module_name, &metadata);
     if (err != 0) {
         return err;
     }
-
     void *memory = NULL;
-    err = (int)TVMPlatformMemoryAllocate(sizeof(TVMAotExecutor), device, &memory);
+    err = allocate(sizeof(TVMAotExecutor), device, module_name, &memory);
     if (err != 0) {
-        return hil_crt_fail((tvm_crt_error_t)err, "no memory for an executor of", module_name);
+        return err;
     }
     TVMAotExecutor *const self = (TVMAotExecutor *)memory;
     memset(self, 0, sizeof *self);
     self->metadata = metadata;
     self->module_handle = module_handle;
     self->device = device;
-    const int64_t constant_bytes = constant_pool_bytes(metadata);
-    const size_t count = (size_t)(metadata->num_inputs + metadata->num_outputs +
-                                  (constant_bytes > 0) + metadata->num_workspace_pools);
-    void *args = NULL;
-    if (count > 0) {
-        err = (int)TVMPlatformMemoryAllocate(count * sizeof(TVMNDArray), device, &args);
-        if (err != 0) {
-            hil_crt_fail((tvm_crt_error_t)err, "no memory for an executor of", module_name);
-        }
-    }
-    self->args = (TVMNDArray *)args;
-    err = err != 0 ? err : make_args(self, constant_bytes);
+    err = fill(self, module_name);
     if (err != 0) {
         (void)TVMAotExecutor_Release(self, device);
         return err;

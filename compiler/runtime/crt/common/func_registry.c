@@ -109,10 +109,10 @@ tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry *reg, const ch
     for (uint16_t i = 0; i < count; i++) {
         end += strlen(end) + 1;
     }
-    /* Room for the name, its zero and the empty name that ends the table. */
-    const size_t room = (uintptr_t)funcs - (uintptr_t)end;
+    /* For the name, its zero and the empty name that ends the table. */
+    const size_t available = (uintptr_t)funcs - (uintptr_t)end;
     const size_t length = strlen(name);
-    if (count >= reg->max_functions || room < 2 || length > room - 2) {
+    if (count >= reg->max_functions || available < 2 || length > available - 2) {
         return kTvmErrorFunctionRegistryFull;
     }
     memcpy(end, name, length + 1);

@@ -13,10 +13,10 @@
 
 typedef struct {
     MemoryManagerInterface interface; /* first: the functions get its address */
-    uint16_t *table;
-    uint8_t *pages;
-    size_t page_count;
-    size_t page_bytes;
+    uint16_t *table;                  /* page_count elements, see above */
+    uint8_t *pages;                   /* the first page, at a multiple of ALIGNMENT */
+    size_t page_count;                /* less than INSIDE */
+    size_t page_bytes;                /* a power of two, at least 16 */
 } PageManager;
 
 static size_t align_up(size_t bytes) { return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
@@ -88,10 +88,10 @@ tvm_crt_error_t PageMemoryManagerCreate(MemoryManagerInterface **manager, uint8_
         return kTvmErrorBufferTooSmall;
     }
     /* Each page needs its bytes and an element of the table, which is padded to the alignment. */
-    const size_t room = memory_pool_size_bytes - header;
-    size_t page_count = room / (page_bytes + sizeof(uint16_t));
+    const size_t available = memory_pool_size_bytes - header;
+    size_t page_count = available / (page_bytes + sizeof(uint16_t));
     while (page_count > 0 &&
-           align_up(page_count * sizeof(uint16_t)) + page_count * page_bytes > room) {
+           align_up(page_count * sizeof(uint16_t)) + page_count * page_bytes > available) {
         page_count--;
     }
     if (page_count == 0) {

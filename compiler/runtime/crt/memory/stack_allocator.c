@@ -35,13 +35,13 @@ tvm_crt_error_t StackMemoryManager_Allocate_Body(tvm_workspace_t *tvm_runtime_wo
     *current_alloc = NULL;
     uint8_t *const block = tvm_runtime_workspace->next_alloc;
     const size_t used = (size_t)(block - tvm_runtime_workspace->workspace);
-    const size_t room = tvm_runtime_workspace->workspace_size - used;
+    const size_t available = tvm_runtime_workspace->workspace_size - used;
     const size_t tag_bytes = do_lifo_check ? ALIGNMENT : 0;
     /* An empty block has an address of its own, so that it can be freed like any other. */
     const size_t wanted = nbytes > 0 ? (size_t)nbytes : 1;
     const size_t total = wanted + padding(wanted) + tag_bytes;
     /* A size that int32_t cannot hold arrives as a negative one. */
-    if (nbytes < 0 || total > room) {
+    if (nbytes < 0 || total > available) {
         return kTvmErrorPlatformNoMemory;
     }
     uint8_t *const next = block + total;

@@ -12,32 +12,32 @@ extern "C" {
 
 /* A tensor that the model is called with. A pool is a uint8 tensor of its size. */
 struct TVMTensorInfo {
-    const char *name;
-    const int64_t *shape;
-    int64_t num_shape;
-    DLDataType dtype;
+    const char *name;     /* as in the model */
+    const int64_t *shape; /* num_shape axes, in elements */
+    int64_t num_shape;    /* 0: a scalar */
+    DLDataType dtype;     /* of an element */
 };
 
 /* A constant, whose place is byte_offset bytes into the constant pool. Where the caller hands the
  * pool over, the data_len bytes at data_bytes are the constant in TVM's format for arrays; where
  * constants are linked into the model there are none. */
 struct TVMConstantInfo {
-    const char *name_hint;
-    int64_t byte_offset;
-    int64_t data_len;
-    const void *data_bytes;
+    const char *name_hint;  /* for people */
+    int64_t byte_offset;    /* in the constant pool */
+    int64_t data_len;       /* bytes at data_bytes, header included */
+    const void *data_bytes; /* NULL: linked into the model */
 };
 
 /* The arrays have the order of the model's arguments. */
 struct TVMMetadata {
-    int64_t version; /* 1 */
-    const struct TVMTensorInfo *inputs;
+    int64_t version;                    /* 1 */
+    const struct TVMTensorInfo *inputs; /* num_inputs of them; so for the others */
     int64_t num_inputs;
     const struct TVMTensorInfo *outputs;
     int64_t num_outputs;
-    const struct TVMTensorInfo *workspace_pools;
+    const struct TVMTensorInfo *workspace_pools; /* what the caller hands over to a run */
     int64_t num_workspace_pools;
-    const struct TVMConstantInfo *constant_pools;
+    const struct TVMConstantInfo *constant_pools; /* one entry a constant, not a pool */
     int64_t num_constant_pools;
     const char *mod_name; /* stem of the model's symbols, tvmgen_<model> */
 };

@@ -12,14 +12,14 @@ extern "C" {
 #endif
 
 typedef struct TVMAotExecutor {
-    const TVMMetadata *metadata;
-    TVMModuleHandle module_handle;
-    DLDevice device;
+    const TVMMetadata *metadata;   /* the model's own, constant */
+    TVMModuleHandle module_handle; /* that has the model's functions */
+    DLDevice device;               /* {kDLCPU, 0} */
     /* Inputs, outputs, and the pools that the metadata describe: the constants' where they have
      * data, the workspaces'. Pools have no memory here: where a model's are external, the caller
      * sets the data of all of them (the constants' with their bytes) before the first run. */
     TVMNDArray *args;
-    int64_t num_args;
+    int64_t num_args; /* of args that are described: what a release frees */
 } TVMAotExecutor;
 
 /* An executor of the model module_name of a module (runtime.SystemLib), with zeroed inputs and

@@ -16,7 +16,7 @@ typedef struct TVMFuncRegistry {
     /* The number of functions, a uint16_t in the machine's own byte order, then each name with its
      * zero in the order of funcs, then an empty name. */
     const char *names;
-    const TVMBackendPackedCFunc *funcs;
+    const TVMBackendPackedCFunc *funcs; /* as many as there are names */
 } TVMFuncRegistry;
 
 /* How many functions the table has: 0 for one without names or addresses. */
@@ -37,8 +37,8 @@ tvm_crt_error_t TVMFuncRegistry_GetByIndex(const TVMFuncRegistry *reg, tvm_funct
                                            TVMBackendPackedCFunc *out_func);
 
 typedef struct TVMMutableFuncRegistry {
-    TVMFuncRegistry registry;
-    size_t max_functions;
+    TVMFuncRegistry registry; /* both tables lie in the caller's buffer */
+    size_t max_functions;     /* at most 65535 */
 } TVMMutableFuncRegistry;
 
 /* A table's capacity is counted in names of this length, each with its zero and its address. */

@@ -23,9 +23,9 @@ extern "C" {
 #endif
 
 typedef struct {
-    uint8_t *next_alloc; /* where the next block starts */
-    uint8_t *workspace;
-    size_t workspace_size;
+    uint8_t *next_alloc;   /* where the next block starts */
+    uint8_t *workspace;    /* the first block's place, aligned */
+    size_t workspace_size; /* bytes from there to the end of the memory */
 } tvm_workspace_t;
 
 /* A stack in the memory; what lies before its first aligned byte is not used. */
