@@ -18,7 +18,7 @@
  * is within 255, a half-word. A sum is below 2^31 (`_check_int8()`).
  *
  * Output: the double rounding of hil_requantize, or hil_requantize_narrow where |sum| < 2^30 and
- * all shifts are below 0 (`int8_fields()`).
+ * all shifts are below 0 (`_int8_fields()`).
  *
  * Scratch: none.
  *
