@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from campaigns import sampled
 from kernel_checks import Operator, check, checks_of, count, overlapping_checks
 from kernel_layers import (
     CASES,
@@ -39,6 +40,8 @@ RELATIVE = 1e-5
 BOARDS = {"mps2-an385": "mul32", "mps2-an386": "dsp", "mps3-an547": "mve"}
 #: Calls of a family's kernels that there must be at least, of all and of each.
 CALLS, CALLS_OF_EACH = 2000, 10
+#: Which of the layers ``make test`` takes.
+EVERY = 5
 
 #: Shapes of layers and attributes where one kernel or another takes another way: those for Helium,
 #: and the others'.
@@ -65,7 +68,8 @@ def other_operators(rng: np.random.Generator) -> list[SingleOp]:
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_every_kernel_for_thousands_of_layers(name: str) -> None:
+@pytest.mark.parametrize("every", sampled([EVERY, 1], keep=[EVERY]), ids="each {}.".format)
+def test_every_kernel_for_thousands_of_layers(name: str, every: int) -> None:
     """Of some, the output also lies over an input as far as it may: the assembly has an order of
     its own, which the host does not see.
     """
@@ -74,20 +78,24 @@ def test_every_kernel_for_thousands_of_layers(name: str) -> None:
     operators: list[Operator] = [*linear_layers(rng), *other_operators(rng)]
     checks, overlapping = [], []
     for i, operator in enumerate(operators):
+        if i % every:
+            continue
         found = checks_of(operator, board.cpu, f"(operator {i} of seed {SEED})")
         checks += found
-        if i % 4 == 0:
+        if i // every % 4 == 0:
             overlapping += [over for one in found for over in overlapping_checks(one, operator)]
     check(checks + overlapping, board, RELATIVE)
     family = {n: k for n, k in kernels().items() if BOARDS[name] in k.requires}
     counts = {kernel: count(checks).get(kernel, 0) for kernel in family}
-    assert sum(counts.values()) > CALLS
-    assert min(counts.values()) >= CALLS_OF_EACH, counts
-    assert {n for n, k in family.items() if k.order != "none"} <= count(overlapping).keys()
+    assert sum(counts.values()) > CALLS // every
+    assert min(counts.values()) >= CALLS_OF_EACH // every, counts
+    if every == 1:
+        assert {n for n, k in family.items() if k.order != "none"} <= count(overlapping).keys()
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_kernels_compiled_for_one_layer_each(name: str) -> None:
+@pytest.mark.parametrize("every", sampled([EVERY, 1], keep=[EVERY]), ids="each {}.".format)
+def test_kernels_compiled_for_one_layer_each(name: str, every: int) -> None:
     board = load_board(name)
     rng = np.random.default_rng([SEED + 1, *name.encode()])
     operators: list[Operator] = [
@@ -98,6 +106,7 @@ def test_kernels_compiled_for_one_layer_each(name: str) -> None:
     checks = [
         one
         for i, operator in enumerate(operators)
+        if i % every == 0
         for one in checks_of(operator, board.cpu, f"({i} of seed {SEED + 1})", specialise=True)
     ]
     check(checks, board, RELATIVE)

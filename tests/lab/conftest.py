@@ -12,7 +12,7 @@ from hil.lab.serve import Served, served
 pytest.importorskip("labgrid")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served_lab() -> Iterator[Served]:
     with served(["mps2-an386", "mps2-an386", "mps2-an385"]) as lab:
         yield lab
