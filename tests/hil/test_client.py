@@ -18,6 +18,7 @@ import serial
 import serial.rfc2217
 from lossy_proxy import Weather, proxy
 from rpc_board import BoardProcess, board_program, running_board
+from waiting import PATIENCE_S, bound
 
 from hil.errors import DeviceError, HangError, InputError, LinkError
 from hil.rpc import protocol
@@ -154,7 +155,7 @@ def test_echo_throughput(board: BoardProcess, capsys: pytest.CaptureFixture[str]
         rate = len(data) / (time.monotonic() - start)
     with capsys.disabled():
         print(f"[echo over a terminal, 512-byte frames: {rate / 1000:.0f} KB/s each way] ", end="")
-    assert rate > 10_000
+    assert len(data) / rate < bound(10)
 
 
 def test_reset_restarts_the_firmware(client: Client) -> None:
@@ -346,7 +347,7 @@ class Raw:
         return self.reply(frame)
 
     def reply(self, request: Frame) -> Frame:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             for frame in self.link.receive(0.2):
                 if frame.kind == Kind.REPLY and frame.seq == request.seq:
@@ -664,7 +665,7 @@ def _begin(raw: Raw, name: str) -> Frame:
 
 
 def _wait_for_event(raw: Raw, event: Event) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if any(f.kind == Kind.EVENT and f.code == event for f in raw.link.receive(0.2)):
             return
@@ -677,7 +678,7 @@ def test_hello_ends_a_run_at_the_next_step(raw: Raw, name: str) -> None:
     request = _begin(raw, name)
     start = time.monotonic()
     assert raw.hello(0x2222).payload[0] == Status.OK
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < bound(2)
     # It is over, and has no answer.
     before = _run_count(raw)
     assert before < 18
@@ -762,7 +763,7 @@ def test_restart_during_a_run_is_told_and_nothing_runs_twice(
             client.run(2)
     finally:
         thread.join()
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < bound(3)
     with connected_again(client) as fresh:
         assert runs(fresh) == 0
 
@@ -821,7 +822,7 @@ def test_no_answer_at_all() -> None:
             pass
         assert "power" in caught.value.hint
 
-    assert 0.4 <= took(attempt) < 1.5
+    assert 0.4 <= took(attempt) < bound(1.5)
 
 
 def test_another_program_on_the_line() -> None:
@@ -845,7 +846,7 @@ def test_firmware_that_stops_answering(board: BoardProcess) -> None:
                 with pytest.raises(LinkError, match="no answer (to|from)"):
                     request()
 
-            assert 0.5 <= took(attempt) < 6
+            assert 0.5 <= took(attempt) < bound(6)
 
 
 def test_a_long_run_is_not_cut_by_the_short_deadline(board: BoardProcess) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from campaigns import sampled
 from tiny_library import tiny_library
+from waiting import PATIENCE_S
 
 import hil
 from hil.board import Board, board_names, load_board
@@ -289,7 +290,7 @@ def test_a_run_without_an_end_is_ended_by_another_host(name: str) -> None:
             repeat=0xFFFF_FFFF,
         )
         link.send(long)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_S
         while not any(f.kind == Kind.EVENT and f.code == Event.BUSY for f in link.receive(0.2)):
             assert time.monotonic() < deadline, "it has not begun"
         other = Client(link)

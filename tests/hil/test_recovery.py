@@ -28,6 +28,7 @@ from lossy_proxy import proxy
 from rpc_board import running_board
 from spoiled_models import PORTABLE, SPOILS, once_spoiled, spoiled_libraries
 from tiny_library import tiny_library
+from waiting import bound
 
 import hil
 from hil import flash, virtual_probe
@@ -56,7 +57,7 @@ from hilc.artifact.library import ModelLibrary
 
 CORTEX_M = "mps2-an386"
 #: Above every wait for a run below, and short: a hang is told after it.
-RUN_TIMEOUT_S = 0.5
+RUN_TIMEOUT_S = 1.0
 RESET, MACHINE = "a reset", "a new start of its machine"
 LINE, SWITCH = "a reset over the line", "a power cycle"
 PROGRAM = "programming it again"
@@ -262,7 +263,7 @@ def power_switch(
 
 RUNS = tuple(SPOILS)
 AGAIN = "restarted by itself before it answered RUN"
-HANGS = "began RUN and gave no answer for 0.5 s"
+HANGS = r"began RUN and gave no answer for \d+\.\d s"
 OVER_RTT = on(CORTEX_M, "hang", RUNS, probe="virtual", transport="rtt")
 RTT_FAULT = on(CORTEX_M, "fault", RUNS, probe="virtual", transport="rtt")
 PROBED_HANG = on("microbit", "hang", probe="virtual")
@@ -335,7 +336,7 @@ def test_failure_amid_a_job(
         assert error.kind == case.kind
         assert re.search(case.message, error.fact, re.DOTALL), error.fact
         assert case.hint in error.hint
-        assert seconds < case.within_s
+        assert seconds < bound(case.within_s)
         assert device.recovery is not None
         if case.by:
             assert device.recovery.attempts[-1].name == case.by
@@ -357,7 +358,7 @@ def test_what_happens_again_after_a_restart_is_raised(model: str, table: list[st
         assert device.recovery is not None
         assert [attempt.name for attempt in device.recovery.attempts] == [RESET]
     row(table, f"{model} in every attempt", caught.value.kind, "", time.monotonic() - start, 4)
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < bound(4)
 
 
 def test_without_recovery_the_first_failure_is_raised() -> None:
@@ -379,7 +380,7 @@ def refused(
         open_it()
     seconds = time.monotonic() - start
     row(table, name, caught.value.kind, "", seconds, within_s)
-    assert seconds < within_s
+    assert seconds < bound(within_s)
     return caught.value
 
 
@@ -474,7 +475,7 @@ def test_half_programmed_flash(table: list[str]) -> None:
                 np.testing.assert_array_equal(device["hang"].get_output(0), x + 1)
         seconds = time.monotonic() - start
         row(table, "half-programmed flash", "flash", "read back, programmed", seconds, 8)
-        assert seconds < 8
+        assert seconds < bound(8)
     assert [once.programmed for once in flashed] == [True, False]
 
 

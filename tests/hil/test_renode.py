@@ -24,6 +24,7 @@ import numpy as np
 import psutil
 import pytest
 from descriptions import description_text
+from waiting import bound
 
 import hil
 import hilc
@@ -252,7 +253,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, message: str, fault: str = "") -> Dev
         renode.start(board, digits(board)),
     ):
         pass
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < bound(8)
     return caught.value
 
 
@@ -350,7 +351,7 @@ def test_renode_ends_amid_a_run(stand_in: None) -> None:
         threading.Timer(0.5, kill).start()
         with pytest.raises(DeviceError, match=r"Renode ended: signal 9 \(SIGKILL\)"):
             device["digits"].run(repeat=10_000_000)
-        assert time.monotonic() - killed[0] < 5
+        assert time.monotonic() - killed[0] < bound(5)
 
 
 def test_renode_that_does_not_quit_is_ended(

@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 import pytest
 from tiny_library import tiny_library
+from waiting import PATIENCE_S, bound, until
 
 import hil
 import hilc.host
@@ -39,14 +40,26 @@ class Background:
         except BaseException as error:
             self.error = error
 
-    def end(self, within_s: float = 10) -> BaseException | None:
-        self._thread.join(within_s)
+    @property
+    def is_under_way(self) -> bool:
+        return self._thread.is_alive()
+
+    def end(self) -> BaseException | None:
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "it is stuck"
         return self.error
 
 
 def sleep(device: Device, milliseconds: int) -> None:
     device["actor"].set_input(0, np.array([SLEEP, milliseconds], np.int32))
+
+
+def running(device: Device) -> Background:
+    """A run of the model that sleeps, once it has begun."""
+    run = Background(device["actor"].run)
+    client = device._client
+    until(lambda: client._operation is not None and client._operation.name == "RUN", "the run")
+    return run
 
 
 def add(device: Device, value: int) -> list[int]:
@@ -62,9 +75,8 @@ def add(device: Device, value: int) -> list[int]:
 
 
 def test_a_device_in_use_refuses_another_thread(device: Device) -> None:
-    sleep(device, 600)
-    run = Background(device["actor"].run)
-    time.sleep(0.2)
+    sleep(device, 1500)
+    run = running(device)
     for action in (
         device.memory,
         device.reset,
@@ -72,11 +84,10 @@ def test_a_device_in_use_refuses_another_thread(device: Device) -> None:
         lambda: add(device, 1),
         device["actor"].run,
     ):
-        start = time.monotonic()
         with pytest.raises(InputError, match="is in use: RUN has not ended") as caught:
             action()
         assert "one thread at a time" in caught.value.hint
-        assert time.monotonic() - start < 0.3
+    assert run.is_under_way, "none of them waited"
     assert run.end() is None
     assert add(device, 5) == [12] * 4
 
@@ -94,7 +105,7 @@ def test_many_threads_corrupt_nothing(device: Device) -> None:
                 refused[0] += 1
 
     threads = [Background(lambda number=number: work(number)) for number in range(4)]  # type: ignore[misc]
-    assert [thread.end(30) for thread in threads] == [None] * 4
+    assert [thread.end() for thread in threads] == [None] * 4
     assert right[0] >= 60
     assert right[0] + refused[0] == 240
     assert device._client.link.bad_frames == device.memory().bad_frames == 0
@@ -116,11 +127,11 @@ def test_a_model_of_this_process_refuses_another_thread() -> None:
     body = "for (volatile int64_t i = 0; i < 600000000; ++i) { }\n    y[0] = x[0];"
     with hilc.host.load(tiny_library(body, cpu="host", io_in_pool=False)) as model:
         run = Background(model.run)
-        time.sleep(0.1)
+        until(model._turn.locked, "the run")
         with pytest.raises(InputError, match="'tiny' is in use by another thread"):
             model.run()
     # Closed while it ran: its code is there until it has ended.
-    assert run.end(60) is None
+    assert run.end() is None
     with pytest.raises(InputError, match="is closed"):
         model.run()
 
@@ -149,18 +160,17 @@ def test_a_closed_device_says_so_at_once() -> None:
         start = time.monotonic()
         with pytest.raises(InputError, match="is closed"):
             action()
-        assert time.monotonic() - start < 0.5
+        assert time.monotonic() - start < bound(0.5)
     device.close()  # once more
 
 
 def test_closing_ends_what_another_thread_waits_for(device: Device) -> None:
-    sleep(device, 30_000)
-    run = Background(device["actor"].run)
-    time.sleep(0.2)
+    sleep(device, 600_000)
+    run = running(device)
     start = time.monotonic()
     device.close()
-    assert time.monotonic() - start < 2
-    error = run.end(1)
+    assert time.monotonic() - start < bound(2)
+    error = run.end()
     assert isinstance(error, InputError)
     assert "is closed" in str(error)
 
@@ -170,8 +180,9 @@ def test_leaving_the_context_ends_what_another_thread_waits_for() -> None:
     body = "for (volatile int64_t i = 0; i < 100000000000; ++i) { }\n    y[0] = x[0];"
     with hil.open("native", tiny_library(body, cpu="host")) as device:
         run = Background(device["tiny"].run)
-        time.sleep(0.3)
-    error = run.end(2)
+        client = device._client
+        until(lambda: client._operation is not None and client._operation.name == "RUN", "the run")
+    error = run.end()
     assert isinstance(error, HilError)
     assert "is closed" in str(error)
     assert psutil.Process().children(recursive=True) == before
@@ -199,7 +210,7 @@ def test_a_device_is_usable_after_ctrl_c(device: Device) -> None:
         start = time.monotonic()
         device["adder"].run()  # with the inputs that were set before
         assert device["adder"].get_output("sum").tolist() == [[20] * 4]
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < bound(3)
         device["adder"].run()
         assert device["adder"].get_output("sum").tolist() == [[20] * 4]
 
@@ -230,7 +241,7 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
         children = psutil.Process(process.pid).children(recursive=True)
         assert children
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         assert b"KeyboardInterrupt" in errors
-    gone, alive = psutil.wait_procs(children, timeout=3)
+    gone, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert not alive

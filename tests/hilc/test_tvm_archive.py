@@ -491,13 +491,13 @@ def test_objects_for_another_core_than_the_target_are_refused(tmp_path: Path) ->
 def _is_refused(path: Path, data: bytes) -> bool:
     """Whether the archive is refused; anything but an error of ours or success is a failure."""
     path.write_bytes(data)
-    begin = time.monotonic()
+    begin = time.process_time()
     try:
         ModelLibrary.load(path)
     except HilError:
         return True
     finally:
-        assert time.monotonic() - begin < 5
+        assert time.process_time() - begin < 5
     return False
 
 

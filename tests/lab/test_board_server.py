@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from waiting import until
 
 from hil.board import load_board
 from hil.build import build
@@ -51,13 +51,6 @@ def ask(server: BoardServer, method: str, path: str, body: bytes | None = None) 
 
 def line(server: BoardServer) -> Link:
     return Link(f"socket://127.0.0.1:{server.line_port}")
-
-
-def until(condition: Any, limit_s: float = 5.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_firmware_is_started_and_answers(server: BoardServer, elf: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S
 
 from hil.errors import DeviceError, InputError
 from hil.lab.pool import LocalPool, Pool, another, open_pool
@@ -54,7 +55,7 @@ def test_a_killed_users_board_is_free_at_once(tmp_path: Path) -> None:
         pool.acquire(0.1)
     process.kill()
     process.communicate()
-    pool.acquire(0.5).release()
+    pool.acquire(PATIENCE_S).release()
 
 
 def test_who_waits_comes_before_who_gives_back() -> None:
@@ -67,19 +68,19 @@ def test_who_waits_comes_before_who_gives_back() -> None:
     assert not unit.is_contended()
 
     def wait(own: Pool = two) -> None:
-        got = own.acquire(10)
+        got = own.acquire(PATIENCE_S)
         order.append("the one who waited")
         time.sleep(0.05)
         got.release()
 
     thread = threading.Thread(target=wait)
     thread.start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while not unit.is_contended():
         assert time.monotonic() < deadline
         time.sleep(0.01)
     unit.release()
-    again = pool.acquire(10)
+    again = pool.acquire(PATIENCE_S)
     order.append("the one who gave back")
     thread.join()
     assert order == ["the one who waited", "the one who gave back"]

@@ -99,7 +99,7 @@ class Machine:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
         )
 
     @property
