@@ -81,6 +81,18 @@ def test_only_these_documents_are_at_the_root() -> None:
     assert names == {"README.md", "CHANGELOG.md", "SECURITY.md", "ARCHITECTURE.md"}
 
 
+def test_the_index_names_every_decision() -> None:
+    folder = ROOT / "docs" / "explanation" / "decisions"
+    index = (folder / "index.md").read_text(encoding="utf-8")
+    expected = []
+    for number, path in enumerate(sorted(folder.glob("[0-9]*.md")), 1):
+        title = path.read_text(encoding="utf-8").splitlines()[0]
+        assert path.name.startswith(f"{number:04d}-")
+        assert title.startswith(f"# {number}. ")
+        expected.append((str(number), title.partition(". ")[2], path.name))
+    assert re.findall(r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", index, re.MULTILINE) == expected
+
+
 # -- the drawing of the architecture -----------------------------------------------------------
 
 
