@@ -145,6 +145,27 @@ def test_rounds_that_repeat_are_what_each_would_be(
     assert repeated > 50
 
 
+@pytest.mark.parametrize("seed", [20, 22])
+def test_a_group_tells_all_that_its_entries_do_with_what_is_not_its_own(seed: int) -> None:
+    """Also those of a stage whose rows lie where the last one writes the output."""
+    chains, cpu = random_chains(seed, 30, largest=20, channels=3), get_cpu("cortex-m4")
+    streams = Streams(chains.graph, cpu)
+    aliased = 0
+    for group in _streamable(chains, cpu.name).choice.groups:
+        call = streams.call(group)
+        every = replace(call, parts=(Part(Piece.of(call.entries)),))
+        own, other = call.access((), ()), every.access((), ())
+        assert own is not None
+        assert other is not None
+        assert own.steps == other.steps
+        reads = zip(own.last_read, other.last_read, strict=True)
+        writes = zip(own.first_write, other.first_write, strict=True)
+        assert all(np.array_equal(a, b) for a, b in (*reads, *writes))
+        last = len(call.stages) - 1
+        aliased += any(e.write.kind == "output" and e.stage < last for e in call.entries)
+    assert aliased > 0
+
+
 def _plain(entry: Any) -> tuple[object, ...]:
     """An entry without arrays, whose calls compare by what they pass."""
     call = entry.call

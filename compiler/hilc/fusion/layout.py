@@ -175,10 +175,10 @@ class Layout:
         bands = self._schedule.bands[piece.start : end]
         calls = [stages[index].calls[band.key] for index, band in bands]
         own = self._schedule.buffers
-        last = len(self._nodes) - 1
+        # A stage that makes rows of the alias writes the output, as the last one does.
         touching = [
-            index == last or any(node.node.inputs[p] not in own for p in node.operands)
-            for index, node in enumerate(self._nodes)
+            node.out.name not in own or any(node.node.inputs[p] not in own for p in node.operands)
+            for node in self._nodes
         ]
         borders = [e for e, (index, _) in enumerate(bands) if touching[index]]
         moves = [moved for _, moved, _ in piece.lying]
