@@ -24,6 +24,7 @@ from hilc.target import get_cpu
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 PAGE = (ROOT / "docs" / "reference" / "board-files.md").read_text(encoding="utf-8")
+PORTS = (ROOT / "docs" / "reference" / "ports.md").read_text(encoding="utf-8")
 TARGETS = data_dir("targets")
 FAMILIES = sorted(path.stem for path in (TARGETS / "families").glob("*.toml"))
 
@@ -53,12 +54,13 @@ def documented(kind: str) -> set[str]:
     """The keys and settings of ports that the page gives to a ``board`` or a ``chip``."""
     rows = re.findall(r"^\| `([\w.\[\]]+)` \| ([a-z, ]+) \|", PAGE, re.MULTILINE)
     keys = {key for key, kinds in rows if kind in kinds.split(", ")}
-    for role, body in re.findall(
-        r"^\| `\w+` \| (\w+)[\w, ]* \| \| \| \| .*\n((?:\| \| \| .*\n)*)", PAGE, re.MULTILINE
-    ):
-        for setting, kinds in re.findall(r"^\| \| \| `(\w+)` \| (\w+) \|", body, re.MULTILINE):
-            if kinds == kind:
-                keys.add(f"{role}.{setting}")
+    role = ""
+    for line in PORTS.splitlines():
+        cells = [cell.strip(" `") for cell in line.strip("|").split("|")]
+        if len(cells) == 6 and cells[0]:
+            role = cells[1].partition(",")[0]
+        elif len(cells) == 6 and cells[3] == kind:
+            keys.add(f"{role}.{cells[2]}")
     return keys
 
 
