@@ -14,7 +14,10 @@ import pytest
 from hil.board import board_names, load_board
 from hilc.external import EXTERNAL
 from hilc.ops import OPS
+from hilc.support.tables import Table
 from hilc.support.toml import tomllib
+from hilc.target import cores
+from hilc.target.toolchains import read_toolchain
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
@@ -61,6 +64,32 @@ def test_only_the_marked_part_is_replaced() -> None:
 def test_a_missing_mark_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="the text lacks <!-- x:begin --> or <!-- x:end -->"):
         marked.replaced(text, "x", "new")
+
+
+@pytest.mark.parametrize(
+    ("heading", "folder"), [("Keys of a core", "cores"), ("Keys of a toolchain", "toolchains")]
+)
+def test_the_documented_keys_are_those_that_are_read(
+    heading: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: set[str] = set()
+    get = Table._get
+
+    def recorded(self: Any, key: str, kind: Any, *rest: Any, **options: Any) -> Any:
+        name = self._key(key)
+        if kind is not dict and f"/target/{folder}/" in self._place(name):
+            read.add(name)
+        return get(self, key, kind, *rest, **options)
+
+    monkeypatch.setattr(Table, "_get", recorded)
+    cores._read_shipped.cache_clear()
+    read_toolchain.cache_clear()
+    for name in cores.cpu_names():
+        cores.get_cpu(name)
+    page = (reference.PAGES / "core-files.md").read_text(encoding="utf-8")
+    rows = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    documented = re.findall(r"^\| `([\w.]+)` \|", rows, re.MULTILINE)
+    assert sorted(documented) == sorted(read)
 
 
 def test_the_readme_counts_right() -> None:

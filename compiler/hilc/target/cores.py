@@ -1,6 +1,6 @@
 """Cores: features for the choice of kernels, flags for compilers, and the names that tools have.
 
-One TOML file each in ``cores/``, read strictly; the keys are documented in ``target/README.md``. A
+One TOML file each in ``cores/``, read strictly; ``docs/reference/core-files.md`` has the keys. A
 core that does not ship is described in a file of the same form: give its path in place of the name,
 :func:`add_cores` it, or name the file or its folder in ``HIL_CORES``.
 """

@@ -1,7 +1,6 @@
 """Toolchains: the programs that make code for a kind of core, and what they must be told.
 
-One TOML file each in ``toolchains/``, read strictly; the keys are documented in
-``target/README.md``.
+One TOML file each in ``toolchains/``, read strictly; ``docs/reference/core-files.md`` has the keys.
 """
 
 from __future__ import annotations
