@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Callable
 
+from hil.rpc.client import Client
+
 #: Seconds for what happens soon, wherever a test waits for it: it ends as soon as it has happened.
 PATIENCE_S = 60.0
 
@@ -24,3 +26,9 @@ def until(condition: Callable[[], object], what: str = "it") -> None:
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {PATIENCE_S:.0f} s"
         time.sleep(0.01)
+
+
+def is_under_way(client: Client, operation: str) -> bool:
+    """Whether another thread has begun ``operation``."""
+    begun = client._operation
+    return begun is not None and begun.name == operation

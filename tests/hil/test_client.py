@@ -18,7 +18,7 @@ import serial
 import serial.rfc2217
 from lossy_proxy import Weather, proxy
 from rpc_board import BoardProcess, board_program, running_board
-from waiting import PATIENCE_S, bound
+from waiting import PATIENCE_S, bound, is_under_way, until
 
 from hil.errors import DeviceError, HangError, InputError, LinkError
 from hil.rpc import protocol
@@ -750,7 +750,8 @@ def test_restart_during_a_run_is_told_and_nothing_runs_twice(
     act(client, ACT_SLEEP, 10_000)
 
     def restart() -> None:
-        time.sleep(0.5)
+        until(lambda: is_under_way(client, "RUN"), "the run")
+        time.sleep(0.2)
         board.process.kill()
         board.process.wait()
         board.process = subprocess.Popen([board_program()], stdin=board.master)

@@ -28,7 +28,7 @@ from lossy_proxy import proxy
 from rpc_board import running_board
 from spoiled_models import PORTABLE, SPOILS, once_spoiled, spoiled_libraries
 from tiny_library import tiny_library
-from waiting import bound
+from waiting import bound, is_under_way, until
 
 import hil
 from hil import flash, virtual_probe
@@ -129,7 +129,7 @@ def brown_out(_: object, __: object) -> Iterator[tuple[Device, Callable[[], obje
     """The machine is reset in the middle of a run."""
     with spoiled(CORTEX_M, "long", tuple(SPOILS)) as (device, job):
         running = device._running
-        with timer(0.2, lambda: running.reset()):  # type: ignore[union-attr]
+        with amid_a_run(device, lambda: running.reset()):  # type: ignore[union-attr]
             yield device, job
 
 
@@ -139,7 +139,7 @@ def killed(_: object, __: object) -> Iterator[tuple[Device, Callable[[], object]
     before = set(psutil.Process().children())
     with spoiled(CORTEX_M, "long", tuple(SPOILS)) as (device, job):
         (machine,) = set(psutil.Process().children()) - before
-        with timer(0.2, machine.kill):
+        with amid_a_run(device, machine.kill):
             yield device, job
 
 
@@ -160,13 +160,19 @@ def flash_lost(_: object, __: object) -> Iterator[tuple[Device, Callable[[], obj
 
 
 @contextmanager
-def timer(seconds: float, action: Callable[[], object]) -> Iterator[None]:
-    thread = threading.Timer(seconds, action)
+def amid_a_run(device: Device, action: Callable[[], object]) -> Iterator[None]:
+    """``action`` happens once, soon after a run has begun."""
+
+    def act() -> None:
+        until(lambda: is_under_way(device._client, "RUN"), "the run")
+        time.sleep(0.1)
+        action()
+
+    thread = threading.Thread(target=act)
     thread.start()
     try:
         yield
     finally:
-        thread.cancel()
         thread.join()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 from tiny_library import tiny_library
-from waiting import PATIENCE_S, bound, until
+from waiting import PATIENCE_S, bound, is_under_way, until
 
 import hil
 import hilc.host
@@ -57,8 +57,7 @@ def sleep(device: Device, milliseconds: int) -> None:
 def running(device: Device) -> Background:
     """A run of the model that sleeps, once it has begun."""
     run = Background(device["actor"].run)
-    client = device._client
-    until(lambda: client._operation is not None and client._operation.name == "RUN", "the run")
+    until(lambda: is_under_way(device._client, "RUN"), "the run")
     return run
 
 
@@ -180,8 +179,7 @@ def test_leaving_the_context_ends_what_another_thread_waits_for() -> None:
     body = "for (volatile int64_t i = 0; i < 100000000000; ++i) { }\n    y[0] = x[0];"
     with hil.open("native", tiny_library(body, cpu="host")) as device:
         run = Background(device["tiny"].run)
-        client = device._client
-        until(lambda: client._operation is not None and client._operation.name == "RUN", "the run")
+        until(lambda: is_under_way(device._client, "RUN"), "the run")
     error = run.end()
     assert isinstance(error, HilError)
     assert "is closed" in str(error)
