@@ -400,7 +400,7 @@ class _Joined:
         board, table = self._board, self._board.table("uart")
         self._expected["uart"] = board.path, "uart"
         if "port" in table:
-            self._add_foreign_uart(table)
+            self._add_foreign_uart(table, soc)
             return
         uarts = self._uarts()
         if "instance" not in table:
@@ -419,7 +419,7 @@ class _Joined:
             )
         self._add_instance(name, soc)
 
-    def _add_foreign_uart(self, table: Mapping[str, Any]) -> None:
+    def _add_foreign_uart(self, table: Mapping[str, Any], soc: str) -> None:
         """A serial line that is none of the chip's UARTs: RTT."""
         self._put("uart.port", table["port"], self._board, "uart.port")
         port = self._known_port(table["port"], "uart.port")
@@ -430,6 +430,13 @@ class _Joined:
                 "uart.port",
                 f"the settings of {port} belong to the chip's description",
                 "choose one of the chip's UARTs: uart.instance",
+            )
+        if port_pins(soc):
+            raise self._board.error(
+                "uart.port",
+                f"the port {soc} of the chip sets up the pins of a UART, not {port}",
+                f"name a UART with uart.instance, uart.tx and uart.rx; --transport {port} takes "
+                f"{port} instead of it",
             )
         for key, value in table.items():
             if key != "port":

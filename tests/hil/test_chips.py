@@ -300,6 +300,8 @@ MISTAKES = {
     "no UART": ("board", 'instance = "usart1"', "", "board", "uart.instance", "choose one of usa"),
     "UART by its port": ("board", 'instance = "usart1"\ntx = "PA9"\nrx = "PB7"',
                          'port = "stm32_usart"', "board", "uart.port", "belong to the chip"),
+    "RTT with pins": ("board", 'instance = "usart1"\ntx = "PA9"\nrx = "PB7"', 'port = "rtt"',
+                      "board", "uart.port", "stm32f4 of the chip sets up the pins of a UART"),
     "no pin": ("board", 'rx = "PB7"', "", "board", "uart.rx", "add the pin, such as 'PD8'"),
     "bad pin": ("board", '"PB7"', '"B7"', "board", "uart.rx", "'B7' is not a pin"),
     "pin out of range": ("board", '"PB7"', '"PB17"', "board", "uart.rx", "17 is not within"),
