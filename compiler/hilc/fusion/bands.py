@@ -8,13 +8,9 @@ from itertools import product
 
 from hilc.ir import Graph, Node, Tensor
 from hilc.lowering.choice import Group
-from hilc.ops import geometry, mean, pooling
+from hilc.ops import OPS
+from hilc.ops.traits import BroadcastRows, SameRows, WindowRows
 
-_WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D")
-_UNARY = (
-    "RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "QUANTIZE", "DEQUANTIZE",
-)  # fmt: skip
-_BINARY = ("ADD", "SUB", "MUL")
 _DTYPES = ("int8", "float32")
 
 
@@ -95,7 +91,7 @@ class RowNode:
             assert tensor is not None
             ins[position] = _rows(tensor, band.in_count)
         node = self.node
-        if node.op in _WINDOWS and not self.accumulates:
+        if isinstance(OPS[node.op].rows, WindowRows) and not self.accumulates:
             padding = (band.above, band.below, *self.sides)
             node = replace(node, attrs={**node.attrs, "padding": padding})
         out = self.out if self.accumulates else _rows(self.out, band.count)
@@ -169,7 +165,7 @@ class Geometry:
         last = self.nodes[-1]
         binary = any(len(n.operands) > 1 for n in self.nodes)
         aliases: list[int | None] = [None]
-        if last.node.op in (*_UNARY, *_BINARY):
+        if isinstance(OPS[last.node.op].rows, SameRows | BroadcastRows):
             aliases += [p for p in last.operands if self._may_lie_in_output(p)]
         several = len(self.nodes) > 1 and self.group.rows > 1
         for choice in product(
@@ -195,7 +191,8 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
     if len(outs) != 1:
         raise NotStreamable(f"{node.op} {node.name!r} has {len(outs)} outputs")
     (out,) = outs
-    if node.op in _BINARY and _is_image(out):
+    rows = OPS[node.op].rows
+    if isinstance(rows, BroadcastRows) and _is_image(out):
         return RowNode(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
     x = ins[0]
     if x is None or x.is_constant or not _is_image(x):
@@ -204,25 +201,16 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
         return RowNode(node, ins, out, (0,), height, height, accumulates=True)
     if not _is_image(out):
         raise NotStreamable(f"{node.op} {node.name!r} does not make one image")
-    if node.op in _UNARY:
+    if isinstance(rows, SameRows):
         return RowNode(node, ins, out, (0,), x.shape[1], out.shape[1])
-    if node.op in _WINDOWS:
-        filter_h, filter_w = _filter(node, ins)
-        window = geometry.window(node, x.shape, filter_h, filter_w)
+    if isinstance(rows, WindowRows):
+        window = rows.window(node, ins)
         h, w = window.h, window.w
         return RowNode(
             node, ins, out, (0,), h.in_size, h.out_size, h.stride, h.span, h.pad_before,
             (w.pad_before, w.pad_after),
         )  # fmt: skip
     raise NotStreamable(f"{node.op} {node.name!r} does not work row by row")
-
-
-def _filter(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, int]:
-    if "filter_h" in node.attrs:
-        return node.attrs["filter_h"], node.attrs["filter_w"]
-    weights = ins[1]
-    assert weights is not None
-    return weights.shape[1], weights.shape[2]
 
 
 def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> tuple[int, ...]:
@@ -242,8 +230,5 @@ def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> t
 
 def _whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     """The height of the image where ``node`` averages all of it; None where it does not."""
-    if node.op == "AVERAGE_POOL_2D":
-        return pooling.whole_height(node, ins)
-    if node.op == "MEAN":
-        return mean.whole_height(node, ins)
-    return None
+    whole_height = OPS[node.op].whole_height
+    return None if whole_height is None else whole_height(node, ins)

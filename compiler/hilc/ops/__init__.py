@@ -1,12 +1,17 @@
-"""The operator table: a new operator is one module, one row here, one test."""
+"""The operator table.
+
+A new operator is one module with one :class:`~hilc.ops.opdef.OpDef`, which says what the compiler
+must know of it; :func:`register` adds one from outside the package.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hilc.errors import InputError
 from hilc.external import EXTERNAL
-from hilc.ops.binary import BINARY
+from hilc.ops.binary import ADD, MUL, SUB
 from hilc.ops.blocks import CONCATENATION, PACK, SPLIT
 from hilc.ops.conv2d import CONV_2D
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
@@ -15,43 +20,53 @@ from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.mean import MEAN
 from hilc.ops.moves import PAD, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.opdef import OpDef
-from hilc.ops.pooling import POOL
+from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
 from hilc.ops.softmax import SOFTMAX
-from hilc.ops.unary import UNARY
+from hilc.ops.unary import CLAMP, UNARY
 from hilc.ops.views import EXPAND_DIMS, RESHAPE, SQUEEZE
 
-#: Operators by the name that the TFLite schema gives them.
-OPS: Mapping[str, OpDef] = MappingProxyType(
-    {
-        "CONV_2D": CONV_2D,
-        "DEPTHWISE_CONV_2D": DEPTHWISE_CONV_2D,
-        "FULLY_CONNECTED": FULLY_CONNECTED,
-        "AVERAGE_POOL_2D": POOL,
-        "MAX_POOL_2D": POOL,
-        "SOFTMAX": SOFTMAX,
-        "ADD": BINARY,
-        "SUB": BINARY,
-        "MUL": BINARY,
-        "MEAN": MEAN,
-        "RELU": UNARY,
-        "RELU6": UNARY,
-        "LOGISTIC": UNARY,
-        "TANH": UNARY,
-        "HARD_SWISH": UNARY,
-        "LEAKY_RELU": UNARY,
-        "QUANTIZE": QUANTIZE,
-        "DEQUANTIZE": DEQUANTIZE,
-        "RESHAPE": RESHAPE,
-        "SQUEEZE": SQUEEZE,
-        "EXPAND_DIMS": EXPAND_DIMS,
-        "PAD": PAD,
-        "TRANSPOSE": TRANSPOSE,
-        "STRIDED_SLICE": STRIDED_SLICE,
-        "CONCATENATION": CONCATENATION,
-        "PACK": PACK,
-        "SPLIT": SPLIT,
-        # Not of TFLite: hilc.transforms.partition makes it.
-        EXTERNAL: EXTERNAL_NODE,
-    }
-)
+_OPS: dict[str, OpDef] = {
+    "CONV_2D": CONV_2D,
+    "DEPTHWISE_CONV_2D": DEPTHWISE_CONV_2D,
+    "FULLY_CONNECTED": FULLY_CONNECTED,
+    "AVERAGE_POOL_2D": AVERAGE_POOL_2D,
+    "MAX_POOL_2D": MAX_POOL_2D,
+    "SOFTMAX": SOFTMAX,
+    "ADD": ADD,
+    "SUB": SUB,
+    "MUL": MUL,
+    "MEAN": MEAN,
+    "RELU": CLAMP,
+    "RELU6": CLAMP,
+    "LOGISTIC": UNARY,
+    "TANH": UNARY,
+    "HARD_SWISH": UNARY,
+    "LEAKY_RELU": UNARY,
+    "QUANTIZE": QUANTIZE,
+    "DEQUANTIZE": DEQUANTIZE,
+    "RESHAPE": RESHAPE,
+    "SQUEEZE": SQUEEZE,
+    "EXPAND_DIMS": EXPAND_DIMS,
+    "PAD": PAD,
+    "TRANSPOSE": TRANSPOSE,
+    "STRIDED_SLICE": STRIDED_SLICE,
+    "CONCATENATION": CONCATENATION,
+    "PACK": PACK,
+    "SPLIT": SPLIT,
+    # Not of TFLite: hilc.transforms.partition makes it.
+    EXTERNAL: EXTERNAL_NODE,
+}
+
+#: Operators by name. Those of TFLite have the name that its schema gives them.
+OPS: Mapping[str, OpDef] = MappingProxyType(_OPS)
+
+
+def register(name: str, operator: OpDef) -> None:
+    """Add an operator to :data:`OPS`.
+
+    :class:`~hilc.errors.InputError` where the name is taken.
+    """
+    if name in _OPS:
+        raise InputError(f"there is an operator {name!r} already", "give yours another name")
+    _OPS[name] = operator

@@ -9,6 +9,7 @@ requantise the sum: three roundings. MUL requantises the product of the offset v
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
+from hilc.ops.traits import BroadcastRows, Link, ascending, corners, in_step
 
 #: Bits by which int8 operands of a sum are raised before they are brought to one scale.
 SUM_HEADROOM_BITS = 20
@@ -133,4 +135,18 @@ def reference(
     return [np.clip(result + quantization(node, out)[1], low, high).astype(np.int8)]
 
 
-BINARY = OpDef(_infer, reference, check=_check)
+def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+    # An operand with one value for all channels goes with none of them.
+    return [in_step(t, out) for t in ins if t and t.shape[-1:] == out.shape[-1:]]
+
+
+SUB = MUL = OpDef(
+    _infer,
+    reference,
+    _check,
+    takes_activation=True,
+    bounds=corners,
+    rows=BroadcastRows(),
+    links=_links,
+)
+ADD = replace(SUB, bounds=ascending)

@@ -23,6 +23,7 @@ from hilc.ops.operands import (
     resolve_axis,
     unsupported,
 )
+from hilc.ops.traits import Link, ascending
 
 
 def parts(node: Node, ins: Sequence[Tensor | None]) -> list[Tensor]:
@@ -141,11 +142,28 @@ def _split(
     return [np.ascontiguousarray(part) for part in parts]
 
 
+def _is_one(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    return len(ins) == 1 and activation(node) == "NONE"
+
+
+def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+    joins_channels = concatenation_axis(node, ins) == len(out.shape) - 1
+    found, start = [], 0
+    for part in parts(node, ins):
+        channels = np.arange(part.shape[-1])
+        found.append(Link(part.name, channels, out.name, channels + start))
+        start += part.shape[-1] if joins_channels else 0
+    return found
+
+
 CONCATENATION = OpDef(
     _infer_concatenation,
     _concatenation,
-    check=_check_parts,
+    _check_parts,
     ignores_empty=True,
+    passes_on=_is_one,
+    bounds=ascending,
+    links=_links,
 )
-PACK = OpDef(_infer_pack, _pack, check=_check_parts)
-SPLIT = OpDef(_infer_split, _split)
+PACK = OpDef(_infer_pack, _pack, _check_parts, bounds=ascending)
+SPLIT = OpDef(_infer_split, _split, bounds=ascending)

@@ -12,6 +12,7 @@ from hilc.ir import Array, Node, Tensor
 from hilc.ops import geometry, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
+from hilc.ops.traits import Interval, Reference, Weights, WindowRows
 
 
 def layer_operands(
@@ -68,4 +69,41 @@ def _reference(
     return [result.reshape(outs[0].shape)]
 
 
-CONV_2D = OpDef(_infer, _reference, check=_check)
+def _bounds(
+    reference: Reference,
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Interval | None],
+) -> list[Interval]:
+    """A sum is least where each positive weight meets the least input."""
+    ops, window = layer_operands(node, ins)
+    zero_point = quantization(node, ops.x)[1]
+    weights = ops.weight_data.reshape(ops.weights.shape[0], -1)
+    assert values[0] is not None
+    low, high = (
+        geometry.patches(end, window, zero_point).reshape(-1, weights.shape[1]) for end in values[0]
+    )
+    requant = linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+    return linear.product_bounds(low, high, zero_point, weights, ops.bias_data, requant, outs[0])
+
+
+def _window(node: Node, ins: Sequence[Tensor | None]) -> geometry.Window:
+    return layer_operands(node, ins)[1]
+
+
+def _is_padded(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    return _window(node, ins).padded
+
+
+CONV_2D = OpDef(
+    _infer,
+    _reference,
+    _check,
+    takes_activation=True,
+    bounds=_bounds,
+    rows=WindowRows(_window),
+    # Measured on vww: the kernels take channels in pairs, so that one more is faster than an odd
+    # one, and smaller; up to a multiple of 4 is not.
+    weights=Weights(channel_axis=0, sums=True, block=2, padded=_is_padded),
+)

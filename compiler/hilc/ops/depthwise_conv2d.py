@@ -14,6 +14,7 @@ from hilc.ir import Array, Node, Tensor
 from hilc.ops import geometry, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
+from hilc.ops.traits import Interval, Link, Reference, Weights, WindowRows, in_step
 
 CHANNEL_AXIS = 3
 
@@ -74,4 +75,51 @@ def _reference(
     return [linear.requantization(node, linear.channel_factors(node, ops), outs[0]).apply(sums)]
 
 
-DEPTHWISE_CONV_2D = OpDef(_infer, _reference, check=_check)
+def _bounds(
+    reference: Reference,
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Interval | None],
+) -> list[Interval]:
+    """A sum is least where each positive weight meets the least input."""
+    ops, window, multiplier = layer_operands(node, ins)
+    zero_point = quantization(node, ops.x)[1]
+    assert values[0] is not None
+    low, high = (geometry.patches(end, window, zero_point) for end in values[0])
+    _, filter_h, filter_w, channels = ops.weights.shape
+    weights = ops.weight_data.reshape(filter_h, filter_w, channels).astype(np.int64)
+    least = np.zeros((*low.shape[:3], channels), np.int64) + ops.bias_data
+    most = least.copy()
+    for tap in np.ndindex(filter_h, filter_w):
+        ends = (
+            np.repeat(end[:, :, :, tap[0], tap[1]].astype(np.int64) - zero_point, multiplier, -1)
+            for end in (low, high)
+        )
+        products = [end * weights[tap] for end in ends]
+        least += np.minimum(*products)
+        most += np.maximum(*products)
+    requant = linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+    return linear.requantized_bounds(least, most, requant, outs[0])
+
+
+def _window(node: Node, ins: Sequence[Tensor | None]) -> geometry.Window:
+    return layer_operands(node, ins)[1]
+
+
+def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+    x = ins[0]
+    assert x is not None
+    return [in_step(x, out, node.attrs["depth_multiplier"])] if x.dtype == "int8" else []
+
+
+DEPTHWISE_CONV_2D = OpDef(
+    _infer,
+    _reference,
+    _check,
+    takes_activation=True,
+    bounds=_bounds,
+    rows=WindowRows(_window),
+    links=_links,
+    weights=Weights(CHANNEL_AXIS, sums=False),
+)

@@ -14,6 +14,7 @@ from hilc.ir import Array, Node, Tensor
 from hilc.ops import linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization
+from hilc.ops.traits import Interval, Reference, Weights
 
 #: By how much of an output step the scale of a bias may be off.
 _BIAS_TOLERANCE = 0.02
@@ -96,4 +97,29 @@ def _reference(
     return [result.reshape(outs[0].shape)]
 
 
-FULLY_CONNECTED = OpDef(_infer, _reference, check=_check)
+def _bounds(
+    reference: Reference,
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Interval | None],
+) -> list[Interval]:
+    """A sum is least where each positive weight meets the least input."""
+    ops = layer_operands(node, ins)
+    zero_point = quantization(node, ops.x)[1]
+    assert values[0] is not None
+    low, high = (end.reshape(-1, ops.weights.shape[1]) for end in values[0])
+    requant = requantization(node, ops, outs[0])
+    return linear.product_bounds(
+        low, high, zero_point, ops.weight_data, ops.bias_data, requant, outs[0]
+    )
+
+
+FULLY_CONNECTED = OpDef(
+    _infer,
+    _reference,
+    _check,
+    takes_activation=True,
+    bounds=_bounds,
+    weights=Weights(channel_axis=0, sums=True, one_scale_differs=True),
+)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Node, Tensor
-from hilc.numerics.requantize import requantize
+from hilc.numerics.requantize import INT32_MAX, INT32_MIN, requantize
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     activation,
@@ -27,6 +27,7 @@ from hilc.ops.operands import (
     require_dtype,
     unsupported,
 )
+from hilc.ops.traits import Interval
 
 _BIAS_DTYPES = {"int8": "int32", "float32": "float32"}
 _INT32_LIMIT = 2**31
@@ -207,3 +208,39 @@ def clamp_float(node: Node, values: npt.NDArray[np.float32]) -> npt.NDArray[np.f
     """Apply the fused activation."""
     low, high = ACTIVATION_RANGES[activation(node)]
     return np.clip(values, np.float32(low), np.float32(high))
+
+
+def product_bounds(
+    low: Array,
+    high: Array,
+    zero_point: int,
+    weights: Array,
+    bias: Array,
+    requant: Requantization,
+    out: Tensor,
+) -> list[Interval]:
+    """Of rows of inputs between ``low`` and ``high`` times ``weights`` [channels, depth]."""
+    positive, negative = np.maximum(weights, 0), np.minimum(weights, 0)
+    none = np.zeros_like(bias)
+
+    def sums(for_positive: Array, for_negative: Array) -> npt.NDArray[np.int64]:
+        return int8_products(for_positive, zero_point, positive, bias) + int8_products(
+            for_negative, zero_point, negative, none
+        )
+
+    return requantized_bounds(sums(low, high), sums(high, low), requant, out)
+
+
+def requantized_bounds(
+    least: npt.NDArray[np.int64], most: npt.NDArray[np.int64], requant: Requantization, out: Tensor
+) -> list[Interval]:
+    """Of sums between ``least`` and ``most``, channels last.
+
+    A multiplier that first shifts to the left wraps around what that takes beyond 32 bits; where
+    that may happen the output can be anything within its clamp.
+    """
+    low, high = requant.apply(least), requant.apply(most)
+    shift = np.maximum(requant.shifts.astype(np.int64), 0)
+    wraps = ((least << shift) < INT32_MIN) | ((most << shift) > INT32_MAX)
+    low[wraps], high[wraps] = requant.low, requant.high
+    return [Interval(low.reshape(out.shape), high.reshape(out.shape))]

@@ -28,6 +28,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
+from hilc.ops.traits import Link, ascending, in_step
 
 #: int8 values whose sum, less their zero points, is sure to fit 31 bits.
 _MAX_COUNT = 1 << 23
@@ -109,4 +110,16 @@ def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     )
 
 
-MEAN = OpDef(_infer, _reference, check=_check)
+def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+    x = operand(node, ins, 0)
+    return [] if len(x.shape) - 1 in reduced_axes(node, ins) else [in_step(x, out)]
+
+
+MEAN = OpDef(
+    _infer,
+    _reference,
+    _check,
+    bounds=ascending,
+    whole_height=whole_height,
+    links=_links,
+)

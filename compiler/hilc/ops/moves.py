@@ -23,6 +23,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
+from hilc.ops.traits import Link, ascending, in_step
 
 #: What the reference slices and pads at most.
 _MAX_RANK = 5
@@ -232,6 +233,28 @@ def _pad(
     return [np.pad(x, paddings(node, ins).astype(np.int64), constant_values=fill)]
 
 
-TRANSPOSE = OpDef(_infer_transpose, _transpose)
-STRIDED_SLICE = OpDef(_infer_strided_slice, _strided_slice)
-PAD = OpDef(_infer_pad, _pad, check=_check_pad)
+def _keeps_order(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    axes = permutation(node, ins)
+    return axes == tuple(range(len(axes)))
+
+
+def _adds_nothing(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    # It has the shape of its input.
+    return True
+
+
+def _pad_links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+    return [] if paddings(node, ins)[-1].any() else [in_step(operand(node, ins, 0), out)]
+
+
+TRANSPOSE = OpDef(_infer_transpose, _transpose, passes_on=_keeps_order, bounds=ascending)
+STRIDED_SLICE = OpDef(_infer_strided_slice, _strided_slice, bounds=ascending)
+PAD = OpDef(
+    _infer_pad,
+    _pad,
+    _check_pad,
+    added_around=paddings,
+    passes_on=_adds_nothing,
+    bounds=ascending,
+    links=_pad_links,
+)

@@ -1,25 +1,10 @@
-"""What a row of the operator table (:data:`hilc.ops.OPS`) consists of.
-
-A row holds what the rest of the compiler needs to know of an operator:
-
-``infer(node, ins)``
-    Shape and type of each output, from the inputs and the attributes; raises
-    :class:`~hilc.errors.ModelError` when they do not go together (wrong rank, channels that do not
-    match, a missing quantisation, ...). Called by :mod:`hilc.ops.verify`, so ``reference`` and
-    ``emit`` may rely on everything that it checked.
-``check(node, ins, outs)``
-    What must hold between inputs and outputs beyond shape and type, above all the outputs'
-    quantisation; raises as ``infer`` does. Called by :mod:`hilc.ops.verify` after the signatures
-    agree.
-``reference(node, ins, outs, values)``
-    The outputs in numpy, bit-exact with the reference of the project; ``values`` are the inputs'
-    arrays (None for an absent optional input).
+"""What an operator is to the rest of the compiler: one :class:`OpDef`, in one module.
 
 Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
 ``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
 tensors, as in the file. Each operator's module lists the attributes that it reads.
 
-The padding of CONV_2D and DEPTHWISE_CONV_2D may also be a tuple ``(top, bottom, left, right)`` of
+The padding of operators with a window may also be a tuple ``(top, bottom, left, right)`` of
 elements, as :mod:`hilc.transforms.fold_pad` writes it; what is added around the input is the real
 value zero (int8: the zero point).
 """
@@ -30,30 +15,68 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ops.traits import Bounds, Link, Narrowed, Reference, Rows, Weights
+
+__all__ = ["Check", "Infer", "OpDef", "Reference", "Signature"]
 
 #: Shape and dtype of one output.
 Signature = tuple[tuple[int, ...], str]
 
 Infer = Callable[[Node, Sequence[Tensor | None]], list[Signature]]
 Check = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], None]
-Reference = Callable[
-    [Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]], list[Array]
-]
 
 
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    """The ``check`` of operators whose outputs may carry any quantisation."""
+    """The ``check`` of operators whose outputs may carry any quantization."""
 
 
 @dataclass(frozen=True)
 class OpDef:
+    """An operator. What is not said of it keeps the passes away from it (:mod:`hilc.ops.traits`).
+
+    Kernels are not named here: their builders say which operators they lower
+    (:mod:`hilc.lowering.registry`).
+    """
+
+    #: Shape and type of each output, from the inputs and the attributes; raises
+    #: :class:`~hilc.errors.ModelError` when they do not go together (wrong rank, channels that do
+    #: not match, a missing quantization, ...). :mod:`hilc.ops.verify` calls it, so the reference
+    #: and the builders may rely on everything that it checked.
     infer: Infer
+    #: The outputs in numpy, bit-exact with the reference of the project, from the inputs' values
+    #: (None for an absent optional input).
     reference: Reference
+    #: What must hold between inputs and outputs beyond shape and type, above all the outputs'
+    #: quantization; raises as ``infer`` does. Called after the signatures agree.
+    check: Check = nothing_to_check
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
-    check: Check = nothing_to_check
     #: Operands that hold no element add nothing to the output, and may be left out.
     ignores_empty: bool = False
     #: The graph that a node runs; its inputs and outputs are the node's, by position. The
     #: interpreter asks this, not ``reference``.
     subgraph: Callable[[Node], Graph] | None = None
+
+    #: It has the attribute ``activation``, which a pass may set.
+    takes_activation: bool = False
+    #: It is such an activation: with one quantization before and behind it, it only clamps.
+    is_activation: bool = False
+    #: The constant elements before and after each axis that it adds around its first input, of the
+    #: real value zero.
+    added_around: Callable[[Node, Sequence[Tensor | None]], Array] | None = None
+    #: Whether a node whose output has shape, type and quantization of its input passes it on.
+    passes_on: Callable[[Node, Sequence[Tensor | None]], bool] | None = None
+    #: The values that its outputs can have.
+    bounds: Bounds | None = None
+    #: How it is cut into rows.
+    rows: Rows | None = None
+    #: The height of one image that a node takes in whole, adding up row by row; None where a node
+    #: does not.
+    whole_height: Callable[[Node, Sequence[Tensor | None]], int | None] | None = None
+    #: Which channels (last axis) of its input and of its output go together; asked where both have
+    #: axes.
+    links: Callable[[Node, Sequence[Tensor | None], Tensor], list[Link]] | None = None
+    #: Its weights, where it has some that go with its channels.
+    weights: Weights | None = None
+    #: What it becomes when its output keeps ``length`` channels; None where it stays as it is.
+    narrowed: Callable[[Node, Sequence[Tensor | None], int], Narrowed] | None = None

@@ -9,6 +9,7 @@ stored values, rounded half away from zero, is the stored average.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from hilc.ops.operands import (
     require_dtype,
     require_same_quantization,
 )
+from hilc.ops.traits import WindowRows, ascending, channelwise
 
 
 def pooling_window(node: Node, x: Tensor) -> Window:
@@ -96,4 +98,16 @@ def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
     return x.shape[1] if x.shape[0] == 1 and h.filter_size == x.shape[1] == h.span else None
 
 
-POOL = OpDef(_infer, _reference, check=_check)
+def _rows_window(node: Node, ins: Sequence[Tensor | None]) -> Window:
+    return pooling_window(node, operand(node, ins, 0))
+
+
+MAX_POOL_2D = OpDef(
+    _infer,
+    _reference,
+    _check,
+    bounds=ascending,
+    rows=WindowRows(_rows_window),
+    links=channelwise,
+)
+AVERAGE_POOL_2D = replace(MAX_POOL_2D, whole_height=whole_height)

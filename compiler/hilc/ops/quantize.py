@@ -28,6 +28,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
+from hilc.ops.traits import SameRows, channelwise, mapped
 from hilc.ops.unary import look_up
 
 BYTES = ("int8", "uint8")
@@ -151,5 +152,17 @@ def _dequantize(
     return [np.float32(scale) * (x.astype(np.int32) - zero_point).astype(np.float32)]
 
 
-QUANTIZE = OpDef(_infer_quantize, _quantize, check=_check_quantize)
-DEQUANTIZE = OpDef(_infer_dequantize, _dequantize)
+def _always(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    return True
+
+
+QUANTIZE = OpDef(
+    _infer_quantize,
+    _quantize,
+    _check_quantize,
+    passes_on=_always,
+    bounds=mapped,
+    rows=SameRows(),
+    links=channelwise,
+)
+DEQUANTIZE = OpDef(_infer_dequantize, _dequantize, rows=SameRows(), links=channelwise)

@@ -11,6 +11,7 @@ some values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
+from hilc.ops.traits import SameRows, channelwise, mapped
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -290,4 +292,6 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
     "HARD_SWISH": _hard_swish_float32,
 }
 
-UNARY = OpDef(_infer, _reference, check=_check)
+UNARY = OpDef(_infer, _reference, _check, bounds=mapped, rows=SameRows(), links=channelwise)
+#: With one quantization before and behind them they only clamp.
+CLAMP = replace(UNARY, is_activation=True)

@@ -8,10 +8,13 @@ every axis of one element). Inputs: the tensor and, constant, the shape (RESHAPE
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from hilc.ir import Array, Node, Tensor
-from hilc.ops.opdef import Infer, OpDef, Signature
+from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
     constant_ints,
@@ -21,6 +24,7 @@ from hilc.ops.operands import (
     require_counts,
     resolve_axis,
 )
+from hilc.ops.traits import Link, Narrowed, ascending
 
 
 def _infer_reshape(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -74,10 +78,49 @@ def _reference(
     return [x.reshape(outs[0].shape)]
 
 
-def _view(infer: Infer) -> OpDef:
-    return OpDef(infer, _reference, view=True)
+def _always(node: Node, ins: Sequence[Tensor | None]) -> bool:
+    return True
 
 
-RESHAPE = _view(_infer_reshape)
-SQUEEZE = _view(_infer_squeeze)
-EXPAND_DIMS = _view(_infer_expand_dims)
+def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
+    """The same bytes in rows of two lengths, where whole rows of one make a row of the other."""
+    x = operand(node, ins, 0)
+    lengths = x.shape[-1], out.shape[-1]
+    if max(lengths) % min(lengths):
+        return []
+    channels = np.arange(max(lengths))
+    return [Link(x.name, channels % lengths[0], out.name, channels % lengths[1])]
+
+
+def _narrowed_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
+    """The shape with its last side changed; -1 in its place stays right."""
+    attrs, operands = dict(node.attrs), dict[int, Array]()
+    if attrs.get("new_shape") and attrs["new_shape"][-1] != -1:
+        attrs["new_shape"] = (*attrs["new_shape"][:-1], length)
+    given = ins[1] if len(ins) > 1 else None
+    if given is not None:
+        assert given.data is not None
+        shape = given.data.copy()
+        if shape[-1] != -1:
+            shape[-1] = length
+        operands[1] = shape
+    return Narrowed(attrs, operands)
+
+
+def _narrowed_squeeze(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
+    """The axes that it had squeezed: the channels' may have come down to one."""
+    ones = tuple(axis for axis, side in enumerate(operand(node, ins, 0).shape) if side == 1)
+    return Narrowed({**node.attrs, "squeeze_dims": node.attrs.get("squeeze_dims") or ones})
+
+
+RESHAPE = OpDef(
+    _infer_reshape,
+    _reference,
+    view=True,
+    passes_on=_always,
+    bounds=ascending,
+    links=_links,
+    narrowed=_narrowed_reshape,
+)
+SQUEEZE = replace(RESHAPE, infer=_infer_squeeze, narrowed=_narrowed_squeeze)
+EXPAND_DIMS = replace(RESHAPE, infer=_infer_expand_dims, narrowed=None)

@@ -7,9 +7,6 @@ from dataclasses import replace
 from hilc.ir import Graph, Node, Tensor
 from hilc.ops import OPS
 
-#: Operators that only name other places for the same bytes, or requantise.
-_MOVERS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "QUANTIZE", "PAD", "CONCATENATION")
-
 
 def drop_identities(graph: Graph) -> Graph:
     """Let the readers of a node that changes nothing read its input.
@@ -31,18 +28,11 @@ def drop_identities(graph: Graph) -> Graph:
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
-    if node.op not in _MOVERS:
+    passes_on = OPS[node.op].passes_on
+    if passes_on is None:
         return False
     source, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    if not _same_meaning(source, result):
-        return False
-    if node.op == "TRANSPOSE":
-        permutation = graph.tensors[node.inputs[1]].data
-        return permutation is not None and permutation.tolist() == list(range(len(source.shape)))
-    if node.op == "CONCATENATION":
-        return len(node.inputs) == 1 and node.attrs.get("activation", "NONE") == "NONE"
-    # The others keep shape, type and quantisation only when they keep every byte in its place.
-    return True
+    return _same_meaning(source, result) and passes_on(node, graph.ins(node))
 
 
 def _same_meaning(a: Tensor, b: Tensor) -> bool:

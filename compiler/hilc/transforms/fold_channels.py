@@ -26,31 +26,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
-from hilc.ops import conv2d
+from hilc.ops import OPS
 from hilc.ops.operands import quantization
+from hilc.ops.traits import Indices as _Indices
+from hilc.ops.traits import Link, Narrowed, Weights
 from hilc.transforms.intervals import intervals
 from hilc.transforms.remove_dead import remove_dead
 
-_Indices = npt.NDArray[np.intp]
 _Mask = npt.NDArray[np.bool_]
 #: The value of each channel of a tensor, _VARIES where it has none.
 _Values = npt.NDArray[np.int64]
 _VARIES = 1 << 20
-
-#: Operators with weights, and the axis of the weights along which their output channels lie.
-_CHANNEL_AXIS = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "DEPTHWISE_CONV_2D": 3}
-#: Those that sum over all channels of their input, which lie along the last axis of the weights.
-_SUMMING = ("CONV_2D", "FULLY_CONNECTED")
-#: Operators that leave every channel of their first input where it is.
-_CHANNELWISE = (
-    *("AVERAGE_POOL_2D", "MAX_POOL_2D", "QUANTIZE", "DEQUANTIZE"),
-    *("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
-)
-#: Convolutions keep multiples of this. Measured on vww: the kernels take channels in pairs, so that
-#: one more is faster than an odd one, and smaller; up to a multiple of 4 is not.
-_BLOCK = 2
-_BINARY = ("ADD", "SUB", "MUL")
-_VIEWS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
 
 @dataclass(frozen=True)
@@ -89,10 +75,11 @@ def _extent(graph: Graph) -> tuple[int, int]:
     """Output channels of all layers with weights, and multiply-accumulates of an inference."""
     channels = macs = 0
     for node in graph.nodes:
-        if node.op in _CHANNEL_AXIS:
+        own = OPS[node.op].weights
+        if own is not None:
             weights, out = graph.tensors[node.inputs[1]], graph.tensors[node.outputs[0]]
             channels += out.shape[-1]
-            macs += out.size * (weights.size // weights.shape[_CHANNEL_AXIS[node.op]])
+            macs += out.size * (weights.size // weights.shape[own.channel_axis])
     return channels, macs
 
 
@@ -194,8 +181,8 @@ def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
     """Tensors that would keep fewer channels than they must, and the channels to keep then."""
     for node in graph.nodes:
         least = 1
-        if node.op == "FULLY_CONNECTED":
-            # A layer with one scale is scaled by another rule than one with several.
+        own = OPS[node.op].weights
+        if own is not None and own.one_scale_differs:
             quant = graph.tensors[node.inputs[1]].quant
             least = 1 if quant is None else min(2, len(quant.scale))
         for name in node.outputs:
@@ -212,11 +199,12 @@ def _unpaired(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
     takes a layer with them.
     """
     for node in graph.nodes:
-        if node.op != "CONV_2D":
+        own = OPS[node.op].weights
+        if own is None or own.block == 1:
             continue
         kept = groups.kept(node.outputs[0])
         gone = np.flatnonzero(~kept)
-        if len(gone) and np.count_nonzero(kept) % _BLOCK:
+        if len(gone) and np.count_nonzero(kept) % own.block:
             sizes = np.abs(_biases(graph, node)[gone])
             yield node.outputs[0], gone[[int(np.argmin(sizes))]]
 
@@ -229,7 +217,8 @@ def _biases(graph: Graph, node: Node) -> _Values:
 
 
 def _is_cuttable_sum(graph: Graph, node: Node) -> bool:
-    if node.op not in _SUMMING:
+    own = OPS[node.op].weights
+    if own is None or not own.sums:
         return False
     x, weights = (graph.tensors[name] for name in node.inputs[:2])
     # The rows of a matrix product may begin anywhere in its input's.
@@ -237,81 +226,32 @@ def _is_cuttable_sum(graph: Graph, node: Node) -> bool:
 
 
 def _needed_inputs(graph: Graph, node: Node, outputs: _Mask, constants: _Values | None) -> _Mask:
-    """The channels of its input that a layer of _SUMMING needs for its channels ``outputs``."""
+    """The input channels that a layer that sums over them needs for its channels ``outputs``."""
     needed: _Mask = (_taps(graph, node)[outputs] != 0).any((0, 1))
     if constants is None:
         return needed
     foldable = constants != _VARIES
-    if node.op == "CONV_2D" and conv2d.layer_operands(node, graph.ins(node))[1].padded:
+    own = OPS[node.op].weights
+    if own is not None and own.padded(node, graph.ins(node)):
         foldable &= constants == quantization(node, graph.tensors[node.inputs[0]])[1]
     needed &= ~foldable
     return needed
 
 
 def _taps(graph: Graph, node: Node) -> Array:
-    """The weights of a layer of _SUMMING as [outputs, positions in its window, input channels]."""
+    """Weights as [outputs, positions in the window, input channels]."""
     weights = graph.tensors[node.inputs[1]]
     channels = graph.tensors[node.inputs[0]].shape[-1]
     return _data(weights).reshape(weights.shape[0], -1, channels)
 
 
-#: Channels of one tensor, and those of another that go with them.
-_Link = tuple[str, _Indices, str, _Indices]
-
-
-def _links(graph: Graph, node: Node) -> list[_Link]:
+def _links(graph: Graph, node: Node) -> Sequence[Link]:
     """Which channels of the node's tensors go together."""
     ins, out = graph.ins(node), graph.tensors[node.outputs[0]]
-    x = ins[0]
-    if x is None or not x.shape or not out.shape:
+    links = OPS[node.op].links
+    if links is None or not ins or ins[0] is None or not ins[0].shape or not out.shape:
         return []
-    if node.op in _BINARY:
-        # An operand with one value for all channels goes with none of them.
-        return [_in_step(t, out) for t in ins if t and t.shape[-1:] == out.shape[-1:]]
-    if node.op == "CONCATENATION":
-        return list(_links_of_concatenation(node, [t for t in ins if t], out))
-    if node.op == "DEPTHWISE_CONV_2D":
-        return [_in_step(x, out, node.attrs["depth_multiplier"])] if x.dtype == "int8" else []
-    if node.op in _VIEWS:
-        return _links_of_view(x, out)
-    if node.op in _CHANNELWISE or _leaves_channels(node, ins):
-        return [_in_step(x, out)]
-    return []
-
-
-def _in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> _Link:
-    """Each channel of ``x`` with the ``multiplier`` channels of ``out`` that are made of it."""
-    channels = np.arange(out.shape[-1])
-    return x.name, channels // multiplier, out.name, channels
-
-
-def _links_of_view(x: Tensor, out: Tensor) -> list[_Link]:
-    """Of the same bytes in rows of two lengths, where whole rows of one make a row of the other."""
-    lengths = x.shape[-1], out.shape[-1]
-    if max(lengths) % min(lengths):
-        return []
-    channels = np.arange(max(lengths))
-    return [(x.name, channels % lengths[0], out.name, channels % lengths[1])]
-
-
-def _links_of_concatenation(node: Node, parts: Sequence[Tensor], out: Tensor) -> Iterator[_Link]:
-    joins_channels = node.attrs["axis"] in (-1, len(out.shape) - 1)
-    start = 0
-    for part in parts:
-        channels = np.arange(part.shape[-1])
-        yield part.name, channels, out.name, channels + start
-        start += part.shape[-1] if joins_channels else 0
-
-
-def _leaves_channels(node: Node, ins: Sequence[Tensor | None]) -> bool:
-    """Whether this is an operator along axes, with another axis than that of the channels."""
-    x, operand = ins[0], ins[1] if len(ins) > 1 else None
-    if node.op == "PAD":
-        return not _data(operand)[-1].any()
-    if node.op == "MEAN":
-        assert x is not None
-        return -1 not in _data(operand) and len(x.shape) - 1 not in _data(operand)
-    return False
+    return links(node, ins, out)
 
 
 def _data(tensor: Tensor | None) -> Array:
@@ -351,15 +291,15 @@ class _Folding:
     def _node(self, node: Node) -> Node:
         if all(not name or self._kept[name].all() for name in (*node.inputs, *node.outputs)):
             return node
-        if node.op in _CHANNEL_AXIS:
-            return self._layer(node)
-        if node.op == "RESHAPE":
-            return self._reshape(node)
-        if node.op == "SQUEEZE":
-            return self._squeeze(node)
+        op = OPS[node.op]
+        if op.weights is not None:
+            return self._layer(node, op.weights)
+        if op.narrowed is not None:
+            length = int(np.count_nonzero(self._kept[node.outputs[0]]))
+            return self._narrowed(node, op.narrowed(node, self._graph.ins(node), length))
         return node
 
-    def _layer(self, node: Node) -> Node:
+    def _layer(self, node: Node, own: Weights) -> Node:
         """A layer with weights, for what is left of its input and output."""
         weights = self._graph.tensors[node.inputs[1]]
         inputs, outputs = self._kept[node.inputs[0]], self._kept[node.outputs[0]]
@@ -367,7 +307,7 @@ class _Folding:
         bias = Tensor(f"{node.name}/bias", sums.shape, "int32")
         if any(node.inputs[2:]):
             bias = self._graph.tensors[node.inputs[2]]
-        if node.op in _SUMMING:
+        if own.sums:
             taps = _taps(self._graph, node)
             sums += taps[:, :, ~inputs].sum(1, dtype=np.int64) @ self._folded_offsets(node)
             left = taps[outputs][:, :, inputs]
@@ -400,27 +340,12 @@ class _Folding:
         zero_point = quantization(node, self._graph.tensors[x])[1]
         return np.where(values == _VARIES, 0, values - zero_point)
 
-    def _reshape(self, node: Node) -> Node:
-        """RESHAPE to what is left of its output; -1 in the place of the last side stays right."""
-        length = int(np.count_nonzero(self._kept[node.outputs[0]]))
-        attrs = dict(node.attrs)
-        if attrs.get("new_shape") and attrs["new_shape"][-1] != -1:
-            attrs["new_shape"] = (*attrs["new_shape"][:-1], length)
-        inputs = node.inputs
-        if any(inputs[1:]):
-            given = self._graph.tensors[inputs[1]]
-            shape = _data(given).copy()
-            if shape[-1] != -1:
-                shape[-1] = length
-            inputs = (inputs[0], self._own(replace(given, data=shape), node))
-        return replace(node, inputs=inputs, attrs=attrs)
-
-    def _squeeze(self, node: Node) -> Node:
-        """SQUEEZE of the axes that it had squeezed: the channels' may have come down to one."""
-        shape = self._graph.tensors[node.inputs[0]].shape
-        ones = tuple(axis for axis, side in enumerate(shape) if side == 1)
-        axes = node.attrs.get("squeeze_dims") or ones
-        return replace(node, attrs={**node.attrs, "squeeze_dims": axes})
+    def _narrowed(self, node: Node, narrowed: Narrowed) -> Node:
+        inputs = list(node.inputs)
+        for position, data in narrowed.operands.items():
+            given = self._graph.tensors[inputs[position]]
+            inputs[position] = self._own(replace(given, data=data), node)
+        return replace(node, inputs=tuple(inputs), attrs=narrowed.attrs)
 
     def _own(self, constant: Tensor, node: Node) -> str:
         """Add a constant of ``node``, under another name where others read the old one."""

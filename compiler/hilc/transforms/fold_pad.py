@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hilc.ir import Graph, Node
-from hilc.ops.geometry import MAX_ADDED_POSITIONS, window
-
-_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+from hilc.ops import OPS
+from hilc.ops.geometry import MAX_ADDED_POSITIONS
+from hilc.ops.traits import WindowRows
 
 
 def fold_pad(graph: Graph) -> Graph:
@@ -20,7 +20,7 @@ def fold_pad(graph: Graph) -> Graph:
     #: What stands in the place of a node of the graph, by the name of that node.
     replacements: dict[str, tuple[Node, ...]] = {}
     for pad in graph.nodes:
-        if pad.op != "PAD" or pad.name in graph.outputs:
+        if OPS[pad.op].added_around is None or pad.name in graph.outputs:
             continue
         folded = [_folded(graph, pad, reader) for reader in readers.get(pad.name, ())]
         if folded and None not in folded:
@@ -32,11 +32,14 @@ def fold_pad(graph: Graph) -> Graph:
 
 def _folded(graph: Graph, pad: Node, reader: Node) -> Node | None:
     """``reader`` with the padding of ``pad`` as its own; None when it cannot have it."""
-    spatial = _spatial(graph, pad)
-    if reader.op not in _CONVOLUTIONS or reader.inputs[0] != pad.name or not spatial:
+    spatial, op = _spatial(graph, pad), OPS[reader.op]
+    # Only sums take zeros from outside the image for nothing; pooling leaves them out.
+    if op.weights is None or not isinstance(op.rows, WindowRows):
         return None
-    source, padded, weights = (graph.tensors[n] for n in (pad.inputs[0], *reader.inputs[:2]))
-    own = window(reader, padded.shape, weights.shape[1], weights.shape[2])
+    if reader.inputs[0] != pad.name or not spatial:
+        return None
+    source, padded = (graph.tensors[n] for n in (pad.inputs[0], pad.name))
+    own = op.rows.window(reader, graph.ins(reader))
     top, bottom, left, right = spatial
     attrs = {
         **reader.attrs,
@@ -55,12 +58,12 @@ def _folded(graph: Graph, pad: Node, reader: Node) -> Node | None:
 
 def _spatial(graph: Graph, pad: Node) -> tuple[int, int, int, int] | None:
     """Rows and columns that ``pad`` adds: top, bottom, left, right; None when it does more."""
-    source, paddings = (graph.tensors[name] for name in pad.inputs)
-    if paddings.data is None or len(source.shape) != 4:
+    source, added_around = graph.tensors[pad.inputs[0]], OPS[pad.op].added_around
+    if added_around is None or len(source.shape) != 4:
         return None
     if source.quant != graph.tensors[pad.name].quant:
         return None
-    batch, rows, columns, channels = paddings.data.tolist()
+    batch, rows, columns, channels = added_around(pad, graph.ins(pad)).tolist()
     if any((*batch, *channels)):
         return None
     return (*rows, *columns)

@@ -1,28 +1,26 @@
-"""Lets the operator before a RELU or RELU6 clamp its own output."""
+"""Lets the operator before an activation that only clamps do that itself."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from hilc.ir import Graph, Node
-
-_PRODUCERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL")
-_ACTIVATIONS = ("RELU", "RELU6")
+from hilc.ops import OPS
 
 
 def fuse_activation(graph: Graph) -> Graph:
-    """Fuse RELU and RELU6 into the operator that computes their input.
+    """Fuse activations such as RELU into the operator that computes their input.
 
     Exact when nobody else reads the unclamped value and both tensors have one quantisation: then a
     standalone activation only clamps, with the limits that the fused one has. The producer then
     writes the activation's output, at the activation's place in the order.
     """
     readers = graph.consumers()
-    producers = {node.outputs[0]: node for node in graph.nodes if node.op in _PRODUCERS}
+    producers = {node.outputs[0]: node for node in graph.nodes if OPS[node.op].takes_activation}
     fused: dict[str, Node] = {}
     absorbed: set[str] = set()
     for node in graph.nodes:
-        if node.op not in _ACTIVATIONS:
+        if not OPS[node.op].is_activation:
             continue
         value = node.inputs[0]
         producer = producers.get(value)

@@ -1,0 +1,187 @@
+"""What an operator says of itself beyond its own arithmetic, for the passes to ask.
+
+An operator states its traits in its :class:`~hilc.ops.opdef.OpDef`; no pass knows operators by
+their names. Where a trait is not stated, the passes leave the operator as it is: it is not cut into
+rows, its channels stay whole, its outputs may have every value of their type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array, Node, Tensor
+from hilc.ops.geometry import Window
+
+Ins = Sequence[Tensor | None]
+Outs = Sequence[Tensor]
+
+# Bounds -----------------------------------------------------------------------------------------
+
+#: The types of tensors that have intervals.
+BOUNDED = ("int8", "uint8")
+
+
+class Interval(NamedTuple):
+    """The least and the largest value of each element of a tensor, both of its shape and type."""
+
+    low: Array
+    high: Array
+
+
+def any_value(tensor: Tensor) -> Interval:
+    """Every value of the tensor's type."""
+    info = np.iinfo(tensor.dtype)
+    return Interval(
+        *(
+            np.broadcast_to(np.array(end, tensor.dtype), tensor.shape)
+            for end in (info.min, info.max)
+        )
+    )
+
+
+class Reference(Protocol):
+    """An operator in numpy: node, inputs, outputs, the inputs' values; the outputs' values."""
+
+    def __call__(
+        self, node: Node, ins: Ins, outs: Outs, values: Sequence[Array | None], /
+    ) -> list[Array]: ...
+
+
+#: The intervals of a node's outputs: its reference, the node, inputs, outputs, the inputs'
+#: intervals. Asked where each input has an interval or is constant.
+Bounds = Callable[
+    [Reference, Node, Ins, Outs, Sequence[Interval | None]],
+    Sequence[Interval],
+]
+
+
+def ascending(
+    reference: Reference, node: Node, ins: Ins, outs: Outs, values: Sequence[Interval | None]
+) -> list[Interval]:
+    """Bounds of an operator that is monotone: no output falls where an input rises."""
+    lows, highs = (
+        reference(node, ins, outs, [value and value[end] for value in values]) for end in (0, 1)
+    )
+    return [Interval(low, high) for low, high in zip(lows, highs, strict=True)]
+
+
+def corners(
+    reference: Reference, node: Node, ins: Ins, outs: Outs, values: Sequence[Interval | None]
+) -> list[Interval]:
+    """Bounds of an operator of two inputs, monotone in each (up or down), given the other."""
+    a, b = values
+    assert a is not None
+    assert b is not None
+    results = [reference(node, ins, outs, ends)[0] for ends in product(a, b)]
+    return [Interval(np.minimum.reduce(results), np.maximum.reduce(results))]
+
+
+def mapped(
+    reference: Reference, node: Node, ins: Ins, outs: Outs, values: Sequence[Interval | None]
+) -> list[Interval]:
+    """Bounds of an elementwise operator of one input: the ends of what an interval is mapped to."""
+    source, out, interval = ins[0], outs[0], values[0]
+    assert source is not None
+    assert interval is not None
+    if source.dtype not in BOUNDED:
+        return [any_value(out)]
+    info = np.iinfo(source.dtype)
+    every = np.arange(info.min, info.max + 1, dtype=source.dtype)
+    line = Tensor("every value", every.shape, source.dtype, source.quant)
+    result = Tensor("its result", every.shape, out.dtype, out.quant)
+    table = reference(node, [line], [result], [every])[0]
+    # Row i: the least and the largest from element i on.
+    least, largest = (np.tile(table, (every.size, 1)) for _ in range(2))
+    below = np.tri(every.size, k=-1, dtype=bool)
+    least[below], largest[below] = np.iinfo(out.dtype).max, np.iinfo(out.dtype).min
+    ends = interval.low.astype(np.int64) - info.min, interval.high.astype(np.int64) - info.min
+    return [
+        Interval(
+            np.minimum.accumulate(least, axis=1)[ends], np.maximum.accumulate(largest, axis=1)[ends]
+        )
+    ]
+
+
+# Rows -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SameRows:
+    """Each row of the output is made of the same row of the first input."""
+
+
+@dataclass(frozen=True)
+class BroadcastRows:
+    """Each row of the output is made of the same row of every input; constants of one row may be
+    repeated."""
+
+
+@dataclass(frozen=True)
+class WindowRows:
+    """Each row of the output is made of the rows of the first input under a window.
+
+    The operator takes explicit padding in its attribute ``padding``: (top, bottom, left, right).
+    """
+
+    window: Callable[[Node, Ins], Window]
+
+
+#: How an operator on images (NHWC, a batch of 1) is computed a few rows at a time.
+Rows = SameRows | BroadcastRows | WindowRows
+
+# Channels ---------------------------------------------------------------------------------------
+
+Indices = npt.NDArray[np.intp]
+
+
+class Link(NamedTuple):
+    """Channels of one tensor that go together with those of another, one each."""
+
+    name: str
+    channels: Indices
+    other: str
+    others: Indices
+
+
+def in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> Link:
+    """Each channel of ``x`` with the ``multiplier`` channels of ``out`` that are made of it."""
+    channels = np.arange(out.shape[-1])
+    return Link(x.name, channels // multiplier, out.name, channels)
+
+
+def channelwise(node: Node, ins: Ins, out: Tensor) -> list[Link]:
+    """Links of an operator that leaves every channel of its first input where it is."""
+    x = ins[0]
+    assert x is not None
+    return [in_step(x, out)]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """An operator with constant weights as input 1 and, where it has one, a bias as input 2."""
+
+    #: The axis of the weights along which the output's channels lie.
+    channel_axis: int
+    #: Whether each output sums over all channels of the input, the last axis of the weights.
+    sums: bool
+    #: Of how many channels it keeps a multiple when some go.
+    block: int = 1
+    #: Whether one scale for all channels means another rounding than one each.
+    one_scale_differs: bool = False
+    #: Whether positions outside the image, which hold the zero point, take part in a sum.
+    padded: Callable[[Node, Ins], bool] = lambda node, ins: False
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """What a node becomes when the last axis of its output gets shorter."""
+
+    attrs: Mapping[str, object] = field(default_factory=dict)
+    #: New values of constant inputs, by their position.
+    operands: Mapping[int, Array] = field(default_factory=dict)
