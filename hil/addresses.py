@@ -1,7 +1,7 @@
 """Code addresses of an ELF image as functions, files and lines, and who called whom.
 
-For the 32-bit images of Arm's M cores. What the file does not tell (no symbols, no debugging
-information, code of somebody else's) is left out, never guessed.
+For images of 32-bit cores whose instruction set :mod:`hil.isa` knows. What the file does not tell
+(no symbols, no debugging information, code of somebody else's) is left out, never guessed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
+
+from hil.isa import of_machine
 
 #: No chain of calls is longer than what a reader takes in.
 _MOST_CALLERS = 12
@@ -57,8 +59,10 @@ class Addresses:
             self._elf = ELFFile(self._file)
         except ELFError as error:
             raise ValueError(f"{elf} is not an ELF file: {error}") from None
-        if self._elf.header["e_machine"] != "EM_ARM":
-            raise ValueError(f"{elf} is not for an Arm core")
+        isa = of_machine(self._elf.header["e_machine"])
+        if isa is None or self._elf.elfclass != 32:
+            raise ValueError(f"{elf} is not for a core whose code is known")
+        self._isa = isa
         self._code = [
             (part.header["p_vaddr"], part.data())
             for part in self._elf.iter_segments()
@@ -96,7 +100,10 @@ class Addresses:
         values = [lr, *words]
         at = 0
         while len(callers) < _MOST_CALLERS:
-            calls = [(i, self._call_before(values[i])) for i in range(at, len(values))]
+            calls = [
+                (i, self._isa.call_before(self._half_word, values[i]))
+                for i in range(at, len(values))
+            ]
             fitting = [i for i, to in calls if to is not None and self._fits(to, callee)]
             # The link register is the return address only of a function that has not called
             # another yet, else left over from the last one that it called.
@@ -116,23 +123,8 @@ class Addresses:
         return callee is None or to in (0, callee.start)
 
     def _call_before(self, value: int) -> int | None:
-        """Return what the call before the return address ``value`` calls, 0 for a call through a
-        pointer; None where ``value`` is no return address."""
-        if not value & 1:
-            return None
-        end = value & ~1
-        first, second = self._half_word(end - 4), self._half_word(end - 2)
-        if second is None:
-            return None
-        if second & 0xFF87 == 0x4780:  # BLX register
-            return 0
-        if first is None or first & 0xF800 != 0xF000 or second & 0xD000 != 0xD000:
-            return None
-        # BL, encoding T1 of the Arm architecture reference manuals: S:I1:I2:imm10:imm11:0.
-        sign = first >> 10 & 1
-        i1, i2 = (1 ^ (second >> bit & 1) ^ sign for bit in (13, 11))
-        offset = sign << 24 | i1 << 23 | i2 << 22 | (first & 0x3FF) << 12 | (second & 0x7FF) << 1
-        return end + offset - (sign << 25) & 0xFFFF_FFFF
+        """See :attr:`hil.isa.Isa.call_before`."""
+        return self._isa.call_before(self._half_word, value)
 
     def _half_word(self, address: int) -> int | None:
         for start, data in self._code:
@@ -155,22 +147,28 @@ class Addresses:
             dwarf = self._elf.get_dwarf_info()
             ranges = dwarf.get_aranges()
             offset = ranges.cu_offset_at_addr(address) if ranges else None
-            if offset is None:
-                return "", 0
-            program = dwarf.line_program_for_CU(dwarf.get_CU_at(offset))
+            # Where the linker shortens calls (RISC-V), the list of a unit's functions ends for its
+            # readers at the first that was left out of the image.
+            units = [dwarf.get_CU_at(offset)] if offset is not None else dwarf.iter_CUs()
+            for unit in units:
+                if found := _line_in(dwarf.line_program_for_CU(unit), address):
+                    return found
         except (DWARFError, ELFError, KeyError):
-            return "", 0
-        if program is None:
-            return "", 0
-        before = None
-        for entry in program.get_entries():
-            state = entry.state
-            if state is None:
-                continue
-            if before is not None and before.address <= address < state.address:
-                return _file_name(program.header, before.file), before.line
-            before = None if state.end_sequence else state
+            pass
         return "", 0
+
+
+def _line_in(program: Any, address: int) -> tuple[str, int] | None:
+    """File and line of an instruction by one unit's line program; None where it has it not."""
+    before = None
+    for entry in program.get_entries() if program is not None else ():
+        state = entry.state
+        if state is None:
+            continue
+        if before is not None and before.address <= address < state.address:
+            return _file_name(program.header, before.file), before.line
+        before = None if state.end_sequence else state
+    return None
 
 
 def _file_name(header: Any, number: int) -> str:

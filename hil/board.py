@@ -388,7 +388,7 @@ def _ports(top: Table, isa: str) -> tuple[Port, ...]:
         if role not in about["provides"]:
             provides = ", ".join(about["provides"])
             raise table.error("port", f"{name!r} provides {provides}, no {role}")
-        if about["arch"] != isa:
+        if about["arch"] != isa and (about["arch"] != "any" or isa == "host"):
             raise table.error("port", f"{name!r} is for {about['arch']}, the cpu is {isa}")
         settings = {
             key: table.integer(key, low=spec["min"], high=spec["max"], default=spec.get("default"))
@@ -410,7 +410,8 @@ def _qemu(table: Table, clock_hz: int) -> Qemu:
     table.finish()
     instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
     # A measurement is short of the truth by up to a tick; half an instruction is rounded away.
-    if 2 * tick_ns > instruction_ns:
+    # Where an instruction takes whole ticks, nothing is short.
+    if 2 * tick_ns > instruction_ns and (clock_hz << qemu.icount_shift) % 10**9:
         raise table.error(
             "icount_shift",
             f"an instruction of {instruction_ns} ns is shorter than two ticks of {tick_ns:g} ns, "

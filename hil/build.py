@@ -535,7 +535,7 @@ def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
         sections = _measure_sections(link, modules, flash_sections, ram_sections)
     bound = None
     if not board.is_host:
-        bound = stack_bound(folder / _ELF, board.cpu.toolchain.program("objdump"))
+        bound = stack_bound(folder / _ELF, board.cpu)
     return Sizes(flash, ram, stack, handler_stack, regions, models, sections, bound)
 
 

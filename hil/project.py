@@ -343,7 +343,12 @@ def _c_integer(value: int) -> str:
 
 
 def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
-    sources = [f"ports/{port.name}/{source}" for port in board.ports for source in port.sources]
+    sources = [
+        # What several ports share stands in a folder of its own.
+        f"ports/{source}" if "/" in source else f"ports/{port.name}/{source}"
+        for port in board.ports
+        for source in port.sources
+    ]
     crt: list[str] = []
     if any(needs_crt(library) for library in libraries):
         crt = ["crt/platform.c", "crt/format.c"]

@@ -11,57 +11,38 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
 from hil.errors import BuildError
+from hil.isa import ISAS, Code, Isa, Unbounded
+from hilc.target import Cpu
 
 _ROOT = "hil_reset_handler"
-#: Saved by an exception: eight words, eighteen more where the floating-point unit is in use, and
-#: what aligns them.
-_EXCEPTION_BYTES = 32 + 72 + 4
 
 _FUNCTION = re.compile(r"^([0-9a-f]{8}) <(.+)>:$")
-_INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(\S+)(?:\t([^@;]*))?")
-_PUSH = re.compile(r"^(push|stmdb|stmfd|vpush|vstmdb)")
-_LOWER = re.compile(r"^subw? sp, (?:sp, )?#(\d+)")
-_MOVE = re.compile(r"^(?:sub|subw|add) sp, (?:sp, )?r\d")
-_PRE_INDEXED = re.compile(r"\[sp, #-(\d+)\]!")
-_CALL = re.compile(r"^[0-9a-f]+ <([^>+]+)>")
-
-
-@dataclass
-class Code:
-    """A function: the bytes that it takes off the stack, and whom it calls."""
-
-    frame: int = 0
-    calls: set[str] = field(default_factory=set)
-    is_indirect: bool = False
-
+#: Mnemonic, operands, and what objdump remarks on them.
+_INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(\S+)(?:\t((?:[^@;#]|#(?! ))*))?(.*)")
 
 #: Among functions that call each other in circles: the largest in which chains are followed one by
 #: one, and through so many functions in all.
 _LARGEST_CIRCLE, _MOST_VISITS = 400, 100_000
 
 
-class Unbounded(Exception):
-    """A function moves the stack by what a register holds."""
-
-
-def stack_bound(elf: Path, objdump: str) -> int | None:
+def stack_bound(elf: Path, cpu: Cpu) -> int | None:
     """Bytes of the main stack that ``elf`` takes at most; None where the code does not tell.
 
     That is so for frames of more than half a KB on Armv6-M and for arrays of variable length.
     """
+    isa = ISAS[cpu.isa]
     try:
-        functions = _functions(elf, objdump)
+        functions = _functions(elf, cpu.toolchain.program("objdump"), isa)
     except Unbounded:
         return None
-    taken = sorted(_taken_addresses(elf) & set(functions))
-    return deepest(functions, taken, _ROOT) + _EXCEPTION_BYTES
+    taken = _taken_addresses(elf).union(*(code.addresses for code in functions.values()))
+    return deepest(functions, sorted(taken & set(functions)), _ROOT) + isa.exception_bytes
 
 
 def deepest(functions: Mapping[str, Code], taken: Sequence[str], root: str) -> int:
@@ -159,7 +140,7 @@ def _circles(calls: Mapping[str, Sequence[str]], root: str) -> Iterator[set[str]
             lowest[name] = min(lowest[name], numbers[called])
 
 
-def _functions(elf: Path, objdump: str) -> dict[str, Code]:
+def _functions(elf: Path, objdump: str, isa: Isa) -> dict[str, Code]:
     result = subprocess.run(
         [objdump, "-d", "--no-show-raw-insn", str(elf)], capture_output=True, text=True, check=False
     )
@@ -171,30 +152,8 @@ def _functions(elf: Path, objdump: str) -> dict[str, Code]:
         if match := _FUNCTION.match(line):
             name, code = match[2], found.setdefault(match[2], Code())
         elif match := _INSTRUCTION.match(line):
-            _take(name, code, match[1], (match[2] or "").strip())
+            isa.take(name, code, match[1], (match[2] or "").strip(), match[3])
     return found
-
-
-def _take(name: str, code: Code, mnemonic: str, operands: str) -> None:
-    """Adds what one instruction does to ``code``."""
-    base = mnemonic.removesuffix(".w").removesuffix(".n")
-    if _PUSH.match(base) and (base.endswith("push") or operands.startswith("sp!")):
-        code.frame += sum(_register_bytes(operands))
-    elif _MOVE.match(f"{base} {operands}"):
-        raise Unbounded(name)
-    elif match := _LOWER.match(f"{base} {operands}") or _PRE_INDEXED.search(operands):
-        code.frame += int(match[1])
-    elif base in ("blx", "bx") and operands != "lr" and not _CALL.match(operands):
-        code.is_indirect = True
-    elif base.startswith("b") and (match := _CALL.match(operands)) and match[1] != name:
-        code.calls.add(match[1])
-
-
-def _register_bytes(operands: str) -> Iterator[int]:
-    for part in operands.partition("{")[2].partition("}")[0].split(","):
-        first, _, last = part.strip().partition("-")
-        count = int(last[1:]) - int(first[1:]) + 1 if last else 1
-        yield count * (8 if first.startswith("d") else 4)
 
 
 def _taken_addresses(elf: Path) -> set[str]:

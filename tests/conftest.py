@@ -42,3 +42,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # without job control starts such a run with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+#: What tests of RISC-V boards need, which a system may lack; and the names by which they are known.
+RISCV_PROGRAMS = ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")
+RISCV = ("riscv-virt", "rv32imac")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = [name for name in RISCV_PROGRAMS if shutil.which(name) is None]
+    if not missing:
+        return
+    skip = pytest.mark.skip(reason=f"{' and '.join(missing)} are missing")
+    for item in items:
+        if "riscv" in item.path.stem or any(name in item.name for name in RISCV):
+            item.add_marker(skip)

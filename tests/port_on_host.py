@@ -89,7 +89,7 @@ class PortOnHost:
         here = ROOT / "tests" / "c" / "ports"
         includes = [folder, ROOT / "firmware_template" / "include", here]
         includes += [PORTS / name for port in (soc, uart) for name in (port.name, *port.uses)]
-        includes += [PORTS / "cortex_m"]  # for hil_wait.h; the rest of it is not looked for
+        includes += [PORTS / "bare_metal"]  # for hil_wait.h
         subprocess.run(
             [
                 *["gcc", "-std=c11", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"],

@@ -19,11 +19,13 @@ enum hil_fault_kind {
     HIL_FAULT_INTERRUPT = 16,      /* one that nobody serves; psr has its exception's number */
     HIL_FAULT_STACK_OVERFLOW = 32, /* the registers are lost: pc, lr, psr and r0 to r12 are 0 */
     HIL_FAULT_ASSERT = 33,
-    HIL_FAULT_SIGNAL = 64, /* native: plus the signal's number */
+    HIL_FAULT_EXCEPTION = 40, /* RISC-V: plus the exception's code, 0 to 23 */
+    HIL_FAULT_SIGNAL = 64,    /* native: plus the signal's number */
 };
 
 /* Registers have the values that they had when the fault struck, and 0 where those are lost or the
- * core has no such register. */
+ * core has no such register. On RISC-V bfar is mtval, cfsr mcause, psr mstatus, r0 to r3 are a0 to a3
+ * and r12 is a4. */
 struct hil_fault {
     uint32_t kind;   /* enum hil_fault_kind */
     uintptr_t pc;    /* address of the instruction that faulted, or of the next one */

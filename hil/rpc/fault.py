@@ -57,6 +57,26 @@ _HFSR_TEXT = (
     (30, "escalated from a fault that could not be taken"),
     (31, "a breakpoint without a debugger"),
 )
+# Exception codes of RISC-V (privileged architecture, mcause) and what they say.
+_EXCEPTION_TEXT = {
+    0: "misaligned instruction address",
+    1: "instruction access fault",
+    2: "illegal instruction",
+    3: "breakpoint without a debugger",
+    4: "misaligned load",
+    5: "load access fault",
+    6: "misaligned store",
+    7: "store access fault",
+    8: "environment call from user mode",
+    9: "environment call from supervisor mode",
+    11: "environment call from machine mode",
+    12: "instruction page fault",
+    13: "load page fault",
+    15: "store page fault",
+}
+#: Those that tell the address in mtval, and the one that tells the instruction there.
+_WITH_ADDRESS = (0, 1, 4, 5, 6, 7, 12, 13, 15)
+_ILLEGAL = 2
 _MMFAR_VALID = 1 << 7
 _BFAR_VALID = 1 << 15
 
@@ -81,8 +101,16 @@ class FaultRecord:
     r12: int
 
     @property
+    def exception(self) -> int | None:
+        """The code of RISC-V's exception, where it is one."""
+        code = self.kind - Fault.EXCEPTION
+        return code if 0 <= code < Fault.SIGNAL - Fault.EXCEPTION else None
+
+    @property
     def kind_text(self) -> str:
         """The kind of the fault in words."""
+        if self.exception is not None:
+            return _EXCEPTION_TEXT.get(self.exception, f"exception {self.cfsr}")
         if self.kind > Fault.SIGNAL:
             try:
                 return f"signal {signal.Signals(self.kind - Fault.SIGNAL).name}"
@@ -96,13 +124,19 @@ class FaultRecord:
     @property
     def address(self) -> int | None:
         """The address whose access failed, where the core knows it."""
+        if self.exception is not None:
+            return self.bfar if self.exception in _WITH_ADDRESS else None
         if self.kind > Fault.SIGNAL or self.cfsr & _BFAR_VALID:
             return self.bfar
         return self.mmfar if self.cfsr & _MMFAR_VALID else None
 
     def __str__(self) -> str:
-        causes = [text for bit, text in _HFSR_TEXT if self.hfsr >> bit & 1]
-        causes += [text for bit, text in _CFSR_TEXT if self.cfsr >> bit & 1]
+        causes: list[str] = []
+        if self.exception is None:
+            causes += [text for bit, text in _HFSR_TEXT if self.hfsr >> bit & 1]
+            causes += [text for bit, text in _CFSR_TEXT if self.cfsr >> bit & 1]
+        elif self.exception == _ILLEGAL and self.bfar:
+            causes.append(f"instruction {self.bfar:#x}")
         text = ", ".join([self.kind_text, *causes])
         if self.kind == Fault.INTERRUPT:
             text += f" (number {self.psr - 16})"
@@ -178,7 +212,8 @@ class FaultError(DeviceError):
                 # behind the function's end.
                 pc = (self.fault.pc & ~1) - 2 * (self.fault.kind == Fault.ASSERT)
                 self.callers = image.callers(pc, self.fault.lr, words)
-                if self.fault.kind != Fault.STACK_OVERFLOW:
+                # Where the core pushes registers on the stack that overflowed, they are lost.
+                if self.fault.kind != Fault.STACK_OVERFLOW or self.fault.pc:
                     place = image.place(pc)
                     # Not after a jump to nowhere: what counts is where it came from.
                     self.place = place if place.function else None

@@ -177,6 +177,8 @@ class Fault(IntEnum):
     INTERRUPT = 16
     STACK_OVERFLOW = 32
     ASSERT = 33
+    #: RISC-V: plus the exception's code.
+    EXCEPTION = 40
     SIGNAL = 64
 
 

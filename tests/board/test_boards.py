@@ -34,6 +34,9 @@ BOARDS = (
     ("mps3-an547", "kws"),
     ("lm3s6965evb", "kws"),
     ("netduinoplus2", "kws"),
+    ("riscv-virt", "kws"),
+    ("riscv-virt", "ad"),
+    ("riscv-virt", "digits"),
     ("microbit", "digits"),
     ("stm32vldiscovery", "digits"),
 )
@@ -119,17 +122,26 @@ def check_ways(device: Device, library: ModelLibrary) -> None:
 
 
 @pytest.mark.parametrize("models", sampled(["ad digits", "ad ic vww digits"], keep=["ad digits"]))
-def test_several_models_in_one_image(models: str) -> None:
+@pytest.mark.parametrize("board", ["mps2-an386", "riscv-virt"])
+def test_several_models_in_one_image(board: str, models: str) -> None:
     names = models.split()
-    libraries = [compiled(name, "cortex-m4") for name in names]
-    with hil.open("mps2-an386", *libraries) as device:
+    libraries = [compiled(name, load_board(board).cpu.name) for name in names]
+    with hil.open(board, *libraries) as device:
         reports = [verified_on(device, library, count=1) for library in libraries]
     assert [(report.model, report.match) for report in reports] == [(n, True) for n in names]
 
 
-def test_a_float_model_is_within_the_tolerance() -> None:
-    library = compiled("kws_float", "cortex-m4")
-    with hil.open("mps2-an386", library) as device:
+def test_riscv_computes_kws_in_eight_million_instructions() -> None:
+    """In portable C, and with the goal that is taken where the user names none."""
+    library = compiled("kws", "rv32imac")
+    with hil.open("riscv-virt", library) as device:
+        assert bench(device, library.modules[0], runs=1).per_inference <= 8_000_000
+
+
+@pytest.mark.parametrize("board", ["mps2-an386", "riscv-virt"])
+def test_a_float_model_is_within_the_tolerance(board: str) -> None:
+    library = compiled("kws_float", load_board(board).cpu.name)
+    with hil.open(board, library) as device:
         report = verified_on(device, library, count=1, per_layer=True)
     assert report.match, report.json()["first_different_layer"]
     (output,) = report.outputs
@@ -137,7 +149,7 @@ def test_a_float_model_is_within_the_tolerance() -> None:
     assert output.max_abs_diff < 1e-5
 
 
-@pytest.mark.parametrize("board", ["mps2-an386", "microbit"])
+@pytest.mark.parametrize("board", ["mps2-an386", "microbit", "riscv-virt"])
 def test_counts_are_the_same_every_time(board: str) -> None:
     def measured() -> BenchReport:
         library = compiled("digits", load_board(board).cpu.name)

@@ -10,13 +10,14 @@ import pytest
 import hil
 import hilc
 from hil.board import load_board
+from hil.isa import ISAS, Code, Unbounded
 from hil.samples import random_sample
-from hil.stack import Code, Unbounded, _take, deepest
+from hil.stack import deepest
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 
 
-@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505", "microbit"])
+@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505", "microbit", "riscv-virt"])
 def test_no_run_goes_deeper(name: str) -> None:
     board = load_board(name)
     options: dict[str, Any] = {"pools": "external", "io_in_pool": True}
@@ -50,7 +51,8 @@ def test_no_run_goes_deeper(name: str) -> None:
 )
 def test_frames(instruction: str, frame: int) -> None:
     code = Code()
-    _take("f", code, *instruction.split(" ", 1))
+    mnemonic, _, operands = instruction.partition(" ")
+    ISAS["arm"].take("f", code, mnemonic, operands, "")
     assert code.frame == frame
 
 
@@ -63,10 +65,10 @@ def test_calls() -> None:
         ("b.n", "100 <f>"),
         ("bx", "lr"),
     ):
-        _take("f", code, mnemonic, operands)
+        ISAS["arm"].take("f", code, mnemonic, operands, "")
     assert code.calls == {"memcpy", "tail"}
     assert not code.is_indirect
-    _take("f", code, "blx", "r3")
+    ISAS["arm"].take("f", code, "blx", "r3", "")
     assert code.is_indirect
 
 
@@ -75,7 +77,7 @@ def test_calls() -> None:
 )
 def test_a_frame_of_any_size(mnemonic: str, operands: str) -> None:
     with pytest.raises(Unbounded):
-        _take("f", Code(), mnemonic, operands)
+        ISAS["arm"].take("f", Code(), mnemonic, operands, "")
 
 
 def _image(frames: dict[str, int], calls: dict[str, str], pointers: str = "") -> dict[str, Code]:

@@ -200,7 +200,11 @@ def test_port_description(name: str) -> None:
     assert set(about) <= {
         *("summary", "arch", "provides", "sources", "uses", "settings", "renode", "pins", "pll"),
     }
-    assert sorted(about["sources"]) == sorted(path.name for path in folder.glob("*.c"))
+    own = [source for source in about["sources"] if "/" not in source]
+    assert sorted(own) == sorted(path.name for path in folder.glob("*.c"))
+    for shared in set(about["sources"]) - set(own):
+        assert (folder / ".." / shared).is_file()
+        assert shared.partition("/")[0] in about["uses"]
     text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.[ch]"))
     for used in about.get("uses", ()):
         headers = [path.read_text(encoding="utf-8") for path in (folder / ".." / used).glob("*.h")]

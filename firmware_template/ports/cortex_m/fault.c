@@ -2,8 +2,7 @@
 
 #include "hil_core.h"
 #include "hil_port.h"
-#include "hil_rpc.h"
-#include "hil_stack.h"
+#include "hil_report.h"
 
 /* What the core pushes on the stack that was in use when it takes an exception. */
 struct frame {
@@ -14,23 +13,6 @@ void hil_fault_report(uint32_t sp, uint32_t exc_return);
 
 static bool is_inside(uint32_t sp, const uint32_t *bottom, const uint32_t *top) {
     return sp >= (uintptr_t)bottom && sp <= (uintptr_t)top - sizeof(struct frame);
-}
-
-/* Describes the stack between `bottom` and `top`, which held something from `from` on. */
-static void describe_stack(struct hil_fault *fault, const uint32_t *bottom, const uint32_t *top,
-                           uintptr_t from) {
-    fault->stack_bottom = (uintptr_t)bottom;
-    fault->stack_top = (uintptr_t)top;
-    fault->stack_from = from < (uintptr_t)bottom ? (uintptr_t)bottom : from & ~(uintptr_t)3;
-    fault->stack_peak_bytes = bottom == hil_stack_bottom ? hil_stack_peak_bytes() : 0;
-}
-
-/* Tells the host, then serves it until it asks for a reset. */
-static _Noreturn void report(const struct hil_fault *fault) {
-    hil_rpc_fault(fault);
-    for (;;) {
-        hil_rpc_poll();
-    }
 }
 
 /* The registers that the core pushed. */

@@ -210,19 +210,31 @@ HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int
 
 HIL_INLINE struct hil_v7m_words hil_v7m_products(const uint32_t *rows, const int8_t *weights,
                                                  int32_t depth, int32_t wide) {
-    struct hil_v7m_words words = {{0}};
-    for (int32_t left = depth; left > 0; left--) {
+    /* Each sum by its name: compilers keep an array in memory. */
+    uint32_t s0 = 0;
+    uint32_t s1 = 0;
+    uint32_t s2 = 0;
+    uint32_t s3 = 0;
+    uint32_t s4 = 0;
+    uint32_t s5 = 0;
+    uint32_t s6 = 0;
+    uint32_t s7 = 0;
+#pragma GCC unroll 4
+    for (const uint32_t *const end = rows + wide * depth; rows != end; rows += wide) {
         const uint32_t x = rows[0];
         const uint32_t turned = x >> HIL_V7M_FIELD_B | x << (32 - HIL_V7M_FIELD_B);
         const uint32_t y = wide == 2 ? rows[1] : turned & HIL_V7M_KEEP;
-        for (int i = 0; i < 4; i++) {
-            words.s[2 * i] += (uint32_t)weights[i] * x;
-            words.s[2 * i + 1] += (uint32_t)weights[i] * y;
-        }
-        rows += wide;
+        s0 += (uint32_t)weights[0] * x;
+        s1 += (uint32_t)weights[0] * y;
+        s2 += (uint32_t)weights[1] * x;
+        s3 += (uint32_t)weights[1] * y;
+        s4 += (uint32_t)weights[2] * x;
+        s5 += (uint32_t)weights[2] * y;
+        s6 += (uint32_t)weights[3] * x;
+        s7 += (uint32_t)weights[3] * y;
         weights += 4;
     }
-    return words;
+    return (struct hil_v7m_words){{s0, s1, s2, s3, s4, s5, s6, s7}};
 }
 
 #endif

@@ -181,12 +181,15 @@ hil_v7m_depthwise_sums(const struct hil_v7m_depthwise_3x3_s8 *p, const int8_t *w
         HIL_V7M_BLOCK(2)
     }
 #endif
-    for (int32_t i = 0; i < block; i++) {
-        const int8_t *tap = lines + i * p->stride;
-        for (int32_t y = 0; y < 3; y++) {
+    /* Row by row, so that three weights are in use at a time, and windows share their pixels. */
+#pragma GCC unroll 3
+    for (int32_t y = 0; y < 3; y++) {
+        const int8_t *const tap = lines + y * p->line;
+#pragma GCC unroll 6
+        for (int32_t i = 0; i < block; i++) {
+            const int8_t *const at = tap + i * p->stride;
             sums.s[i] +=
-                tap[0] * weights[3 * y] + tap[1] * weights[3 * y + 1] + tap[2] * weights[3 * y + 2];
-            tap += p->line;
+                at[0] * weights[3 * y] + at[1] * weights[3 * y + 1] + at[2] * weights[3 * y + 2];
         }
     }
     return sums;

@@ -39,6 +39,8 @@
 #ifndef HIL_KERNELS_V7M_MATVEC_S8_H
 #define HIL_KERNELS_V7M_MATVEC_S8_H
 
+#include <string.h>
+
 #include "hil/v7m.h"
 
 /*@kernel
@@ -132,16 +134,31 @@ HIL_INLINE struct hil_v7m_matvec_words hil_v7m_matvec_products(struct hil_v7m_ma
 HIL_INLINE struct hil_v7m_matvec_words hil_v7m_matvec_products(struct hil_v7m_matvec_words words,
                                                                const int8_t *row, int32_t depth,
                                                                const uint8_t *weights) {
-    for (int32_t left = depth; left > 0; left--) {
-        const uint32_t x = (uint32_t)*row++;
-        for (int i = 0; i < 6; i += 3) {
-            words.s[i] += x * ((uint32_t)weights[0] | (uint32_t)weights[2] << 16);
-            words.s[i + 1] += x * ((uint32_t)weights[1] | (uint32_t)weights[3] << 16);
-            words.s[i + 2] += x * ((uint32_t)weights[2] | (uint32_t)weights[3] << 8);
-            weights += 4;
-        }
+    /* Each sum by its name: compilers keep an array in memory. */
+    uint32_t s0 = words.s[0];
+    uint32_t s1 = words.s[1];
+    uint32_t s2 = words.s[2];
+    uint32_t s3 = words.s[3];
+    uint32_t s4 = words.s[4];
+    uint32_t s5 = words.s[5];
+#pragma GCC unroll 4
+    for (const int8_t *const end = row + depth; row != end; row++) {
+        const uint32_t x = (uint32_t)*row;
+        uint32_t v;
+        uint32_t w;
+        /* Constants are aligned so, and cores of this family are little-endian. */
+        const uint8_t *const block = (const uint8_t *)__builtin_assume_aligned(weights, 4);
+        memcpy(&v, block, sizeof v);
+        memcpy(&w, block + 4, sizeof w);
+        weights += 8;
+        s0 += x * (v & 0xff00ffU);
+        s1 += x * (v >> 8 & 0xff00ffU);
+        s2 += x * (v >> 16);
+        s3 += x * (w & 0xff00ffU);
+        s4 += x * (w >> 8 & 0xff00ffU);
+        s5 += x * (w >> 16);
     }
-    return words;
+    return (struct hil_v7m_matvec_words){{s0, s1, s2, s3, s4, s5}};
 }
 
 #endif

@@ -39,7 +39,7 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
 void hil_uart_wait(void) {
     const uint32_t lock = hil_irq_lock();
     if (count == 0) {
-        __asm volatile("dsb\n\twfi" ::: "memory");
+        hil_sleep();
     }
     hil_irq_unlock(lock);
 }
