@@ -133,6 +133,7 @@ class _Operator:
     attrs: dict[str, Any]
     version: int
     custom_code: str
+    custom_options: bytes
 
 
 def _each(value: float | Sequence[float] | Array | None) -> tuple[float, ...]:
@@ -226,6 +227,7 @@ class ModelBuilder:
         *,
         version: int = 1,
         custom_code: str = "",
+        custom_options: bytes = b"",
         **attrs: Any,
     ) -> None:
         """Append an operator; an absent optional input is the empty string."""
@@ -237,6 +239,7 @@ class ModelBuilder:
                 attrs,
                 version,
                 custom_code,
+                custom_options,
             )
         )
 
@@ -446,7 +449,10 @@ def _write_operator(fbb: flatbuffers.Builder, operator: _Operator, code_index: i
     options_type, options = _write_options(fbb, operator)
     inputs = _int_vector(fbb, operator.inputs)
     outputs = _int_vector(fbb, operator.outputs)
+    custom = fbb.CreateByteVector(operator.custom_options) if operator.custom_options else None
     tflite.OperatorStart(fbb)
+    if custom is not None:
+        tflite.OperatorAddCustomOptions(fbb, custom)
     tflite.OperatorAddOpcodeIndex(fbb, code_index)
     tflite.OperatorAddInputs(fbb, inputs)
     tflite.OperatorAddOutputs(fbb, outputs)

@@ -35,6 +35,7 @@ from hilc.frontends.tflite.schema import (
     OPERATOR_NAMES,
     OPERATORS,
     TYPE_NAMES,
+    custom_name,
     supported_operators,
 )
 from hilc.ir import DTYPES, Array, Graph, Node, Quant, Tensor
@@ -221,7 +222,8 @@ class _Importer:
             # Converters may leave it to the shapes.
             x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
             attrs["depth_multiplier"] = weights_shape[-1] // x_shape[-1]
-        return [Node(code, tuple(input_names), tuple(self.names[i] for i in outputs), attrs, index)]
+        op = row.op or code
+        return [Node(op, tuple(input_names), tuple(self.names[i] for i in outputs), attrs, index)]
 
     def _widened(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
         """The float32 constant that a DEQUANTIZE makes of a float16 one; None for all others."""
@@ -259,7 +261,7 @@ class _Importer:
         # The older field ends at 127; files of both ages have the code in the larger one.
         code = max(entry.BuiltinCode(), entry.DeprecatedBuiltinCode())
         if code == tflite.BuiltinOperator.CUSTOM:
-            return f"CUSTOM {_text(entry.CustomCode() or b'')!r}"
+            return custom_name(_text(entry.CustomCode() or b""))
         return OPERATOR_NAMES.get(code, f"BUILTIN {code}")
 
     def _indices(self, table: Any, which: str, where: str) -> tuple[int, ...]:

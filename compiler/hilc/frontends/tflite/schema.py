@@ -10,11 +10,12 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import tflite
 
-from hilc.errors import ModelError, UnsupportedError
+from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends.tflite.flatbuffer import ANY_TABLE, STRING, Table, Vector
 
 _QUANTIZATION = Table(
@@ -156,11 +157,20 @@ class Operator:
     attrs: Mapping[str, _Read] = field(default_factory=dict)
     #: Checked, but no attribute of ours.
     checks: tuple[_Read, ...] = ()
+    #: Its name in :data:`hilc.ops.OPS`; empty where that is the schema's.
+    op: str = ""
+    #: Attributes from the options of a custom operator, whose bytes mean what its author says.
+    read_custom: Callable[[bytes], Mapping[str, Any]] | None = None
     #: Only where every operand is a constant, or its shape is all that matters.
     at_compile_time: bool = False
 
     def read_attrs(self, operator: Any) -> dict[str, Any]:
         """The attributes of an operator of the file; absent fields have the schema's defaults."""
+        if self.read_custom is not None:
+            none = operator.CustomOptionsIsNone()
+            return dict(
+                self.read_custom(b"" if none else operator.CustomOptionsAsNumpy().tobytes())
+            )
         if not self.options:
             return {}
         table = getattr(tflite, self.options)()
@@ -213,8 +223,7 @@ _POOL = Operator(
 )
 _ACTIVATED: Mapping[str, _Read] = {"activation": _activation}
 
-#: Every operator that can be imported, by the schema's name.
-OPERATORS: Mapping[str, Operator] = {
+_OPERATORS: dict[str, Operator] = {
     "CONV_2D": Operator((2, 3), "Conv2DOptions", _CONV),
     "DEPTHWISE_CONV_2D": Operator(
         (2, 3), "DepthwiseConv2DOptions", {**_CONV, "depth_multiplier": _value("DepthMultiplier")}
@@ -279,6 +288,26 @@ OPERATORS: Mapping[str, Operator] = {
     "MINIMUM": _computed((2, 2)),
     "MAXIMUM": _computed((2, 2)),
 }
+
+#: Every operator that can be imported, by the schema's name; custom ones by :func:`custom_name`.
+OPERATORS: Mapping[str, Operator] = MappingProxyType(_OPERATORS)
+
+
+def custom_name(code: str) -> str:
+    """What messages and :data:`OPERATORS` call the custom operator with this code."""
+    return f"CUSTOM {code!r}"
+
+
+def register_custom(code: str, operator: Operator) -> None:
+    """Read custom operators with ``code`` as ``operator`` says.
+
+    Its :attr:`Operator.op` must be in :data:`hilc.ops.OPS` when a model is read.
+    :class:`~hilc.errors.InputError` where the code is taken.
+    """
+    name = custom_name(code)
+    if name in _OPERATORS:
+        raise InputError(f"custom operator {code!r} is registered already", "register it once")
+    _OPERATORS[name] = operator
 
 
 def supported_operators() -> str:

@@ -1,0 +1,119 @@
+"""An operator from one file outside the package (``tests/own_operator.py``) goes all the way."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tflite_builder import ModelBuilder
+
+import hil
+import hilc
+import hilc.host
+from hilc import interpreter
+from hilc.errors import InputError
+from hilc.frontends import load_model
+from hilc.frontends.tflite import schema
+from hilc.ops import _OPS, register
+from hilc.transforms import run_passes
+from hilc.transforms.fold_channels import fold_channels
+
+OWN = Path(__file__).parents[1] / "own_operator.py"
+SIDE, CHANNELS = 24, 4
+#: A sum so large that what is computed of it is the same for every input: the RELU clamps it.
+FAR = 1 << 24
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_operator() -> Iterator[None]:
+    """The operator, registered as its file does it, and taken out again."""
+    spec = importlib.util.spec_from_file_location("own_operator", OWN)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["own_operator"] = module
+    spec.loader.exec_module(module)
+    yield
+    del _OPS[module.NAME]
+    del schema._OPERATORS[schema.custom_name("Negate")]
+
+
+def _model() -> bytes:
+    """conv -> Negate -> RELU -> conv -> (+ Negate of a constant)."""
+    rng = np.random.default_rng(7)
+    image = (1, SIDE, SIDE, CHANNELS)
+    b = ModelBuilder()
+    b.input("x", image, "int8", scale=0.1, zero_point=3)
+    for name, bias in (("first", [40, FAR, FAR, 7]), ("second", [0] * CHANNELS)):
+        weights = rng.integers(-90, 91, (CHANNELS, 3, 3, CHANNELS), np.int8)
+        zeros = np.zeros(CHANNELS, np.int64)
+        b.const(f"{name}/w", weights, np.full(CHANNELS, 0.002), zeros)
+        b.const(f"{name}/b", np.array(bias, np.int32))
+    b.const("k", rng.integers(-100, 100, (1, 1, 1, CHANNELS), np.int8), 0.1, 3)
+    for name in ("c", "n", "r", "d"):
+        b.tensor(name, image, "int8", scale=0.1, zero_point=3)
+    b.tensor("negated", (1, 1, 1, CHANNELS), "int8", scale=0.1, zero_point=3)
+    b.output("y", image, "int8", scale=0.1, zero_point=3)
+    conv: dict[str, Any] = {
+        "stride_h": 1, "stride_w": 1, "padding": "SAME", "dilation_h": 1, "dilation_w": 1,
+    }  # fmt: skip
+    b.op("CONV_2D", ("x", "first/w", "first/b"), ("c",), **conv)
+    b.op("CUSTOM", ("c",), ("n",), custom_code="Negate", custom_options=b"\x00")
+    b.op("RELU", ("n",), ("r",))
+    b.op("CONV_2D", ("r", "second/w", "second/b"), ("d",), **conv)
+    b.op("CUSTOM", ("k",), ("negated",), custom_code="Negate", custom_options=b"\x01")
+    b.op("ADD", ("d", "negated"), ("y",))
+    return b.build()
+
+
+def test_it_is_imported_folded_and_fused() -> None:
+    graph = load_model(_model())
+    assert [node.op for node in graph.nodes].count("NEGATE") == 1  # the other was of a constant
+    simplified = run_passes(graph)
+    (own,) = (node for node in simplified.nodes if node.op == "NEGATE")
+    assert own.attrs["activation"] == "RELU"
+    assert [node.op for node in simplified.nodes] == ["CONV_2D", "NEGATE", "CONV_2D", "ADD"]
+    folded = run_passes(simplified, [fold_channels])
+    (own,) = (node for node in folded.nodes if node.op == "NEGATE")
+    assert folded.tensors[own.outputs[0]].shape == (1, SIDE, SIDE, CHANNELS - 2)
+
+
+@pytest.mark.parametrize("goal", ["speed", "ram"])
+def test_it_runs_in_this_process_and_on_a_board(goal: str) -> None:
+    data = _model()
+    rng = np.random.default_rng(1)
+    graph = load_model(data)
+    library = hilc.compile(data, cpu="cortex-m4", name="net", optimize=goal)
+    (module,) = library.modules
+    if goal == "ram":
+        # Cut into rows, with the layers around it.
+        assert any("r" in layer.group for layer in module.layers)
+    host = hilc.compile(data, cpu="host", name="net", optimize=goal)
+    with hil.open("mps2-an386", library) as device, hilc.host.load(host) as here:
+        for _ in range(3):
+            x = rng.integers(-128, 128, (1, SIDE, SIDE, CHANNELS), np.int8)
+            expected = interpreter.run(graph, {"x": x})["y"]
+            for model in (device["net"], here):
+                model.set_input(0, x)
+                model.run()
+                np.testing.assert_array_equal(model.get_output(0), expected)
+
+
+def test_it_is_in_the_table_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(OWN.parents[1] / "ci"))
+    reference = importlib.import_module("reference")
+    page = reference.operators()
+    assert "`NEGATE`" in page
+    assert "An operator from outside the package" in page
+
+
+def test_names_are_taken_once() -> None:
+    with pytest.raises(InputError, match="'NEGATE'"):
+        register("NEGATE", _OPS["RELU"])
+    with pytest.raises(InputError, match="'Negate' is registered"):
+        schema.register_custom("Negate", schema.Operator((1, 1)))
