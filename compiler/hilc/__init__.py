@@ -46,13 +46,19 @@ __all__ = [
 ]
 
 #: Modules for users that compiling does not need; `hilc.host` and its like load them.
-_MODULES = ("executor", "host", "interpreter", "params", "references")
+_MODULES = {
+    "executor": "hilc.executor",
+    "host": "hilc.host",
+    "interpreter": "hilc.interpreter",
+    "params": "hilc.artifact.params",
+    "references": "hilc.references",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
+    return import_module(_MODULES[name])
 
 
 def __dir__() -> list[str]:

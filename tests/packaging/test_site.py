@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import hil
+import hilc
 from hil.board import board_names, load_board
 from hilc.external import EXTERNAL
 from hilc.ops import OPS
@@ -90,6 +92,13 @@ def test_the_documented_keys_are_those_that_are_read(
     rows = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     documented = re.findall(r"^\| `([\w.]+)` \|", rows, re.MULTILINE)
     assert sorted(documented) == sorted(read)
+
+
+def test_every_module_for_users_is_there() -> None:
+    """What the packages load on first use exists, and has a place in the reference."""
+    modules = [getattr(hilc, name).__name__ for name in hilc._MODULES]
+    modules += [getattr(hil, name).__name__ for name in hil._MODULES]
+    assert set(modules) <= set(reference.PYTHON)
 
 
 def test_the_readme_counts_right() -> None:
