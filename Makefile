@@ -6,7 +6,7 @@ SHELL := bash
 BIN := .venv/bin
 # Two workers share a small machine well; more than eight only wait for the emulators.
 JOBS ?= $(shell python3 -c 'import os; print(max(2, min(8, os.cpu_count() or 2)))')
-C_FILES = $(shell find compiler/runtime firmware_template tests/c -name '*.[ch]' -not -path '*/build/*' | sort)
+C_FILES = $(shell find compiler hil firmware_template tests/c -name '*.[ch]' -not -path '*/build/*' | sort)
 
 help:
 	@echo 'make demo       classify handwritten digits on an emulated board, compare every answer'
@@ -52,9 +52,10 @@ check: setup
 	@# microTVM's signatures take pointers to what the function only reads.
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr \
 	    --enable=warning,style,performance,portability --suppress=unusedStructMember \
-	    '--suppress=constParameter:compiler/runtime/crt/*' \
+	    '--suppress=constParameter:compiler/hilc/compat/tvm/runtime/crt/*' \
 	    '--suppress=constParameter:tests/c/crt/*' \
-	    -I compiler/runtime/include -I firmware_template/include $(C_FILES)
+	    -I compiler/runtime/include -I compiler/hilc/compat/tvm/runtime/include \
+	    -I firmware_template/include $(C_FILES)
 
 docs: setup
 	$(BIN)/python ci/reference.py

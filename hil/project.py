@@ -24,10 +24,10 @@ from hil.glue import (
     most_arguments,
 )
 from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
-from hilc.artifact.crt import crt_files, crt_sources
 from hilc.artifact.extra import EXTRA, SAFE_PATH, extra_code, is_extra
 from hilc.artifact.library import ModelLibrary, Module, module_path
-from hilc.codegen.registry import ENTRY_POINT, system_lib_source
+from hilc.codegen.function_table import function_table
+from hilc.compat.tvm.crt import crt_files, crt_sources
 from hilc.support.resources import data_dir
 from hilc.target.objects import require_fits
 
@@ -133,7 +133,7 @@ def project_files(
             )
     if any(map(is_packed, modules)):
         functions = [name for module in modules for name in module.functions]
-        texts["generated/system_lib.c"] = system_lib_source(functions, weak=False)
+        texts["generated/system_lib.c"] = function_table().source(functions, weak=False)
     if workspace_region is not None:
         named = {pool.region for module in modules for pool in module.workspace_pools}
         copies: dict[str, list[str]] = {}
@@ -404,7 +404,7 @@ def _model_settings(
     yield _cmake_list(f"HIL_MODEL_{key}_INCLUDES", [f"{folder}/{_HEADERS}".rstrip("/")])
     if is_foreign(library, module):
         # Each of TVM's libraries defines this one, but an image has only one.
-        yield _cmake_list(f"HIL_MODEL_{key}_RENAMED", [ENTRY_POINT])
+        yield _cmake_list(f"HIL_MODEL_{key}_RENAMED", [function_table().entry_point])
 
 
 def _shared_objects(library: ModelLibrary) -> list[str]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hilc.artifact.library import ModelLibrary
-from hilc.support.resources import data_dir
+from hilc.compat.tvm.crt import INCLUDE
 
 #: The C run time's headers, which generated code for the packed interface includes.
-RUNTIME = data_dir("runtime") / "include"
+RUNTIME = INCLUDE
 
 WARNINGS = (
     "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow",

@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hilc.codegen.main import main_arguments
-from hilc.codegen.names import make_names
+from hilc.codegen.arguments import main_arguments
+from hilc.codegen.headers import find_header, include_dirs
+from hilc.codegen.naming import make_names
 from hilc.codegen.operators import write_operators
 from hilc.codegen.options import Options
 from hilc.external import ExternalModule, Wanted, connected_groups
 from hilc.ir import Graph
 from hilc.memory.plan import plan
-from hilc.support.resources import data_dir
 from hilc.target import Cpu
 
 _INCLUDE = re.compile(r'^#include "(hil/[^"]+)"\n', re.MULTILINE)
@@ -64,7 +64,7 @@ class Nested:
         text += _wrapper(symbol, api, parameters, f"{names.main}({arguments})", bool(scratch))
         if self._kind == "source":
             return ExternalModule(symbol, source=_with_headers(text), scratch_bytes=scratch)
-        data = host_object(text, "-I", str(data_dir("runtime") / "include"))
+        data = host_object(text, *(f"-I{folder}" for folder in include_dirs()))
         return ExternalModule(symbol, object=data, scratch_bytes=scratch, type_key="o")
 
 
@@ -94,7 +94,7 @@ def _with_headers(text: str) -> str:
         if match[1] in seen:
             return ""
         seen.add(match[1])
-        header = data_dir("runtime") / "include" / match[1]
+        header = find_header(match[1])
         return _INCLUDE.sub(expand, header.read_text(encoding="utf-8"))
 
     return _INCLUDE.sub(expand, text)

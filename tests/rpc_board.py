@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hilc.artifact.crt import crt_sources
+from hilc.compat.tvm.crt import CRT, INCLUDE, crt_sources
 from hilc.support.resources import data_dir
 
 SOURCES = Path(__file__).parent / "hil" / "rpc_board"
@@ -43,14 +43,14 @@ def compile_program(
 
 def fuzz_program(output: Path, *, packed: bool) -> Path:
     """``fuzz.c``: the server on a hostile line, with TVM's run time or without."""
-    template, runtime = data_dir("firmware_template"), data_dir("runtime")
+    template = data_dir("firmware_template")
     sources: list[str | Path] = ["fuzz.c", "frame.c"]
     defines: dict[str, object] = {"HIL_FUZZ_MAIN": 1, "HIL_FRAME_MAX": 512, "HIL_RX_MAX": 1024}
     if packed:
-        crt = [runtime / "crt" / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
+        crt = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
         sources += ["rpc_packed.c", "platform.c", *crt]
         defines |= {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": 8}
-    includes = [template / "src", template / "crt", runtime / "include", runtime / "crt"]
+    includes = [template / "src", template / "crt", INCLUDE, CRT]
     return compile_program(*sources, output=output, defines=defines, includes=includes)
 
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from hilc.artifact.params import save_params
+from hilc.compat.tvm.crt import INCLUDE
 from hilc.ir import Array
-from hilc.support.resources import data_dir
 
 _WEIGHTS = (np.arange(32, dtype=np.int64) * 37 % 255 - 127).astype(np.int8).reshape(4, 8)
 _BIAS = np.array([1000, -70000, 3, 0], np.int32)
@@ -652,7 +652,7 @@ def _compiled(
 ) -> dict[str, bytes]:
     """The sources as objects in ``codegen/host/lib``, as the llvm target leaves them."""
     objects = {}
-    include = data_dir("runtime") / "include"
+    include = INCLUDE
     for path, text in sources.items():
         headers = [n for n in files if n.startswith("codegen/host/include/")]
         for header in headers:

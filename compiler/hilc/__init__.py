@@ -12,6 +12,7 @@ from typing import Any
 from hilc.artifact.generate import generate
 from hilc.artifact.library import ModelLibrary, merge
 from hilc.codegen import Options
+from hilc.codegen.dialects import require_installed
 from hilc.codegen.names import name_pools
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
 from hilc.external import ExternalCodegen
@@ -126,6 +127,7 @@ def compile(
         constants=constants,
         system_lib=system_lib,
     )
+    require_installed(options)
     planned = _planned(
         model,
         load_cpu(cpu),

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
+from hilc.codegen.headers import include_dirs
 from hilc.errors import InputError
 from hilc.external import ExternalModule, single_nodes
 from hilc.ir import Array, Graph, Node
 from hilc.ops.int8_layers import Int8Layer, int8_layer, is_int8_layer
-from hilc.support.resources import data_dir
 from hilc.target import Cpu, get_cpu
 from hilc.target.objects import read_object
 
@@ -437,7 +437,7 @@ class _Tree:
         flags = ["-std=gnu11", "-O2", "-w", "-ffunction-sections", "-fdata-sections", "-fno-common"]
         flags += ["-fPIC"] if cpu.is_host else []
         flags += [f"-ffile-prefix-map={target.parent}=.", f"-ffile-prefix-map={self._root}=."]
-        includes = ["-IInclude", f"-I{data_dir('runtime') / 'include'}"]
+        includes = ["-IInclude", *(f"-I{folder}" for folder in include_dirs())]
         command = [_compiler(cpu), *cpu.cflags, *flags, *includes]
         _run([*command, "-c", str(source), "-o", str(target)], self._root)
 

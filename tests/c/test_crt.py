@@ -14,13 +14,10 @@ from kernel_runner import SANITIZERS, WARNINGS, compiler
 from random_graphs import GraphBuilder
 
 import hilc
-from hilc.artifact.crt import crt_files, crt_sources, template_files
-from hilc.support.resources import data_dir
+from hilc.compat.tvm.crt import CRT, INCLUDE, crt_files, crt_sources, template_files
 
 HERE = Path(__file__).parent / "crt"
-CRT = data_dir("runtime") / "crt"
 SOURCES = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
-INCLUDE = data_dir("runtime") / "include"
 
 ARM = shutil.which("arm-none-eabi-gcc")
 needs_arm = pytest.mark.skipif(ARM is None, reason="arm-none-eabi-gcc is missing")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from hilc.codegen.headers import find_header, include_dirs
 from hilc.support.resources import data_dir
 
-RUNTIME = data_dir("runtime") / "include"
+RUNTIME = include_dirs()
 TEMPLATE = data_dir("firmware_template")
 #: What a board's configuration must say for the headers of the firmware.
 CONFIG = "#define HIL_RX_MAX 256\n#define HIL_FRAME_MAX 128\n"
@@ -40,7 +41,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
 
 
 def headers() -> Iterator[str]:
-    for folder in (RUNTIME, TEMPLATE / "include"):
+    for folder in (*RUNTIME, TEMPLATE / "include"):
         yield from sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.h"))
     yield "hil_crt.h"
 
@@ -55,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check(compiler: tuple[str, ...], folder: Path, *sources: str) -> None:
     if shutil.which(compiler[0]) is None:
         pytest.skip(f"{compiler[0]} is missing")
-    includes = [folder, RUNTIME, TEMPLATE / "include", TEMPLATE / "crt"]
+    includes = [folder, *RUNTIME, TEMPLATE / "include", TEMPLATE / "crt"]
     command = [*compiler, *_WARNINGS, *(f"-I{path}" for path in includes), *sources]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -86,16 +87,12 @@ def test_no_kernel_takes_memory_for_another_type() -> None:
     """Compilers assume that an int16_t and a uint32_t are never the same memory."""
     cast = re.compile(r"\((?:const )?(?:u?int(?:16|32|64)_t|float) \*\)\s*\(*([\w>.-]+)")
     found = set()
-    for path in (RUNTIME / "hil").rglob("*.h"):
+    for path in (p for folder in RUNTIME for p in (folder / "hil").rglob("*.h")):
         text = path.read_text(encoding="utf-8")
         # Memory behind a void pointer has the type that is stored first; an integer's cast back
         # to a pointer only drops a const.
         untyped = {"uintptr_t", *re.findall(r"\bvoid \*(?:const )?(\w+)", text)}
-        found |= {
-            f"{path.relative_to(RUNTIME)}: {match[0]}"
-            for match in cast.finditer(text)
-            if match[1] not in untyped
-        }
+        found |= {f"{path}: {match[0]}" for match in cast.finditer(text) if match[1] not in untyped}
     assert found == set()
 
 
@@ -125,7 +122,7 @@ def assemble(name: str, header: str, folder: Path) -> subprocess.CompletedProces
     changed.parent.mkdir(parents=True)
     changed.write_text(header, encoding="utf-8")
     (folder / "blocks.c").write_text(ALL_BLOCKS, encoding="ascii")
-    includes = (f"-I{folder}", f"-I{RUNTIME}", "-ffreestanding")
+    includes = (f"-I{folder}", *(f"-I{path}" for path in RUNTIME), "-ffreestanding")
     return subprocess.run(
         [*command, "-O2", "-g", *includes, "-c", "blocks.c", "-o", "blocks.o"],
         cwd=folder,
@@ -137,7 +134,7 @@ def assemble(name: str, header: str, folder: Path) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("assembler", ASSEMBLERS)
 def test_slots_have_the_size_that_jumps_assume(assembler: str, tmp_path: Path) -> None:
-    header = (RUNTIME / BLOCKS).read_text(encoding="utf-8")
+    header = find_header(BLOCKS).read_text(encoding="utf-8")
     done = assemble(assembler, header, tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -148,7 +145,7 @@ def test_slots_have_the_size_that_jumps_assume(assembler: str, tmp_path: Path) -
 def test_a_slot_of_another_size_is_not_assembled(
     assembler: str, slot: str, change: int, tmp_path: Path
 ) -> None:
-    header = (RUNTIME / BLOCKS).read_text(encoding="utf-8")
+    header = find_header(BLOCKS).read_text(encoding="utf-8")
     size = int(re.findall(rf"#define {slot} (\d+)\n", header)[0])
     header = header.replace(f"{slot} {size}\n", f"{slot} {size + change}\n")
     done = assemble(assembler, header, tmp_path)

@@ -18,7 +18,7 @@ import pytest
 from random_graphs import GraphBuilder, small_net
 
 import hilc
-from hilc.codegen.registry import registry_names_blob, system_lib_source
+from hilc.compat.tvm.system_lib import registry_names_blob, system_lib_source
 from hilc.errors import InputError
 from hilc.ir import Graph
 

@@ -23,12 +23,12 @@ import hilc
 from hilc import interpreter
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.artifact.params import load_params, save_array, save_params
-from hilc.codegen.registry import system_lib_source
+from hilc.codegen.headers import include_dirs
 from hilc.compat.tvm.metadata import Metadata, MetadataConstant, MetadataTensor, read_metadata
+from hilc.compat.tvm.system_lib import system_lib_source
 from hilc.external import Device, ExternalModule
 from hilc.ir import Array, Graph
 from hilc.memory.plan import PoolSpec
-from hilc.support.resources import data_dir
 from hilc.target import Cpu
 
 # TVM's codes, as the documentation of the interface lists them.
@@ -179,7 +179,7 @@ def build(libraries: Sequence[ModelLibrary], folder: Path, extra: str = "") -> c
     (folder / "glue.c").write_text("#include <stdint.h>\n" + "".join(glue) + extra)
     (folder / "backend.c").write_text("#define _POSIX_C_SOURCE 200112L\n" + _BACKEND)
     include = [f"-I{library.modules[0].name}/codegen/host/include" for library in libraries]
-    include.append(f"-I{data_dir('runtime') / 'include'}")
+    include += [f"-I{folder}" for folder in include_dirs()]
     flags = ["-std=c11", "-O0", "-fPIC", "-shared", "-Wall", "-Werror", "-Wl,-z,defs"]
     sources = ["glue.c", "backend.c", *names]
     generated_c.run(["gcc", *flags, *include, *sources, "-lm", "-o", "net.so"], folder)

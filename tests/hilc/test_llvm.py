@@ -24,8 +24,8 @@ import hilc.host
 from hilc import interpreter
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen import llvm
-from hilc.codegen.llvm import OLDEST_CLANG, LlvmError, find_clang, registry_module, to_objects
-from hilc.codegen.registry import registry_names_blob
+from hilc.codegen.llvm import OLDEST_CLANG, LlvmError, find_clang, to_objects
+from hilc.compat.tvm.system_lib import registry_module, registry_names_blob
 from hilc.ir import Graph
 from hilc.target import get_cpu
 
@@ -262,7 +262,7 @@ def test_without_system_lib_there_is_no_registry(tmp_path: Path) -> None:
 
 
 def test_names_are_escaped_in_the_module() -> None:
-    text = registry_module(["a", "b0"], "x.ll", get_cpu("host"))
+    text = registry_module(["a", "b0"], "x.ll")
     assert r'c"\02\00a\00b0\00\00"' in text
 
 

@@ -20,20 +20,23 @@ import pytest
 from random_graphs import GraphBuilder, random_graph
 
 from hilc import interpreter
-from hilc.codegen.main import MainArgument, main_arguments
-from hilc.codegen.names import Names, make_names
+from hilc.codegen.arguments import MainArgument, main_arguments
+from hilc.codegen.headers import include_dirs
+from hilc.codegen.names import Names
+from hilc.codegen.naming import make_names
 from hilc.codegen.operators import Source, write_operators
 from hilc.codegen.options import Options
-from hilc.codegen.registry import system_lib_source
+from hilc.compat.tvm.crt import CRT
+from hilc.compat.tvm.symbols import lookup as lookup_function
+from hilc.compat.tvm.system_lib import system_lib_source
 from hilc.external import Device, ExternalCall, ExternalModule
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph, Node
 from hilc.memory.plan import PoolSpec, Program, plan
-from hilc.support.resources import data_dir
 from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
-INCLUDE = data_dir("runtime") / "include"
+INCLUDES = tuple(f"-I{folder}" for folder in include_dirs())
 CONVENTIONS = (("unpacked", "c"), ("unpacked", "packed"), ("packed", "packed"))
 #: api, interface, pools, constants. Where the pools are makes no difference to these files.
 VARIANTS = tuple(
@@ -81,7 +84,7 @@ def test_every_variant_compiles_without_a_warning(variant: Sequence[str], tmp_pa
         source = _generate(_tiny(), _options(variant, ("balanced", "size")[index % 2]))[2]
         assert max(map(len, source.text.splitlines())) <= 100
         (tmp_path / "lib1.c").write_text(source.text)
-        command = [*generated_c.COMPILERS[core], *generated_c.WARNINGS, "-Os", f"-I{INCLUDE}"]
+        command = [*generated_c.COMPILERS[core], *generated_c.WARNINGS, "-Os", *INCLUDES]
         generated_c.run([*command, "-c", "lib1.c", "-o", "lib1.o"], tmp_path)
 
 
@@ -140,7 +143,7 @@ class _Built:
         for name, text in texts.items():
             (folder / name).write_text(text)
         command = ["gcc", *generated_c.WARNINGS, "-O1", "-fPIC", "-shared", "-Wl,-Bsymbolic"]
-        command += [f"-I{INCLUDE}", *texts, *_runtime(), "-lm", "-o", "code.so"]
+        command += [*INCLUDES, *texts, *_runtime(), "-lm", "-o", "code.so"]
         generated_c.run(command, folder)
         self.code = ctypes.CDLL(str(folder / "code.so"))
         self._given = [_aligned(_nbytes(argument)) for argument in self.arguments]
@@ -234,9 +237,8 @@ def _runtime() -> tuple[str, ...]:
     """Objects of the C run time, whose memory is a stack."""
     folder = Path(tempfile.mkdtemp(prefix="hilc-test-crt-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    root = data_dir("runtime") / "crt"
-    sources = sorted(root.rglob("*.c"))
-    command = ["gcc", "-std=gnu11", "-O1", "-fPIC", f"-I{INCLUDE}", "-c", *map(str, sources)]
+    sources = sorted(CRT.rglob("*.c"))
+    command = ["gcc", "-std=gnu11", "-O1", "-fPIC", *INCLUDES, "-c", *map(str, sources)]
     generated_c.run(command, folder)
     return tuple(str(path) for path in sorted(folder.glob("*.o")))
 
@@ -337,7 +339,7 @@ def test_linked_constants_have_a_storage_id(constants: str, tmp_path: Path) -> N
     built = _Built(_tiny(), _options(("unpacked", "packed", "calls", constants)), tmp_path)
     members = built.source.constants.members
     assert len(members) > 5
-    for function in (built.names.lookup, "_lookup_linked_param"):
+    for function in (lookup_function(built.names.symbol), "_lookup_linked_param"):
         lookup = built.code[function]
         lookup.restype = ctypes.c_int32
         for storage_id in (-1, *range(len(members) + 1), 1 << 40):

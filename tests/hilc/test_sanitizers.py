@@ -24,10 +24,10 @@ from row_chains import random_chains
 
 import hilc
 from hilc import interpreter
-from hilc.artifact.crt import crt_files, crt_sources
 from hilc.artifact.library import ModelLibrary, TensorInfo
 from hilc.codegen.cwriter import c_array
-from hilc.codegen.registry import system_lib_source
+from hilc.compat.tvm.crt import crt_files, crt_sources
+from hilc.compat.tvm.system_lib import system_lib_source
 from hilc.frontends import load_model
 from hilc.fusion.bands import NotStreamable
 from hilc.fusion.streams import Streams

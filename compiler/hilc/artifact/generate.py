@@ -11,8 +11,8 @@ from hilc.artifact.manifest import NOTHING_FOLDED, Folded
 from hilc.artifact.metadata import write_metadata
 from hilc.artifact.shipped import shipped_files
 from hilc.codegen import llvm
-from hilc.codegen.c_metadata import write_c_metadata
-from hilc.codegen.calls import Operator
+from hilc.codegen.arguments import Operator
+from hilc.codegen.dialects import INTERFACES
 from hilc.codegen.entry import write_entry
 from hilc.codegen.externals import (
     describe_externals,
@@ -20,13 +20,13 @@ from hilc.codegen.externals import (
     external_files,
 )
 from hilc.codegen.header import write_header
-from hilc.codegen.names import Names, make_names
+from hilc.codegen.headers import find_header
+from hilc.codegen.names import Names
+from hilc.codegen.naming import make_names
 from hilc.codegen.operators import Source, display_name, write_operators
 from hilc.codegen.options import Options
-from hilc.external import ExternalCall
 from hilc.ir import Graph
 from hilc.memory.plan import Program, Step
-from hilc.support.resources import data_dir
 
 _INCLUDE = re.compile(r'^#include "(hil/[^"]+)"', re.MULTILINE)
 _FOLDER = "codegen/host"
@@ -47,11 +47,11 @@ def generate(
     names = make_names(program, options.interface)
     source = write_operators(program, names, options)
     module = _module(program, names, source, options, folded)
-    registry = module.functions if options.with_registry else None
-    files = _sources(program, names, source, options, registry)
+    table = module.functions if options.with_registry else None
+    files = _sources(program, names, source, options, table)
     files.update(external_files(program, names))
     if options.codegen == "llvm":
-        files = llvm.to_objects(files, module.name, program.cpu, registry)
+        files = llvm.to_objects(files, module.name, program.cpu, table)
     files["metadata.json"] = write_metadata(program, names, source, module.io_bytes, options)
     files[module_path(module.name)] = module.to_json()
     files.update(shipped_files(original or program.graph, names.module, options.runtime))
@@ -65,11 +65,11 @@ def _sources(
     names: Names,
     source: Source,
     options: Options,
-    registry: tuple[str, ...] | None,
+    table: tuple[str, ...] | None,
 ) -> dict[str, bytes]:
     """The C of the library by path, with the run time's headers that it includes."""
-    # The back end for LLVM writes the registry itself.
-    in_c = registry if options.codegen == "c" else None
+    # The back end for LLVM writes the table itself.
+    in_c = table if options.codegen == "c" else None
     texts = {
         f"{_FOLDER}/include/{names.header}": write_header(
             program, names, options, source.constants
@@ -77,9 +77,9 @@ def _sources(
         f"{_FOLDER}/src/{names.module}_lib0.c": write_entry(program, names, options, in_c),
         f"{_FOLDER}/src/{names.module}_lib1.c": source.text,
     }
-    if options.interface == "packed":
-        metadata = write_c_metadata(program, names, options, source.constants)
-        texts[f"{_FOLDER}/src/{names.module}_lib2.c"] = metadata
+    interface = INTERFACES[options.interface]
+    for number, text in interface.sources(program, names, options, source.constants).items():
+        texts[f"{_FOLDER}/src/{names.module}_lib{number}.c"] = text
     files = {path: text.encode() for path, text in texts.items()}
     included = (header for text in texts.values() for header in _INCLUDE.findall(text))
     for header, data in _headers(included).items():
@@ -89,13 +89,12 @@ def _sources(
 
 def _headers(roots: Iterable[str]) -> dict[str, bytes]:
     """The run time's headers that ``roots`` need, themselves included, by their path."""
-    include = data_dir("runtime") / "include"
     found: dict[str, bytes] = {}
     pending = sorted(set(roots))
     while pending:
         header = pending.pop()
         if header not in found:
-            found[header] = (include / header).read_bytes()
+            found[header] = find_header(header).read_bytes()
             pending += _INCLUDE.findall(found[header].decode())
     return dict(sorted(found.items()))
 
@@ -141,27 +140,12 @@ def _module(
             options.constants if source.constants_bytes else "internal",
         ),
         devices=names.devices,
-        functions=tuple(_functions(program, names, source, options)),
+        functions=tuple(
+            INTERFACES[options.interface].functions(program, names, source.operators, options)
+        ),
         externals=describe_externals(program),
         folded=folded,
     )
-
-
-def _functions(program: Program, names: Names, source: Source, options: Options) -> Iterable[str]:
-    """The functions with the packed signature, in the order of TVM's registry."""
-    packed = options.api == "packed"
-    if options.interface == "packed":
-        yield names.run
-    if packed:
-        yield from sorted(operator.function for operator in source.operators)
-        yield names.main
-    if options.interface == "packed":
-        yield names.get_metadata
-        yield names.lookup
-    if packed:
-        calls = [step.call for step in program.steps]
-        modules = [call.module for call in calls if isinstance(call, ExternalCall)]
-        yield from dict.fromkeys(module.symbol for module in modules)
 
 
 def _layer(program: Program, step: Step, operator: Operator) -> Layer:

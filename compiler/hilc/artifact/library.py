@@ -14,8 +14,10 @@ from typing import Any
 
 from hilc.artifact.archive import METADATA, export_time_s, read_files, write_files
 from hilc.artifact.extra import extra_files, is_extra
+from hilc.artifact.foreign import foreign_reader, path_beside_others
 from hilc.artifact.manifest import Argument, Layer, Module, Pool, TensorInfo
-from hilc.compat.tvm.archive import tvm_entries, tvm_module
+from hilc.artifact.shipped import shipped_runtime
+from hilc.codegen.function_table import function_table
 from hilc.errors import InputError
 from hilc.lowering.choice import ChoiceReport
 from hilc.support.jsondata import json_bytes, parse_json
@@ -44,8 +46,6 @@ _MAX_MODULES = 64
 
 # The registry of all modules; no module's own files can have this name.
 _REGISTRY = "codegen/host/src/system_registry.c"
-# The folders of the C run time.
-_RUNTIME = ("runtime/", "templates/")
 
 
 @dataclass(frozen=True)
@@ -93,32 +93,30 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
     """One library with the modules of all; their names and global symbols must differ."""
     modules = tuple(module for library in libraries for module in library.modules)
     require_distinct(modules)
-    # Generating code makes libraries, so these import this module.
-    from hilc.artifact.shipped import runtime_files
-    from hilc.codegen.registry import system_lib_source
-
     files: dict[str, bytes] = {}
     entries: dict[str, Any] = {}
+    runtime = shipped_runtime()
     others_runtime = False
     for library in libraries:
         for name, data in _own_files(library).items():
             if files.setdefault(name, data) == data:
                 continue
             # Archives bring the run time of whoever made them; one image takes ours.
-            if not name.startswith(_RUNTIME):
+            if runtime is None or not name.startswith(runtime.folders):
                 raise InputError(
                     f"the libraries differ in their file {name}", "compile them with one version"
                 )
             others_runtime = True
         metadata = parse_json(library.files[METADATA], METADATA)
-        entries.update(tvm_entries(metadata, "a merged library"))
-    if others_runtime:
-        files = {n: d for n, d in files.items() if not n.startswith(_RUNTIME)} | runtime_files()
+        entries.update(_entries(metadata, library.files, "a merged library"))
+    if runtime is not None and others_runtime:
+        kept = {n: d for n, d in files.items() if not n.startswith(runtime.folders)}
+        files = kept | dict(runtime.files())
     packed = [module for module in modules if module.functions]
     if len(packed) > 1:
         # Each library's own is weak: an image has the registry of all its models.
         functions = [function for module in packed for function in module.functions]
-        files[_REGISTRY] = system_lib_source(functions, weak=False).encode()
+        files[_REGISTRY] = function_table().source(functions, weak=False).encode()
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
     reports = {name: r for library in libraries for name, r in library.reports.items()}
     return ModelLibrary(modules, files, reports)
@@ -154,12 +152,12 @@ def require_distinct(modules: Sequence[Module]) -> None:
 
 def _own_files(library: ModelLibrary) -> dict[str, bytes]:
     """The files that go into a merged library, where its modules' own names keep them apart."""
-    files = {n: d for n, d in library.files.items() if n not in (METADATA, _REGISTRY)}
-    # Until version 6 an archive had one module.
-    relay = files.pop("src/relay.txt", None)
-    if relay is not None:
-        files[f"src/{library.modules[0].name}.relay"] = relay
-    return files
+    first = library.modules[0].name
+    return {
+        path_beside_others(name, first): data
+        for name, data in library.files.items()
+        if name not in (METADATA, _REGISTRY)
+    }
 
 
 def module_path(name: str) -> str:
@@ -171,7 +169,7 @@ def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
     metadata = parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
         raise InputError(f"{where}: {METADATA} is not that of Model Library Format")
-    entries = tvm_entries(metadata, where)
+    entries = _entries(metadata, files, where)
     if not 0 < len(entries) <= _MAX_MODULES:
         raise InputError(f"{where} has {len(entries)} modules; expected are 1 to {_MAX_MODULES}")
     modules = []
@@ -183,10 +181,26 @@ def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
                 raise InputError(f"{where}: {path} describes {module.name!r}")
             _require_files(module, files, where)
         else:
-            module = tvm_module(files, name, entries[name], where)
+            module = foreign_reader(where).module(files, name, entries[name], where)
         modules.append(module)
     require_distinct(modules)
     return ModelLibrary(tuple(modules), files)
+
+
+def _entries(
+    metadata: Mapping[str, Any], files: Mapping[str, bytes], where: str
+) -> Mapping[str, Mapping[str, Any]]:
+    """What ``metadata.json`` says of each module, by name."""
+    entries = metadata.get("modules")
+    if (
+        metadata["version"] == FORMAT_VERSION
+        and isinstance(entries, dict)
+        and entries
+        and all(isinstance(entry, dict) for entry in entries.values())
+        and all(module_path(name) in files for name in entries)
+    ):
+        return entries
+    return foreign_reader(where).entries(metadata, where)
 
 
 def _require_files(module: Module, files: Mapping[str, bytes], where: str) -> None:

@@ -1,7 +1,7 @@
 """What the harness must know of a compiled model: its tensors, memory, layers and functions.
 
 In an archive this is ``hil/<module>.json``, the JSON of :class:`Module`; archives that TVM wrote
-have none, and :mod:`hilc.compat.tvm.archive` works it out from their other files.
+have none, and :mod:`hilc.artifact.foreign` says who works it out from their other files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from hilc.codegen.calls import Argument
+from hilc.codegen.arguments import Argument
 from hilc.codegen.externals import External
 from hilc.errors import InputError
 from hilc.ir import DTYPES, Array

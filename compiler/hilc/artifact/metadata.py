@@ -1,4 +1,4 @@
-"""``metadata.json`` of Model Library Format, version 7, in TVM's own layout."""
+"""``metadata.json`` of Model Library Format, version 7, which TVM's tools read, too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from hilc.artifact.archive import export_time_s
 from hilc.artifact.library import FORMAT_VERSION
+from hilc.artifact.shipped import shipped_runtime
 from hilc.codegen.externals import external_constants_bytes
 from hilc.codegen.names import Names
 from hilc.codegen.operators import Source
@@ -18,8 +19,6 @@ from hilc.target import Cpu
 
 # DLPack's kDLCPU: TVM lists memory by device.
 _CPU_DEVICE = 1
-# The last TVM that had the interfaces that our C run time implements.
-_RUNTIME_VERSION = "0.19.0"
 
 
 def write_metadata(
@@ -57,15 +56,8 @@ def write_metadata(
         "executors": ["aot"],
         "style": "full-model",
     }
-    if options.runtime == "crt":
-        module["external_dependencies"] = [
-            {
-                "short_name": "tvm_standalone_crt",
-                "url": "./runtime",
-                "url_type": "mlf_path",
-                "version_spec": _RUNTIME_VERSION,
-            }
-        ]
+    if options.runtime == "crt" and (runtime := shipped_runtime()) is not None:
+        module["external_dependencies"] = [dict(runtime.dependency)]
     return json_bytes({"version": FORMAT_VERSION, "modules": {names.module: module}})
 
 

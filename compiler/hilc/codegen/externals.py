@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hilc.codegen.constants import SECTION
-from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_array, c_comment, c_wrapped
+from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_array, c_comment
+from hilc.codegen.dialects import CONVENTIONS
 from hilc.codegen.names import Names
-from hilc.codegen.registry import packed_prototype
 from hilc.errors import InputError
 from hilc.external import ExternalCall, ExternalModule
 from hilc.ir import Array
@@ -111,8 +111,7 @@ def _modules(program: Program) -> Iterable[tuple[Step, ExternalModule]]:
 
 def _source(program: Program, step: Step, module: ExternalModule) -> str:
     """The file of a module that is C text."""
-    packed = step.node.attrs["api"] == "packed"
-    include = "" if not packed else '#include "tvm/runtime/c_backend_api.h"\n\n'
+    include = CONVENTIONS[step.node.attrs["api"]].external_include
     parts = [
         f"{_title(program, step, module)}#include <stdint.h>\n\n{include}"
         f"{_prototype(step, module)};\n",
@@ -153,10 +152,10 @@ def _title(program: Program, step: Step, module: ExternalModule) -> str:
 
 def _prototype(step: Step, module: ExternalModule) -> str:
     """How the compiler calls the module's function, without the semicolon."""
-    if step.node.attrs["api"] == "packed":
-        return packed_prototype(module.symbol)
-    parameters = [f"void *input{i}" for i in range(len(step.inputs))]
-    parameters += [f"void *output{i}" for i in range(len(step.outputs))]
-    parameters += ["void *scratch"] if module.scratch_bytes else []
-    parameters += ["void *device"] if module.device else []
-    return c_wrapped(f"int32_t {module.symbol}(", parameters, ")")
+    return CONVENTIONS[step.node.attrs["api"]].external_prototype(
+        module.symbol,
+        len(step.inputs),
+        len(step.outputs),
+        has_scratch=bool(module.scratch_bytes),
+        has_device=module.device is not None,
+    )

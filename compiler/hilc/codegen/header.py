@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hilc.codegen import interface_c, interface_packed
+from hilc.codegen.allocator import allocator
 from hilc.codegen.constants import ConstantPool
 from hilc.codegen.cwriter import CONSTANT_ALIGNMENT, c_comment, c_includes, c_quoted, c_values
+from hilc.codegen.dialects import INTERFACES
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.ir import Tensor
@@ -19,11 +20,12 @@ from hilc.memory.plan import Program
 def write_header(program: Program, names: Names, options: Options, constants: ConstantPool) -> str:
     """``tvmgen_<name>.h``, for C and C++."""
     guard = f"{names.macro('H')}_"
-    interface = interface_c if options.interface == "c" else interface_packed
-    what = "C" if options.interface == "c" else "packed"
-    title = c_comment(f'The model "{program.graph.name}" through TVM\'s {what} interface.')
+    interface = INTERFACES[options.interface]
+    title = c_comment(
+        f'The model "{program.graph.name}" through TVM\'s {interface.name} interface.'
+    )
     sections = [
-        f"{title}#ifndef {guard}\n#define {guard}\n\n{c_includes(*interface.HEADER_INCLUDES)}",
+        f"{title}#ifndef {guard}\n#define {guard}\n\n{c_includes(*interface.header_includes)}",
         '#ifdef __cplusplus\nextern "C" {\n#endif\n',
         *_size_macros(names, _io(program, names)),
         *interface.declarations(program, names, options),
@@ -75,7 +77,7 @@ def _size_macros(names: Names, io: Sequence[tuple[str, str, str, Tensor]]) -> It
 def _pool_macros(program: Program, names: Names, options: Options) -> Iterable[str]:
     what = f"aligned to {ALIGNMENT}"
     if options.pools == "calls":
-        what = "what TVMBackendAllocWorkspace must be able to hand out"
+        what = f"what {allocator().function} must be able to hand out"
     elif len(program.pools) > 1:
         what = "all pools together"
     yield (

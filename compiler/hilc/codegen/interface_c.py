@@ -1,60 +1,67 @@
-"""TVM's C interface: structs of pointers, and an entry point that takes them."""
+"""The C interface: structs of pointers, and an entry point that takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hilc.codegen.allocator import allocator
+from hilc.codegen.arguments import MainArgument, main_arguments
 from hilc.codegen.cwriter import c_wrapped
-from hilc.codegen.main import MainArgument, main_arguments
+from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import Program
 
-HEADER_INCLUDES = ("stdint.h",)
-ENTRY_INCLUDES = ("stddef.h",)
-
 _IO = ("inputs", "outputs")
 _MAP_COMMENT = "/*! \\brief Where the %s lie in the workspace */\n"
 
 
-def declarations(program: Program, names: Names, options: Options) -> Iterable[str]:
-    """The structs and prototypes for the header."""
-    yield _struct(names, "inputs", "The input tensors", names.inputs)
-    yield _struct(names, "outputs", "The output tensors", names.outputs)
-    if "workspace_pools" in _structs(program, options):
-        brief = "The memory that a run works in" if options.pools == "external" else "The constants"
-        fields = [name for name, _ in _pool_fields(program, names, options)]
-        yield _struct(names, "workspace_pools", brief, fields)
-    if names.devices:
-        yield _struct(names, "devices", "The contexts of the devices", names.devices)
-    if program.io_in_pool:
-        for kind in _IO:
-            yield f"{_MAP_COMMENT % kind}{_map_prototype(names, kind, options)};\n"
-    yield f"{_run_comment(program, options)}{_run_prototype(program, names, options)};\n"
+class CInterface(Interface):
+    name = "C"
+    header_includes = ("stdint.h",)
+    entry_includes = ("stddef.h",)
 
+    def symbol(self, module: str) -> str:
+        # In lower case, as TVM writes it; its packed interface keeps the capitals.
+        return f"tvmgen_{module.lower()}"
 
-def entry_point(program: Program, names: Names, options: Options) -> Iterable[str]:
-    """The map functions, and the entry point, which calls the main."""
-    if program.io_in_pool:
-        for kind in _IO:
-            yield _map_function(program, names, kind, options)
-    arguments = main_arguments(program, options)
-    structs = _structs(program, options)
-    # The fields of a struct are checked behind the struct itself.
-    given = [(a, _value(names, options, a)) for a in arguments]
-    checked = list(structs)
-    checked += [
-        value.removeprefix("(uint8_t *)")
-        for argument, value in given
-        if "->" in value and argument.kind != "device" and argument.shape != (0,)
-    ]
-    test = ""
-    if checked:
-        conditions = [f"{pointer} == NULL" for pointer in checked]
-        test = c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
-    call = c_wrapped(f"    return {names.main}(", [value for _, value in given], ");\n")
-    yield f"{_run_prototype(program, names, options)} {{\n{test}{call}}}\n"
+    def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        yield _struct(names, "inputs", "The input tensors", names.inputs)
+        yield _struct(names, "outputs", "The output tensors", names.outputs)
+        if "workspace_pools" in _structs(program, options):
+            brief = (
+                "The memory that a run works in" if options.pools == "external" else "The constants"
+            )
+            fields = [name for name, _ in _pool_fields(program, names, options)]
+            yield _struct(names, "workspace_pools", brief, fields)
+        if names.devices:
+            yield _struct(names, "devices", "The contexts of the devices", names.devices)
+        if program.io_in_pool:
+            for kind in _IO:
+                yield f"{_MAP_COMMENT % kind}{_map_prototype(names, kind, options)};\n"
+        yield f"{_run_comment(program, options)}{_run_prototype(program, names, options)};\n"
+
+    def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        if program.io_in_pool:
+            for kind in _IO:
+                yield _map_function(program, names, kind, options)
+        arguments = main_arguments(program, options)
+        structs = _structs(program, options)
+        # The fields of a struct are checked behind the struct itself.
+        given = [(a, _value(names, options, a)) for a in arguments]
+        checked = list(structs)
+        checked += [
+            value.removeprefix("(uint8_t *)")
+            for argument, value in given
+            if "->" in value and argument.kind != "device" and argument.shape != (0,)
+        ]
+        test = ""
+        if checked:
+            conditions = [f"{pointer} == NULL" for pointer in checked]
+            test = c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
+        call = c_wrapped(f"    return {names.main}(", [value for _, value in given], ");\n")
+        yield f"{_run_prototype(program, names, options)} {{\n{test}{call}}}\n"
 
 
 def _structs(program: Program, options: Options) -> list[str]:
@@ -119,7 +126,7 @@ def _run_comment(program: Program, options: Options) -> str:
     if options.pools == "external":
         lines.append(f"The workspace is aligned to {ALIGNMENT} and needs no initial value.")
     if options.pools == "calls":
-        lines.append("The workspace comes from TVMBackendAllocWorkspace; -1 too when that fails.")
+        lines.append(f"The workspace comes from {allocator().function}; -1 too when that fails.")
     if options.constants == "external":
         lines.append(f"The constants are aligned to {ALIGNMENT}; a run only reads them.")
     return "/*! " + "\n * ".join(lines) + " */\n"

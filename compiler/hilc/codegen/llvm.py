@@ -2,7 +2,7 @@
 
 The objects link with what gcc makes: same ABI (enumerations as short as gcc's on Arm, the same
 floating-point registers), one section a function and a constant, the linker's sections as in the
-sources, no debug information and so no path. The registry of packed functions, which has no C
+sources, no debug information and so no path. The table of functions by name, which has no C
 source here, is written as an LLVM module.
 """
 
@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hilc.codegen.registry import registry_names_blob
+from hilc.codegen.function_table import function_table
+from hilc.codegen.headers import include_dirs
 from hilc.errors import HilError
 from hilc.support.process import run
-from hilc.support.resources import data_dir
 from hilc.target import Cpu
 
 #: The first release whose LLVM modules are read with opaque pointers, there behind a switch.
@@ -59,7 +59,7 @@ class LlvmError(HilError):
 
 
 def to_objects(
-    files: Mapping[str, bytes], module: str, cpu: Cpu, registry: Sequence[str] | None = None
+    files: Mapping[str, bytes], module: str, cpu: Cpu, table: Sequence[str] | None = None
 ) -> dict[str, bytes]:
     """``files`` with the C sources of ``module`` for ``cpu`` replaced by objects.
 
@@ -76,8 +76,8 @@ def to_objects(
     clang, version = find_clang()
     flags = _target_flags(cpu)
     # TVM's run-time interfaces are not part of a library; whoever links it has them.
-    runtime = data_dir("runtime") / "include"
-    headers = (f"-I{_INCLUDE}", f"-isystem{runtime}", *_libc_flags(cpu))
+    runtime = [f"-isystem{folder}" for folder in include_dirs()]
+    headers = (f"-I{_INCLUDE}", *runtime, *_libc_flags(cpu))
     pattern = re.compile(rf"{_SOURCES}/({re.escape(module)}_lib(\d+))\.c")
     taken = re.compile(rf"{_OBJECTS}/{re.escape(module)}_lib(\d+)\.o")
     result = dict(files)
@@ -100,10 +100,11 @@ def to_objects(
                 # A file without functions has no stack usage.
                 if suffix == ".o" or (folder / (stem + suffix)).exists():
                     result[stem + suffix] = (folder / (stem + suffix)).read_bytes()
-        if registry is not None:
+        if table is not None:
             stem = f"{module}_lib{max(numbers, default=-1) + 1}"
             source = f"{stem}.ll"
-            (folder / source).write_text(registry_module(registry, source, cpu), encoding="utf-8")
+            text = function_table().llvm_module(table, source) + _abi_flags(cpu)
+            (folder / source).write_text(text, encoding="utf-8")
             command = [clang, *flags, *_CODE_FLAGS, *_module_flags(version)]
             _call([*command, "-c", source, "-o", f"{stem}.o"], folder, source)
             _strip(folder / f"{stem}.o", cpu)
@@ -111,55 +112,15 @@ def to_objects(
     return result
 
 
-def registry_module(functions: Sequence[str], name: str, cpu: Cpu) -> str:
-    """The LLVM module called ``name`` with the registry of ``functions`` and its entry point.
-
-    The same data as the C of :func:`hilc.codegen.registry.system_lib_source`.
-    """
-    blob = registry_names_blob(functions)
-    array = f"[{len(functions)} x ptr]"
-    addresses = ", ".join(f"ptr @{function}" for function in functions)
-    lines = [
-        f'source_filename = "{name}"',
-        "",
-        "%TVMFuncRegistry = type { ptr, ptr }",
-        "%TVMModule = type { ptr }",
-        "",
-        *(f"declare i32 @{function}(ptr, ptr, i32, ptr, ptr, ptr)" for function in functions),
-        "",
-        f'@_tvm_func_names = internal constant [{len(blob)} x i8] c"{_escaped(blob)}", align 1',
-        f"@_tvm_func_array = internal constant {array} [{addresses}]",
-        "@_tvm_func_registry = internal constant %TVMFuncRegistry "
-        "{ ptr @_tvm_func_names, ptr @_tvm_func_array }",
-        "@_tvm_system_lib = internal constant %TVMModule { ptr @_tvm_func_registry }",
-        "",
-        # Nothing unwinds through it; Arm's tables would ask for the C++ personality otherwise.
-        "define weak ptr @TVMSystemLibEntryPoint() nounwind {",
-        "  ret ptr @_tvm_system_lib",
-        "}",
-        "",
-        *_abi_flags(cpu),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(blob: bytes) -> str:
-    """The bytes as LLVM writes strings: what is not a letter, digit or ``_`` in hexadecimal."""
-    return "".join(
-        chr(byte) if chr(byte).isalnum() and byte < 128 or byte == ord("_") else f"\\{byte:02X}"
-        for byte in blob
-    )
-
-
-def _abi_flags(cpu: Cpu) -> list[str]:
+def _abi_flags(cpu: Cpu) -> str:
     """Sizes of wchar_t and of the smallest enumeration, which the linker compares."""
     if cpu.is_host:
-        return []
-    return [
-        "!llvm.module.flags = !{!0, !1}",
-        '!0 = !{i32 1, !"wchar_size", i32 4}',
-        f'!1 = !{{i32 1, !"min_enum_size", i32 {cpu.toolchain.llvm_enum_bytes}}}',
-    ]
+        return ""
+    return (
+        "!llvm.module.flags = !{!0, !1}\n"
+        '!0 = !{i32 1, !"wchar_size", i32 4}\n'
+        f'!1 = !{{i32 1, !"min_enum_size", i32 {cpu.toolchain.llvm_enum_bytes}}}\n'
+    )
 
 
 def _target_flags(cpu: Cpu) -> tuple[str, ...]:

@@ -8,32 +8,20 @@ made has a function that calls that one's.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
+from hilc.codegen.allocator import allocator
+from hilc.codegen.arguments import Argument, Operator, program_devices
 from hilc.codegen.bodies import shared_bodies
-from hilc.codegen.calls import (
-    BACKEND_API,
-    PACKED_CALL,
-    Argument,
-    Operator,
-    Shapes,
-    allocate_workspace,
-    argument_data,
-    declare_arguments,
-    free_workspace,
-    guarded_call,
-    packed_head,
-    pass_handle,
-    pass_tensor,
-    workspace_guard,
-)
+from hilc.codegen.calls import device_guard, device_hooks
 from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, write_pool
+from hilc.codegen.convention import Calls, External
 from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
-from hilc.codegen.main import device_guard, device_hooks, program_devices, write_lookup, write_main
-from hilc.codegen.names import CONSTANT_POOL, MODULE_CONTEXT, Names
+from hilc.codegen.dialects import CONVENTIONS, INTERFACES
+from hilc.codegen.main import write_main
+from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
 from hilc.codegen.streams import ROWS, write_group
 from hilc.external import ExternalCall
@@ -64,52 +52,53 @@ class Source:
 
 def write_operators(program: Program, names: Names, options: Options) -> Source:
     """``<name>_lib1.c``."""
-    writer = _Writer(program, names, options)
+    calls = CONVENTIONS[options.api].calls(options)
+    writer = _Writer(program, names, options, calls)
     operators = tuple(writer.operator(index) for index in range(len(program.steps)))
-    shapes = Shapes()
+    interface = INTERFACES[options.interface]
     body = "\n".join(
         [
-            *(writer.layer(index, operator, shapes) for index, operator in enumerate(operators)),
-            write_main(program, names, options, operators, shapes),
-            *write_lookup(writer.constants, names, options),
+            *(writer.layer(index, operator) for index, operator in enumerate(operators)),
+            write_main(program, names, options, operators, calls),
+            *interface.operator_functions(writer.constants, names, options),
         ]
     )
     parts = [
         c_comment(f'The operators of "{program.graph.name}", and the main that calls them.')
-        + _includes(program, body),
+        + _includes(program, options, calls, body),
         *write_pool(writer.constants, names, writer.external),
-        *([f"extern void *{MODULE_CONTEXT};\n"] if MODULE_CONTEXT in body else []),
-        *([shapes.definitions()] if shapes.definitions() else []),
+        *calls.declarations(body),
+        *([calls.definitions()] if calls.definitions() else []),
         *(body.definition() for body in dict.fromkeys(writer.shared.values())),
         body,
     ]
     return Source("\n".join(parts), operators, writer.constants)
 
 
-def _includes(program: Program, body: str) -> str:
+def _includes(program: Program, options: Options, used: Calls, body: str) -> str:
     calls: list[object] = []
     for step in program.steps:
         stages = step.call.stages if isinstance(step.call, StreamCall) else ()
         calls += [stage.call for stage in stages] or [step.call]
-    kernels = {call.kernel.header for call in calls if isinstance(call, KernelCall)}
-    rows = [ROWS] if "hil_move_rows" in body else []
-    packed = [PACKED_CALL] if "TVMValue" in body else []
-    backend = [BACKEND_API] if "TVMBackend" in body else []
-    return c_includes("stddef.h", "stdint.h", *sorted([*kernels, *packed, *rows]), *backend)
+    headers = {call.kernel.header for call in calls if isinstance(call, KernelCall)}
+    headers.update(used.headers(body), INTERFACES[options.interface].operator_includes)
+    if "hil_move_rows" in body:
+        headers.add(ROWS)
+    if options.pools == "calls" and allocator().function in body:
+        headers.add(allocator().header)
+    return c_includes("stddef.h", "stdint.h", *sorted(headers))
 
 
 class _Writer:
     """Writes the layers of a program."""
 
-    def __init__(self, program: Program, names: Names, options: Options) -> None:
+    def __init__(self, program: Program, names: Names, options: Options, calls: Calls) -> None:
         self.external = options.constants == "external"
         self.constants = pool_constants(program)
         self.shared = shared_bodies(program, options.optimize)
         self._program = program
         self._names = names
-        # How the run time knows the module: TVM's in C++ passes no handle but sets a variable.
-        self._module = MODULE_CONTEXT if options.runtime == "cpp" else "resource_handle"
-        self._packed = options.api == "packed"
+        self._calls = calls
         self._devices = [device.field for device in program_devices(program)]
         self._pool = _GIVEN_CONSTANT if self.external else _OWN_CONSTANT
 
@@ -148,12 +137,12 @@ class _Writer:
             if isinstance(value, np.ndarray)
         }
 
-    def layer(self, index: int, operator: Operator, shapes: Shapes) -> str:
+    def layer(self, index: int, operator: Operator) -> str:
         """What the layer is in the model's own terms, its parameters, its function."""
         step = self._program.steps[index]
         comment = _comment(self._program, step)
         if isinstance(step.call, ExternalCall):
-            return f"{comment}{self._external_layer(step, step.call, operator, shapes)}"
+            return f"{comment}{self._external_layer(step, step.call, operator)}"
         if isinstance(step.call, StreamCall):
             return self._group(index, step, step.call, operator)
         arrays = self._arrays(step.call)
@@ -227,71 +216,39 @@ class _Writer:
 
     def _function(self, operator: Operator, body: str) -> str:
         """The layer's function: its parameters, in the calling convention, around ``body``."""
-        names = operator.parameters
         pool = f"    const struct {struct_tag(self._names)} *const pool = %s;\n"
-        if not self._packed:
-            head = f"int32_t {operator.function}("
-            given = pool % "constants" if "constants" in names else ""
-            return f"{c_wrapped(head, [f'void *{n}' for n in names], ') {')}\n{given}{body}}}\n"
-        used = ["args", *(name for name in ("type_codes", "resource_handle") if name in body)]
-        unpacked = "".join(
-            {
-                "constants": pool % argument_data(position),
-                "device": f"    void *const device = args[{position}].v_handle;\n",
-            }.get(name, f"    void *const {name} = {argument_data(position)};\n")
-            for position, name in enumerate(names)
-            if name == "constants" or re.search(rf"\b{name}\b", body)
-        )
-        return f"{packed_head(operator.function, len(names), *used)}{unpacked}{body}}}\n"
+        return self._calls.function(operator, body, pool)
 
-    def _external_layer(
-        self, step: Step, call: ExternalCall, operator: Operator, shapes: Shapes
-    ) -> str:
+    def _external_layer(self, step: Step, call: ExternalCall, operator: Operator) -> str:
         """The function of another code generator's layer: calls that one's with what it takes."""
         module, device = call.module, call.module.device
-        allocates = bool(call.scratch_bytes) and step.scratch is None
-        guards = [workspace_guard("scratch")] if allocates else []
-        hooks = ""
+        guards, preparation, hooks = [], "", ""
+        if call.scratch_bytes and step.scratch is None:
+            own = allocator().allocate(call.scratch_bytes)
+            preparation = f"    void *const scratch = {own};\n"
+            guards.append(allocator().guard("scratch"))
         if device is not None and device.use_device_api:
             guards.append(device_guard(device, "Open", "Close", "device"))
             hooks = device_hooks(device, "Open", "Close")
         tensors = self._program.graph.tensors
         passed = [
-            (f"(void *){text}" if tensors[name].is_constant else text, name)
+            (f"(void *){text}" if tensors[name].is_constant else text, tensors[name])
             for name, text in zip(step.inputs, self._reads(step), strict=True)
         ]
-        passed += [(f"output{i}", name) for i, name in enumerate(step.outputs)]
-        parameters = [text for text, _ in passed]
-        parameters += ["scratch"] * bool(call.scratch_bytes) + ["device"] * (device is not None)
-        own = f"    void *const scratch = {allocate_workspace(call.scratch_bytes)};\n"
-        body = own if allocates else ""
-        if not self._packed:
-            declared = [f"void *input{i}" for i in range(len(step.inputs))]
-            declared += [f"void *{name}" for name in parameters[len(step.inputs) :]]
-            prototype = c_wrapped(f"int32_t {module.symbol}(", declared, ");\n")
-            body += guarded_call(module.symbol, parameters, guards)
-            return f"{prototype}{hooks}\n{self._function(operator, body)}"
-        body = self._find_function(module.symbol) + body + declare_arguments(len(parameters))
-        for position, (text, name) in enumerate(passed):
-            tensor = tensors[name]
-            body += pass_tensor(position, text, tensor.shape, tensor.dtype, shapes)
-        if call.scratch_bytes:
-            shape = (call.scratch_bytes,)
-            body += pass_tensor(len(passed), "scratch", shape, "uint8", shapes)
-        if device is not None:
-            body += pass_handle(len(parameters) - 1, "device")
-        arguments = ["function", "values", "codes", str(len(parameters)), "&result", "&result_code"]
-        body += guarded_call("TVMFuncCall", arguments, guards)
-        return f"{hooks}{self._function(operator, body)}"
-
-    def _find_function(self, symbol: str) -> str:
-        """C that looks a packed function up by its name, in the module and then everywhere."""
-        arguments = [self._module, f'"{symbol}"', "&function"]
-        found = c_wrapped("    if (TVMBackendGetFuncFromEnv(", arguments, ") != 0 ||\n")
-        return (
-            f"    TVMFunctionHandle function = NULL;\n{found}"
-            "        function == NULL) {\n        return -1;\n    }\n"
+        passed += [(f"output{i}", tensors[name]) for i, name in enumerate(step.outputs)]
+        declaration, body = self._calls.external(
+            External(
+                symbol=module.symbol,
+                tensors=passed,
+                input_count=len(step.inputs),
+                scratch_bytes=call.scratch_bytes,
+                has_device=device is not None,
+                preparation=preparation,
+                guards=guards,
+            )
         )
+        gap = "\n" if declaration else ""
+        return f"{declaration}{hooks}{gap}{self._function(operator, body)}"
 
 
 def _with_scratch(step: Step, statements: str) -> str:
@@ -300,9 +257,9 @@ def _with_scratch(step: Step, statements: str) -> str:
     if not nbytes or step.scratch is not None:
         return f"{statements}    return 0;\n"
     return (
-        f"    void *const scratch = {allocate_workspace(nbytes)};\n"
+        f"    void *const scratch = {allocator().allocate(nbytes)};\n"
         f"    if (scratch == NULL) {{\n        return -1;\n    }}\n{statements}"
-        f"    return {free_workspace('scratch')} != 0 ? -1 : 0;\n"
+        f"    return {allocator().free('scratch')} != 0 ? -1 : 0;\n"
     )
 
 

@@ -42,7 +42,8 @@ from hilc.host.build import (
     build_shared_object,
     host_compiler,
 )
-from hilc.host.model import Code, Contexts, HostModel
+from hilc.host.code import Code
+from hilc.host.model import Contexts, HostModel
 from hilc.ir import Array
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import cannot_write, replacing

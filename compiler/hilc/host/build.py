@@ -23,12 +23,13 @@ from hilc.artifact.extra import EXTRA, ExtraCode, extra_code
 from hilc.artifact.library import ModelLibrary, Module, module_path
 from hilc.artifact.manifest import check_module
 from hilc.artifact.params import load_params, save_params
-from hilc.codegen.registry import system_lib_source
+from hilc.codegen.function_table import function_table
+from hilc.codegen.headers import include_dirs
 from hilc.errors import HilError, InputError
+from hilc.host.runtime import HostRuntime, host_runtime, needs_runtime
 from hilc.ir import Array
 from hilc.support.jsondata import decode, parse_json
 from hilc.support.process import run
-from hilc.support.resources import data_dir
 from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
@@ -116,12 +117,6 @@ def host_compiler() -> str:
     )
 
 
-def needs_runtime(module: Module) -> bool:
-    """Whether the module calls TVM's C run time, or is called through it."""
-    packed = "packed" in (module.interface, module.api) or bool(module.functions)
-    return packed or module.pools == "calls" or not module.layers
-
-
 def build_shared_object(
     library: ModelLibrary, folder: Path, description: Description | None = None
 ) -> Path:
@@ -141,18 +136,18 @@ def build_shared_object(
     objects = [name for name in library.files if _is_part(name, "lib", ".o")]
     link_flags = [*_LINK_FLAGS]
     foreign = any(module_path(m.name) not in library.files for m in library.modules)
-    with_runtime = any(map(needs_runtime, library.modules))
-    functions = [name for module in library.modules for name in module.functions]
-    registry = system_lib_source(functions, weak=False)
-    if with_runtime and (foreign or registry.encode() not in library.files.values()):
-        # One for all modules. It comes before their own: TVM's are not weak as ours are.
-        (folder / _REGISTRY).write_text(registry)
-        sources = [_REGISTRY, *sources]
-        if foreign:
-            link_flags.append("-Wl,--allow-multiple-definition")
-    flags = [*_FLAGS, "-Icodegen/host/include", f"-I{data_dir('runtime') / 'include'}"]
-    if with_runtime:
-        objects += map(str, _runtime_objects(compiler))
+    called = next(filter(needs_runtime, library.modules), None)
+    if called is not None:
+        objects += map(str, _runtime_objects(compiler, host_runtime(called.name)))
+        functions = [name for module in library.modules for name in module.functions]
+        table = function_table().source(functions, weak=False)
+        if foreign or table.encode() not in library.files.values():
+            # One for all modules. It comes before their own: TVM's are not weak as ours are.
+            (folder / _REGISTRY).write_text(table)
+            sources = [_REGISTRY, *sources]
+            if foreign:
+                link_flags.append("-Wl,--allow-multiple-definition")
+    flags = [*_FLAGS, "-Icodegen/host/include", *(f"-I{path}" for path in include_dirs())]
     if foreign:
         flags.append("-w")
     extra = extra_code(library.files)
@@ -170,7 +165,7 @@ def _extra_archive(compiler: str, extra: ExtraCode, folder: Path) -> str:
     """Code from elsewhere as a static library: of it, the linker takes what the models need."""
     (folder / "extra_objects").mkdir()
     objects = list(extra.objects)
-    includes = [f"-I{path}" for path in (*extra.includes, data_dir("runtime") / "include")]
+    includes = [f"-I{path}" for path in (*extra.includes, *include_dirs())]
     for index, source in enumerate(extra.sources):
         objects.append(f"extra_objects/{index}.o")
         command = [compiler, *_FLAGS, "-std=gnu11", "-w", *includes, "-c", source]
@@ -249,16 +244,16 @@ def _escape(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _runtime(compiler: str) -> tuple[tempfile.TemporaryDirectory[str], tuple[Path, ...]]:
+def _runtime(
+    compiler: str, runtime: HostRuntime
+) -> tuple[tempfile.TemporaryDirectory[str], tuple[Path, ...]]:
     """The C run time, compiled once for all models of this process; the folder ends with it."""
     folder = tempfile.TemporaryDirectory(prefix="hilc-crt-")
-    root = data_dir("runtime")
-    # What an archive holds, and a platform for this machine (host/platform.c).
-    sources = sorted((root / "crt").rglob("*.c"))
-    command = [compiler, *_FLAGS, f"-I{root / 'include'}", "-c", *map(str, sources)]
+    includes = [f"-I{path}" for path in include_dirs()]
+    command = [compiler, *_FLAGS, *includes, "-c", *map(str, runtime.sources())]
     _run(command, Path(folder.name), "the C run time", "")
     return folder, tuple(sorted(Path(folder.name).glob("*.o")))
 
 
-def _runtime_objects(compiler: str) -> tuple[Path, ...]:
-    return _runtime(compiler)[1]
+def _runtime_objects(compiler: str, runtime: HostRuntime) -> tuple[Path, ...]:
+    return _runtime(compiler, runtime)[1]

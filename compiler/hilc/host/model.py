@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import _ctypes
 import contextlib
 import ctypes
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -16,56 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.artifact.library import Argument, Layer, Module, TensorInfo
-from hilc.compat.tvm.metadata import Metadata, read_metadata
-from hilc.compat.tvm.packed import Call, Handle, Result, TensorAt
 from hilc.errors import HilError, InputError
 from hilc.executor import Bindings, Which, find_tensor, input_values, run_count
-from hilc.host.build import CONSTANTS, needs_runtime
+from hilc.host.build import CONSTANTS
+from hilc.host.code import Code, closed
+from hilc.host.runtime import Session, host_runtime, needs_runtime
 from hilc.ir import Array
 from hilc.memory.allocate import ALIGNMENT
 
 #: Contexts of devices by the device's name: an address, the bytes of the context, or none.
 Contexts = Mapping[str, "int | Array | None"]
-
-
-class Code:
-    """A shared object in this process; ``folder``, which holds it, is deleted when it is closed."""
-
-    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str]) -> None:
-        self._library: ctypes.CDLL | None = ctypes.CDLL(str(path))
-        self._folder = folder
-
-    def close(self) -> None:
-        if self._library is not None:
-            _ctypes.dlclose(self._library._handle)
-            self._library = None
-            self._folder.cleanup()
-
-    def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
-        """The C function ``name``, which returns ``result``."""
-        function = self._opened()[name]
-        function.restype = result
-        return function
-
-    def has(self, name: str) -> bool:
-        return hasattr(self._opened(), name)
-
-    def data_address(self, name: str) -> int:
-        return ctypes.addressof(ctypes.c_char.in_dll(self._opened(), name))
-
-    def data_text(self, name: str) -> bytes:
-        """The bytes of a C string."""
-        return ctypes.string_at(self.data_address(name))
-
-    def _opened(self) -> ctypes.CDLL:
-        if self._library is None:
-            raise _closed()
-        return self._library
-
-
-def _closed() -> InputError:
-    """What is said of a model that was closed."""
-    return InputError("the model is closed", "load it again")
 
 
 class HostModel:
@@ -93,16 +50,16 @@ class HostModel:
         self._is_closed = False
         # The caller's own; where the library has them, layers that are run one by one use these.
         self._pools = [_aligned(pool.nbytes) for pool in module.workspace_pools]
-        self._has_runtime = needs_runtime(module)
-        if self._has_runtime:
-            self._start_runtime()
+        self._session: Session | None = None
+        if needs_runtime(module):
+            self._session = host_runtime(module.name).session(code)
+            self._start_runtime(self._session)
 
-    def _start_runtime(self) -> None:
+    def _start_runtime(self, session: Session) -> None:
         # Exactly what the library says that it needs, so that a wrong figure is an error here, too.
         nbytes = self.module.workspace_bytes if self.module.pools == "calls" else 0
         self._stack = _aligned(nbytes)
-        start = self._code.function("hilc_host_start")
-        status = start(ctypes.c_void_p(self._stack.ctypes.data), ctypes.c_size_t(nbytes))
+        status = session.start(self._stack.ctypes.data, nbytes)
         if status:
             raise self._failed("the C run time", status)
 
@@ -143,7 +100,7 @@ class HostModel:
     def _require_open(self) -> None:
         """Buffers are still there when the code is not; what they hold is nobody's any more."""
         if self._is_closed:
-            raise _closed()
+            raise closed()
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -252,7 +209,7 @@ class HostModel:
 
     def _run_layer(self, layer: Layer) -> None:
         if self.module.api == "packed":
-            self._call_packed(layer.function, map(self._packed_argument, layer.arguments))
+            self._call_packed(layer.function, self._layer_arguments(layer))
         else:
             pointers = [ctypes.c_void_p(self._address(argument)) for argument in layer.arguments]
             self._check(layer.function, self._code.function(layer.function)(*pointers))
@@ -263,58 +220,60 @@ class HostModel:
         """The module's packed functions, in the order of its registry."""
         return self.module.functions
 
-    def call(self, name: str, *arguments: Any) -> Result:
-        """Call a packed function with the arguments of :class:`hilc.compat.tvm.packed.Call`; its
-        result."""
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a packed function; its result: a number, a text, None, or a handle.
+
+        An argument is a number, a text, bytes, None, a handle or a contiguous array, which the
+        function may write to.
+        """
         if name not in self.module.functions:
             raise InputError(
                 f"the model {self.name!r} has no packed function {name!r}",
                 f"it has {', '.join(self.module.functions) or 'none: use interface=packed'}",
             )
         with self._alone():
-            return self._call_packed(name, arguments).take_result()
+            return self._call_packed(name, arguments)
 
-    def metadata(self) -> Metadata:
-        """What the module says of itself through ``get_c_metadata``."""
-        name = f"{self.module.symbol}_get_c_metadata"
-        if not self._code.has(name):
+    def metadata(self) -> Any:
+        """What the module says of itself: TVM's metadata, where it was compiled to carry them."""
+        session = self._session
+        name = session.metadata_function(self.module) if session else ""
+        if session is None or not self._code.has(name):
             raise InputError(
                 f"the model {self.name!r} carries no metadata", "compile it with interface=packed"
             )
-        handle = self._call_packed(name, ()).take_result()
-        if not isinstance(handle, Handle):
-            raise HilError(f"{name} returned {handle!r}, which is no handle")
-        return read_metadata(handle.address or 0)
+        return session.metadata(self._call_packed(name, ()))
 
     def _entry_arguments(self) -> Iterator[Any]:
-        module = self.module
+        module, session = self.module, self._packed_session()
         for infos, buffers in ((self.inputs, self._inputs), (self.outputs, self._outputs)):
             for info, buffer in zip(infos, buffers, strict=True):
-                yield TensorAt(buffer.ctypes.data, info.shape, info.dtype)
+                yield session.tensor(buffer.ctypes.data, info.shape, info.dtype)
         if module.constants == "external":
-            yield TensorAt(self._constants(), (module.constants_bytes,), "uint8")
+            yield session.tensor(self._constants(), (module.constants_bytes,), "uint8")
         if module.pools == "external":
             for pool in self._pools:
-                yield TensorAt(pool.ctypes.data, pool.shape, "uint8")
-        yield from map(Handle, self._contexts)
+                yield session.tensor(pool.ctypes.data, pool.shape, "uint8")
+        yield from map(session.context, self._contexts)
 
-    def _packed_argument(self, argument: Argument) -> TensorAt | Handle:
-        if argument.kind == "device":
-            return Handle(self._contexts[argument.value])
-        return TensorAt(self._address(argument) or 0, argument.shape, argument.dtype)
+    def _layer_arguments(self, layer: Layer) -> Iterator[Any]:
+        session = self._packed_session()
+        for argument in layer.arguments:
+            if argument.kind == "device":
+                yield session.context(self._contexts[argument.value])
+            else:
+                address = self._address(argument) or 0
+                yield session.tensor(address, argument.shape, argument.dtype)
 
-    def _call_packed(self, name: str, arguments: Any) -> Call:
-        call = Call(tuple(arguments))
-        status = self._code.function("hilc_host_call_packed")(
-            self._code.function(name),
-            call.values,
-            call.codes,
-            call.count,
-            ctypes.byref(call.result),
-            ctypes.byref(call.result_code),
-        )
+    def _call_packed(self, name: str, arguments: Iterable[Any]) -> Any:
+        """The result of a packed function."""
+        status, result = self._packed_session().call(name, tuple(arguments))
         self._check(name, status)
-        return call
+        return result()
+
+    def _packed_session(self) -> Session:
+        assert self._session is not None, "a module with packed functions has a run time"
+        return self._session
 
     # The C interface --------------------------------------------------------------------------
 
@@ -360,7 +319,7 @@ class HostModel:
 
     def _call_structs(self, name: str, structs: Sequence[ctypes.Structure]) -> None:
         function = self._code.function(name)
-        if not self._has_runtime:
+        if self._session is None:
             self._check(name, function(*map(ctypes.byref, structs)))
             return
         pointers = (ctypes.c_void_p * 4)(*map(ctypes.addressof, structs))
@@ -410,16 +369,14 @@ class HostModel:
     def _check(self, name: str, status: int) -> None:
         if status:
             raise self._failed(name, status)
-        if self._has_runtime:
-            left = self._code.function("hilc_host_workspace_left", ctypes.c_size_t)()
+        if self._session is not None:
+            left = self._session.workspace_left()
             if left:
                 raise HilError(f"{name} left {left} bytes of workspace allocated")
 
     def _failed(self, name: str, status: int) -> HilError:
-        said = ""
-        if self._has_runtime:
-            text = self._code.function("TVMGetLastError", ctypes.c_char_p)()
-            said = f": {text.decode('utf-8', 'replace')}" if text else ""
+        text = self._session.last_error() if self._session else ""
+        said = f": {text}" if text else ""
         # The C run time's errors are known by their hexadecimal form.
         code = f"{status:#x}" if status >= 0x100 else f"{status}"
         return HilError(f"{name} returned {code}{said}")

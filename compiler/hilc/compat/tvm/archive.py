@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from hilc.artifact.foreign import ForeignReader
 from hilc.artifact.manifest import CONSTANTS_POOL, Module, Pool, check_module
 from hilc.compat.tvm.code import Code
 from hilc.compat.tvm.tensors import tensor_infos
@@ -201,3 +202,15 @@ def _require_kind(value: Any, kind: type, where: str) -> Any:
             f"{where} is {value!r:.60}; expected is {wanted}", "export the model again"
         )
     return value
+
+
+class TvmReader(ForeignReader):
+    def entries(self, metadata: _Entry, where: str) -> Mapping[str, _Entry]:
+        return tvm_entries(metadata, where)
+
+    def module(self, files: Mapping[str, bytes], name: str, entry: _Entry, where: str) -> Module:
+        return tvm_module(files, name, entry, where)
+
+    def path_beside_others(self, path: str, module: str) -> str:
+        # Until version 6 an archive had one module.
+        return f"src/{module}.relay" if path == "src/relay.txt" else path

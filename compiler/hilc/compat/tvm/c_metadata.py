@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 
 from hilc.artifact.params import save_array
-from hilc.codegen.calls import dl_data_type
 from hilc.codegen.constants import ConstantPool
 from hilc.codegen.cwriter import c_array, c_comment, c_includes, c_int, c_wrapped
-from hilc.codegen.names import GET_METADATA, Names
+from hilc.codegen.names import Names
 from hilc.codegen.options import Options
-from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
+from hilc.compat.tvm.convention import PACKED_ARGUMENTS, dl_data_type, packed_prototype
+from hilc.compat.tvm.symbols import GET_METADATA, get_metadata
 from hilc.memory.plan import Program
 from hilc.support.identifiers import sanitise
 
@@ -123,11 +123,11 @@ def _accessor(names: Names, weak: bool) -> str:
         f"    (void){name};\n" for name in ("args", "type_codes", "num_args", "resource_handle")
     )
     attribute = "__attribute__((weak))\n" if weak else ""
-    call = c_wrapped(f"    return {names.get_metadata}(", PACKED_ARGUMENTS, ");\n")
+    call = c_wrapped(f"    return {get_metadata(names.symbol)}(", PACKED_ARGUMENTS, ");\n")
     own = packed_prototype(GET_METADATA)
     return (
         '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
-        f"{packed_prototype(names.get_metadata)} {{\n{unused}"
+        f"{packed_prototype(get_metadata(names.symbol))} {{\n{unused}"
         "    if (out_ret_value == NULL || out_ret_tcode == NULL) {\n        return -1;\n    }\n"
         f"    out_ret_value->v_handle = (void *){_STEM};\n"
         "    *out_ret_tcode = kTVMOpaqueHandle;\n    return 0;\n}\n\n"

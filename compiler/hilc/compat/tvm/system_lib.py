@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hilc.codegen.cwriter import c_comment, c_includes, c_wrapped
+from hilc.codegen.cwriter import c_comment, c_includes
+from hilc.codegen.function_table import FunctionTable
+from hilc.compat.tvm.convention import packed_prototype
 from hilc.errors import InputError
 
 #: The function through which the runtime asks for the table.
@@ -20,25 +22,6 @@ _MAX_FUNCTIONS = 0x7FFF
 
 #: What the definitions need.
 INCLUDES = ("tvm/runtime/c_backend_api.h", "tvm/runtime/crt/module.h")
-
-#: What a packed function takes; TVM's own names.
-PACKED_PARAMETERS = (
-    "TVMValue *args",
-    "int *type_codes",
-    "int num_args",
-    "TVMValue *out_ret_value",
-    "int *out_ret_tcode",
-    "void *resource_handle",
-)
-
-#: Their names, to hand all of them on.
-PACKED_ARGUMENTS = tuple(p.rpartition(" ")[2].lstrip("*") for p in PACKED_PARAMETERS)
-
-
-def packed_prototype(function: str, prefix: str = "") -> str:
-    """The declaration of a packed function, without the semicolon."""
-    # Wrapped with the semicolon that follows.
-    return c_wrapped(f"{prefix}int32_t {function}(", PACKED_PARAMETERS, ");").removesuffix(";")
 
 
 def registry_names_blob(functions: Sequence[str]) -> bytes:
@@ -117,3 +100,61 @@ def _entry_point(functions: Sequence[str], weak: bool) -> str:
         "static const TVMModule _tvm_system_lib = {&_tvm_func_registry};\n\n"
         f"{attribute}const TVMModule *{ENTRY_POINT}(void) {{\n    return &_tvm_system_lib;\n}}\n"
     )
+
+
+def registry_module(functions: Sequence[str], name: str) -> str:
+    """The LLVM module called ``name`` with the registry of ``functions`` and its entry point.
+
+    The same data as the C of :func:`system_lib_source`.
+    """
+    blob = registry_names_blob(functions)
+    array = f"[{len(functions)} x ptr]"
+    addresses = ", ".join(f"ptr @{function}" for function in functions)
+    lines = [
+        f'source_filename = "{name}"',
+        "",
+        "%TVMFuncRegistry = type { ptr, ptr }",
+        "%TVMModule = type { ptr }",
+        "",
+        *(f"declare i32 @{function}(ptr, ptr, i32, ptr, ptr, ptr)" for function in functions),
+        "",
+        f'@_tvm_func_names = internal constant [{len(blob)} x i8] c"{_escaped(blob)}", align 1',
+        f"@_tvm_func_array = internal constant {array} [{addresses}]",
+        "@_tvm_func_registry = internal constant %TVMFuncRegistry "
+        "{ ptr @_tvm_func_names, ptr @_tvm_func_array }",
+        "@_tvm_system_lib = internal constant %TVMModule { ptr @_tvm_func_registry }",
+        "",
+        # Nothing unwinds through it; Arm's tables would ask for the C++ personality otherwise.
+        "define weak ptr @TVMSystemLibEntryPoint() nounwind {",
+        "  ret ptr @_tvm_system_lib",
+        "}",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(blob: bytes) -> str:
+    """The bytes as LLVM writes strings: what is not a letter, digit or ``_`` in hexadecimal."""
+    return "".join(
+        chr(byte) if chr(byte).isalnum() and byte < 128 or byte == ord("_") else f"\\{byte:02X}"
+        for byte in blob
+    )
+
+
+class SystemLib(FunctionTable):
+    """``TVMSystemLibEntryPoint`` and what it returns."""
+
+    entry_point = ENTRY_POINT
+    includes = INCLUDES
+
+    def declarations(self, functions: Sequence[str]) -> str:
+        return registry_declarations(functions)
+
+    def definitions(self, functions: Sequence[str], weak: bool) -> str:
+        return registry_definitions(functions, weak)
+
+    def source(self, functions: Sequence[str], weak: bool) -> str:
+        return system_lib_source(functions, weak)
+
+    def llvm_module(self, functions: Sequence[str], name: str) -> str:
+        return registry_module(functions, name)

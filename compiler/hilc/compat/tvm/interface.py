@@ -2,57 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from hilc.codegen.calls import (
+from hilc.codegen.arguments import MainArgument, Operator, main_arguments
+from hilc.codegen.constants import ConstantPool
+from hilc.codegen.cwriter import c_quoted, c_wrapped
+from hilc.codegen.interface import Interface
+from hilc.codegen.names import CONSTANT_POOL, Names
+from hilc.codegen.options import Options
+from hilc.compat.tvm.c_metadata import write_c_metadata
+from hilc.compat.tvm.convention import (
+    MODULE_CONTEXT,
+    PACKED_ARGUMENTS,
     PACKED_CALL,
     RUNTIME_API,
     Shapes,
     argument_data,
     packed_definition,
+    packed_head,
+    packed_prototype,
     pass_tensor,
     unused_packed,
 )
-from hilc.codegen.cwriter import c_quoted, c_wrapped
-from hilc.codegen.main import MainArgument, main_arguments
-from hilc.codegen.names import CONSTANT_POOL, Names
-from hilc.codegen.options import Options
-from hilc.codegen.registry import PACKED_ARGUMENTS, packed_prototype
+from hilc.compat.tvm.symbols import GET_METADATA, LOOKUP, get_metadata, lookup
+from hilc.external import ExternalCall
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import Program
 
-HEADER_INCLUDES = ("stdint.h", RUNTIME_API)
-ENTRY_INCLUDES = ("stddef.h", PACKED_CALL, "tvm/runtime/crt/error_codes.h")
+
+class PackedInterface(Interface):
+    name = "packed"
+    header_includes = ("stdint.h", RUNTIME_API)
+    entry_includes = ("stddef.h", PACKED_CALL, "tvm/runtime/crt/error_codes.h")
+    operator_includes = (PACKED_CALL,)
+
+    def symbol(self, module: str) -> str:
+        return f"tvmgen_{module}"
+
+    def reserved(self, symbol: str) -> Mapping[str, str]:
+        names = {
+            "the function that returns the metadata": (get_metadata(symbol), GET_METADATA),
+            "the function that looks up constants": (lookup(symbol), LOOKUP),
+        }
+        return {name: what for what, both in names.items() for name in both}
+
+    def declared(self, names: Names) -> Sequence[str]:
+        return (names.run, get_metadata(names.symbol), lookup(names.symbol))
+
+    def entry_globals(self, options: Options) -> Iterable[str]:
+        """What TVM's C++ run time looks for in a library that may call other modules' functions."""
+        if options.runtime == "cpp":
+            # Weak: of several models in one library the run time sets one.
+            yield (
+                f"/* TVM's run time writes here by which handle it knows this library. */\n"
+                f"extern void *{MODULE_CONTEXT};\n"
+                f"__attribute__((weak))\nvoid *{MODULE_CONTEXT} = NULL;\n"
+            )
+
+    def operator_functions(
+        self, constants: ConstantPool, names: Names, options: Options
+    ) -> Iterable[str]:
+        return _lookups(constants, names, options)
+
+    def sources(
+        self, program: Program, names: Names, options: Options, constants: ConstantPool
+    ) -> Mapping[int, str]:
+        return {2: write_c_metadata(program, names, options, constants)}
+
+    def functions(
+        self,
+        program: Program,
+        names: Names,
+        operators: Sequence[Operator],
+        options: Options,
+    ) -> Iterable[str]:
+        packed = options.api == "packed"
+        yield names.run
+        if packed:
+            yield from sorted(operator.function for operator in operators)
+            yield names.main
+        yield from (get_metadata(names.symbol), lookup(names.symbol))
+        if packed:
+            calls = [step.call for step in program.steps]
+            modules = [call.module for call in calls if isinstance(call, ExternalCall)]
+            yield from dict.fromkeys(module.symbol for module in modules)
+
+    def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        yield f"{_run_comment(program, names, options)}{packed_prototype(names.run)};\n"
+        yield (
+            "/*! \\brief Returns the model's TVMMetadata as an opaque handle; "
+            "takes no arguments */\n"
+            f"{packed_prototype(get_metadata(names.symbol))};\n"
+        )
+        yield (
+            "/*! \\brief Returns the constant with the storage id args[0], an integer, "
+            "as an opaque\n"
+            " * handle; a null pointer where there is none */\n"
+            f"{packed_prototype(lookup(names.symbol))};\n"
+        )
+
+    def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
+        arguments = main_arguments(program, options)
+        given = _given(program, options)
+        yield _check(given)
+        if options.api == "unpacked":
+            yield _call_unpacked(arguments, names, options)
+        elif len(given) == len(arguments):
+            yield _forward(names)
+        else:
+            shapes = Shapes()
+            function = _call_packed(arguments, names, options, shapes)
+            yield shapes.definitions()
+            yield function
 
 
-def declarations(program: Program, names: Names, options: Options) -> Iterable[str]:
-    """The prototypes for the header."""
-    yield f"{_run_comment(program, names, options)}{packed_prototype(names.run)};\n"
-    yield (
-        "/*! \\brief Returns the model's TVMMetadata as an opaque handle; takes no arguments */\n"
-        f"{packed_prototype(names.get_metadata)};\n"
+def _lookups(constants: ConstantPool, names: Names, options: Options) -> list[str]:
+    """The functions that find a linked constant by its storage id, the index in the pool.
+
+    TVM's runtimes know the one whose name the model is not part of; in an image of several models
+    each has one, of which the linker takes any.
+    """
+    linked = [] if options.constants == "external" else constants.members
+    table = "".join(f"        {CONSTANT_POOL}.{member.name},\n" for member in linked)
+    nothing = "    out_ret_value->v_handle = NULL;\n    *out_ret_tcode = kTVMNullptr;\n"
+    known = (
+        f"    static const void *const constants[] = {{\n{table}    }};\n"
+        "    const int64_t id = args[0].v_int64;\n"
+        f"    if (id >= 0 && id < {len(linked)}) {{\n"
+        "        out_ret_value->v_handle = (void *)constants[(size_t)id];\n"
+        "        *out_ret_tcode = kTVMOpaqueHandle;\n"
+        "        return 0;\n    }\n"
     )
-    yield (
-        "/*! \\brief Returns the constant with the storage id args[0], an integer, as an opaque\n"
-        " * handle; a null pointer where there is none */\n"
-        f"{packed_prototype(names.lookup)};\n"
-    )
-
-
-def entry_point(program: Program, names: Names, options: Options) -> Iterable[str]:
-    """The entry point and what it is made of. It calls the main in the main's own convention."""
-    arguments = main_arguments(program, options)
-    given = _given(program, options)
-    yield _check(given)
-    if options.api == "unpacked":
-        yield _call_unpacked(arguments, names, options)
-    elif len(given) == len(arguments):
-        yield _forward(names)
-    else:
-        shapes = Shapes()
-        function = _call_packed(arguments, names, options, shapes)
-        yield shapes.definitions()
-        yield function
+    used = ["type_codes", "out_ret_value", "out_ret_tcode", *(["args"] if linked else [])]
+    same = c_wrapped(f"    return {lookup(names.symbol)}(", PACKED_ARGUMENTS, ");\n")
+    weak = "" if options.runtime == "cpp" else "__attribute__((weak))\n"
+    return [
+        "/* The linked constant that has the storage id args[0]; a null handle where none has. */\n"
+        f"{packed_head(lookup(names.symbol), 1, *used)}"
+        "    if (type_codes != NULL && type_codes[0] != kTVMArgInt) {\n"
+        "        return -1;\n    }\n"
+        f"{known if linked else ''}{nothing}    return 0;\n}}\n",
+        f"{weak}{packed_definition(LOOKUP)}{same}}}\n",
+    ]
 
 
 def _is_given(argument: MainArgument, options: Options) -> bool:

@@ -1,0 +1,117 @@
+"""What generated functions take: the layers' operators, and the main that calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hilc.codegen.constants import pool_constants
+from hilc.codegen.names import CONSTANT_POOL
+from hilc.codegen.options import Options
+from hilc.external import Device, ExternalCall
+from hilc.memory.plan import Program
+
+Kind = Literal["pool", "input", "output", "constants", "device"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a layer's operator function.
+
+    ``pool``, ``input`` and ``output`` are tensors, ``constants`` is the external constant pool
+    (all have ``shape`` and ``dtype``, which some calling conventions pass along), ``device`` is an
+    opaque context.
+    """
+
+    kind: Kind
+    #: Byte offset in the pool, or the index of the model's input, output or device.
+    value: int
+    #: Scratch and the constant pool are uint8; a device has neither shape nor type ("").
+    shape: tuple[int, ...]
+    dtype: str
+    #: Index of the pool among :attr:`Module.workspace_pools`.
+    pool: int = 0
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A layer's C function, and what the main passes to it."""
+
+    function: str
+    #: The tensors that it reads (constants of the model are not passed), those that it writes, its
+    #: scratch where the plan has a place for it, the constant pool if it is external and the layer
+    #: reads it, the device.
+    arguments: tuple[Argument, ...]
+    input_count: int
+    output_count: int
+
+    @property
+    def parameters(self) -> list[str]:
+        """What the function calls its arguments."""
+        names = [f"input{i}" for i in range(self.input_count)]
+        names += [f"output{i}" for i in range(self.output_count)]
+        rest = (argument.kind for argument in self.arguments[len(names) :])
+        return names + ["scratch" if kind == "pool" else kind for kind in rest]
+
+
+@dataclass(frozen=True)
+class MainArgument:
+    """What the main takes: a tensor or a pool of ``shape`` and ``dtype``, or a device's context.
+
+    A context is an opaque handle, without a shape and with the type "".
+    """
+
+    kind: Kind
+    #: Of the model's input, output, workspace pool or device.
+    index: int
+    #: The C parameter where the main takes pointers.
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def c_type(self) -> str:
+        return c_type(self.kind)
+
+
+def c_type(kind: str) -> str:
+    """The C type of the pointer to such an argument."""
+    return "uint8_t *" if kind in ("constants", "pool") else "void *"
+
+
+def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ...]:
+    """What the main takes, in order: inputs, outputs, external constants, workspaces, devices."""
+    tensors = program.graph.tensors
+    arguments: list[MainArgument] = []
+    if not program.io_in_pool:
+        for index, name in enumerate(program.graph.inputs):
+            tensor = tensors[name]
+            arguments.append(
+                MainArgument("input", index, f"input{index}", tensor.shape, tensor.dtype)
+            )
+        for index, name in enumerate(program.graph.outputs):
+            tensor = tensors[name]
+            arguments.append(
+                MainArgument("output", index, f"output{index}", tensor.shape, tensor.dtype)
+            )
+    pools: list[MainArgument] = []
+    if options.constants == "external" and (nbytes := pool_constants(program).nbytes):
+        pools.append(MainArgument("constants", 0, f"{CONSTANT_POOL}_0_var", (nbytes,), "uint8"))
+    if options.pools != "calls":
+        for index, pool in enumerate(program.pools):
+            name = f"{pool.name}_{len(pools)}_var"
+            pools.append(MainArgument("pool", index, name, (pool.nbytes,), "uint8"))
+    devices = [
+        MainArgument("device", index, f"device{index}", (), "")
+        for index in range(len(program_devices(program)))
+    ]
+    return (*arguments, *pools, *devices)
+
+
+def program_devices(program: Program) -> tuple[Device, ...]:
+    """The devices that external functions run on, each once, in the order of their first use."""
+    devices: dict[str, Device] = {}
+    for step in program.steps:
+        if isinstance(step.call, ExternalCall) and (device := step.call.module.device):
+            devices.setdefault(device.field, device)
+    return tuple(devices.values())

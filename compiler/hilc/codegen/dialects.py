@@ -1,0 +1,24 @@
+"""What the words of ``api`` and ``interface`` stand for: those of C are here, others join them."""
+
+from __future__ import annotations
+
+from hilc.codegen.allocator import allocator
+from hilc.codegen.convention import Convention
+from hilc.codegen.function_table import function_table
+from hilc.codegen.interface import Interface
+from hilc.codegen.interface_c import CInterface
+from hilc.codegen.options import Options
+from hilc.codegen.unpacked import Unpacked
+from hilc.plugins import Registry
+
+CONVENTIONS: Registry[Convention] = Registry("api", {"unpacked": Unpacked()})
+INTERFACES: Registry[Interface] = Registry("interface", {"c": CInterface()})
+
+
+def require_installed(options: Options) -> None:
+    """Refuse options that ask for an optional part of the installation that is not there."""
+    _ = CONVENTIONS[options.api], INTERFACES[options.interface]
+    if options.pools == "calls":
+        allocator()
+    if options.with_registry:
+        function_table()

@@ -1,0 +1,20 @@
+"""Workspaces from ``TVMBackendAllocWorkspace``: pools=calls."""
+
+from __future__ import annotations
+
+from hilc.codegen.allocator import Allocator
+
+#: What declares the workspace calls and the look-up of functions.
+BACKEND_API = "tvm/runtime/c_backend_api.h"
+
+
+class BackendAllocator(Allocator):
+    function = "TVMBackendAllocWorkspace"
+    header = BACKEND_API
+
+    def allocate(self, nbytes: int) -> str:
+        # Bytes on the CPU (device 1, 0), whose use is given as int8 (0, 8).
+        return f"{self.function}(1, 0, {nbytes}, 0, 8)"
+
+    def free(self, pointer: str) -> str:
+        return f"TVMBackendFreeWorkspace(1, 0, {pointer})"

@@ -1,0 +1,257 @@
+"""TVM's packed calling convention: api=packed.
+
+Packed functions take an array of 8-byte values and one of type codes; tensors are passed as
+pointers to ``DLTensor``, which ``hil/packed_call.h`` makes and reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from hilc.codegen.arguments import Argument, MainArgument, Operator, c_type
+from hilc.codegen.calls import checked_call, guarded_call
+from hilc.codegen.convention import Calls, Convention, External
+from hilc.codegen.cwriter import c_int, c_wrapped
+from hilc.codegen.options import Options
+from hilc.compat.tvm.allocator import BACKEND_API
+
+#: What defines the types below.
+RUNTIME_API = "tvm/runtime/c_runtime_api.h"
+#: What passes and reads arguments; includes the types.
+PACKED_CALL = "hil/packed_call.h"
+
+#: The variable in which TVM's C++ run time leaves its handle of a library that it loads.
+MODULE_CONTEXT = "__tvm_module_ctx"
+
+#: What a packed function takes; TVM's own names.
+PACKED_PARAMETERS = (
+    "TVMValue *args",
+    "int *type_codes",
+    "int num_args",
+    "TVMValue *out_ret_value",
+    "int *out_ret_tcode",
+    "void *resource_handle",
+)
+
+#: Their names, to hand all of them on.
+PACKED_ARGUMENTS = tuple(p.rpartition(" ")[2].lstrip("*") for p in PACKED_PARAMETERS)
+
+_INDENT = " " * 4
+
+#: DLPack's type code and bits of an element, by its numpy name. TVM calls a bool a one-bit number.
+_DL_TYPES = {
+    "int8": ("kDLInt", 8),
+    "int16": ("kDLInt", 16),
+    "int32": ("kDLInt", 32),
+    "int64": ("kDLInt", 64),
+    "uint8": ("kDLUInt", 8),
+    "bool": ("kDLUInt", 1),
+    "float32": ("kDLFloat", 32),
+}
+
+
+def packed_prototype(function: str, prefix: str = "") -> str:
+    """The declaration of a packed function, without the semicolon."""
+    # Wrapped with the semicolon that follows.
+    return c_wrapped(f"{prefix}int32_t {function}(", PACKED_PARAMETERS, ");").removesuffix(";")
+
+
+def unused_packed(*used: str) -> str:
+    """Statements that say which of a packed function's parameters, by name, are not ``used``."""
+    return "".join(f"    (void){name};\n" for name in PACKED_ARGUMENTS if name not in used)
+
+
+def packed_definition(function: str) -> str:
+    """The first lines of a packed function's definition, up to its body."""
+    return c_wrapped(f"int32_t {function}(", PACKED_PARAMETERS, ") {\n")
+
+
+def packed_head(function: str, num_args: int, *used: str) -> str:
+    """What the definition of a packed function begins with that takes ``num_args`` arguments.
+
+    ``used`` are those of its parameters that the rest of it reads.
+    """
+    return (
+        f"{packed_definition(function)}"
+        f"{unused_packed('num_args', *used)}"
+        f"    if (num_args != {num_args}) {{\n        return -1;\n    }}\n"
+    )
+
+
+def dl_data_type(dtype: str) -> str:
+    """The ``DLDataType`` of ``dtype`` as an expression."""
+    code, bits = _DL_TYPES[dtype]
+    return f"(DLDataType){{{code}, {bits}, 1}}"
+
+
+class Shapes:
+    """The shapes of a file's tensors: one static array for each that differs."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, ...], str] = {}
+
+    def name(self, shape: Sequence[int]) -> str:
+        """The array that holds ``shape``; a tensor without dimensions needs none."""
+        if not shape:
+            return "NULL"
+        return self._names.setdefault(tuple(shape), f"shape_{len(self._names)}")
+
+    def definitions(self) -> str:
+        return "".join(
+            f"static const int64_t {name}[{len(shape)}] = {{{', '.join(map(c_int, shape))}}};\n"
+            for shape, name in self._names.items()
+        )
+
+
+def pass_tensor(
+    index: int, data: str, shape: Sequence[int], dtype: str, shapes: Shapes, tensor: int = -1
+) -> str:
+    """The statement that passes the tensor at the address ``data`` as argument ``index``.
+
+    It fills ``values[index]``, ``codes[index]`` and ``tensors[tensor]``, by default that of the
+    same index.
+    """
+    code, bits = _DL_TYPES[dtype]
+    arguments = [
+        f"&values[{index}]",
+        f"&codes[{index}]",
+        f"&tensors[{index if tensor < 0 else tensor}]",
+        data,
+        code,
+        str(bits),
+        str(len(shape)),
+        shapes.name(shape),
+    ]
+    return c_wrapped(f"{_INDENT}hil_pass_tensor(", arguments, ");\n")
+
+
+def pass_handle(index: int, handle: str) -> str:
+    """The statement that passes an opaque handle as argument ``index``."""
+    return f"{_INDENT}hil_pass_handle(&values[{index}], &codes[{index}], {handle});\n"
+
+
+def argument_data(index: int) -> str:
+    """The C expression for the first byte of the tensor that is argument ``index``."""
+    return f"hil_argument_data(args[{index}])"
+
+
+def declare_arguments(count: int) -> str:
+    """The arrays for up to ``count`` arguments of packed calls, and what these return."""
+    return (
+        f"    DLTensor tensors[{count}];\n"
+        f"    TVMValue values[{count}];\n"
+        f"    int codes[{count}];\n"
+        "    TVMValue result = {0};\n"
+        "    int result_code = kTVMNullptr;\n"
+    )
+
+
+class Packed(Convention):
+    external_include = f'#include "{BACKEND_API}"\n\n'
+
+    def main_prototype(self, function: str, arguments: Sequence[MainArgument]) -> str:
+        return packed_prototype(function)
+
+    def external_prototype(
+        self,
+        symbol: str,
+        input_count: int,
+        output_count: int,
+        *,
+        has_scratch: bool,
+        has_device: bool,
+    ) -> str:
+        return packed_prototype(symbol)
+
+    def calls(self, options: Options) -> Calls:
+        return _Calls(options)
+
+
+class _Calls(Calls):
+    context = (("resource_handle", "void *resource_handle"),)
+
+    def __init__(self, options: Options) -> None:
+        # How the run time knows the module: TVM's in C++ passes no handle but sets a variable.
+        self._module = MODULE_CONTEXT if options.runtime == "cpp" else "resource_handle"
+        self._shapes = Shapes()
+
+    def function(self, operator: Operator, body: str, pool: str) -> str:
+        names = operator.parameters
+        used = ["args", *(name for name in ("type_codes", "resource_handle") if name in body)]
+        unpacked = "".join(
+            {
+                "constants": pool % argument_data(position),
+                "device": f"    void *const device = args[{position}].v_handle;\n",
+            }.get(name, f"    void *const {name} = {argument_data(position)};\n")
+            for position, name in enumerate(names)
+            if name == "constants" or re.search(rf"\b{name}\b", body)
+        )
+        return f"{packed_head(operator.function, len(names), *used)}{unpacked}{body}}}\n"
+
+    def external(self, call: External) -> tuple[str, str]:
+        count = len(call.tensors) + bool(call.scratch_bytes) + call.has_device
+        body = self._find_function(call.symbol) + call.preparation + declare_arguments(count)
+        for position, (text, tensor) in enumerate(call.tensors):
+            body += pass_tensor(position, text, tensor.shape, tensor.dtype, self._shapes)
+        if call.scratch_bytes:
+            shape = (call.scratch_bytes,)
+            body += pass_tensor(len(call.tensors), "scratch", shape, "uint8", self._shapes)
+        if call.has_device:
+            body += pass_handle(count - 1, "device")
+        arguments = ["function", "values", "codes", str(count), "&result", "&result_code"]
+        return "", body + guarded_call("TVMFuncCall", arguments, call.guards)
+
+    def _find_function(self, symbol: str) -> str:
+        """C that looks a packed function up by its name, in the module and then everywhere."""
+        arguments = [self._module, f'"{symbol}"', "&function"]
+        found = c_wrapped("    if (TVMBackendGetFuncFromEnv(", arguments, ") != 0 ||\n")
+        return (
+            f"    TVMFunctionHandle function = NULL;\n{found}"
+            "        function == NULL) {\n        return -1;\n    }\n"
+        )
+
+    def main_head(
+        self,
+        function: str,
+        arguments: Sequence[MainArgument],
+        used: AbstractSet[int],
+        has_operators: bool,
+    ) -> str:
+        read = ["args"] * bool(used) + ["resource_handle"] * has_operators
+        unpacked = "".join(
+            f"    {c_type(a.kind)}const {a.name} = "
+            + (f"args[{i}].v_handle;\n" if a.kind == "device" else f"{argument_data(i)};\n")
+            for i, a in enumerate(arguments)
+            if i in used
+        )
+        return f"{packed_head(function, len(arguments), *read)}{unpacked}"
+
+    def layers(self, operators: Sequence[Operator], pointer: Callable[[Argument], str]) -> str:
+        if not operators:
+            return ""
+        text = declare_arguments(max(len(operator.arguments) for operator in operators))
+        for operator in operators:
+            for position, argument in enumerate(operator.arguments):
+                data = pointer(argument)
+                if argument.kind == "device":
+                    text += pass_handle(position, data)
+                else:
+                    text += pass_tensor(
+                        position, data, argument.shape, argument.dtype, self._shapes
+                    )
+            count = str(len(operator.arguments))
+            passed = ["values", "codes", count, "&result", "&result_code", "resource_handle"]
+            text += checked_call(operator.function, passed)
+        return text
+
+    def declarations(self, body: str) -> Iterable[str]:
+        return [f"extern void *{MODULE_CONTEXT};\n"] if MODULE_CONTEXT in body else []
+
+    def headers(self, body: str) -> Iterable[str]:
+        needed = {PACKED_CALL: "TVMValue", BACKEND_API: "TVMBackend"}
+        return [header for header, what in needed.items() if what in body]
+
+    def definitions(self) -> str:
+        return self._shapes.definitions()

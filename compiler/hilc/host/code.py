@@ -1,0 +1,51 @@
+"""A shared object in this process: its functions and data by name."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hilc.errors import InputError
+
+
+class Code:
+    """A shared object in this process; ``folder``, which holds it, is deleted when it is closed."""
+
+    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str]) -> None:
+        self._library: ctypes.CDLL | None = ctypes.CDLL(str(path))
+        self._folder = folder
+
+    def close(self) -> None:
+        if self._library is not None:
+            _ctypes.dlclose(self._library._handle)
+            self._library = None
+            self._folder.cleanup()
+
+    def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
+        """The C function ``name``, which returns ``result``."""
+        function = self._opened()[name]
+        function.restype = result
+        return function
+
+    def has(self, name: str) -> bool:
+        return hasattr(self._opened(), name)
+
+    def data_address(self, name: str) -> int:
+        return ctypes.addressof(ctypes.c_char.in_dll(self._opened(), name))
+
+    def data_text(self, name: str) -> bytes:
+        """The bytes of a C string."""
+        return ctypes.string_at(self.data_address(name))
+
+    def _opened(self) -> ctypes.CDLL:
+        if self._library is None:
+            raise closed()
+        return self._library
+
+
+def closed() -> InputError:
+    """What is said of a model that was closed."""
+    return InputError("the model is closed", "load it again")
