@@ -13,7 +13,7 @@ help:
 	@echo 'make test       all tests but the campaigns (ARGS="-k name" narrows them; JOBS=N sets the'
 	@echo '                workers); of each campaign a sample'
 	@echo 'make test-full  the campaigns: the tests that are marked full'
-	@echo 'make check      ruff, mypy --strict, clang-format, cppcheck, stale reference pages'
+	@echo 'make check      ruff, mypy --strict, import-linter, clang-format, cppcheck, stale pages'
 	@echo 'make docs       write the reference pages anew, build the site in build/site, check its links'
 	@echo 'make prove      the MLPerf Tiny models on every board against the reference'
 	@echo 'make sweep      100,000 quantizations of each operator that is a table against the reference'
@@ -46,6 +46,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-incomplete-defs tests
 	$(BIN)/python ci/reference.py --check
+	$(BIN)/lint-imports --no-cache
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@command -v cppcheck >/dev/null || { echo 'cppcheck is missing: install the package cppcheck' >&2; exit 1; }
 	@# cppcheck sees one file at a time, so what another file reads counts as unused.

@@ -121,9 +121,10 @@ def _guarded(words: Sequence[str], signals: _Signals) -> int:
     console = Console("--json" in words)
     try:
         if "_ARGCOMPLETE" in os.environ:
+            from hil.commands.command_line import build_parser
             from hil.commands.completing import complete
 
-            complete(os.environ.get("COMP_LINE", ""))
+            complete(build_parser(os.environ.get("COMP_LINE", "").split()))
         code = _run(words, console)
         # What is still buffered must fail here rather than at interpreter exit.
         with printing():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType, NoneType
-from typing import TYPE_CHECKING, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ import numpy.typing as npt
 from hil.errors import DeviceError, InputError, LinkError, Mend
 from hil.held import Held
 from hil.recovery import Recovery
-from hil.rpc.client import CallArgument, Client, Handle, TensorRef
+from hil.rpc.calls import board_calls
+from hil.rpc.client import Client
 from hil.rpc.protocol import Tensors
 from hil.rpc.replies import (
     ENTRIES_MAX,
@@ -24,9 +25,9 @@ from hil.rpc.replies import (
     NotInFirmwareError,
     protocol_error,
 )
+from hil.rpc.tensors import TensorRef
 from hil.runner import Counter, Running
 from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
-from hilc.compat.tvm.metadata import Metadata
 from hilc.executor import other_tensor_hint, run_count
 from hilc.ir import Array
 
@@ -227,13 +228,13 @@ class Model:
         count += self.module.constants == "external"
         return tuple(TensorRef(self._index, Tensors.POOL, index) for index in range(count))
 
-    def metadata(self) -> Metadata:
+    def metadata(self) -> Any:
         """TVM's metadata, as the model's ``get_c_metadata`` on the board returns them.
 
         Raises :class:`~hil.errors.DeviceError` where the model has none: those with
         ``interface=packed`` do.
         """
-        return self._client.metadata(self._index)
+        return board_calls().metadata(self._client, self._index)
 
     def _read(self, tensor: TensorInfo, ref: TensorRef) -> Array:
         data = self._client.read(ref, tensor.nbytes)
@@ -337,44 +338,26 @@ class Device:
     def functions(self) -> tuple[str, ...]:
         """The packed functions of all models, in the order of the image's registry."""
         try:
-            return self._client.functions()
+            return board_calls().functions(self._client)
         except NotInFirmwareError:
             return ()
 
-    def call(self, name: str, *arguments: CallArgument) -> int | float | str | Handle | None:
+    def call(self, name: str, *arguments: Any) -> Any:
         """Calls a packed function of the image by its name, once; returns what it returned.
 
         Tensors are on the board: write them with :meth:`Model.set_input`, pass
         ``model.input_ref(0)`` and the like, read results with :meth:`Model.get_output`. Raises
         :class:`~hil.errors.DeviceError` where there is no such function, or it returns an error.
         """
-        for argument in arguments:
-            if not isinstance(argument, int | float | str | TensorRef | Handle | NoneType):
-                raise InputError(
-                    f"a {type(argument).__name__} cannot be an argument of {name!r}",
-                    "pass numbers, text, None, or tensors that are on the board: set_input writes "
-                    "one, input_ref names it",
-                )
-            if isinstance(argument, Handle) and argument.kind not in Handle.KINDS:
-                raise InputError(
-                    f"{argument}, an argument of {name!r}, is of a kind that cannot be passed"
-                )
-            if isinstance(argument, int) and not -(1 << 63) <= argument < 1 << 63:
-                raise InputError(f"{argument}, an argument of {name!r}, has more than 64 bits")
-        for text in (name, *(a for a in arguments if isinstance(a, str))):
-            if "\0" in text:
-                raise InputError(f"{text!r} has a zero character, which ends a text in C")
+        calls = board_calls()
+        calls.check(name, arguments)
         for model in self.models.values():
             model.begin_call(arguments)
         try:
-            result = self._client.call(name, arguments)
+            return calls.call(self._client, name, arguments)
         finally:
             for model in self.models.values():
                 model.end_call(name, arguments)
-        if result.returned != 0:
-            reason = f": {result.error}" if result.error else ""
-            raise DeviceError(f"the function {name!r} returned {result.returned:#x}{reason}")
-        return result.value
 
     def echo(self, data: bytes) -> bytes:
         """``data``, after it went to the board and back."""

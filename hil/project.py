@@ -14,28 +14,16 @@ from types import MappingProxyType
 
 from hil.board import Board, MemoryRegion
 from hil.errors import InputError
-from hil.glue import (
-    GENERATED,
-    block_source,
-    c_string,
-    is_packed,
-    model_key,
-    model_source,
-    most_arguments,
-)
+from hil.glue import GENERATED, Glue, block_source, c_string, is_packed, model_key
 from hil.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
+from hil.runtime import FirmwareRuntime, firmware_runtime, found_runtime
 from hilc.artifact.extra import EXTRA, SAFE_PATH, extra_code, is_extra
 from hilc.artifact.library import ModelLibrary, Module, module_path
-from hilc.codegen.function_table import function_table
-from hilc.compat.tvm.crt import crt_files, crt_sources
 from hilc.support.resources import data_dir
 from hilc.target.objects import require_fits
 
 #: What stands for the build id until the rest of the project is known.
 BUILD_ID_PLACEHOLDER = b"@BUILD_ID@"
-
-#: Any packed function can be called over the link with this many arguments.
-_CALL_ARGUMENTS = 16
 
 _NO_COPIES: Mapping[str, MemoryRegion] = MappingProxyType({})
 
@@ -75,19 +63,31 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
                 )
 
 
-def needs_crt(library: ModelLibrary) -> bool:
-    """Return whether the library may include or call TVM's C run time.
+def runtime_of(libraries: Sequence[ModelLibrary]) -> FirmwareRuntime | None:
+    """The C run time that an image of the libraries has; None where it has none."""
+    for library in libraries:
+        if needs_runtime(library):
+            names = " and ".join(module.name for module in library.modules)
+            return firmware_runtime(names)
+    return found_runtime() if any(map(_may_call_runtime, libraries)) else None
 
-    Ours does where a packed function, a call for workspace, a user's own code or a registry is in
-    it. TVM's includes it always.
+
+def needs_runtime(library: ModelLibrary) -> bool:
+    """Whether the library includes or calls a C run time, or is called through it.
+
+    Ours does where a packed function, a call for workspace or a registry is in it; TVM's always.
     """
     sources = (text for path, text in library.files.items() if path.startswith(_SOURCES))
     return any(map(_INCLUDES_TVM.search, sources)) or any(
-        is_packed(module)
-        or module.pools == "calls"
-        or module.devices
-        or any(layer.op == "EXTERNAL" for layer in module.layers)
-        or is_foreign(library, module)
+        is_packed(module) or module.pools == "calls" or is_foreign(library, module)
+        for module in library.modules
+    )
+
+
+def _may_call_runtime(library: ModelLibrary) -> bool:
+    """Whether a user's own code is in it, which may call what it likes."""
+    return any(
+        module.devices or any(layer.op == "EXTERNAL" for layer in module.layers)
         for module in library.modules
     )
 
@@ -109,15 +109,17 @@ def project_files(
     ``workspace_region`` is where the pools lie that name no region; None on the host. ``constants``
     are by model key the regions to which constants are copied.
     """
-    has_crt = any(needs_crt(library) for library in libraries)
-    files = _template_files(board, has_crt)
     modules = modules_of(libraries)
+    runtime = runtime_of(libraries)
+    files = _template_files(board)
+    if runtime is not None:
+        files.update(runtime.files())
     texts = {
         "CMakePresets.json": _presets(board),
-        "generated/hil_config.h": _config_header(board, modules),
+        "generated/hil_config.h": _config_header(board, modules, runtime),
         "generated/hil_build.h": _build_header(),
-        "generated/models.c": _models_source(modules, workspace, has_crt),
-        "generated/firmware.cmake": _cmake_settings(libraries, board),
+        "generated/models.c": _models_source(modules, workspace, runtime),
+        "generated/firmware.cmake": _cmake_settings(libraries, board, runtime),
     }
     for library in libraries:
         folder = _folder(library)
@@ -128,12 +130,12 @@ def project_files(
                 files[_checked(path, library)] = data
         for module in library.modules:
             header = f"{_HEADERS}{module.symbol}.h"
-            texts[f"generated/model_{model_key(module)}.c"] = model_source(
+            glue = Glue if runtime is None else runtime.glue
+            texts[f"generated/model_{model_key(module)}.c"] = glue(
                 module, workspace, has_header=header in library.files
-            )
-    if any(map(is_packed, modules)):
-        functions = [name for module in modules for name in module.functions]
-        texts["generated/system_lib.c"] = function_table().source(functions, weak=False)
+            ).text()
+    if runtime is not None:
+        texts.update(runtime.generated(modules))
     if workspace_region is not None:
         named = {pool.region for module in modules for pool in module.workspace_pools}
         copies: dict[str, list[str]] = {}
@@ -265,16 +267,14 @@ def _workspace(index: int, section: str, inputs: str, region: str) -> str:
     )
 
 
-def _template_files(board: Board, has_crt: bool) -> dict[str, bytes]:
+def _template_files(board: Board) -> dict[str, bytes]:
     template = data_dir("firmware_template")
     used = [template / folder for folder in _port_folders(board)]
     paths: list[Path] = [template / "CMakeLists.txt", template / "README.md"]
-    folders = [template / name for name in ("cmake", "include", "src", *["crt"] * has_crt)]
+    folders = [template / name for name in ("cmake", "include", "src")]
     for folder in (*folders, *used):
         paths += sorted(folder.glob("*.[ch]")) + sorted(folder.glob("*.cmake"))
     files = {path.relative_to(template).as_posix(): path.read_bytes() for path in paths}
-    if has_crt:
-        files.update((f"runtime/{path}", data) for path, data in crt_files().items())
     return files
 
 
@@ -305,7 +305,7 @@ def _presets(board: Board) -> str:
     return json.dumps(presets, indent=2) + "\n"
 
 
-def _config_header(board: Board, modules: Sequence[Module]) -> str:
+def _config_header(board: Board, modules: Sequence[Module], runtime: FirmwareRuntime | None) -> str:
     values = {
         "HIL_CLOCK_HZ": board.clock_hz,
         "HIL_FRAME_MAX": board.frame_max,
@@ -314,9 +314,8 @@ def _config_header(board: Board, modules: Sequence[Module]) -> str:
     }
     if not board.is_host:
         values["HIL_STACK_GUARD_BYTES"] = board.stack_guard_bytes
-    if any(map(is_packed, modules)):
-        values["HIL_HAS_PACKED"] = 1
-        values["HIL_CALL_ARGUMENTS_MAX"] = max(_CALL_ARGUMENTS, *map(most_arguments, modules))
+    if runtime is not None:
+        values.update(runtime.macros(modules))
     lines = [f"#define {name} {_c_integer(value)}" for name, value in values.items()]
     return (
         GENERATED
@@ -342,21 +341,17 @@ def _c_integer(value: int) -> str:
     return f"{value:#010x}U" if value >= 0x4000_0000 else str(value)
 
 
-def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
+def _cmake_settings(
+    libraries: Sequence[ModelLibrary], board: Board, runtime: FirmwareRuntime | None
+) -> str:
     sources = [
         # What several ports share stands in a folder of its own.
         f"ports/{source}" if "/" in source else f"ports/{port.name}/{source}"
         for port in board.ports
         for source in port.sources
     ]
-    crt: list[str] = []
-    if any(needs_crt(library) for library in libraries):
-        crt = ["crt/platform.c", "crt/format.c"]
-        crt += [f"runtime/{path}" for path in crt_sources()]
     modules = modules_of(libraries)
     toolchain = board.cpu.toolchain
-    if any(map(is_packed, modules)):
-        crt += ["crt/rpc_packed.c", "generated/system_lib.c"]
     lines = [
         _cmake_list("HIL_CPU_FLAGS", board.cpu.cflags),
         _cmake_list("HIL_TOOLCHAIN_C_FLAGS", toolchain.c_flags),
@@ -364,8 +359,8 @@ def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
         _cmake_list("HIL_TOOLCHAIN_LINK_FLAGS", toolchain.link_flags),
         _cmake_list("HIL_PORT_SOURCES", sources),
         _cmake_list("HIL_PORT_INCLUDES", _port_folders(board)),
-        _cmake_list("HIL_CRT_SOURCES", crt),
-        _cmake_list("HIL_CRT_INCLUDES", ["crt", "runtime/include"] if crt else []),
+        _cmake_list("HIL_CRT_SOURCES", runtime.sources(modules) if runtime else ()),
+        _cmake_list("HIL_CRT_INCLUDES", runtime.includes if runtime else ()),
         _cmake_list("HIL_MODELS", [model_key(module) for module in modules]),
     ]
     # Models that bring the same code have it in the same place.
@@ -377,6 +372,10 @@ def _cmake_settings(libraries: Sequence[ModelLibrary], board: Board) -> str:
     for library in libraries:
         for module in library.modules:
             lines += _model_settings(library, module, shared)
+            if runtime is not None and is_foreign(library, module):
+                # Each of TVM's libraries defines this one, but an image has only one.
+                name = f"HIL_MODEL_{model_key(module)}_RENAMED"
+                lines.append(_cmake_list(name, [runtime.entry_point()]))
     return "# Generated by hil for this firmware; changes are lost.\n" + "".join(lines)
 
 
@@ -402,9 +401,6 @@ def _model_settings(
     yield _cmake_list(f"HIL_MODEL_{key}_SOURCES", sources)
     yield _cmake_list(f"HIL_MODEL_{key}_OBJECTS", [f"{folder}/{path}" for path in objects])
     yield _cmake_list(f"HIL_MODEL_{key}_INCLUDES", [f"{folder}/{_HEADERS}".rstrip("/")])
-    if is_foreign(library, module):
-        # Each of TVM's libraries defines this one, but an image has only one.
-        yield _cmake_list(f"HIL_MODEL_{key}_RENAMED", [function_table().entry_point])
 
 
 def _shared_objects(library: ModelLibrary) -> list[str]:
@@ -439,33 +435,23 @@ def _cmake_list(name: str, values: Iterable[str]) -> str:
     return f"set({name} {' '.join(values)})\n" if (values := list(values)) else f"set({name})\n"
 
 
-def _models_source(modules: Sequence[Module], workspace: Workspace, has_crt: bool) -> str:
+def _models_source(
+    modules: Sequence[Module], workspace: Workspace, runtime: FirmwareRuntime | None
+) -> str:
     names = [f"hil_model_{model_key(module)}" for module in modules]
     declarations = "".join(f"extern const struct hil_model {name};\n" for name in names)
     entries = ", ".join(f"&{name}" for name in names) or "0"
     # What is not referenced is not linked: TVM's run time has an arena wherever it may ask for one.
-    arena = max(arena_bytes(modules), ALIGNMENT) if has_crt else 0
+    arena = max(arena_bytes(modules), ALIGNMENT) if runtime else 0
     blocks = block_source(modules, shared_bytes(modules) if workspace == "shared" else {}, arena)
     includes = '#include "hil_model.h"\n'
-    if has_crt:
-        includes += '#include "hil_crt.h"\n'
+    if runtime is not None:
+        includes += f'#include "{runtime.header}"\n'
     return (
         f"{GENERATED}{includes}\n{declarations}\n"
         f"const struct hil_model *const hil_models[] = {{{entries}}};\n"
         f"const uint8_t hil_model_count = {len(names)};\n"
-        f"{_packed_models(modules)}{blocks}"
-    )
-
-
-def _packed_models(modules: Sequence[Module]) -> str:
-    if not any(map(is_packed, modules)):
-        return ""
-    names = [f"hil_packed_model_{model_key(m)}" if is_packed(m) else "" for m in modules]
-    declarations = "".join(f"extern const struct hil_packed_model {n};\n" for n in names if n)
-    entries = ", ".join(f"&{name}" if name else "0" for name in names)
-    return (
-        f'\n#include "hil_packed.h"\n\n{declarations}\n'
-        f"const struct hil_packed_model *const hil_packed_models[] = {{{entries}}};\n"
+        f"{runtime.tables(modules) if runtime else ''}{blocks}"
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from hil.compat.tvm.runtime import CRT as FIRMWARE_CRT
 from hilc.compat.tvm.crt import CRT, INCLUDE, crt_sources
 from hilc.support.resources import data_dir
 
@@ -31,7 +32,7 @@ def compile_program(
 ) -> Path:
     """The program ``output`` of sources of the firmware template or of ``tests/hil/rpc_board``."""
     template = data_dir("firmware_template")
-    places = (SOURCES, template / "src", template / "crt")
+    places = (SOURCES, template / "src", FIRMWARE_CRT)
     paths = [next(p for place in places if (p := place / name).is_file()) for name in names]
     macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
     folders = [f"-I{folder}" for folder in (SOURCES, template / "include", *includes)]
@@ -50,7 +51,7 @@ def fuzz_program(output: Path, *, packed: bool) -> Path:
         crt = [CRT / name.removeprefix("src/runtime/crt/") for name in crt_sources()]
         sources += ["rpc_packed.c", "platform.c", *crt]
         defines |= {"HIL_HAS_PACKED": 1, "HIL_CALL_ARGUMENTS_MAX": 8}
-    includes = [template / "src", template / "crt", INCLUDE, CRT]
+    includes = [template / "src", FIRMWARE_CRT, INCLUDE, CRT]
     return compile_program(*sources, output=output, defines=defines, includes=includes)
 
 

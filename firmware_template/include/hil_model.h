@@ -53,6 +53,10 @@ struct hil_model {
 extern const struct hil_model *const hil_models[]; /* hil_model_count of them, never NULL */
 extern const uint8_t hil_model_count;              /* models of the image */
 
+/* The context of a device that a model's external functions run on, by the device's name in
+ * struct tvmgen_<model>_devices. The application may define it; without that every one is NULL. */
+void *hil_device_context(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,7 +19,7 @@ from hil.commands.parser import (
     positive_float,
     positive_int,
 )
-from hil.commands.tvmc_parser import add_tvmc
+from hil.plugins import optional_module
 
 _SECTIONS = {
     "models": ("compile", "explain", "build"),
@@ -65,8 +65,18 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
     )
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help=_SHELL)
     completion.add_output_options()
-    add_tvmc(commands, flags=words is None or "tvmc" in words)
+    _add_tvmc(commands, words)
     return parser
+
+
+def _add_tvmc(commands: Any, words: Sequence[str] | None) -> None:
+    module = optional_module("hil.compat.tvm.tvmc_parser")
+    if module is not None:
+        module.add_tvmc(commands, flags=words is None or "tvmc" in words)
+        return
+    absent = _command(commands, "tvmc", "absent", "tvmc's commands; not part of this installation.")
+    absent.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    absent.add_output_options()
 
 
 def _command(commands: Any, name: str, module: str, summary: str) -> Parser:

@@ -22,13 +22,11 @@ def completion_command(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def complete(line: str) -> None:
-    """Answers the shell's script, which gave the ``line`` so far, and ends the process."""
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answers the shell's script with what ``parser`` takes, and ends the process."""
     import argcomplete
 
-    from hil.commands.command_line import build_parser
-
-    argcomplete.autocomplete(build_parser(line.split()), always_complete_options="long")
+    argcomplete.autocomplete(parser, always_complete_options="long")
 
 
 def completed_by(action: argparse.Action, words: Words) -> argparse.Action:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from hil.byte_counts import parse_bytes
 
 #: Whole numbers of the command line fit the types of C and numpy that they end up in.
 _LARGEST = (1 << 31) - 1
+
+
+#: What can tell more of flags that a command does not have.
+_EXPLAINERS: dict[str, Callable[[str], Exception | None]] = {}
+
+
+def explain_flags_of(command: str, explain: Callable[[str], Exception | None]) -> None:
+    """Ask ``explain`` for the error of a flag that ``command``, or one below it, does not have."""
+    _EXPLAINERS[command] = explain
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,17 +117,21 @@ class Parser(argparse.ArgumentParser):
                 return
             if not flag.startswith("--") or flag in self._option_string_actions:
                 continue
-            if self.prog.startswith("hil tvmc"):
-                from hil.commands.tvmc_flags import explain_flag
-
-                if error := explain_flag(flag):
-                    raise error
+            if error := self._explained(flag):
+                raise error
             from hilc.support.suggest import nearest
 
             raise usage_error(
                 f"unrecognized arguments: {flag}{nearest(flag, self._option_string_actions)}",
                 f"see `{self.prog} --help`",
             )
+
+    def _explained(self, flag: str) -> Exception | None:
+        """What those say of an unknown flag whose commands this one is among."""
+        for command, explain in _EXPLAINERS.items():
+            if self.prog.startswith(f"hil {command}") and (error := explain(flag)):
+                return error
+        return None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """As argparse's, with what the user may have meant."""

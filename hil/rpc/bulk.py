@@ -14,17 +14,15 @@ import logging
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from construct import Int8ul, Int16ul, Int32ul, Struct
 
 from hil import flash
+from hil.board import MemoryRegion
 from hil.errors import LinkError
 from hil.rpc.protocol import Tensors
-
-if TYPE_CHECKING:
-    from hil.board import MemoryRegion
-    from hil.rpc.client import TensorRef
+from hil.rpc.tensors import TensorRef
 
 _LOG = logging.getLogger("hil.bulk")
 #: Of a tensor, what proves its region: so many a line gives back within a second.

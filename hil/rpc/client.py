@@ -20,20 +20,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from hil.errors import DeviceError, HangError, InputError, LinkError, Mend
 from hil.rpc import protocol, replies
+from hil.rpc.bulk import Bulk
 from hil.rpc.codec import Frame
 from hil.rpc.fault import StackReader, fault_error
 from hil.rpc.link import Link
-from hil.rpc.protocol import Command, Event, Kind, MetadataList, Status, Tensors, Value
+from hil.rpc.protocol import Command, Event, Kind, Status
 from hil.rpc.replies import Busy, Hello, Memory, ModelInfo, WireTensor
+from hil.rpc.tensors import TensorRef
 from hil.rpc.transfer import Pace, Part, Transfer, line_cost, operation_limit_s, slowest_s
-from hilc.compat.tvm.metadata import Metadata, MetadataConstant, MetadataTensor
-
-if TYPE_CHECKING:
-    from hil.rpc.bulk import Bulk
 
 _LOG = logging.getLogger("hil.link")
 #: What the host takes in a frame; the board's limit is below it.
@@ -57,51 +55,6 @@ _BOOT_RETRY_S = 0.02
 _LATE_MAX = 1024
 #: How long an operation may take to notice that another thread closes the line.
 _CLOSE_LIMIT_S = 10.0
-
-
-@dataclass(frozen=True)
-class TensorRef:
-    """Names a tensor to the board."""
-
-    model: int
-    list: Tensors
-    index: int
-    layer: int = 0
-
-    @property
-    def fields(self) -> dict[str, int]:
-        return {
-            "model": self.model,
-            "list": self.list,
-            "layer": self.layer,
-            "index": self.index,
-        }
-
-
-@dataclass(frozen=True)
-class Handle:
-    """What only the board can use: an address, a module or a function of its run time."""
-
-    address: int
-    kind: int = Value.HANDLE
-
-    #: Kinds that can be passed to a function.
-    KINDS: ClassVar = (Value.HANDLE, Value.MODULE, Value.FUNCTION)
-
-
-#: What a packed function may be given over the link.
-CallArgument = int | float | str | None | TensorRef | Handle
-
-
-@dataclass(frozen=True)
-class CallResult:
-    """What a packed function returned."""
-
-    #: 0 when it succeeded.
-    returned: int
-    value: int | float | str | Handle | None
-    #: What the run time says of a failure; often nothing.
-    error: str
 
 
 @dataclass
@@ -405,7 +358,7 @@ class Client:
         def take(part: Part, reply: Any) -> None:
             _put(back, part.start, reply.data)
 
-        self._ask(Transfer(Command.ECHO, len(data), self._payload_max - 1, part), take)
+        self._ask(Transfer(Command.ECHO, len(data), self.payload_max - 1, part), take)
         return bytes(back)
 
     def memory(self) -> Memory:
@@ -418,15 +371,15 @@ class Client:
         )
 
     def model_info(self, model: int) -> ModelInfo:
-        return replies.model_info_of(*self._named(Command.MODEL_INFO, {"model": model}))
+        return replies.model_info_of(*self.named(Command.MODEL_INFO, {"model": model}))
 
     def layer_info(self, model: int, layer: int) -> tuple[str, int]:
         """Name and number of outputs."""
-        reply, name = self._named(Command.LAYER_INFO, {"model": model, "layer": layer})
+        reply, name = self.named(Command.LAYER_INFO, {"model": model, "layer": layer})
         return name, reply.outputs
 
     def tensor_info(self, tensor: TensorRef) -> WireTensor:
-        return replies.wire_tensor_of(*self._named(Command.TENSOR_INFO, tensor.fields))
+        return replies.wire_tensor_of(*self.named(Command.TENSOR_INFO, tensor.fields))
 
     def write(self, tensor: TensorRef, data: bytes) -> None:
         """Writes the tensor's first bytes, by the fastest way there is."""
@@ -448,7 +401,7 @@ class Client:
             fields = {**tensor.fields, "offset": start, "data": data[start:end]}
             return Part(start, end, fields, fixed + end - start, 1)
 
-        most = self._payload_max - fixed
+        most = self.payload_max - fixed
         self._ask(Transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
 
     def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes:
@@ -464,7 +417,7 @@ class Client:
         def take(part: Part, reply: Any) -> None:
             _put(data, part.start, reply.data)
 
-        self._ask(Transfer(Command.READ, nbytes, self._payload_max - 1, part), take)
+        self._ask(Transfer(Command.READ, nbytes, self.payload_max - 1, part), take)
         return bytes(data)
 
     def check(self) -> None:
@@ -474,12 +427,12 @@ class Client:
     def run(self, model: int, repeat: int = 1) -> int:
         """Runs the whole model ``repeat`` times; returns the ticks of all runs together."""
         fields = {"model": model, "repeat": repeat}
-        return int(self._ask_once(Command.RUN, fields, (model,), repeat).ticks)
+        return int(self.ask_once(Command.RUN, fields, (model,), repeat).ticks)
 
     def run_layers(self, model: int, first: int, count: int) -> list[int]:
         """Runs layers in their order; returns the ticks of each."""
         ticks: list[int] = []
-        most = (self._payload_max - 1) // 8
+        most = (self.payload_max - 1) // 8
         with self.as_one("RUN_LAYERS"):
             while len(ticks) < count:
                 fields = {
@@ -488,68 +441,12 @@ class Client:
                     "count": min(most, count - len(ticks)),
                 }
                 kind = tuple(fields.values())
-                ticks += self._ask_once(Command.RUN_LAYERS, fields, kind, fields["count"]).ticks
+                ticks += self.ask_once(Command.RUN_LAYERS, fields, kind, fields["count"]).ticks
         return ticks
 
-    def functions(self) -> tuple[str, ...]:
-        """The packed functions of the image, in the order of its registry."""
-        names: list[str] = []
-        count = 1
-        with self.as_one("FUNCTION_INFO"):
-            while len(names) < count:
-                reply, name = self._named(Command.FUNCTION_INFO, {"function": len(names)})
-                names.append(name)
-                count = reply.functions
-        return tuple(names)
-
-    def call(self, function: str, arguments: Sequence[CallArgument]) -> CallResult:
-        """Calls a packed function by its name, once."""
-        values = b"".join(map(_call_argument, arguments))
-        name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
-        size = len(name_and_values) + protocol.fixed_bytes(protocol.REQUESTS[Command.CALL])
-        if size > self._payload_max or len(arguments) > 0xFF:
-            raise InputError(
-                f"the call of {function!r} with {len(arguments)} arguments takes {size} bytes, a "
-                f"frame of this board holds {self._payload_max}",
-                "pass less text, or raise frame_max in the board's description",
-            )
-        fields = {"arguments": len(arguments), "name_and_values": name_and_values}
-        reply = self._ask_once(Command.CALL, fields, (function,), 1)
-        text = reply.text.decode("utf-8", "replace")
-        if reply.returned != 0:
-            return CallResult(reply.returned, None, text)
-        return CallResult(0, _call_value(reply.kind, reply.value, text), "")
-
-    def metadata(self, model: int) -> Metadata:
-        """TVM's metadata of a model."""
-
-        def tensors(entries: MetadataList, count: int) -> tuple[MetadataTensor, ...]:
-            fields = {"model": model, "list": entries}
-            return tuple(self._metadata_tensor({**fields, "index": i}) for i in range(count))
-
-        with self.as_one("METADATA_INFO"):
-            info, mod_name = self._named(Command.METADATA_INFO, {"model": model})
-            return Metadata(
-                version=info.version,
-                mod_name=mod_name,
-                inputs=tensors(MetadataList.INPUT, info.inputs),
-                outputs=tensors(MetadataList.OUTPUT, info.outputs),
-                workspace_pools=tensors(MetadataList.WORKSPACE_POOL, info.workspace_pools),
-                constant_pools=tuple(
-                    self._metadata_constant(model, index) for index in range(info.constants)
-                ),
-            )
-
-    def _metadata_tensor(self, fields: dict[str, int]) -> MetadataTensor:
-        return replies.metadata_tensor_of(*self._named(Command.METADATA_TENSOR, fields))
-
-    def _metadata_constant(self, model: int, index: int) -> MetadataConstant:
-        reply, name = self._named(Command.METADATA_CONSTANT, {"model": model, "index": index})
-        return MetadataConstant(name, reply.byte_offset, reply.data_bytes)
-
-    def _named(self, command: Command, fields: dict[str, int]) -> tuple[Any, str]:
+    def named(self, command: Command, fields: dict[str, int]) -> tuple[Any, str]:
         """The reply, and the name at its end, which may need several requests."""
-        reader = replies.NameReader(command, self._payload_max)
+        reader = replies.NameReader(command, self.payload_max)
         with self.as_one(command.name):
             while not reader.add(self.request(command, 64, **fields, name_offset=reader.offset)):
                 pass
@@ -558,7 +455,8 @@ class Client:
     # -- the exchange ------------------------------------------------------------------------
 
     @property
-    def _payload_max(self) -> int:
+    def payload_max(self) -> int:
+        """Bytes of a message that a frame of this board holds."""
         return protocol.payload_max(self.hello.frame_max)
 
     def _ask(self, transfer: Transfer, take: Callable[[Part, Any], None]) -> None:
@@ -652,7 +550,7 @@ class Client:
         while len(late) > _LATE_MAX:
             del late[next(iter(late))]
 
-    def _ask_once(
+    def ask_once(
         self, command: Command, fields: dict[str, Any], kind: tuple[Any, ...], steps: int
     ) -> Any:
         """The reply to a request that the board must execute exactly once.
@@ -851,35 +749,3 @@ def _put(data: bytearray, start: int, part: bytes) -> None:
     if missing > 0:
         data.extend(bytes(missing))
     data[start : start + len(part)] = part
-
-
-def _call_argument(argument: CallArgument) -> bytes:
-    """An argument of a call as the board reads it."""
-    fields: Any
-    match argument:
-        case TensorRef():
-            kind, fields = Value.TENSOR, argument.fields
-        case Handle():
-            kind, fields = Value(argument.kind), {"value": argument.address}
-        case None:
-            kind, fields = Value.NONE, {}
-        case str():
-            kind, fields = Value.STRING, {"value": argument}
-        case float():
-            kind, fields = Value.FLOAT, {"value": argument}
-        case _:
-            kind, fields = Value.INT, {"value": int(argument)}
-    built: bytes = protocol.VALUES[kind].build(fields)
-    return bytes((kind,)) + built
-
-
-def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handle | None:
-    """A call's result; a kind that is not one of :class:`Value` is a handle as well."""
-    if kind == Value.NONE:
-        return None
-    if kind == Value.STRING:
-        return text
-    if kind in (Value.INT, Value.FLOAT):
-        number: int | float = protocol.VALUES[Value(kind)].parse(value).value
-        return number
-    return Handle(protocol.VALUES[Value.HANDLE].parse(value).value, kind)

@@ -21,8 +21,6 @@ from hil.errors import DeviceError, LinkError, Mend
 from hil.rpc import protocol
 from hil.rpc.protocol import Command, Event, Status, Value
 from hilc.artifact.manifest import MODEL_NAME
-from hilc.compat.tvm.metadata import MetadataTensor, dtype_name
-from hilc.errors import InputError
 
 #: Entries of one list (functions, metadata), and tensors of one model, that a board may describe.
 ENTRIES_MAX = 4096
@@ -126,8 +124,8 @@ def hello_of(fields: Mapping[str, Any], payload: bytes, url: str) -> Hello:
 
 def model_info_of(reply: Any, name: str) -> ModelInfo:
     """A model; its name is one that the compiler gives."""
-    _require(MODEL_NAME.fullmatch(name) is not None, f"a model called {name!r}")
-    _require(
+    require(MODEL_NAME.fullmatch(name) is not None, f"a model called {name!r}")
+    require(
         reply.layers <= ENTRIES_MAX,
         f"model {name!r} with {reply.layers} layers (at most {ENTRIES_MAX} are expected)",
     )
@@ -136,25 +134,16 @@ def model_info_of(reply: Any, name: str) -> ModelInfo:
 
 def wire_tensor_of(reply: Any, name: str) -> WireTensor:
     """A tensor whose type, shape and size agree."""
-    shape = _shape(reply, protocol.SIDE_BYTES[Command.TENSOR_INFO])
+    shape = shape_of(reply, protocol.SIDE_BYTES[Command.TENSOR_INFO])
     try:
         dtype = protocol.Dtype(reply.dtype).name.lower()
     except ValueError:
         raise protocol_error(f"tensor {name!r} has the unknown type {reply.dtype}") from None
     what = f"tensor {name!r} of {dtype}{list(shape)} in {reply.nbytes} bytes"
-    _require(all(side > 0 for side in shape), what)
-    _require(reply.nbytes == prod(shape) * np.dtype(dtype).itemsize, what)
-    _require(reply.nbytes <= TENSOR_BYTES_MAX, f"{what} (at most {TENSOR_BYTES_MAX} are expected)")
+    require(all(side > 0 for side in shape), what)
+    require(reply.nbytes == prod(shape) * np.dtype(dtype).itemsize, what)
+    require(reply.nbytes <= TENSOR_BYTES_MAX, f"{what} (at most {TENSOR_BYTES_MAX} are expected)")
     return WireTensor(name, shape, dtype, reply.nbytes)
-
-
-def metadata_tensor_of(reply: Any, name: str) -> MetadataTensor:
-    shape = _shape(reply, protocol.SIDE_BYTES[Command.METADATA_TENSOR])
-    _require(all(side >= 0 for side in shape), f"tensor {name!r} of the shape {list(shape)}")
-    try:
-        return MetadataTensor(name, shape, dtype_name(reply.code, reply.bits, reply.lanes))
-    except InputError as error:
-        raise protocol_error(f"tensor {name!r}: {error.fact}") from None
 
 
 def busy_of(payload: bytes, total: int | None = None) -> Busy:
@@ -162,7 +151,7 @@ def busy_of(payload: bytes, total: int | None = None) -> Busy:
     event = _parsed(protocol.EVENTS[Event.BUSY], payload, "a BUSY event")
     holds = event.done <= event.total and total in (None, event.total)
     asked = "" if total is None else f", {total} were asked for"
-    _require(holds, f"BUSY with {event.done} of {event.total} done{asked}")
+    require(holds, f"BUSY with {event.done} of {event.total} done{asked}")
     return Busy(event.done, event.total)
 
 
@@ -192,7 +181,7 @@ class NameReader:
         rest = self._first.name_length - len(self._name)
         room = self._payload_max - protocol.fixed_bytes(protocol.REPLIES[self._command])
         room -= protocol.SIDE_BYTES.get(self._command, 0) * reply.get("ndim", 0)
-        _require(
+        require(
             # What fits, and some progress: a board without room for a byte says TOO_BIG.
             reply.name_length == self._first.name_length and len(part) == min(rest, max(room, 1)),
             f"{len(part)} bytes of a {self._command.name} name of {reply.name_length}, from byte "
@@ -247,29 +236,29 @@ def _parsed(message: Any, payload: bytes, what: str) -> Any:
 
 
 def _check_hello(fields: Mapping[str, Any], reply: Any) -> None:
-    _require(
+    require(
         protocol.FRAME_MIN <= reply.frame_max <= fields["frame_max"],
         f"a HELLO reply with frames of {reply.frame_max} bytes ({protocol.FRAME_MIN} to "
         f"{fields['frame_max']} are allowed)",
     )
-    _require(
+    require(
         reply.window >= reply.frame_max,
         f"a HELLO reply with a window of {reply.window} bytes, less than a frame",
     )
-    _require(reply.ticks_hz > 0, "a HELLO reply with a time base of 0 Hz")
+    require(reply.ticks_hz > 0, "a HELLO reply with a time base of 0 Hz")
     digits = reply.build_id
-    _require(re.fullmatch(rb"[0-9a-f]*", digits) is not None, f"the build id {digits!r}")
+    require(re.fullmatch(rb"[0-9a-f]*", digits) is not None, f"the build id {digits!r}")
     name = _text(reply.board, "the board's name")
-    _require(0 < len(reply.board) <= _BOARD_NAME_BYTES_MAX, f"the board's name {name!r}")
+    require(0 < len(reply.board) <= _BOARD_NAME_BYTES_MAX, f"the board's name {name!r}")
 
 
 def _check_echo(fields: Mapping[str, Any], reply: Any) -> None:
     sent, got = fields["data"], reply.data
-    _require(got == sent, f"{len(got)} bytes to an ECHO of {len(sent)}, which are not the same")
+    require(got == sent, f"{len(got)} bytes to an ECHO of {len(sent)}, which are not the same")
 
 
 def _check_memory(fields: Mapping[str, Any], reply: Any) -> None:
-    _require(
+    require(
         reply.stack_peak_bytes <= reply.stack_bytes,
         f"{reply.stack_peak_bytes} of {reply.stack_bytes} bytes of stack in use",
     )
@@ -277,16 +266,16 @@ def _check_memory(fields: Mapping[str, Any], reply: Any) -> None:
 
 def _check_read(fields: Mapping[str, Any], reply: Any) -> None:
     asked, got = fields["length"], len(reply.data)
-    _require(got == asked, f"{got} bytes to a READ of {asked}")
+    require(got == asked, f"{got} bytes to a READ of {asked}")
 
 
 def _check_run_layers(fields: Mapping[str, Any], reply: Any) -> None:
     asked, got = fields["count"], len(reply.ticks)
-    _require(got == asked, f"the ticks of {got} layers to a RUN_LAYERS of {asked}")
+    require(got == asked, f"the ticks of {got} layers to a RUN_LAYERS of {asked}")
 
 
 def _check_function_info(fields: Mapping[str, Any], reply: Any) -> None:
-    _require(
+    require(
         fields["function"] < reply.functions <= ENTRIES_MAX,
         f"function {fields['function']} of {reply.functions} (at most {ENTRIES_MAX} are expected)",
     )
@@ -294,13 +283,13 @@ def _check_function_info(fields: Mapping[str, Any], reply: Any) -> None:
 
 def _check_call(fields: Mapping[str, Any], reply: Any) -> None:
     is_text = reply.returned != 0 or reply.kind == Value.STRING
-    _require(is_text or not reply.text, f"a text with a CALL's result of kind {reply.kind}")
+    require(is_text or not reply.text, f"a text with a CALL's result of kind {reply.kind}")
 
 
 def _check_metadata_info(fields: Mapping[str, Any], reply: Any) -> None:
     for entries in ("inputs", "outputs", "workspace_pools", "constants"):
         count = reply[entries]
-        _require(
+        require(
             count <= ENTRIES_MAX,
             f"metadata with {count} {entries} (at most {ENTRIES_MAX} are expected)",
         )
@@ -308,14 +297,14 @@ def _check_metadata_info(fields: Mapping[str, Any], reply: Any) -> None:
 
 def _check_shape(command: Command, fields: Mapping[str, Any], reply: Any) -> None:
     size = protocol.SIDE_BYTES[command] * reply.ndim
-    _require(
+    require(
         reply.ndim <= _DIMENSIONS_MAX and len(reply.shape_and_name) >= size,
         f"a tensor of {reply.ndim} dimensions in {len(reply.shape_and_name)} bytes",
     )
 
 
 def _check_metadata_constant(fields: Mapping[str, Any], reply: Any) -> None:
-    _require(
+    require(
         reply.byte_offset >= 0 and reply.data_bytes >= 0,
         f"a constant of {reply.data_bytes} bytes at {reply.byte_offset}",
     )
@@ -336,7 +325,8 @@ _CHECKS: Mapping[Command, Callable[[Mapping[str, Any], Any], None]] = {
 }
 
 
-def _require(holds: bool, what: str) -> None:
+def require(holds: bool, what: str) -> None:
+    """Raise that the firmware sent ``what``, unless it ``holds``."""
     if not holds:
         raise protocol_error(what)
 
@@ -347,7 +337,7 @@ def _text(data: bytes, what: str) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise protocol_error(f"{what} is not UTF-8") from None
-    _require(_CONTROL.search(text) is None, f"{what} is {text!r}")
+    require(_CONTROL.search(text) is None, f"{what} is {text!r}")
     return text
 
 
@@ -360,7 +350,8 @@ def _name_part(command: Command, reply: Any) -> bytes:
     return part
 
 
-def _shape(reply: Any, side_bytes: int) -> tuple[int, ...]:
+def shape_of(reply: Any, side_bytes: int) -> tuple[int, ...]:
+    """The sides in front of a tensor's name."""
     sides = reply.shape_and_name[: side_bytes * reply.ndim]
     return tuple(int(side) for side in np.frombuffer(sides, f"<i{side_bytes}"))
 

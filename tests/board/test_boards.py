@@ -16,8 +16,8 @@ from hil.bench import BenchReport, bench
 from hil.board import load_board
 from hil.device import Device
 from hil.oracle import reference_of
-from hil.rpc.client import TensorRef
 from hil.rpc.protocol import Tensors
+from hil.rpc.tensors import TensorRef
 from hil.samples import Sample
 from hil.verify import Report, verify
 from hilc.artifact.library import ModelLibrary, Module

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hil.compat.tvm.runtime import CRT as FIRMWARE_CRT
 from hilc.codegen.headers import find_header, include_dirs
 from hilc.support.resources import data_dir
 
@@ -56,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check(compiler: tuple[str, ...], folder: Path, *sources: str) -> None:
     if shutil.which(compiler[0]) is None:
         pytest.skip(f"{compiler[0]} is missing")
-    includes = [folder, *RUNTIME, TEMPLATE / "include", TEMPLATE / "crt"]
+    includes = [folder, *RUNTIME, TEMPLATE / "include", FIRMWARE_CRT]
     command = [*compiler, *_WARNINGS, *(f"-I{path}" for path in includes), *sources]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]

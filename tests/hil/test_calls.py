@@ -20,14 +20,17 @@ from tiny_library import tiny_library
 import hil
 from hil.board import load_board
 from hil.build import build
+from hil.compat.tvm import calls
+from hil.compat.tvm.calls import Handle
 from hil.device import Device
 from hil.errors import DeviceError, InputError
 from hil.rpc import protocol
-from hil.rpc.client import Client, Handle, TensorRef
+from hil.rpc.client import Client
 from hil.rpc.fault import FaultError
 from hil.rpc.link import Link
 from hil.rpc.protocol import Command, Fault, Tensors, Value
 from hil.rpc.replies import NotInFirmwareError
+from hil.rpc.tensors import TensorRef
 from hil.runner import native
 from hilc.artifact.library import ModelLibrary
 
@@ -235,7 +238,7 @@ def test_malformed_request(device: Device, key: str) -> None:
     count, data = MALFORMED[key]
     expected = "no such function" if key.startswith(("no name", "name")) else "malformed"
     with pytest.raises(DeviceError, match=expected):
-        device._client._ask_once(Command.CALL, {"arguments": count, "name_and_values": data}, (), 1)
+        device._client.ask_once(Command.CALL, {"arguments": count, "name_and_values": data}, (), 1)
 
 
 # -- platform functions --------------------------------------------------------------------------
@@ -301,8 +304,8 @@ def test_call_happens_once_on_a_link_that_loses() -> None:
         stack.callback(link.close)
         client = Client(link, timeout_s=15, run_retry_s=0.05, busy_retry_s=0.05)
         for number in range(1, rounds + 1):
-            assert client.call("tvmgen_tiny_count", ()).value == number
-        assert client.functions()[-1] == "tvmgen_tiny_format"
+            assert calls.call(client, "tvmgen_tiny_count", ()).value == number
+        assert calls.functions(client)[-1] == "tvmgen_tiny_format"
         assert client.repeated > 3  # else the weather was fine, and nothing is shown
 
 

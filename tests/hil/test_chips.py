@@ -401,7 +401,7 @@ def test_a_chip_is_no_board() -> None:
 
 def test_a_project_keeps_board_and_chip(tmp_path: Path) -> None:
     """A project of ``tvmc micro`` depends on no file of the user's outside of it."""
-    from hil.commands.tvmc_project import Project
+    from hil.compat.tvm.tvmc_project import Project
 
     write(tmp_path, CHIP, "chips/f411ce")
     text = TEN_LINES.replace('"stm32f429zi"', '"chips/f411ce.toml"')

@@ -11,8 +11,8 @@ import small_models
 
 import hilc
 from hil.commands.command_line import build_parser
-from hil.commands.tvmc_flags import _MISSING_FLAGS, translate
-from hil.commands.tvmc_project import find_board, parse_options
+from hil.compat.tvm.tvmc_flags import _MISSING_FLAGS, translate
+from hil.compat.tvm.tvmc_project import find_board, parse_options
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "how-to" / "microtvm.md").read_text(encoding="utf-8")

@@ -26,9 +26,10 @@ from hil.board import load_board
 from hil.build import Firmware, build
 from hil.errors import DeviceError, InputError, LinkError
 from hil.rpc import link
-from hil.rpc.client import Client, TensorRef
+from hil.rpc.client import Client
 from hil.rpc.link import Link
 from hil.rpc.protocol import Tensors
+from hil.rpc.tensors import TensorRef
 from hil.runner import native, process, qemu, start
 from hil.runner.process import ChildProcess
 

@@ -20,7 +20,7 @@ import hilc
 import hilc.host
 from hil.cli import main
 from hil.commands.command_line import build_parser
-from hil.commands.tvmc_flags import translate
+from hil.compat.tvm.tvmc_flags import translate
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
 from hilc.memory.plan import PoolSpec

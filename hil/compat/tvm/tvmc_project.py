@@ -13,13 +13,15 @@ from pathlib import Path
 
 from hil.board import Board, board_file, board_names, load_board
 from hil.build import Firmware, read_firmware
-from hil.commands.tvmc_parser import PLATFORMS
 from hil.description import read_description, to_toml
 from hilc.artifact.archive import METADATA, is_library
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
 from hilc.support.outputs import write_file
 from hilc.support.suggest import nearest
+
+#: Platforms of ``micro``; the project is this project's own in each case.
+PLATFORMS = ("zephyr", "arduino", "template")
 
 #: The archive in a project, where TVM's projects have it.
 ARCHIVE = "model.tar"

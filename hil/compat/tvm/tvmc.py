@@ -14,9 +14,9 @@ import numpy as np
 
 from hil.build import Firmware, build, create_project
 from hil.commands.deploying import flash_image, is_elf
-from hil.commands.tvmc_flags import Compilation, parse_shapes, translate
-from hil.commands.tvmc_parser import DEVICES, FILL_MODES
-from hil.commands.tvmc_project import (
+from hil.compat.tvm.tvmc_flags import Compilation, parse_shapes, translate
+from hil.compat.tvm.tvmc_parser import DEVICES, FILL_MODES
+from hil.compat.tvm.tvmc_project import (
     ARCHIVE,
     Project,
     ProjectOptions,

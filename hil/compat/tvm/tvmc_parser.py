@@ -7,10 +7,8 @@ import sys
 from typing import Any, Protocol
 
 from hil.commands.code_options import add_code_options
-from hil.commands.parser import Parser, Version
+from hil.commands.parser import Parser, Version, explain_flags_of
 
-#: Platforms of ``micro``; the project is this project's own in each case.
-PLATFORMS = ("zephyr", "arduino", "template")
 FILL_MODES = ("zeros", "ones", "random")
 #: tvmc knows more devices; a model of this project runs in this process or on a board.
 DEVICES = ("cpu", "micro")
@@ -26,6 +24,7 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
     """Adds ``tvmc`` and everything below it; without ``flags`` not those of ``compile``."""
     summary = "tvmc's commands for microcontrollers, for scripts that come from microTVM."
     tvmc: Parser = commands.add_parser("tvmc", help=summary, description=summary)
+    explain_flags_of("tvmc", _explain)
     tvmc.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
     tvmc.add_argument("--config", action=_Missing, nargs="?", help=argparse.SUPPRESS)
     words = tvmc.add_commands()
@@ -33,7 +32,7 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
     compile_ = _command(words, "compile", "compile", "Compile a model for a microcontroller.")
     if flags:
         # Not at the top: targets and passes are the compiler's, which takes a while to load.
-        from hil.commands.tvmc_flags import add_compile_flags
+        from hil.compat.tvm.tvmc_flags import add_compile_flags
 
         add_compile_flags(compile_)
     compile_.add_argument(
@@ -91,10 +90,17 @@ def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
     _add_platform(flash)
 
 
+def _explain(flag: str) -> Exception | None:
+    # Not at the top: the flags of targets are the compiler's, which takes a while to load.
+    from hil.compat.tvm.tvmc_flags import explain_flag
+
+    return explain_flag(flag)
+
+
 def _command(commands: Commands, name: str, function: str, summary: str) -> Parser:
     sub: Parser = commands.add_parser(name, help=summary, description=summary)
     sub.add_output_options()
-    sub.set_defaults(handler=("hil.commands.tvmc", f"{function}_command"), parser=sub)
+    sub.set_defaults(handler=("hil.compat.tvm.tvmc", f"{function}_command"), parser=sub)
     return sub
 
 
@@ -113,9 +119,7 @@ class _Missing(argparse.Action):
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        from hil.commands.tvmc_flags import explain_flag
-
-        error = explain_flag(option or "")
+        error = _explain(option or "")
         assert error is not None
         raise error
 
@@ -124,7 +128,7 @@ class _ListOptions(argparse.Action):
     """Shows the project options, also where the other arguments of the command are missing."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from hil.commands.tvmc_project import describe_options
+        from hil.compat.tvm.tvmc_project import describe_options
 
         parser._print_message(f"{describe_options()}\n", sys.stdout)
         parser.exit()

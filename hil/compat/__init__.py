@@ -1,0 +1,1 @@
+"""What exists for the users of other compilers."""

@@ -1,0 +1,177 @@
+"""Packed functions and TVM's metadata over the link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, ClassVar
+
+from hil.errors import DeviceError, InputError
+from hil.rpc import protocol, replies
+from hil.rpc.calls import BoardCalls
+from hil.rpc.client import Client
+from hil.rpc.protocol import Command, MetadataList, Value
+from hil.rpc.tensors import TensorRef
+from hilc.compat.tvm.metadata import Metadata, MetadataConstant, MetadataTensor, dtype_name
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What only the board can use: an address, a module or a function of its run time."""
+
+    address: int
+    kind: int = Value.HANDLE
+
+    #: Kinds that can be passed to a function.
+    KINDS: ClassVar = (Value.HANDLE, Value.MODULE, Value.FUNCTION)
+
+
+#: What a packed function may be given over the link.
+CallArgument = int | float | str | None | TensorRef | Handle
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What a packed function returned."""
+
+    #: 0 when it succeeded.
+    returned: int
+    value: int | float | str | Handle | None
+    #: What the run time says of a failure; often nothing.
+    error: str
+
+
+def functions(client: Client) -> tuple[str, ...]:
+    """The packed functions of the image, in the order of its registry."""
+    names: list[str] = []
+    count = 1
+    with client.as_one("FUNCTION_INFO"):
+        while len(names) < count:
+            reply, name = client.named(Command.FUNCTION_INFO, {"function": len(names)})
+            names.append(name)
+            count = reply.functions
+    return tuple(names)
+
+
+def call(client: Client, function: str, arguments: Sequence[CallArgument]) -> CallResult:
+    """Calls a packed function by its name, once."""
+    values = b"".join(map(_call_argument, arguments))
+    name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
+    size = len(name_and_values) + protocol.fixed_bytes(protocol.REQUESTS[Command.CALL])
+    if size > client.payload_max or len(arguments) > 0xFF:
+        raise InputError(
+            f"the call of {function!r} with {len(arguments)} arguments takes {size} bytes, a "
+            f"frame of this board holds {client.payload_max}",
+            "pass less text, or raise frame_max in the board's description",
+        )
+    fields = {"arguments": len(arguments), "name_and_values": name_and_values}
+    reply = client.ask_once(Command.CALL, fields, (function,), 1)
+    text = reply.text.decode("utf-8", "replace")
+    if reply.returned != 0:
+        return CallResult(reply.returned, None, text)
+    return CallResult(0, _call_value(reply.kind, reply.value, text), "")
+
+
+def metadata(client: Client, model: int) -> Metadata:
+    """TVM's metadata of a model."""
+
+    def tensors(entries: MetadataList, count: int) -> tuple[MetadataTensor, ...]:
+        fields = {"model": model, "list": entries}
+        return tuple(_metadata_tensor(client, {**fields, "index": i}) for i in range(count))
+
+    with client.as_one("METADATA_INFO"):
+        info, mod_name = client.named(Command.METADATA_INFO, {"model": model})
+        return Metadata(
+            version=info.version,
+            mod_name=mod_name,
+            inputs=tensors(MetadataList.INPUT, info.inputs),
+            outputs=tensors(MetadataList.OUTPUT, info.outputs),
+            workspace_pools=tensors(MetadataList.WORKSPACE_POOL, info.workspace_pools),
+            constant_pools=tuple(
+                _metadata_constant(client, model, index) for index in range(info.constants)
+            ),
+        )
+
+
+def _metadata_tensor(client: Client, fields: dict[str, int]) -> MetadataTensor:
+    return metadata_tensor_of(*client.named(Command.METADATA_TENSOR, fields))
+
+
+def _metadata_constant(client: Client, model: int, index: int) -> MetadataConstant:
+    reply, name = client.named(Command.METADATA_CONSTANT, {"model": model, "index": index})
+    return MetadataConstant(name, reply.byte_offset, reply.data_bytes)
+
+
+def metadata_tensor_of(reply: Any, name: str) -> MetadataTensor:
+    shape = replies.shape_of(reply, protocol.SIDE_BYTES[Command.METADATA_TENSOR])
+    replies.require(all(side >= 0 for side in shape), f"tensor {name!r} of the shape {list(shape)}")
+    try:
+        return MetadataTensor(name, shape, dtype_name(reply.code, reply.bits, reply.lanes))
+    except InputError as error:
+        raise replies.protocol_error(f"tensor {name!r}: {error.fact}") from None
+
+
+def _call_argument(argument: CallArgument) -> bytes:
+    """An argument of a call as the board reads it."""
+    fields: Any
+    match argument:
+        case TensorRef():
+            kind, fields = Value.TENSOR, argument.fields
+        case Handle():
+            kind, fields = Value(argument.kind), {"value": argument.address}
+        case None:
+            kind, fields = Value.NONE, {}
+        case str():
+            kind, fields = Value.STRING, {"value": argument}
+        case float():
+            kind, fields = Value.FLOAT, {"value": argument}
+        case _:
+            kind, fields = Value.INT, {"value": int(argument)}
+    built: bytes = protocol.VALUES[kind].build(fields)
+    return bytes((kind,)) + built
+
+
+def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handle | None:
+    """A call's result; a kind that is not one of :class:`Value` is a handle as well."""
+    if kind == Value.NONE:
+        return None
+    if kind == Value.STRING:
+        return text
+    if kind in (Value.INT, Value.FLOAT):
+        number: int | float = protocol.VALUES[Value(kind)].parse(value).value
+        return number
+    return Handle(protocol.VALUES[Value.HANDLE].parse(value).value, kind)
+
+
+class TvmCalls(BoardCalls):
+    def functions(self, client: Client) -> tuple[str, ...]:
+        return functions(client)
+
+    def check(self, name: str, arguments: Sequence[Any]) -> None:
+        for argument in arguments:
+            if not isinstance(argument, int | float | str | TensorRef | Handle | NoneType):
+                raise InputError(
+                    f"a {type(argument).__name__} cannot be an argument of {name!r}",
+                    "pass numbers, text, None, or tensors that are on the board: set_input writes "
+                    "one, input_ref names it",
+                )
+            if isinstance(argument, Handle) and argument.kind not in Handle.KINDS:
+                raise InputError(
+                    f"{argument}, an argument of {name!r}, is of a kind that cannot be passed"
+                )
+            if isinstance(argument, int) and not -(1 << 63) <= argument < 1 << 63:
+                raise InputError(f"{argument}, an argument of {name!r}, has more than 64 bits")
+        for text in (name, *(a for a in arguments if isinstance(a, str))):
+            if "\0" in text:
+                raise InputError(f"{text!r} has a zero character, which ends a text in C")
+
+    def call(self, client: Client, name: str, arguments: Sequence[CallArgument]) -> Any:
+        result = call(client, name, arguments)
+        if result.returned != 0:
+            reason = f": {result.error}" if result.error else ""
+            raise DeviceError(f"the function {name!r} returned {result.returned:#x}{reason}")
+        return result.value
+
+    def metadata(self, client: Client, model: int) -> Metadata:
+        return metadata(client, model)
