@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from hil.flash import Flashed
-    from hil.lab.place import LabBoard
 
 
 #: Instead of a probe's uid: start the board's QEMU machine with a virtual probe on it.
@@ -21,6 +21,12 @@ class Image(Protocol):
 
     @property
     def elf(self) -> Path: ...
+
+
+class AcquiredBoard(Protocol):
+    """A board of a lab that is ours for a while; what ``start`` gives is a ``Running``."""
+
+    def start(self, elf: Path, choice: Choice) -> AbstractContextManager[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,6 @@ class Choice:
     #: Called once with what was done, as soon as the board runs.
     flashed: Callable[[Flashed], None] | None = None
     #: An acquired board of a lab, which is used instead of one that is connected here.
-    lab: LabBoard | None = None
+    lab: AcquiredBoard | None = None
     #: Tensors go through the board's memory, not over the line; None: where it is emulated.
     bulk: bool | None = None

@@ -4,8 +4,11 @@ every reader see them: one inside of a function or under TYPE_CHECKING hides a c
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"hilc": ROOT / "compiler" / "hilc", "hil": ROOT / "hil"}
@@ -18,18 +21,28 @@ def modules(package: str) -> Iterator[tuple[str, Path]]:
         yield ".".join(parts).removesuffix(".__init__"), path
 
 
+KNOWN = {name: path for package in FOLDERS for name, path in modules(package)}
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The modules, ours and others, that a statement imports; none for any other statement."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom) or not node.module:
+        return []
+    inside = [f"{node.module}.{alias.name}" for alias in node.names]
+    found = [name for name in inside if name in KNOWN]
+    # What is no module is defined by the package itself.
+    return found if len(found) == len(inside) else [node.module, *found]
+
+
 def hidden_imports(text: str) -> set[str]:
     """Own modules that are imported in a function or under a condition."""
     found: set[str] = set()
 
     def visit(node: ast.AST, is_hidden: bool) -> None:
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
         if is_hidden:
-            found.update(name for name in names if name.partition(".")[0] in FOLDERS)
+            found.update(n for n in imported(node) if n.partition(".")[0] in FOLDERS)
         hides = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If)
         for child in ast.iter_child_nodes(node):
             visit(child, is_hidden or hides)
@@ -50,3 +63,48 @@ def test_hidden_imports_are_seen() -> None:
 def test_the_compiler_hides_no_import() -> None:
     hidden = {name: hidden_imports(path.read_text("utf-8")) for name, path in modules("hilc")}
     assert {name: found for name, found in hidden.items() if found} == {}
+
+
+def cycles(imports: dict[str, set[str]]) -> list[str]:
+    """The modules that import themselves by way of others."""
+    left = {name: set(names) for name, names in imports.items()}
+    # Take away what imports nothing that is left, and what nothing that is left imports.
+    while ends := [
+        name
+        for name, names in left.items()
+        if not names & left.keys() or not any(name in others for others in left.values())
+    ]:
+        for name in ends:
+            del left[name]
+    return sorted(left)
+
+
+def test_cycles_are_found() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == ["b", "c"]
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Imports inside of functions and under conditions count."""
+    imports = {
+        name: {
+            other
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            for other in imported(node)
+            if other in KNOWN and other != name
+        }
+        for name, path in KNOWN.items()
+    }
+    assert cycles(imports) == []
+
+
+def test_the_drawing_is_the_contract() -> None:
+    """ARCHITECTURE.md draws the rooms in the order of the contract, the harness above them."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    drawing = text.partition("```text\n")[2].partition("```")[0].splitlines()[1:]
+    # The names stand in front of two spaces.
+    drawn = [name for line in drawing for name in re.findall(r"\w+", line.partition("  ")[0])]
+    assert drawn == ["hil", *layers]
