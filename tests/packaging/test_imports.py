@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import hilc
 from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,3 +109,9 @@ def test_the_drawing_is_the_contract() -> None:
     # The names stand in front of two spaces.
     drawn = [name for line in drawing for name in re.findall(r"\w+", line.partition("  ")[0])]
     assert drawn == ["hil", *layers]
+
+
+def test_the_modules_for_users_are_there() -> None:
+    """``hilc.host`` and its like, which are loaded when they are first asked for."""
+    for name in sorted(set(dir(hilc)) - set(vars(hilc))):
+        assert getattr(hilc, name).__name__.endswith(f".{name}")

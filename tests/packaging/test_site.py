@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from hil.board import board_names, load_board
 from hilc.external import EXTERNAL
 from hilc.ops import OPS
 from hilc.support.tables import Table
-from hilc.support.toml import tomllib
 from hilc.target import cores
 from hilc.target.toolchains import read_toolchain
 
@@ -27,7 +25,6 @@ docs: Any = importlib.import_module("docs")
 marked: Any = importlib.import_module("marked")
 reference: Any = importlib.import_module("reference")
 
-ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -129,66 +126,6 @@ def test_the_index_names_every_decision() -> None:
         assert title.startswith(f"# {number}. ")
         expected.append((str(number), title.partition(". ")[2], path.name))
     assert re.findall(r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", index, re.MULTILINE) == expected
-
-
-# -- the drawing of the architecture -----------------------------------------------------------
-
-
-def drawn_layers(text: str) -> list[set[str]]:
-    """The layers of the drawing, from the top, each with its packages' full names."""
-    drawing = text.partition("```text\n")[2].partition("```")[0]
-    layers = []
-    for line in filter(None, drawing.splitlines()[1:]):
-        names = re.split(r" {2,}", line)[0].split(", ")
-        layers.append({name if name == "hil" else f"hilc.{name}" for name in names})
-    return layers
-
-
-def contract_layers(contract: Mapping[str, Any]) -> list[set[str]]:
-    """The layers of a contract of import-linter, from the top; single modules are left out."""
-    prefixes = [f"{name}." for name in contract.get("containers", [])] or [""]
-    layers = []
-    for layer in contract["layers"]:
-        names = [name.strip(" ()") for name in re.split(r"[|:]", layer)]
-        full = {f"{prefix}{name}" for prefix in prefixes for name in names}
-        packages = {name for name in full if name == "hil" or is_room(name)}
-        if packages:
-            layers.append(packages)
-    return layers
-
-
-def is_room(name: str) -> bool:
-    """Whether ``hilc.NAME`` is a package right below the compiler."""
-    parts = name.split(".")
-    return len(parts) == 2 and (ROOT / "compiler" / "hilc" / parts[1] / "__init__.py").is_file()
-
-
-def contracts(kind: str) -> Sequence[Mapping[str, Any]]:
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    every = tool.get("importlinter", {}).get("contracts", [])
-    return [contract for contract in every if contract["type"] == kind]
-
-
-def test_the_drawing_has_every_room_once() -> None:
-    drawn = [name for layer in drawn_layers(ARCHITECTURE) for name in layer]
-    rooms = [path.parent.name for path in (ROOT / "compiler" / "hilc").glob("*/__init__.py")]
-    assert sorted(drawn) == sorted(["hil", *(f"hilc.{room}" for room in rooms)])
-
-
-@pytest.mark.parametrize("contract", contracts("layers"), ids=lambda c: str(c["name"]))
-def test_the_drawing_is_the_contract(contract: Mapping[str, Any]) -> None:
-    """In the order of the contract, for the rooms that it names."""
-    named = contract_layers(contract)
-    every = set().union(*named)
-    drawn = [layer & every for layer in drawn_layers(ARCHITECTURE)]
-    assert [layer for layer in drawn if layer] == named
-
-
-def test_a_contract_is_read() -> None:
-    contract = {"containers": ["hilc"], "layers": ["host | (compat)", "ops", "interpreter", "ir"]}
-    assert contract_layers(contract) == [{"hilc.host", "hilc.compat"}, {"hilc.ops"}, {"hilc.ir"}]
-    drawing = "```text\nrooms  what\n\nhil   harness\n\ncompat, host   in-process\nir  graphs\n```"
-    assert drawn_layers(drawing) == [{"hil"}, {"hilc.host", "hilc.compat"}, {"hilc.ir"}]
 
 
 # -- the site ----------------------------------------------------------------------------------
