@@ -68,6 +68,7 @@ choose_python() {
 
 has_libc_headers() { gcc -E -x c - -o /dev/null <<<'#include <stdio.h>' 2>/dev/null; }
 has_newlib() { [ -f "$(arm-none-eabi-gcc -print-file-name=libc_nano.a 2>/dev/null)" ]; }
+has_picolibc() { [ -f "$(riscv64-unknown-elf-gcc -print-file-name=picolibc.specs 2>/dev/null)" ]; }
 has_venv() { [ -x "$VENV/bin/python" ] || "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 
 # Sets `needed` and `optional`: Debian's names of the packages that are missing.
@@ -83,6 +84,9 @@ find_missing() {
     has_venv || needed+=("python$python_version-venv")
     has cppcheck || optional+=(cppcheck)
     has gdb-multiarch || optional+=(gdb-multiarch)
+    has riscv64-unknown-elf-gcc || optional+=(gcc-riscv64-unknown-elf)
+    has_picolibc || optional+=(picolibc-riscv64-unknown-elf)
+    has qemu-system-riscv32 || optional+=(qemu-system-misc)
     has ccache || optional+=(ccache)
 }
 
@@ -128,7 +132,7 @@ install_packages() {
             "elsewhere install what brings gcc and g++ with the C library, arm-none-eabi-gcc with" \
             "newlib, qemu-system-arm, clang and Python's venv module, then run this again"
     fi
-    [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check' or debugging may ask for them, tests take longer without ccache"
+    [ ${#optional[@]} -eq 0 ] || say "going on without ${optional[*]}: 'make check', debugging or RISC-V boards may ask for them, tests take longer without ccache"
 }
 
 # --- the virtual environment ------------------------------------------------------------------

@@ -20,7 +20,7 @@ from hil.session import check_way
 from hil.sources import CompileOptions, load_libraries
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.memory.program import Pin, PoolSpec
-from hilc.target import get_cpu
+from hilc.target import get_cpu, load_cpu
 
 
 def compile_options(
@@ -29,7 +29,7 @@ def compile_options(
     """The compiler's options of a command line; ``--cpu`` wins over the board's core."""
     memory = parse_memory(args.memory, board) if args.memory else ()
     return CompileOptions(
-        cpu=args.cpu or (board.cpu.name if board else "host"),
+        cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
         codegen=args.codegen,
         api=args.api,
         interface=args.interface,

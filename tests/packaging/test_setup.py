@@ -10,6 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 REAL_COMMANDS = ["bash", "cat", "chmod", "cksum", "cp", "dirname", "env", "grep", "head", "mkdir"]
 REAL_COMMANDS += ["mktemp", "mv", "rm", "sed", "tail", "touch"]
 TOOLS = ["gcc", "g++", "qemu-system-arm", "clang", "cppcheck", "gdb-multiarch", "ccache"]
+TOOLS += ["qemu-system-riscv32"]
+#: Files that say that a library is installed.
+LIBRARIES = ("newlib", "picolibc")
 
 # A Python whose venv module makes copies of it and whose pip does as the test says: each line of
 # the file `pip` is the message of an installation that fails.
@@ -41,6 +44,9 @@ echo "apt-get $*" >>"$MACHINE/log"
 for package in "$@"; do
     case $package in
         gcc-arm-none-eabi) touch "$MACHINE/bin/arm-none-eabi-gcc" ;;
+        gcc-riscv64-unknown-elf) touch "$MACHINE/bin/riscv64-unknown-elf-gcc" ;;
+        picolibc-riscv64-unknown-elf) touch "$MACHINE/picolibc" ;;
+        qemu-system-misc) touch "$MACHINE/bin/qemu-system-riscv32" ;;
         python3.11-venv) touch "$MACHINE/bin/ensurepip" ;;
         libnewlib-arm-none-eabi) touch "$MACHINE/newlib" ;;
         -* | *=*) continue ;;
@@ -51,6 +57,7 @@ chmod +x "$MACHINE"/bin/*
 """
 TOOL = "#!/usr/bin/env bash\n"
 ARM_GCC = '#!/usr/bin/env bash\n[ -e "$MACHINE/newlib" ] && echo "$MACHINE/newlib" || echo libc.a\n'
+RISCV_GCC = ARM_GCC.replace("newlib", "picolibc").replace("libc.a", "picolibc.specs")
 
 
 class Machine:
@@ -71,11 +78,12 @@ class Machine:
         for name in TOOLS:
             self.put(name, TOOL)
         self.put("arm-none-eabi-gcc", ARM_GCC)
+        self.put("riscv64-unknown-elf-gcc", RISCV_GCC)
         self.put("python3", PYTHON)
         self.put("ensurepip", TOOL)
         self.put("sleep", TOOL)
         self.user(0)
-        for name in ["newlib", "pip", "apt", "log"]:
+        for name in [*LIBRARIES, "pip", "apt", "log"]:
             (folder / name).touch()
 
     def put(self, name: str, script: str) -> None:
@@ -88,7 +96,7 @@ class Machine:
 
     def remove(self, *names: str) -> None:
         for name in names:
-            (self.folder / name if name == "newlib" else self.bin / name).unlink()
+            (self.folder / name if name in LIBRARIES else self.bin / name).unlink()
 
     def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
@@ -176,6 +184,16 @@ def test_apt_installs_what_is_missing(machine: Machine) -> None:
     assert machine.setup().returncode == 0
     assert machine.count("libnewlib-arm-none-eabi qemu-system-arm python3.11-venv cppcheck") == 1
     assert machine.count("update") == 0
+
+
+def test_apt_installs_what_riscv_boards_need(machine: Machine) -> None:
+    machine.remove("riscv64-unknown-elf-gcc", "picolibc", "qemu-system-riscv32")
+    machine.put("apt-get", APT)
+    assert machine.setup().returncode == 0
+    packages = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc"
+    assert machine.count(packages) == 1
+    assert machine.setup().returncode == 0
+    assert machine.count("apt-get") == 0
 
 
 def test_old_package_lists_are_brought_up_to_date(machine: Machine) -> None:

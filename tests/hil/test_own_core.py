@@ -1,0 +1,130 @@
+"""A core that does not ship, from its file to a board: nothing in the package knows of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hil
+import hilc
+from hil.board import load_board
+from hil.cli import main
+from hilc import interpreter
+from hilc.errors import InputError
+from hilc.frontends import load_model
+from hilc.target import cpu_names, get_cpu, load_cpu
+from hilc.target.cores import _ADDED
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
+CORES = ROOT / "compiler" / "hilc" / "target" / "cores"
+#: A core of an architecture that nobody has heard of, without compressed instructions.
+DESCRIPTION = """\
+title = "Sparrow"
+toolchain = "riscv64-unknown-elf"
+arch = "sparrow-1"
+features = ["mul32"]
+cflags = ["-march=rv32im", "-mabi=ilp32"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> None:
+    """What a test adds is known to the rest of the process otherwise."""
+    _ADDED.clear()
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Path:
+    path = tmp_path / "sparrow.toml"
+    path.write_text(DESCRIPTION)
+    return path
+
+
+@pytest.fixture
+def board(core: Path) -> Path:
+    """A board with the core, beside its file."""
+    path = core.with_name("perch.toml")
+    text = (ROOT / "targets" / "riscv-virt.toml").read_text(encoding="utf-8")
+    assert 'cpu = "rv32imac"' in text
+    path.write_text(text.replace('cpu = "rv32imac"', 'cpu = "sparrow.toml"'))
+    return path
+
+
+def test_a_model_runs_on_a_board_with_it_by_riscv_tools(board: Path) -> None:
+    cpu = load_board(board).cpu
+    assert (cpu.name, cpu.arch, cpu.title) == ("sparrow", "sparrow-1", "Sparrow")
+    library = hilc.compile(DIGITS, cpu=cpu.name, name="digits", pools="external", io_in_pool=True)
+    # The feature alone chose the kernels.
+    assert any("kernels/v7m/" in path for path in library.files)
+    assert library.modules[0].cpu == "sparrow"
+    image = np.load(DIGITS.with_name("digits_test.npz"))["image"][0][np.newaxis]
+    with hil.open(board, library) as device:
+        model = device["digits"]
+        (tensor,) = model.inputs
+        model.set_input(tensor.name, image)
+        model.run()
+        (output,) = interpreter.run(load_model(DIGITS), {tensor.name: image}).values()
+        assert np.array_equal(model.get_output(0), output)
+
+
+def test_the_command_line_takes_its_path(core: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "digits.tar"
+    assert main(["compile", str(DIGITS), "--cpu", str(core), "-o", str(archive)]) == 0
+    assert archive.is_file()
+
+
+def test_a_folder_of_cores_is_found_by_name(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="unknown CPU 'sparrow'"):
+        get_cpu("sparrow")
+    monkeypatch.setenv("HIL_CORES", str(core.parent))
+    assert "sparrow" in cpu_names()
+    assert get_cpu("sparrow") == load_cpu(core)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("title", "titel"), "title: the key is missing"),
+        (("arch =", "speed = 3\narch ="), "speed: unknown key"),
+        (('"mul32"', '"mul23"'), "unknown feature 'mul23' \\(did you mean mul32"),
+        (('"riscv64-unknown-elf"', '"riscv-elf"'), "unknown toolchain 'riscv-elf'"),
+        (('["mul32"]', '"mul32"'), "features: 'mul32' is not a list of strings"),
+        (("arch = ", "arch "), "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_with_it_is_told(core: Path, change: tuple[str, str], message: str) -> None:
+    core.write_text(DESCRIPTION.replace(*change))
+    with pytest.raises(InputError, match=message):
+        load_cpu(core)
+
+
+def test_two_cores_of_one_name(core: Path, tmp_path: Path) -> None:
+    load_cpu(core)
+    other = tmp_path / "other" / "sparrow.toml"
+    other.parent.mkdir()
+    shutil.copy(core, other)
+    assert load_cpu(other) == load_cpu(core)  # the same twice
+    other.write_text(DESCRIPTION.replace("Sparrow", "Finch"))
+    with pytest.raises(InputError, match="two different cores are called 'sparrow'"):
+        load_cpu(other)
+    shipped = tmp_path / "cortex-m4.toml"
+    shipped.write_text(DESCRIPTION)
+    with pytest.raises(InputError, match="which ships with the compiler"):
+        load_cpu(shipped)
+
+
+def test_an_archive_names_a_core_but_no_file(core: Path) -> None:
+    """Whoever wrote it must not choose what is read here."""
+    with pytest.raises(InputError, match="unknown CPU"):
+        get_cpu(str(core))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CORES.glob("*.toml")))
+def test_every_shipped_core_is_valid(name: str) -> None:
+    cpu = get_cpu(name)
+    assert cpu.word == name
+    assert cpu.is_host == (name == "host")
