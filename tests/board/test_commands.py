@@ -52,7 +52,7 @@ def host_outputs(image: Path) -> dict[str, Any]:
         return {tensor.name: model.get_output(tensor.name) for tensor in model.outputs}
 
 
-@pytest.mark.parametrize("board", ["native", "mps2-an386"])
+@pytest.mark.parametrize("board", ["native", "mps2-an386", "riscv-virt"])
 def test_run(board: str, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.npz"
     words = ["run", str(DIGITS), "--board", board, "--input", f"image={image}", "-o", str(out)]

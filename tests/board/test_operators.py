@@ -15,7 +15,7 @@ from hilc.interpreter import run_all
 RELATIVE = 1e-5
 
 
-@pytest.mark.parametrize("name", ["mps2-an385", "mps3-an547"])
+@pytest.mark.parametrize("name", ["mps2-an385", "mps3-an547", "riscv-virt"])
 def test_all_operators_on_a_board(name):
     rng = np.random.default_rng(5)
     graph, values = merged(
