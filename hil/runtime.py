@@ -6,11 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from hil.glue import Glue
+from hil.parts import TVM
 from hilc.artifact.library import Module
-from hilc.plugins import Part, Slot
-
-#: What microTVM's users need of the harness.
-TVM = Part("hil.compat.tvm", "compatibility with microTVM")
+from hilc.plugins import Slot
 
 
 class FirmwareRuntime(ABC):

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from hil.parts import TVM
 from hil.rpc.client import Client
-from hil.runtime import TVM
 from hilc.plugins import Slot
 
 

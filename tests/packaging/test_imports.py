@@ -103,7 +103,7 @@ def test_the_drawing_is_the_contract() -> None:
     """ARCHITECTURE.md draws the rooms in the order of the contract, the harness above them."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "rooms")
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     drawing = text.partition("```text\n")[2].partition("```")[0].splitlines()[1:]
     # The names stand in front of two spaces.

@@ -143,7 +143,7 @@ def test_nothing_else_names_the_folders() -> None:
     }
     assert named == {
         "compiler/hilc/plugins.py",
-        "hil/runtime.py",
+        "hil/parts.py",
         "hil/commands/absent.py",
         "hil/commands/command_line.py",
     }

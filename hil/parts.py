@@ -1,0 +1,8 @@
+"""The optional parts of the harness, which fill registries (:mod:`hilc.plugins`)."""
+
+from __future__ import annotations
+
+from hilc.plugins import Part
+
+#: What microTVM's users need: packed models and TVM's run time in firmware, calls by name.
+TVM = Part("hil.compat.tvm", "compatibility with microTVM")
