@@ -109,6 +109,7 @@ def test_a_model_runs_in_the_process(tree: Path) -> None:
         ("--interface", "packed"),
         ("--interface", "packed", "--api", "packed"),
         ("--pools", "calls"),
+        ("--runtime", "cpp"),
     ],
     ids=" ".join,
 )

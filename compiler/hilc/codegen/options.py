@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hilc.errors import InputError
+from hilc.plugins import Slot
 
 #: The values that each option takes.
 CHOICES = {
@@ -16,6 +18,11 @@ CHOICES = {
     "pools": ("internal", "external", "calls"),
     "constants": ("internal", "external"),
 }
+
+
+#: Refuses words that do not go together, in the sentences of the part that they come from.
+_SLOT: Slot[Callable[[Options], None]] = Slot()
+provide_option_check = _SLOT.fill
 
 
 @dataclass(frozen=True)
@@ -62,54 +69,21 @@ class Options:
     system_lib: bool | None = None
 
     def __post_init__(self) -> None:
-        self._check_calling_convention()
+        if self.runtime == "cpp":
+            _SLOT.get("runtime=cpp", "or use runtime=crt")(self)
+        elif (check := _SLOT.found()) is not None:
+            check(self)
         for option, available in CHOICES.items():
             value = getattr(self, option)
             if value not in available:
                 raise InputError(
                     f"{option}={value} is not available", f"choose {' or '.join(available)}"
                 )
-        if self.io_in_pool and self.interface != "c":
-            raise InputError(
-                "tir.usmp.use_workspace_io option is only compatible with interface_api c.\n"
-                "Please use interface_api c to be able to enable tir.usmp.use_workspace_io",
-                "use interface=c, or leave inputs and outputs outside of the pool",
-            )
         if self.io_in_pool and self.pools == "calls":
             raise InputError(
                 "inputs and outputs cannot lie in a workspace that exists only during a run "
                 "(pools=calls)",
                 "use pools=internal or pools=external, or leave them outside of the pool",
-            )
-
-    def _check_calling_convention(self) -> None:
-        """Refuse what TVM refuses, in TVM's own sentences: scripts may look for them."""
-        unpacked = int(self.api == "unpacked")
-        if self.api not in CHOICES["api"]:
-            return  # no sentence of TVM's
-        if self.runtime not in CHOICES["runtime"]:
-            raise InputError(
-                f"runtime_config ({self.runtime}) is not one of the expected values",
-                f"choose {' or '.join(CHOICES['runtime'])}",
-            )
-        if self.runtime == "cpp":
-            if unpacked or self.interface != "packed":
-                raise InputError(
-                    f'Need unpacked-api == false (got: {unpacked}) and interface-api == "packed" '
-                    f"(got: {self.interface}) when targeting c++ runtime",
-                    "use api=packed with interface=packed",
-                )
-        elif not unpacked and self.interface != "packed":
-            raise InputError(
-                f'Either need interface_api == "packed" (got: {self.interface}) or '
-                f"unpacked-api == true (got: {unpacked}) when targeting c runtime",
-                "use api=unpacked with interface=c",
-            )
-        elif self.interface not in CHOICES["interface"]:
-            raise InputError(
-                f"Unhandled executor option config: interface-api={self.interface}, "
-                f"unpacked-api={unpacked}",
-                f"choose interface={' or '.join(CHOICES['interface'])}",
             )
 
     @property
