@@ -151,7 +151,7 @@ def test_a_whole_image_takes_none(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "image.elf").write_bytes(b"\x7fELF")
     words = [str(tmp_path / "image.elf"), "--board", BOARD, "--source", "vendor.c"]
     assert main(["flash", *words]) == 2
-    assert "--include-dir and --source add nothing" in capsys.readouterr().err
+    assert "--include-dir and --source do not apply" in capsys.readouterr().err
 
 
 def test_what_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:
