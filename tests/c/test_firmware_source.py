@@ -43,7 +43,8 @@ def test_functions_are_short() -> None:
     found = [(lines, path.name, head) for path in SOURCES for head, lines in functions(path)]
     assert len(found) > 200
     assert statistics.median(lines for lines, *_ in found) <= MEDIAN
-    assert not [one for one in found if one[0] > LONGEST]
+    # A naked function is a list of instructions that saves registers, one a line.
+    assert not [one for one in found if one[0] > LONGEST and "naked" not in one[2]]
 
 
 def assertions(path: Path) -> Iterator[str]:

@@ -136,7 +136,7 @@ def addresses(board: Board, port: str, expressions: Sequence[str], folder: Path)
         f'#include "{ports / port / name}"\nconst uintptr_t addresses[] = {{{values}}};\n'
     )
     includes = [firmware.folder / "include", firmware.folder / "generated"]
-    includes += [ports / port_.name for port_ in board.ports]
+    includes += sorted(path for path in ports.iterdir() if path.is_dir())
     target = folder / "addresses.o"
     command = ["arm-none-eabi-gcc", *board.cpu.cflags, "-masm-syntax-unified", "-c"]
     command += [*(f"-I{path}" for path in includes), "-o", str(target), str(source)]

@@ -19,7 +19,8 @@
 #define STATUS_ROOM (1U << 5)
 #define STATUS_SENT (1U << 6)
 
-_Static_assert(HIL_UART_CLOCK_HZ / 16 >= HIL_UART_BAUD, "uart.baud is too fast for its clock_hz");
+_Static_assert(HIL_UART_CLOCK_HZ / 16 >= HIL_UART_BAUD,
+               "lower uart.baud: it is too fast for uart.clock_hz");
 
 void hil_uart_receive(void) {
     for (uint32_t i = 0; i < HIL_RX_MAX && (LINE_STATUS & STATUS_RECEIVED) != 0; ++i) {
