@@ -28,6 +28,7 @@ from hilc.artifact.library import ModelLibrary
 from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
 from hilc.lowering.choice import ChoiceReport
+from hilc.lowering.registry import has_foreign_builders
 from hilc.support.jsondata import decode
 from hilc.support.outputs import write_file
 from hilc.support.resources import data_dir
@@ -69,12 +70,12 @@ def compile_model(
 def _entry(path: Path, cpu: str, name: str | None, arguments: Mapping[str, Any]) -> Path | None:
     """Return the folder of a kept library; None for what cannot be told from anything else.
 
-    That is a generator of the user's, which is any program, and what cannot be read, of which the
-    compiler says why.
+    That is a generator or a builder of kernel calls of the user's, which is any program, and what
+    cannot be read, of which the compiler says why.
     """
     model = digest(path)
     values = dict(arguments)
-    if model is None or values.pop("externals", ()):
+    if model is None or values.pop("externals", ()) or has_foreign_builders():
         return None
     if values.get("tuning") is not None:
         values["tuning"] = digest(Path(values["tuning"]))

@@ -27,10 +27,11 @@ from kernel_layers import (
 )
 from kernel_runner import Case, run
 from linear_layers import Layer, make_layer, random_layer
+from loose_call import loose_call
 from single_op import KINDS, SingleOp, random_op
 
 from hil.board import Board, load_board
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall, kernels
+from hilc.lowering.kernels import FieldValue, Kernel, kernels
 
 SEED = 51
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -139,7 +140,7 @@ def misbehaving(deed: str, at: int = 0) -> Case:
         "weights": weights,
     }
     told = f"{deed} at {at}"
-    return Case(KernelCall(kernel, fields), [weights[::-1]], [((BYTES,), "int8")], told=told)
+    return Case(loose_call(kernel, fields), [weights[::-1]], [((BYTES,), "int8")], told=told)
 
 
 def what_is_noticed(case: Case, board: Board | None) -> str:

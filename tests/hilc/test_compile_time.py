@@ -157,7 +157,7 @@ def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
     shifts, lacking = np.full(channels, shift), np.full(channels, seed % 2)
 
     def tried(channel: int) -> tuple[int, int] | None:
-        for offset in sorted(range(-dsp._TRIED_MANTISSAS, dsp._TRIED_MANTISSAS + 1), key=abs):
+        for offset in sorted(range(-dsp._TRIED_MULTIPLIERS, dsp._TRIED_MULTIPLIERS + 1), key=abs):
             mantissa = int(exact[channel]) + offset
             at = [
                 (256 * x * mantissa >> 32) - (seed % 2) * (x < 0) for x in first[channel].tolist()

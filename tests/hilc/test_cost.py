@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from linear_layers import random_layer
+from loose_call import loose_call
 
 from hilc.lowering import candidates, cost
 from hilc.lowering.bodies import body_key
@@ -49,7 +50,7 @@ def test_architectures_differ_by_a_factor():
     kernel = Kernel(
         "k", "k.h", frozenset(), (), (), "0", cost="100 * rows", cost_factors={"armv6-m": 2.5}
     )
-    call = KernelCall(kernel, FIELDS)
+    call = loose_call(kernel, FIELDS)
     m3, m0 = (cost.instructions(call, get_cpu(name)) for name in ("cortex-m3", "cortex-m0"))
     assert (m3, m0) == (500 + cost.CALL_INSTRUCTIONS, 1250 + cost.CALL_INSTRUCTIONS)
 
@@ -79,7 +80,7 @@ def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
 def test_which_layers_share_a_body():
     kernel = Kernel("k", "k.h", frozenset(), (), (), "0")
     calls = [
-        KernelCall(kernel, {"rows": rows, "weights": np.full(3, seed, np.int8)})
+        loose_call(kernel, {"rows": rows, "weights": np.full(3, seed, np.int8)})
         for rows, seed in ((1, 1), (1, 2), (2, 1))
     ]
     for goal, shared in (("balanced", (True, False)), ("size", (True, True))):

@@ -26,9 +26,12 @@ from hilc.codegen.naming import make_names
 from hilc.codegen.operators import Source, display_name, write_operators
 from hilc.codegen.options import Options
 from hilc.ir import Graph
+from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
 
-_INCLUDE = re.compile(r'^#include "(hil/[^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+#: Where the run time's own headers are.
+_SHIPPED = "hil/"
 _FOLDER = "codegen/host"
 
 
@@ -81,21 +84,26 @@ def _sources(
     for number, text in interface.sources(program, names, options, source.constants).items():
         texts[f"{_FOLDER}/src/{names.module}_lib{number}.c"] = text
     files = {path: text.encode() for path, text in texts.items()}
-    included = (header for text in texts.values() for header in _INCLUDE.findall(text))
-    for header, data in _headers(included).items():
+    for header, data in _headers(texts.values()).items():
         files[f"{_FOLDER}/include/{header}"] = data
     return files
 
 
-def _headers(roots: Iterable[str]) -> dict[str, bytes]:
-    """The run time's headers that ``roots`` need, themselves included, by their path."""
+def _headers(texts: Iterable[str]) -> dict[str, bytes]:
+    """The headers of kernels and of what these need that ``texts`` include, by their path."""
     found: dict[str, bytes] = {}
-    pending = sorted(set(roots))
+    pending = {header for text in texts for header in _INCLUDE.findall(text)}
     while pending:
         header = pending.pop()
-        if header not in found:
+        if header in found:
+            continue
+        if header.startswith(_SHIPPED):
             found[header] = find_header(header).read_bytes()
-            pending += _INCLUDE.findall(found[header].decode())
+        elif (text := registered_header(header)) is not None:
+            found[header] = text.encode()
+        else:
+            continue  # of the library itself, or of TVM's interfaces
+        pending.update(_INCLUDE.findall(found[header].decode()))
     return dict(sorted(found.items()))
 
 

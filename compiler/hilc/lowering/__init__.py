@@ -18,9 +18,11 @@ from hilc.lowering.generic import (
     unary,
     views,
 )
+from hilc.lowering.kernels import KernelCall, register_kernels
 from hilc.lowering.registry import Layer, Rank, candidates, lowers
 
 __all__ = [
+    "KernelCall",
     "Layer",
     "Rank",
     "armv7m",
@@ -36,6 +38,7 @@ __all__ = [
     "moves",
     "pooling",
     "quantize",
+    "register_kernels",
     "small",
     "softmax",
     "unary",

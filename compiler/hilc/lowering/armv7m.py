@@ -18,13 +18,22 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.kernels import KernelCall
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
+    LinearForm,
     MatrixProduct,
+    RequantizationParameters,
     linear_form,
+)
+from hilc.lowering.parameters import (
+    HilV7mColumns,
+    HilV7mConv2dS8,
+    HilV7mDepthwise3x3S8,
+    HilV7mMatmulS8,
+    HilV7mMatvecS8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
@@ -56,95 +65,115 @@ _MAX_BLOCK = 6
 #: What the depthwise kernel's lines may take: more rows at a time, or fewer.
 _BAND_BYTES = (448, 0)
 
-_KEPT_FIELDS = ("out_zero_point", "out_min", "out_max")
-
-Fields = dict[str, FieldValue]
-
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"})
 def linear(layer: Layer) -> list[KernelCall]:
     """The family's kernels for a linear layer."""
     form = linear_form(layer)
     if isinstance(form, MatrixProduct):
-        return matmul(form.rows, form.columns, form.channels, form.macs)
+        return _matvec(form) if form.rows < _FEW_ROWS else _matmul(form)
     if isinstance(form, Convolution):
-        window = {**form.window, "in_zero_point": form.fill}
-        return conv2d(window, form.columns, form.channels, form.macs)
+        return _conv2d(form)
     assert isinstance(form, DepthwiseConvolution)
-    if form.multiplier > 1:
-        return []
-    return depthwise(form.window, form.fill, form.filters, form.channels, form.macs)
+    return _depthwise(form)
 
 
-def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
-    """``rows`` rows times ``columns [channels, depth]``."""
-    shape: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
-    if rows < _FEW_ROWS:
-        return _matvec(shape, columns, channel_fields, macs)
-    return _calls("hil_v7m_matmul_s8", shape, columns, channel_fields, macs)
-
-
-def _matvec(shape: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
+def _matvec(form: MatrixProduct) -> list[KernelCall]:
     """The kernel for few rows, where its columns fill its blocks well enough and sums 24 bits."""
-    channels = _channels(columns, channel_fields)
+    outputs = form.requantization
+    channels = _channels(form.weights, outputs)
     if channels is None:
         return []
-    padded = _padded(channels.columns, _VECTOR_BLOCK)
+    padded = _padded(channels.weights, _VECTOR_BLOCK)
     largest = 128 * np.abs(padded.astype(np.int64)).sum(axis=1).max()
-    if len(padded) > _VECTOR_PADDING * len(columns) or largest >= _VECTOR_LIMIT:
+    if len(padded) > _VECTOR_PADDING * form.channels or largest >= _VECTOR_LIMIT:
         return []
-    fields: Fields = {
-        **shape,
-        **{k: channel_fields[k] for k in _KEPT_FIELDS},
-        **_scales(channels),
-        "weights": (_interleaved(padded, _VECTOR_BLOCK).astype(np.int16) + 128).astype(np.uint8),
-    }
-    return [KernelCall(kernels()["hil_v7m_matvec_s8"], fields, macs=macs)]
+    even_shift, scales = _scales(channels)
+    parameters = HilV7mMatvecS8(
+        rows=form.rows,
+        depth=form.depth,
+        columns=form.channels,
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        even_shift=even_shift,
+        weights=(_interleaved(padded, _VECTOR_BLOCK).astype(np.int16) + 128).astype(np.uint8),
+        scales=scales,
+    )
+    return [KernelCall(parameters, macs=form.macs)]
 
 
-def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
-    """A convolution of which each filter is one of ``columns [channels, depth]``."""
-    fields: Fields = {**window, "out_c": columns.shape[0]}
-    return _calls("hil_v7m_conv2d_s8", fields, columns, channel_fields, macs)
+def _matmul(form: MatrixProduct) -> list[KernelCall]:
+    """The kernel for three rows at a time."""
+    return [
+        KernelCall(
+            HilV7mMatmulS8(
+                rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns
+            ),
+            macs=form.macs,
+        )
+        for columns in _columns(form)
+    ]
 
 
-def depthwise(
-    window: Fields, fill: int, weights: Array, channel_fields: Fields, macs: int
-) -> list[KernelCall]:
-    """A depthwise convolution with ``weights [channels, filter_h, filter_w]``, one a channel.
+def _conv2d(form: Convolution) -> list[KernelCall]:
+    """The kernel for three windows at a time."""
+    return [
+        KernelCall(
+            HilV7mConv2dS8(
+                images=form.images,
+                out_c=form.channels,
+                window=form.window,
+                in_zero_point=form.pad_value,
+                v7m_columns=columns,
+            ),
+            macs=form.macs,
+        )
+        for columns in _columns(form)
+    ]
 
-    ``window`` are the fields that place it, ``fill`` is what positions outside the image hold.
-    """
-    size = [window[f"{name}_{axis}"] for name in ("filter", "dilation") for axis in "hw"]
-    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
-    place = {name: _whole(window[name]) for name in names}
-    stride = _whole(window["stride_w"])
-    if size != [3, 3, 1, 1] or stride != window["stride_h"] or stride > 2:
+
+def _depthwise(form: DepthwiseConvolution) -> list[KernelCall]:
+    """Filters of 3x3, one a channel."""
+    window, images, outputs = form.window, form.images, form.requantization
+    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    stride = window.stride_w
+    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
         return []
-    channels = _channels(weights.reshape(-1, 9), channel_fields)
+    channels = _channels(form.weights, outputs)
     if channels is None:
         return []
-    line = (place["out_w"] - 1) * stride + 3
-    fields: Fields = {
-        **place,
-        "stride": stride,
-        "line": line,
-        "block": _block(place["out_w"]),
-        "in_zero_point": fill,
-        **{k: channel_fields[k] for k in _KEPT_FIELDS},
-        "weights": channels.columns.reshape(-1),
-        **_scales(channels),
-    }
-    kernel = kernels()["hil_v7m_depthwise_3x3_s8"]
-    bands = {_band(line, stride, place["out_h"], room): None for room in _BAND_BYTES}
-    return [KernelCall(kernel, {**fields, "band": band}, macs=macs) for band in bands]
+    line = (images.out_w - 1) * stride + 3
+    even_shift, scales = _scales(channels)
+
+    def parameters(band: int) -> HilV7mDepthwise3x3S8:
+        return HilV7mDepthwise3x3S8(
+            images=images,
+            stride=stride,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            band=band,
+            line=line,
+            block=_block(images.out_w),
+            in_zero_point=form.pad_value,
+            out_zero_point=outputs.out_zero_point,
+            out_min=outputs.out_min,
+            out_max=outputs.out_max,
+            even_shift=even_shift,
+            weights=channels.weights.reshape(-1),
+            scales=scales,
+        )
+
+    bands = {_band(line, stride, images.out_h, room): None for room in _BAND_BYTES}
+    return [KernelCall(parameters(band), macs=form.macs) for band in bands]
 
 
-def _scales(channels: _Channels) -> Fields:
-    """The fields that say how sums become outputs: with one shift for all where that is exact."""
+def _scales(channels: _Channels) -> tuple[int, Array]:
+    """The shift of all channels, or -1, and how the sums of each become outputs: with one shift for
+    all where that is exact."""
     even = channels.even_scales()
     scales, shift = (channels.scales(), -1) if even is None else even
-    return {"even_shift": shift, "scales": _padded(scales).reshape(-1)}
+    return shift, _padded(scales).reshape(-1)
 
 
 def _block(out_w: int) -> int:
@@ -164,39 +193,36 @@ def _band(line: int, stride: int, out_h: int, room: int) -> int:
     return -(-out_h // bands)
 
 
-def _whole(value: FieldValue) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def _calls(
-    name: str, place: Fields, columns: Array, channel_fields: Fields, macs: int
-) -> list[KernelCall]:
-    """The kernel with two words of scratch an element of depth, which is faster, and with one."""
-    calls = []
+def _columns(form: LinearForm) -> list[HilV7mColumns]:
+    """The weights with two words of scratch an element of depth, which is faster, and with one."""
+    outputs = form.requantization
+    found = []
     for wide, raised in ((2, 0), (1, _RAISED)):
-        channels = _channels(columns, channel_fields, raised)
+        channels = _channels(form.weights, outputs, raised)
         if channels is not None:
-            weights = _padded(channels.columns)
-            fields: Fields = {
-                **place,
-                "part": _part(weights, raised),
-                "wide": wide,
-                **{k: channel_fields[k] for k in _KEPT_FIELDS},
-                **_scales(channels),
-                "weights": _interleaved(weights),
-            }
-            calls.append(KernelCall(kernels()[name], fields, macs=macs))
-    return calls
+            weights = _padded(channels.weights)
+            even_shift, scales = _scales(channels)
+            columns = HilV7mColumns(
+                part=_part(weights, raised),
+                wide=wide,
+                out_zero_point=outputs.out_zero_point,
+                out_min=outputs.out_min,
+                out_max=outputs.out_max,
+                even_shift=even_shift,
+                weights=_interleaved(weights),
+                scales=scales,
+            )
+            found.append(columns)
+    return found
 
 
 @dataclass(frozen=True)
 class _Channels:
     """Channels whose sums stay below the limit, with shifts to the right."""
 
-    columns: Array
+    weights: Array
     bias: npt.NDArray[np.int64]
-    mantissas: npt.NDArray[np.int64]
+    multipliers: npt.NDArray[np.int64]
     #: Shifts to the right.
     shifts: npt.NDArray[np.int64]
     zero_point: int
@@ -208,7 +234,7 @@ class _Channels:
     @property
     def ends(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The least and the largest sum of each channel, bias not included."""
-        return _ends(self.columns, self.raised)
+        return _ends(self.weights, self.raised)
 
     @property
     def rectified(self) -> bool:
@@ -220,19 +246,19 @@ class _Channels:
         bias, shifts = self.bias, self.shifts
         units = 2 * self.zero_point + 1
         if self.rectified:
-            added = bias * self.mantissas + (1 << 30) + (units << (shifts + 30))
+            added = bias * self.multipliers + (1 << 30) + (units << (shifts + 30))
             first, second, moves = added, added >> 32, shifts - 1
         else:
             first, second, moves = 2 * bias, units << (shifts - 1), shifts
         # The lower 32 bits of each.
-        return np.stack([first, second, self.mantissas, moves], axis=1).astype(np.int32)
+        return np.stack([first, second, self.multipliers, moves], axis=1).astype(np.int32)
 
     def outputs(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The outputs of ``sums [channels, n]``, bias not included."""
-        bias, mantissas, shifts = (
-            v[:, np.newaxis] for v in (self.bias, self.mantissas, self.shifts)
+        bias, multipliers, shifts = (
+            v[:, np.newaxis] for v in (self.bias, self.multipliers, self.shifts)
         )
-        values = requantize(sums + bias, mantissas, -shifts) + self.zero_point
+        values = requantize(sums + bias, multipliers, -shifts) + self.zero_point
         return np.clip(values, self.low, self.high)
 
     def even_scales(self) -> tuple[npt.NDArray[np.int32], int] | None:
@@ -243,13 +269,13 @@ class _Channels:
         """
         lowest, highest = self.ends
         alive = lowest < highest
-        # The mantissas of all but the smallest shift lose bits.
+        # The multipliers of all but the smallest shift lose bits.
         shift = int(self.shifts[alive].min(initial=_MAX_SHIFT)) - 1
         if shift > _MAX_EVEN_SHIFT:
             return None
         exponents = 1 + shift - self.shifts
-        mantissas = np.rint(np.ldexp(np.where(alive, self.mantissas, 0.0), exponents))
-        factors = mantissas.astype(np.int64)
+        multipliers = np.rint(np.ldexp(np.where(alive, self.multipliers, 0.0), exponents))
+        factors = multipliers.astype(np.int64)
         levels = np.arange(self.low, self.high + 1)
         least, most = self.outputs(np.stack([lowest, highest], axis=1)).T
         reached = (levels > least[:, np.newaxis]) & (levels <= most[:, np.newaxis])
@@ -294,35 +320,30 @@ class _Channels:
         return reaching
 
 
-def _ends(columns: Array, raised: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _ends(weights: Array, raised: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The least and the largest sum of each column, for all int8 inputs, so much raised."""
-    weights = columns.astype(np.int64)
-    above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    wide = weights.astype(np.int64)
+    above, below = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
     least, most = raised - 128, raised + 127
     return most * below + least * above, most * above + least * below
 
 
-def _channels(columns: Array, channel_fields: Fields, raised: int = 0) -> _Channels | None:
+def _channels(
+    matrix: Array, outputs: RequantizationParameters, raised: int = 0
+) -> _Channels | None:
     """The channels as the kernels take them, inputs so much raised; None where they cannot.
 
     A channel whose output is the same for every input, as nearly dead ones are whose bias exceeds
     all else, becomes one without weights.
     """
-    bias, mantissas, shifts = (channel_fields[k] for k in ("bias", "multipliers", "shifts"))
-    low, high, zero_point = (channel_fields[k] for k in ("out_min", "out_max", "out_zero_point"))
-    assert isinstance(bias, np.ndarray)
-    assert isinstance(mantissas, np.ndarray)
-    assert isinstance(shifts, np.ndarray)
-    assert isinstance(low, int)
-    assert isinstance(high, int)
-    assert isinstance(zero_point, int)
-    weights = columns.astype(np.int64)
-    sums = bias.astype(np.int64) - raised * weights.sum(axis=1)
-    right = np.broadcast_to(-shifts.astype(np.int64), sums.shape)
-    factors = np.broadcast_to(mantissas.astype(np.int64), sums.shape)
+    low, high, zero_point = outputs.out_min, outputs.out_max, outputs.out_zero_point
+    weights = matrix.astype(np.int64)
+    sums = outputs.bias.astype(np.int64) - raised * weights.sum(axis=1)
+    right = np.broadcast_to(-outputs.shifts.astype(np.int64), sums.shape)
+    factors = np.broadcast_to(outputs.multipliers.astype(np.int64), sums.shape)
     least, most = (
         np.clip(requantize(end, factors, -right) + zero_point, low, high)
-        for end in (sums + end for end in _ends(columns, raised))
+        for end in (sums + end for end in _ends(matrix, raised))
     )
     settled = least == most
     # A quarter of four times the value.

@@ -22,20 +22,35 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
-from hilc.lowering.generic.pooling import pooling_fields
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.kernels import KernelCall
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
+    LinearForm,
     MatrixProduct,
+    RequantizationParameters,
     linear_form,
+)
+from hilc.lowering.parameters import (
+    HilDspAddS8,
+    HilDspAveragePoolS8,
+    HilDspConv2dPairsS8,
+    HilDspConv2dS8,
+    HilDspDepthwise3x3S8,
+    HilDspDepthwisePlaneS8,
+    HilDspMatmulPairsS8,
+    HilDspMatmulS8,
+    HilDspMatvecPairsS8,
+    HilDspMatvecS8,
+    HilDspSumS8,
+    HilDspWinograd3x3S8,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
 from hilc.ops.binary import SUM_HEADROOM_BITS, reference, sum_scales
 from hilc.ops.operands import output_clamp, quantization
-from hilc.ops.pooling import pooling_window
+from hilc.ops.pooling import pooling_clamp, pooling_window
 
 #: Elements of depth that a kernel takes at a time, in the order in which they are widened.
 _UNIT = 4
@@ -55,74 +70,146 @@ _POOL_TAPS = 255
 #: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
 _MAX_LINE = 128
 
-Fields = dict[str, FieldValue]
-
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
 def linear(layer: Layer) -> list[KernelCall]:
     """The family's kernels for a linear layer."""
     form = linear_form(layer)
     if isinstance(form, MatrixProduct):
-        return matmul(form.rows, form.columns, form.channels, form.macs)
+        return _matvec(form) if form.rows < _FEW_ROWS else _matmul(form)
     if isinstance(form, Convolution):
-        window = {**form.window, "in_zero_point": form.fill}
-        return conv2d(window, form.columns, form.channels, form.macs)
+        return _conv2d(form)
     assert isinstance(form, DepthwiseConvolution)
-    if form.multiplier > 1:
-        return []
-    return depthwise(form.window, form.fill, form.filters, form.channels, form.macs)
+    return _depthwise(form)
 
 
-def matmul(rows: int, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
-    """``rows`` rows times ``columns [channels, depth]``."""
-    fields: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
-    few = rows < _FEW_ROWS
-    name = "hil_dsp_matvec_pairs_s8" if few else "hil_dsp_matmul_pairs_s8"
-    streams = _vector_streams(columns, channel_fields) if few else _streams(columns, channel_fields)
-    calls = [KernelCall(kernels()[name], {**fields, **stream}, macs=macs) for stream in streams]
-    packed = _packed(columns, channel_fields, _VECTOR_BLOCK if few else _PAIR)
+def _matvec(form: MatrixProduct) -> list[KernelCall]:
+    """Few rows."""
+    calls = _matvec_pairs(form)
+    outputs = form.requantization
+    packed = _packed(form.weights, outputs, _VECTOR_BLOCK)
     if packed is None:
         return calls
-    if few:
-        vector = kernels()["hil_dsp_matvec_s8"]
-        # Without scratch it costs two instructions in sixteen.
-        return calls + [
-            KernelCall(vector, {**fields, "widened": widened, **packed}, macs=macs)
-            for widened in (1, 0)
-        ]
-    return [*calls, KernelCall(kernels()["hil_dsp_matmul_s8"], {**fields, **packed}, macs=macs)]
+    channels, weights, bias = packed
+    multipliers, shifts = channels.multipliers, channels.shifts
+    # Without scratch it costs two instructions in sixteen.
+    for widened in (1, 0):
+        parameters = HilDspMatvecS8(
+            rows=form.rows,
+            depth=form.depth,
+            units=_units(form),
+            columns=form.channels,
+            widened=widened,
+            out_zero_point=outputs.out_zero_point,
+            out_min=outputs.out_min,
+            out_max=outputs.out_max,
+            per_channel=outputs.per_channel,
+            weights=weights,
+            bias=bias.reshape(-1).astype(np.int32),
+            multipliers=_padded(multipliers, _VECTOR_BLOCK)
+            if outputs.per_channel
+            else multipliers[:1],
+            shifts=_padded(shifts, _VECTOR_BLOCK) if outputs.per_channel else shifts[:1],
+        )
+        calls.append(KernelCall(parameters, macs=form.macs))
+    return calls
 
 
-def conv2d(window: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
-    """A convolution of which each filter is one of ``columns [channels, depth]``."""
-    fields: Fields = {**window, "out_c": columns.shape[0]}
-    direct = _direct(fields, columns, channel_fields, macs)
-    lavish = _winograd(window, columns, channel_fields, macs)
-    packed = _packed(columns, channel_fields, _PAIR)
+def _matmul(form: MatrixProduct) -> list[KernelCall]:
+    """Three rows at a time, or two."""
+    calls = [
+        KernelCall(
+            HilDspMatmulPairsS8(
+                rows=form.rows,
+                depth=form.depth,
+                units=_units(form),
+                columns=form.channels,
+                group=way.group,
+                wide=way.wide,
+                signs=way.signs,
+                shift=way.shift,
+                stream=way.stream,
+            ),
+            macs=form.macs,
+        )
+        for way in _streams(form.weights, form.requantization)
+    ]
+    outputs = form.requantization
+    packed = _packed(form.weights, outputs, _PAIR)
     if packed is None:
-        return [*direct, *lavish]
-    gathered = KernelCall(kernels()["hil_dsp_conv2d_s8"], {**fields, **packed}, macs=macs)
-    return [*direct, gathered, *lavish]
+        return calls
+    parameters = HilDspMatmulS8(
+        rows=form.rows,
+        depth=form.depth,
+        units=_units(form),
+        columns=form.channels,
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        weights=packed[1],
+        pairs=_pair_words(*packed),
+    )
+    return [*calls, KernelCall(parameters, macs=form.macs)]
 
 
-def _direct(fields: Fields, columns: Array, channel_fields: Fields, macs: int) -> list[KernelCall]:
+def _units(form: LinearForm) -> int:
+    return -(-form.depth // _UNIT)
+
+
+def _conv2d(form: Convolution) -> list[KernelCall]:
+    """A window at every place of an image."""
+    outputs = form.requantization
+    direct, flash_heavy = _direct(form), _winograd(form)
+    packed = _packed(form.weights, outputs, _PAIR)
+    if packed is None:
+        return [*direct, *flash_heavy]
+    parameters = HilDspConv2dS8(
+        images=form.images,
+        out_c=form.channels,
+        window=form.window,
+        units=_units(form),
+        in_zero_point=form.pad_value,
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        weights=packed[1],
+        pairs=_pair_words(*packed),
+    )
+    return [*direct, KernelCall(parameters, macs=form.macs), *flash_heavy]
+
+
+def _direct(form: Convolution) -> list[KernelCall]:
     """The convolution from windows that are widened where they lie."""
-    in_c, filter_h, filter_w = (_int(fields[name]) for name in ("in_c", "filter_h", "filter_w"))
-    run = filter_w * in_c
+    in_c, window, weights = form.images.in_c, form.window, form.weights
+    run = window.filter_w * in_c
     if in_c % _UNIT != 0:
         # The kernel reads rows of windows in words.
-        if filter_w > 1 and fields["dilation_w"] != 1:
+        if window.filter_w > 1 and window.dilation_w != 1:
             return []
         # First the whole words of each row, then what is left of each.
-        rows = columns.reshape(-1, filter_h, run)
+        rows = weights.reshape(-1, window.filter_h, run)
         whole = run - run % _UNIT
         parts = [rows[:, :, :whole], rows[:, :, whole:]]
-        columns = np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1)
-    border = np.full(in_c, fields["in_zero_point"], np.int8)
-    kernel = kernels()["hil_dsp_conv2d_pairs_s8"]
+        weights = np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1)
+    border = np.full(in_c, form.pad_value, np.int8)
     return [
-        KernelCall(kernel, {**fields, **stream, "border": border}, macs=macs)
-        for stream in _streams(columns, channel_fields)
+        KernelCall(
+            HilDspConv2dPairsS8(
+                images=form.images,
+                out_c=form.channels,
+                window=window,
+                in_zero_point=form.pad_value,
+                units=_units(form),
+                group=way.group,
+                wide=way.wide,
+                signs=way.signs,
+                shift=way.shift,
+                stream=way.stream,
+                border=border,
+            ),
+            macs=form.macs,
+        )
+        for way in _streams(weights, form.requantization)
     ]
 
 
@@ -130,22 +217,21 @@ def _direct(fields: Fields, columns: Array, channel_fields: Fields, macs: int) -
 _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
 
 
-def _winograd(
-    window: Fields, columns: Array, channel_fields: Fields, macs: int
-) -> list[KernelCall]:
+def _winograd(form: Convolution) -> list[KernelCall]:
     """The convolution by fewer products, of weights that take 3.6 times the flash; where it can.
 
     That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
     """
-    in_c = _int(window["in_c"])
-    names = [f"{name}_{axis}" for name in ("filter", "stride", "dilation") for axis in "hw"]
-    if [window[name] for name in names] != [3, 3, 1, 1, 1, 1] or in_c % _UNIT != 0:
+    in_c, window = form.images.in_c, form.window
+    sizes = [window.filter_h, window.filter_w]
+    ones = [window.stride_h, window.stride_w, window.dilation_h, window.dilation_w]
+    if sizes != [3, 3] or ones != [1, 1, 1, 1] or in_c % _UNIT != 0:
         return []
-    channels = _channels(columns, channel_fields)
-    affine = None if channels is None else _affine(channels, channel_fields, signs=True)
+    channels = _channels(form.weights, form.requantization)
+    affine = None if channels is None else _affine(channels, form.requantization, signs=True)
     if channels is None or affine is None or not affine.shared:
         return []
-    filters = _padded(channels.columns.astype(np.int64), _PAIR).reshape(-1, 3, 3, in_c)
+    filters = _padded(channels.weights.astype(np.int64), _PAIR).reshape(-1, 3, 3, in_c)
     places = np.einsum("iy,jx,oyxc->oijc", _WINOGRAD, _WINOGRAD, filters)
     units = places.reshape(-1, _PAIR, 16, in_c // _UNIT, _UNIT)[..., _UNIT_ORDER]
     # Words of both filters of a pair in turn.
@@ -156,66 +242,81 @@ def _winograd(
         scales.reshape(len(words), -1),
         np.ascontiguousarray(words).reshape(len(words), -1).view(np.int32),
     ]
-    kept = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
-    fields: Fields = {
-        **{name: window[name] for name in kept},
-        "out_c": columns.shape[0],
-        "units": in_c // _UNIT,
-        "signs": int(affine.lacking is not None),
-        "shift": affine.shift,
-        "stream": np.concatenate(parts, axis=1).reshape(-1).astype(np.int32),
-        "border": np.full(in_c, window["in_zero_point"], np.int8),
-    }
-    return [KernelCall(kernels()["hil_dsp_winograd_3x3_s8"], fields, macs=macs)]
+    parameters = HilDspWinograd3x3S8(
+        images=form.images,
+        out_c=form.channels,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        units=in_c // _UNIT,
+        signs=int(affine.lacking is not None),
+        shift=affine.shift,
+        stream=np.concatenate(parts, axis=1).reshape(-1).astype(np.int32),
+        border=np.full(in_c, form.pad_value, np.int8),
+    )
+    return [KernelCall(parameters, macs=form.macs)]
 
 
-def _streams(columns: Array, channel_fields: Fields) -> list[Fields]:
-    """The fields of ``struct hil_dsp_pairs_s8``, where it serves, in the ways that there are."""
-    channels = _channels(columns, channel_fields)
-    affine = None if channels is None else _affine(channels, channel_fields, signs=True)
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The fields of ``struct hil_dsp_pairs_s8`` in one of the ways that there are."""
+
+    group: int
+    wide: int
+    signs: int
+    shift: int
+    stream: Array
+
+
+def _streams(matrix: Array, outputs: RequantizationParameters) -> list[_Pairs]:
+    """The ways to pack the weights in pairs, where that serves."""
+    channels = _channels(matrix, outputs)
+    affine = None if channels is None else _affine(channels, outputs, signs=True)
     if channels is None or affine is None or not affine.shared:
         return []
-    pairs = _pairs(channels.columns, _PAIR)
+    pairs = _pairs(channels.weights, _PAIR)
     # Wide weights take twice the room and save an instruction in seventeen.
     kinds = [(3, True), (2, True)]
-    if pairs is not None and columns.size > _SMALL_WEIGHTS:
+    if pairs is not None and matrix.size > _SMALL_WEIGHTS:
         kinds = [(3, False), (3, True), (2, False)]
-    found: list[Fields] = []
+    found = []
     for group, wide in kinds:
         if wide:
-            weights = _wide(channels.columns)
+            weights = _wide(channels.weights)
         else:
             assert pairs is not None
             weights = pairs.view(np.int32)
-        found.append(
-            {
-                "units": -(-columns.shape[1] // _UNIT),
-                "group": group,
-                "wide": int(wide),
-                "signs": int(affine.lacking is not None),
-                "shift": affine.shift,
-                "stream": _stream(affine, weights, wide),
-            }
-        )
+        signs, stream = int(affine.lacking is not None), _stream(affine, weights, wide)
+        found.append(_Pairs(group, int(wide), signs, affine.shift, stream))
     return found
 
 
-def _vector_streams(columns: Array, channel_fields: Fields) -> list[Fields]:
-    """The fields of ``hil_dsp_matvec_pairs_s8`` that describe the columns, where it serves."""
-    channels = _channels(columns, channel_fields)
-    affine = None if channels is None else _affine(channels, channel_fields, signs=True)
-    weights = None if channels is None else _pairs(channels.columns, _VECTOR_BLOCK)
+def _matvec_pairs(form: MatrixProduct) -> list[KernelCall]:
+    """The kernel of few rows that requantizes by a line, where it serves."""
+    outputs = form.requantization
+    channels = _channels(form.weights, outputs)
+    affine = None if channels is None else _affine(channels, outputs, signs=True)
+    weights = None if channels is None else _pairs(channels.weights, _VECTOR_BLOCK)
     if affine is None or weights is None or not affine.shared:
         return []
-    fields: Fields = {
-        "units": -(-columns.shape[1] // _UNIT),
-        "signs": int(affine.lacking is not None),
-        "shift": affine.shift,
-        "stream": _stream(affine, weights.view(np.int32), wide=False, block=_VECTOR_BLOCK),
-    }
+    stream = _stream(affine, weights.view(np.int32), wide=False, block=_VECTOR_BLOCK)
     # Without scratch it costs two instructions in sixteen.
-    kinds = (1, 0) if columns.shape[1] % _UNIT == 0 else (1,)
-    return [{**fields, "widened": widened} for widened in kinds]
+    kinds = (1, 0) if form.depth % _UNIT == 0 else (1,)
+    return [
+        KernelCall(
+            HilDspMatvecPairsS8(
+                rows=form.rows,
+                depth=form.depth,
+                units=_units(form),
+                columns=form.channels,
+                widened=widened,
+                signs=int(affine.lacking is not None),
+                shift=affine.shift,
+                stream=stream,
+            ),
+            macs=form.macs,
+        )
+        for widened in kinds
+    ]
 
 
 def _stream(
@@ -234,97 +335,90 @@ def _stream(
     return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
 
 
-def _wide(columns: Array) -> npt.NDArray[np.int32]:
+def _wide(matrix: Array) -> npt.NDArray[np.int32]:
     """Weights times 256 in half-words, words of both columns of a pair in turn."""
-    depth = columns.shape[1]
-    whole = np.pad(_padded(columns.astype(np.int16), _PAIR), ((0, 0), (0, -depth % _UNIT))) * 256
+    depth = matrix.shape[1]
+    whole = np.pad(_padded(matrix.astype(np.int16), _PAIR), ((0, 0), (0, -depth % _UNIT))) * 256
     units = whole.reshape(-1, _PAIR, whole.shape[1] // _UNIT, _UNIT)[..., _UNIT_ORDER]
     words = units.reshape(*units.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4)
     return np.ascontiguousarray(words).reshape(-1).astype(np.int16).view(np.int32)
 
 
-def depthwise(
-    window: Fields, fill: int, weights: Array, channel_fields: Fields, macs: int
-) -> list[KernelCall]:
-    """A depthwise convolution with ``weights [channels, filter_h, filter_w]``, one a channel.
-
-    ``window`` are the fields that place it, ``fill`` is what positions outside the image hold.
-    """
-    size = [window[f"{name}_{axis}"] for name in ("filter", "dilation") for axis in "hw"]
-    stride = window["stride_w"]
-    assert isinstance(stride, int)
-    if size != [3, 3, 1, 1] or stride != window["stride_h"] or stride > 2:
+def _depthwise(form: DepthwiseConvolution) -> list[KernelCall]:
+    """Filters of 3x3, one a channel."""
+    window = form.window
+    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    stride = window.stride_w
+    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
         return []
-    channels = _channels(weights.reshape(-1, 9), channel_fields)
+    channels = _channels(form.weights, form.requantization)
     if channels is None:
         return []
-    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
-    place: Fields = {**{name: window[name] for name in names}, "stride": stride}
-    place["in_zero_point"] = fill
-    return [
-        *_depthwise_planes(place, channels, channel_fields, macs),
-        *_depthwise_lines(place, channels, channel_fields, macs),
-    ]
+    return [*_depthwise_planes(form, channels), *_depthwise_lines(form, channels)]
 
 
-def _depthwise_planes(
-    place: Fields, channels: _Channels, channel_fields: Fields, macs: int
-) -> list[KernelCall]:
+def _depthwise_planes(form: DepthwiseConvolution, channels: _Channels) -> list[KernelCall]:
     """A channel's plane at a time: the whole of it, or some rows where that takes much scratch."""
-    affine = _affine(channels, channel_fields)
+    affine = _affine(channels, form.requantization)
     if affine is None:
         return []
-    in_w, out_w, out_h, stride, left = (
-        _int(place[name]) for name in ("in_w", "out_w", "out_h", "stride", "pad_left")
-    )
-    extent = (out_w - 1) * stride + 3
-    columns = max(0, min(in_w, extent - left))
+    images, stride, left = form.images, form.window.stride_w, form.window.pad_left
+    extent = (images.out_w - 1) * stride + 3
+    columns = max(0, min(images.in_w, extent - left))
     line = columns + max(left, extent - left - columns)
     line += line % 2
     # Windows of the last row reach into the next, which is not there, and so does a word's end.
     beyond = max(0, extent + 1 - line)
-    rows = channels.columns.reshape(-1, 3, 3)
+    beyond += beyond % 2
+    filters = channels.weights.reshape(-1, 3, 3)
     # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
-    packed = np.ascontiguousarray(rows[..., (0, 1, 1, 2)]).reshape(-1)
-    scales = np.stack([256 * affine.bias, *affine.scales], axis=1)
-    fields: Fields = {
-        **place,
-        "columns": columns,
-        "line": line,
-        "beyond": beyond + beyond % 2,
-        "shift": affine.shift,
-        "weights": packed,
-        "scales": scales.reshape(-1).astype(np.int32),
-    }
-    kernel = kernels()["hil_dsp_depthwise_plane_s8"]
+    packed = np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
+    scales = np.stack([256 * affine.bias, *affine.scales], axis=1).reshape(-1).astype(np.int32)
     calls: list[KernelCall] = []
-    for count in (out_h, 8, 2):
-        call = KernelCall(kernel, {**fields, "rows": min(count, out_h)}, macs=macs)
+    for count in (images.out_h, 8, 2):
+        parameters = HilDspDepthwisePlaneS8(
+            images=images,
+            stride=stride,
+            pad_top=form.window.pad_top,
+            pad_left=left,
+            columns=columns,
+            line=line,
+            beyond=beyond,
+            rows=min(count, images.out_h),
+            in_zero_point=form.pad_value,
+            shift=affine.shift,
+            weights=packed,
+            scales=scales,
+        )
+        call = KernelCall(parameters, macs=form.macs)
         if not calls or call.scratch_bytes < calls[-1].scratch_bytes:
             calls.append(call)
     return calls
 
 
-def _depthwise_lines(
-    place: Fields, channels: _Channels, channel_fields: Fields, macs: int
-) -> list[KernelCall]:
+def _depthwise_lines(form: DepthwiseConvolution, channels: _Channels) -> list[KernelCall]:
     """Four channels at a time, line by line, whatever the range of the outputs."""
-    line = (_int(place["out_w"]) - 1) * _int(place["stride"]) + 3
+    line = (form.images.out_w - 1) * form.window.stride_w + 3
     if line > _MAX_LINE or not channels.plain:
         return []
-    rows = channels.columns.reshape(-1, 3, 3)
-    # By column of the filter, its rows 0, 1, 1, 2: two pairs.
-    packed = np.ascontiguousarray(rows.transpose(0, 2, 1)[..., (0, 1, 1, 2)]).reshape(-1)
-    fields: Fields = {
-        **place,
-        "line": line,
-        **{k: channel_fields[k] for k in _KEPT_FIELDS},
-        "bias": (2 * channels.bias).astype(np.int32),
-        "multipliers": channels.mantissas,
-        "shifts": channels.shifts,
-        "weights": packed,
-    }
-    return [KernelCall(kernels()["hil_dsp_depthwise_3x3_s8"], fields, macs=macs)]
+    outputs, filters = form.requantization, channels.weights.reshape(-1, 3, 3)
+    parameters = HilDspDepthwise3x3S8(
+        images=form.images,
+        stride=form.window.stride_w,
+        pad_top=form.window.pad_top,
+        pad_left=form.window.pad_left,
+        line=line,
+        in_zero_point=form.pad_value,
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        # By column of the filter, its rows 0, 1, 1, 2: two pairs.
+        weights=np.ascontiguousarray(filters.transpose(0, 2, 1)[..., (0, 1, 1, 2)]).reshape(-1),
+        bias=(2 * channels.bias).astype(np.int32),
+        multipliers=channels.multipliers,
+        shifts=channels.shifts,
+    )
+    return [KernelCall(parameters, macs=form.macs)]
 
 
 @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mul32"}, lacks={"mve"})
@@ -359,17 +453,17 @@ def add(layer: Layer) -> Iterator[KernelCall]:
     parts = requantize(values << SUM_HEADROOM_BITS, *scale)
     parts -= quantization(node, plain)[1] << (SUM_HEADROOM_BITS - 1)
     low, high = output_clamp(node, out)
-    fields: Fields = {
-        "length": out.size,
-        "swapped": int(swapped),
-        "mantissa": scales.out.mantissa,
-        "shift": right - 1,
-        "out_zero_point": quantization(node, out)[1],
-        "low": low,
-        "high": high,
-        "table": (2 * parts).astype(np.int32),
-    }
-    yield KernelCall(kernels()["hil_dsp_add_s8"], fields, (0, 1))
+    parameters = HilDspAddS8(
+        length=out.size,
+        swapped=int(swapped),
+        multiplier=scales.out.mantissa,
+        shift=right - 1,
+        out_zero_point=quantization(node, out)[1],
+        low=low,
+        high=high,
+        table=(2 * parts).astype(np.int32),
+    )
+    yield KernelCall(parameters, (0, 1))
 
 
 def _sum_of_two(
@@ -390,14 +484,10 @@ def _sum_of_two(
             most = np.where(expected < 127, (expected + 1 << tried) - 1 - sums, 2**31 - 1).min()
             addend = int(least + most) // 2
             if least <= most and abs(addend) + np.abs(sums).max() < 2**31:
-                fields: Fields = {
-                    "length": length,
-                    "first": first,
-                    "second": second,
-                    "addend": addend,
-                    "shift": tried,
-                }
-                return KernelCall(kernels()["hil_dsp_sum_s8"], fields, (0, 1))
+                parameters = HilDspSumS8(
+                    length=length, first=first, second=second, addend=addend, shift=tried
+                )
+                return KernelCall(parameters, (0, 1))
     return None
 
 
@@ -413,57 +503,56 @@ def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
 @lowers("AVERAGE_POOL_2D", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
 def average_pool(layer: Layer) -> Iterator[KernelCall]:
     """Averages over windows that lie inside the image."""
-    window = pooling_window(layer.node, layer.operand(0))
+    x = layer.operand(0)
+    window = pooling_window(layer.node, x)
     if window.padded or window.h.filter_size * window.w.filter_size > _POOL_TAPS:
         return
-    kept = {k: v for k, v in pooling_fields(layer).items() if not k.startswith("pad_")}
-    yield KernelCall(kernels()["hil_dsp_average_pool_s8"], kept)
+    low, high = pooling_clamp(layer.node, layer.out)
+    parameters = HilDspAveragePoolS8(
+        batches=x.shape[0],
+        in_h=x.shape[1],
+        in_w=x.shape[2],
+        channels=x.shape[3],
+        out_h=window.h.out_size,
+        out_w=window.w.out_size,
+        filter_h=window.h.filter_size,
+        filter_w=window.w.filter_size,
+        stride_h=window.h.stride,
+        stride_w=window.w.stride,
+        low=int(low),
+        high=int(high),
+    )
+    yield KernelCall(parameters)
 
 
-def _int(value: FieldValue) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def _packed(columns: Array, channel_fields: Fields, block: int) -> Fields | None:
-    """The fields that describe the columns, in blocks of ``block``; None where they do not fit."""
-    channels = _channels(columns, channel_fields)
-    weights = None if channels is None else _pairs(channels.columns, block)
+def _packed(
+    matrix: Array, outputs: RequantizationParameters, block: int
+) -> tuple[_Channels, Array, Array] | None:
+    """The channels, their weights in blocks of ``block`` and the biases of pairs; None where they
+    do not fit."""
+    channels = _channels(matrix, outputs)
+    weights = None if channels is None else _pairs(channels.weights, block)
     if channels is None or weights is None or not channels.plain:
         return None
-    fields: Fields = {
-        "units": -(-columns.shape[1] // _UNIT),
-        **{k: channel_fields[k] for k in _KEPT_FIELDS},
-        "weights": weights,
-    }
     first, second = _padded(channels.bias, block).reshape(-1, 2).T
-    bias = np.stack([first, first + 256 * second], axis=1)
-    if block == _VECTOR_BLOCK:
-        per_channel = channel_fields["per_channel"]
-        mantissas, shifts = channels.mantissas, channels.shifts
-        return {
-            **fields,
-            "per_channel": per_channel,
-            "bias": bias.reshape(-1).astype(np.int32),
-            "multipliers": _padded(mantissas, block) if per_channel else mantissas[:1],
-            "shifts": _padded(shifts, block) if per_channel else shifts[:1],
-        }
-    factors = _padded(channels.mantissas.astype(np.int64), block).reshape(-1, 2)
-    moves = _padded(channels.shifts.astype(np.int64), block).reshape(-1, 2) @ (1, 256)
+    return channels, weights, np.stack([first, first + 256 * second], axis=1)
+
+
+def _pair_words(channels: _Channels, weights: Array, bias: Array) -> Array:
+    """What each pair of columns does with its sums: HIL_DSP_PAIR_WORDS."""
+    factors = _padded(channels.multipliers.astype(np.int64), _PAIR).reshape(-1, 2)
+    moves = _padded(channels.shifts.astype(np.int64), _PAIR).reshape(-1, 2) @ (1, 256)
     pairs = np.concatenate([bias, factors, moves[:, np.newaxis]], axis=1)
-    return {**fields, "pairs": pairs.reshape(-1).astype(np.int32)}
-
-
-_KEPT_FIELDS = ("out_zero_point", "out_min", "out_max")
+    return pairs.reshape(-1).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class _Channels:
     """Channels with shifts to the right."""
 
-    columns: Array
+    weights: Array
     bias: npt.NDArray[np.int64]
-    mantissas: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
     #: Shifts to the right.
     right: npt.NDArray[np.int64]
     #: The least and the largest sum that an input makes.
@@ -482,33 +571,28 @@ class _Channels:
         return (self.right - 1).astype(np.int8)
 
 
-def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
+def _channels(matrix: Array, outputs: RequantizationParameters) -> _Channels | None:
     """The channels as the kernels take them; None where they cannot.
 
     A channel whose output is the same for every input, as nearly dead ones are whose bias exceeds
     all else, becomes one without weights.
     """
-    bias, mantissas, shifts = (channel_fields[k] for k in ("bias", "multipliers", "shifts"))
-    assert isinstance(bias, np.ndarray)
-    assert isinstance(mantissas, np.ndarray)
-    assert isinstance(shifts, np.ndarray)
-    if shifts.max() >= 0:
+    if outputs.shifts.max() >= 0:
         return None
-    weights = columns.astype(np.int64)
-    sums = bias.astype(np.int64)
+    weights = matrix.astype(np.int64)
+    sums = outputs.bias.astype(np.int64)
     above, below = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
     lowest = sums + 127 * below - 128 * above
     highest = sums + 127 * above - 128 * below
-    right = np.broadcast_to(-shifts.astype(np.int64), sums.shape)
-    factors = np.broadcast_to(mantissas.astype(np.int64), sums.shape)
-    low, high = channel_fields["out_min"], channel_fields["out_max"]
-    zero_point = _int(channel_fields["out_zero_point"])
+    right = np.broadcast_to(-outputs.shifts.astype(np.int64), sums.shape)
+    factors = np.broadcast_to(outputs.multipliers.astype(np.int64), sums.shape)
+    low, high, zero_point = outputs.out_min, outputs.out_max, outputs.out_zero_point
     least, most = (
         np.clip(requantize(end, factors, -right) + zero_point, low, high)
         for end in (lowest, highest)
     )
     # One scale for all leaves none of its own to such a channel.
-    settled = (least == most) & bool(channel_fields["per_channel"])
+    settled = (least == most) & bool(outputs.per_channel)
     # A quarter of four times the value.
     sums = np.where(settled, 4 * (least - zero_point), sums)
     weights = np.where(settled[:, np.newaxis], 0, weights)
@@ -524,13 +608,13 @@ def _channels(columns: Array, channel_fields: Fields) -> _Channels | None:
 class _Affine:
     """Requantisation as a multiplication, an addition and a shift.
 
-    The output is ``addend + (256 * sum * mantissa >> 32) >> shift``, saturated, for the sum that
+    The output is ``addend + (256 * sum * multiplier >> 32) >> shift``, saturated, for the sum that
     starts from ``bias`` instead of the channel's own: a large one would not leave room for 256.
     """
 
     bias: npt.NDArray[np.int64]
     shifts: npt.NDArray[np.int64]
-    mantissas: npt.NDArray[np.int64]
+    multipliers: npt.NDArray[np.int64]
     addends: npt.NDArray[np.int64]
     #: What the addend lacks for negative sums; None where it is right for all.
     lacking: npt.NDArray[np.int64] | None
@@ -544,29 +628,37 @@ class _Affine:
 
     @property
     def scales(self) -> list[npt.NDArray[np.int64]]:
-        """Mantissas, addends and, where each channel has its own, what these lack and shifts."""
+        """Multipliers, addends and, where each channel has its own, what these lack and shifts."""
         lacking = [] if self.lacking is None else [self.lacking]
-        return [self.mantissas, self.addends, *lacking, *([] if self.shared else [self.shifts])]
+        return [self.multipliers, self.addends, *lacking, *([] if self.shared else [self.shifts])]
 
 
-#: How far from the exact one a channel's mantissa may be, in its last place.
-_TRIED_MANTISSAS = 64
+#: How far from the exact one a channel's multiplier may be, in its last place.
+_TRIED_MULTIPLIERS = 64
 _MAX_AFFINE_SHIFT = 22
-#: The shift of all layers whose mantissas keep bits enough with it.
+#: The shift of all layers whose multipliers keep bits enough with it.
 _USUAL_SHIFT = 12
 
 
-def _affine(channels: _Channels, channel_fields: Fields, signs: bool = False) -> _Affine | None:
+def _affine(
+    channels: _Channels, outputs: RequantizationParameters, signs: bool = False
+) -> _Affine | None:
     """The requantisation in that form; None where it is not proven to be the same.
 
-    All channels share the least shift if that leaves the others' mantissas bits enough. Halves are
-    rounded away from zero, which no one line does for both signs unless one of them is clamped:
+    All channels share the least shift if that leaves the others' multipliers bits enough. Halves
+    are rounded away from zero, which no one line does for both signs unless one of them is clamped:
     with ``signs`` negative sums may have an addend of their own.
     """
-    if (channel_fields["out_min"], channel_fields["out_max"]) != (-128, 127):
+    if (outputs.out_min, outputs.out_max) != (-128, 127):
         return None
-    zero_point = _int(channel_fields["out_zero_point"])
-    numbers = (channels.bias, channels.mantissas, channels.right, channels.lowest, channels.highest)
+    zero_point = outputs.out_zero_point
+    numbers = (
+        channels.bias,
+        channels.multipliers,
+        channels.right,
+        channels.lowest,
+        channels.highest,
+    )
     key = (*(array.tobytes() for array in numbers), zero_point, signs)
     if key not in _AFFINES:
         if len(_AFFINES) >= _AFFINES_KEPT:
@@ -605,9 +697,9 @@ def _proven(channels: _Channels, zero_point: int, signs: bool) -> _Affine | None
         (own, none),
     ]
     for shifts, lacking in tried:
-        # 2**-31 * 2**-right is a mantissa's weight in the sum's multiplier, 2**-(24 + shift) here.
+        # 2**-31 * 2**-right is a multiplier's weight in the sum's factor, 2**-(24 + shift) here.
         excess = channels.right + 7 - shifts
-        exact = (channels.mantissas.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
+        exact = (channels.multipliers.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
         found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact), lacking)
         if found is not None:
             shared = bool((shifts == shifts[0]).all())
@@ -628,15 +720,15 @@ def _lines(
     exact: npt.NDArray[np.int64],
     lacking: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-    """A mantissa near ``exact`` and an addend for each channel; None where one has none.
+    """A multiplier near ``exact`` and an addend for each channel; None where one has none.
 
     ``lacking`` is what is taken from the addend for negative sums.
 
     Outputs rise with sums, by whichever formula, so two formulas agree for all sums if the same
     sum is the ``first`` to give each of the 256 values.
     """
-    mantissas, addends = exact.copy(), np.zeros_like(exact)
-    offsets = np.array(sorted(range(-_TRIED_MANTISSAS, _TRIED_MANTISSAS + 1), key=abs))
+    multipliers, addends = exact.copy(), np.zeros_like(exact)
+    offsets = np.array(sorted(range(-_TRIED_MULTIPLIERS, _TRIED_MULTIPLIERS + 1), key=abs))
     candidates = np.clip(exact[:, np.newaxis] + offsets, 0, 2**31 - 1)
     #: By channel and candidate, whether it may do, as far as is known.
     possible = np.ones(candidates.shape, bool)
@@ -659,7 +751,7 @@ def _lines(
         addend = (np.maximum(needed, -(2**31)) + np.minimum(allowed, 2**31)) >> 1
         ends = np.abs(256 * np.concatenate([low, high], axis=1) * tried >> 32).max(axis=1)
         found = (needed <= allowed) & (np.abs(addend) + ends + lacking[left] < 2**31)
-        mantissas[left[found]] = tried[found, 0]
+        multipliers[left[found]] = tried[found, 0]
         addends[left[found]] = addend[found]
         # From the one sum to the other it may rise so much; rounding down takes less than 1 of it.
         rise = allowed - needed + before[other] - at[one] + 1
@@ -668,7 +760,7 @@ def _lines(
         possible[left] &= may | (needed <= allowed)[:, np.newaxis]
         possible[left, nearest] = False
         left = left[~found]
-    return mantissas, addends
+    return multipliers, addends
 
 
 #: Beyond every addend.
@@ -681,7 +773,7 @@ def _thresholds(channels: _Channels, levels: npt.NDArray[np.int64]) -> npt.NDArr
     It lies between the channel's least sum and one more than its largest, which stands for none.
     """
     right = channels.right[:, np.newaxis]
-    factors = channels.mantissas.astype(np.int64)[:, np.newaxis]
+    factors = channels.multipliers.astype(np.int64)[:, np.newaxis]
     low, high = channels.lowest[:, np.newaxis], channels.highest[:, np.newaxis]
     # Halves are rounded away from zero.
     rounded = (levels << right) - (1 << right - 1) + (levels <= 0)
@@ -701,10 +793,10 @@ def _padded(values: Array, block: int) -> Array:
     return np.pad(values, [(0, -len(values) % block)] + [(0, 0)] * (values.ndim - 1))
 
 
-def _pairs(columns: Array, block: int) -> npt.NDArray[np.int16] | None:
+def _pairs(matrix: Array, block: int) -> npt.NDArray[np.int16] | None:
     """Weights as ``kernels/dsp/columns_s8.h`` lays them out; None where a pair needs 17 bits."""
-    depth = columns.shape[1]
-    whole = np.pad(_padded(columns.astype(np.int32), block), ((0, 0), (0, -depth % _UNIT)))
+    depth = matrix.shape[1]
+    whole = np.pad(_padded(matrix.astype(np.int32), block), ((0, 0), (0, -depth % _UNIT)))
     pairs = 256 * whole[1::2] + whole[::2]
     if pairs.min() < np.iinfo(np.int16).min:
         return None

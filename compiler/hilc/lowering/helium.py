@@ -7,28 +7,44 @@ quantisation is not one that the kernels take; the portable kernels take every l
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
-from hilc.lowering.generic.binary import sum_fields
-from hilc.lowering.generic.pooling import pooling_fields
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.generic.binary import sum_parameters
+from hilc.lowering.kernels import KernelCall
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
     MatrixProduct,
+    RequantizationParameters,
     linear_form,
+)
+from hilc.lowering.parameters import (
+    HilAveragePoolS8Mve,
+    HilConv2d3x3S8Mve,
+    HilConv2dRgbS8Mve,
+    HilConv2dS8Mve,
+    HilDepthwiseConv2dS8Mve,
+    HilMatmulS8Mve,
+    HilMveColumns,
+    HilMvePixels,
+    HilPixelsS8Mve,
+    HilPointsS8Mve,
+    HilScaledSumS8Mve,
+    HilStripsS8Mve,
+    HilSumS8,
+    HilSumS8Mve,
+    HilVectorS8Mve,
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
-from hilc.ops.geometry import Window
-from hilc.ops.pooling import pooling_window
+from hilc.ops.pooling import pooling_clamp, pooling_window
 
 #: Bytes of a vector register: depths are padded to this many weights.
 CHUNK = 16
@@ -61,8 +77,7 @@ _PLANES_OF_GATHERS = 2
 #: Instructions of its loops: a turn of two tiles, a part of the rows, a call for a channel.
 _TURN, _PART, _CALL = 31, 8, 40
 
-#: What the search for factors of sums gives, and where it looks around the nearest factors.
-_SCALED_SUM = ("a_factor", "b_factor", "constant", "shift")
+#: Where the search for factors of sums looks around the nearest factors.
 _NEARBY = np.array(
     sorted(
         ((a, b) for a in range(-16, 17) for b in range(-16, 17)),
@@ -73,33 +88,25 @@ _NEARBY = np.array(
 #: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
 _LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
 
-_Channels = Mapping[str, FieldValue]
-
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"})
 def linear(layer: Layer) -> list[KernelCall]:
     """The family's kernels for a linear layer."""
     form = linear_form(layer)
+    # The blocks requantize as the specification does where all shifts are to the right.
+    if form.requantization.shifts.max() >= 0:
+        return []
     if isinstance(form, MatrixProduct):
-        return matmul(form.rows, form.columns, form.channels, form.macs)
+        return _vector(form) if form.rows <= _FEW_ROWS else _matmul(form)
     if isinstance(form, Convolution):
-        window = {**form.window, "in_zero_point": form.fill}
-        return conv2d(window, form.columns, form.channels, form.macs)
+        return _conv2d(form)
     assert isinstance(form, DepthwiseConvolution)
-    if form.multiplier > 1:
-        return []
-    return depthwise_conv2d(
-        form.shape, form.placed, form.filters, form.fill, form.channels, form.macs
-    )
+    return _depthwise_conv2d(form) if form.multiplier == 1 else []
 
 
-def matmul(rows: int, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
-    """``rows`` consecutive rows of the input times ``columns`` [count, depth]."""
-    if not _exact(channels):
-        return []
-    if rows <= _FEW_ROWS:
-        return [_vector(rows, columns, channels, macs)]
-    count, depth = columns.shape
+def _matmul(form: MatrixProduct) -> list[KernelCall]:
+    """Rows that follow each other."""
+    depth, rows, outputs = form.depth, form.rows, form.requantization
     calls = []
     chunks = -(-depth // CHUNK)
     if chunks <= _DEEPEST:
@@ -108,67 +115,72 @@ def matmul(rows: int, columns: Array, channels: _Channels, macs: int) -> list[Ke
         copied = min(rows, -(-(chunks * CHUNK - depth) // depth))
         if copied > 0 and (rows - copied) % 2:
             copied += 1
-        fields = {"rows": rows, "depth": depth, **_pixels(columns, channels)}
-        kernel = kernels()["hil_pixels_s8_mve"]
-        for ways in ({"copied": copied, "staged": 0}, {"copied": 0, "staged": 1}):
-            calls.append(KernelCall(kernel, {**fields, **ways}, macs=macs))
-    four = _columns(columns, channels, step=2, distances=(count, 1))
-    if four is not None:
-        fields = {"rows": rows, "depth": depth, **four}
-        calls.append(KernelCall(kernels()["hil_matmul_s8_mve"], fields, macs=macs))
+        pixels = _pixels(form.weights, outputs)
+        calls = [
+            KernelCall(
+                HilPixelsS8Mve(
+                    rows=rows, depth=depth, copied=count, staged=staged, mve_pixels=pixels
+                ),
+                macs=form.macs,
+            )
+            for count, staged in ((copied, 0), (0, 1))
+        ]
+    columns = _columns(form.weights, outputs, step=2, distances=(form.channels, 1))
+    if columns is not None:
+        parameters = HilMatmulS8Mve(rows=rows, depth=depth, mve_columns=columns)
+        calls.append(KernelCall(parameters, macs=form.macs))
     return calls
 
 
-def conv2d(place: _Channels, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
-    """A convolution; ``place`` lays the window over the image and holds ``in_zero_point``."""
-    if not _exact(channels):
-        return []
-    made = [make(place, columns, channels, macs) for make in (_points, _three_by_three)]
+def _conv2d(form: Convolution) -> list[KernelCall]:
+    """A window at every place of an image."""
+    made = [make(form) for make in (_points, _three_by_three)]
     calls = [call for call in made if call is not None]
     if not calls:
-        calls = [*_rgb(place, columns, channels, macs), *_strips(place, columns, channels, macs)]
-    gathered = _gathered(place, columns, channels, macs)
+        calls = [*_rgb(form), *_strips(form)]
+    gathered = _gathered(form)
     return [*calls, *([] if gathered is None else [gathered])]
 
 
-def _points(place: _Channels, columns: Array, channels: _Channels, macs: int) -> KernelCall | None:
+def _points(form: Convolution) -> KernelCall | None:
     """Filters of one pixel without padding."""
-    chunks = -(-columns.shape[1] // CHUNK)
-    filter_h, filter_w, in_h, in_w, out_h, out_w, stride_h, stride_w, pad_top, pad_left = (
-        _int(place, name)
-        for name in (
-            "filter_h", "filter_w", "in_h", "in_w", "out_h", "out_w", "stride_h", "stride_w",
-            "pad_top", "pad_left",
-        )
-    )  # fmt: skip
-    inside = (out_h - 1) * stride_h < in_h and (out_w - 1) * stride_w < in_w
-    if filter_h * filter_w > 1 or pad_top or pad_left or not inside or chunks > _DEEPEST:
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    out_w, stride_w = images.out_w, window.stride_w
+    inside = (images.out_h - 1) * window.stride_h < images.in_h
+    inside = inside and (out_w - 1) * stride_w < images.in_w
+    padded = bool(window.pad_top or window.pad_left)
+    if window.filter_h * window.filter_w > 1 or padded or not inside or chunks > _DEEPEST:
         return None
-    depth = columns.shape[1]
     reached = [x * stride_w * depth + chunks * CHUNK for x in range(out_w)]
-    copied = sum(end > in_w * depth for end in reached)
+    copied = sum(end > images.in_w * depth for end in reached)
     if copied > 0 and copied < out_w and (out_w - copied) % 2:
         copied += 1
-    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "stride_h", "stride_w")
-    fields = {name: place[name] for name in names}
-    fields |= {"copied": copied, **_pixels(columns, channels)}
-    return KernelCall(kernels()["hil_points_s8_mve"], fields, macs=macs)
-
-
-def _rgb(place: _Channels, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
-    """Filters of 3x3 pixels of three channels, rows of whole groups of windows."""
-    count = columns.shape[0]
-    in_w, out_w, stride, pad_left = (
-        _int(place, name) for name in ("in_w", "out_w", "stride_h", "pad_left")
+    parameters = HilPointsS8Mve(
+        batch=images.batch,
+        in_h=images.in_h,
+        in_w=images.in_w,
+        in_c=images.in_c,
+        out_h=images.out_h,
+        out_w=out_w,
+        stride_h=window.stride_h,
+        stride_w=stride_w,
+        copied=copied,
+        mve_pixels=_pixels(form.weights, form.requantization),
     )
-    shape = [
-        _int(place, name) for name in ("filter_h", "filter_w", "in_c", "dilation_h", "dilation_w")
-    ]
+    return KernelCall(parameters, macs=form.macs)
+
+
+def _rgb(form: Convolution) -> list[KernelCall]:
+    """Filters of 3x3 pixels of three channels, rows of whole groups of windows."""
+    images, window, count = form.images, form.window, form.channels
+    in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
+    shape = [*(window.filter_h, window.filter_w, images.in_c, window.dilation_h, window.dilation_w)]
     eight = count == 8
     group = 4 if eight else 2
     if (
         shape != [3, 3, 3, 1, 1]
-        or stride != place["stride_w"]
+        or stride != window.stride_w
         or stride not in (1, 2)
         or (count % CHUNK and not eight)
         or out_w % group
@@ -181,28 +193,37 @@ def _rgb(place: _Channels, columns: Array, channels: _Channels, macs: int) -> li
     # Copies are made of windows with some of the image in the first sixteen bytes.
     if not direct.size or pad_left > 2 or (out_w - 1) * stride - pad_left >= in_w:
         return []
-    rows = columns.reshape(count, 3, 9)
-    windows = np.concatenate([rows[:, 0], rows[:, 1, :7], rows[:, 2], rows[:, 1, 7:]], axis=1)
-    names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_top", "pad_left", "in_zero_point")
-    fields = {name: place[name] for name in names}
-    fields |= {"stride": stride, "group": group, "eight": int(eight)}
-    fields |= {"before": int(direct[0]), "direct": direct.size}
-    fields |= _pixels(windows, channels, 2 if eight else 1)
-    return [KernelCall(kernels()["hil_conv2d_rgb_s8_mve"], fields, macs=macs)]
-
-
-def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) -> list[KernelCall]:
-    """Images of few channels, of which a strip of windows lies within the reach of a gather."""
-    count, depth = columns.shape
-    chunks = -(-depth // CHUNK)
-    filter_h, filter_w, in_c, out_w, stride_w = (
-        _int(place, name) for name in ("filter_h", "filter_w", "in_c", "out_w", "stride_w")
+    rows = form.weights.reshape(count, 3, 9)
+    taps = np.concatenate([rows[:, 0], rows[:, 1, :7], rows[:, 2], rows[:, 1, 7:]], axis=1)
+    parameters = HilConv2dRgbS8Mve(
+        batch=images.batch,
+        in_h=images.in_h,
+        in_w=in_w,
+        out_h=images.out_h,
+        out_w=out_w,
+        stride=stride,
+        pad_top=window.pad_top,
+        pad_left=pad_left,
+        in_zero_point=form.pad_value,
+        group=group,
+        eight=int(eight),
+        before=int(direct[0]),
+        direct=int(direct.size),
+        mve_pixels=_pixels(taps, form.requantization, 2 if eight else 1),
     )
-    if chunks > _DEEPEST or _int(place, "dilation_h") * _int(place, "dilation_w") != 1:
+    return [KernelCall(parameters, macs=form.macs)]
+
+
+def _strips(form: Convolution) -> list[KernelCall]:
+    """Images of few channels, of which a strip of windows lies within the reach of a gather."""
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    in_c, out_w, filter_h, filter_w = images.in_c, images.out_w, window.filter_h, window.filter_w
+    if chunks > _DEEPEST or window.dilation_h * window.dilation_w != 1:
         return []
 
     def strip_bytes(windows: int) -> int:
-        return ((windows - 1) * stride_w + filter_w) * in_c
+        return ((windows - 1) * window.stride_w + filter_w) * in_c
 
     def reaches(windows: int) -> bool:
         return (filter_h - 1) * strip_bytes(windows) + filter_w * in_c <= _GATHERED
@@ -217,97 +238,126 @@ def _strips(place: _Channels, columns: Array, channels: _Channels, macs: int) ->
     row, offset = np.divmod(np.arange(depth), filter_w * in_c)
     taps = np.zeros(chunks * CHUNK, np.uint8)
     taps[:depth] = row * strip_bytes(strip_w) + offset
-    names = (
-        "batch", "in_h", "in_w", "in_c", "out_h", "out_w", "filter_h", "filter_w",
-        "stride_h", "stride_w", "pad_top", "pad_left", "in_zero_point",
-    )  # fmt: skip
-    fields = {name: place[name] for name in names}
-    fields |= {"strip_w": strip_w, "strip_bytes": strip_bytes(strip_w), "taps": taps}
-    eight = count == 8 and chunks == 2 and filter_h * strip_bytes(strip_w) >= CHUNK
-    fields |= {"eight": int(eight), **_pixels(columns, channels, 2 if eight else 1)}
+    eight = form.channels == 8 and chunks == 2 and filter_h * strip_bytes(strip_w) >= CHUNK
+    pixels = _pixels(form.weights, form.requantization, 2 if eight else 1)
     # Two rows of an odd number of windows make pairs.
-    lines = (2, 1) if strip_w == out_w and out_w % 2 else (1,)
-    kernel = kernels()["hil_strips_s8_mve"]
-    return [KernelCall(kernel, {**fields, "lines": n}, macs=macs) for n in lines]
+    return [
+        KernelCall(
+            HilStripsS8Mve(
+                batch=images.batch,
+                in_h=images.in_h,
+                in_w=images.in_w,
+                in_c=in_c,
+                out_h=images.out_h,
+                out_w=out_w,
+                filter_h=filter_h,
+                filter_w=filter_w,
+                stride_h=window.stride_h,
+                stride_w=window.stride_w,
+                pad_top=window.pad_top,
+                pad_left=window.pad_left,
+                in_zero_point=form.pad_value,
+                strip_w=strip_w,
+                lines=lines,
+                strip_bytes=strip_bytes(strip_w),
+                eight=int(eight),
+                taps=taps,
+                mve_pixels=pixels,
+            ),
+            macs=form.macs,
+        )
+        for lines in ((2, 1) if strip_w == out_w and out_w % 2 else (1,))
+    ]
 
 
-def _three_by_three(
-    place: _Channels, columns: Array, channels: _Channels, macs: int
-) -> KernelCall | None:
+def _three_by_three(form: Convolution) -> KernelCall | None:
     """Filters of 3x3 pixels of one, two or four chunks."""
-    count = columns.shape[0]
-    in_c, out_w, stride = (_int(place, name) for name in ("in_c", "out_w", "stride_h"))
-    shape = [_int(place, name) for name in ("filter_h", "filter_w", "dilation_h", "dilation_w")]
+    images, window, count, outputs = form.images, form.window, form.channels, form.requantization
+    in_c, stride = images.in_c, window.stride_h
+    shape = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
     if (
         shape != [3, 3, 1, 1]
-        or stride != place["stride_w"]
+        or stride != window.stride_w
         or stride not in (1, 2)
         or in_c not in (16, 32, 64)
         or count % 2
         or 4 * count > _FARTHEST
     ):
         return None
-    weights = columns.reshape(-1, 2, 3, 3, in_c // CHUNK, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    weights = form.weights.reshape(-1, 2, 3, 3, in_c // CHUNK, CHUNK).transpose(0, 2, 4, 1, 3, 5)
     values = [
-        np.broadcast_to(_array(channels, name), (count,)).reshape(-1, 2)
-        for name in ("bias", "multipliers", "shifts")
+        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     ]
-    clamp = _clamp(channels)
-    full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
-    values.append(np.full((count // 2, 1), _int(channels, "out_zero_point")))
-    names = ("batch", "in_h", "in_w", "in_c", "out_h", "out_w", "pad_top", "pad_left")
-    fields = {name: place[name] for name in (*names, "in_zero_point")}
-    fields |= {"stride": stride, "columns": count, "any": int(not full or out_w % 4 != 0), **clamp}
-    fields["stream"] = np.hstack(
-        [weights.reshape(count // 2, -1), _bytes(np.hstack(values))]
-    ).reshape(-1)
-    return KernelCall(kernels()["hil_conv2d_3x3_s8_mve"], fields, macs=macs)
+    values.append(np.full((count // 2, 1), outputs.out_zero_point))
+    stream = np.hstack([weights.reshape(count // 2, -1), _bytes(np.hstack(values))])
+    parameters = HilConv2d3x3S8Mve(
+        batch=images.batch,
+        in_h=images.in_h,
+        in_w=images.in_w,
+        in_c=in_c,
+        out_h=images.out_h,
+        out_w=images.out_w,
+        stride=stride,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        in_zero_point=form.pad_value,
+        columns=count,
+        any=int(not _is_full(outputs) or images.out_w % 4 != 0),
+        linear=_linear(outputs),
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        stream=stream.reshape(-1),
+    )
+    return KernelCall(parameters, macs=form.macs)
 
 
-def _gathered(
-    place: _Channels, columns: Array, channels: _Channels, macs: int
-) -> KernelCall | None:
+def _gathered(form: Convolution) -> KernelCall | None:
     """Any convolution."""
-    filter_h = _int(place, "filter_h")
-    run = columns.shape[1] // filter_h
+    filter_h, depth, count = form.window.filter_h, form.depth, form.channels
+    run = depth // filter_h
     # Whole chunks for each row of the filter are gathered faster; one chunk more is worth that.
     run_step = -(-run // CHUNK) * CHUNK
-    chunks = -(-columns.shape[1] // CHUNK)
-    if _int(place, "dilation_w") != 1 or filter_h * run_step > (chunks + 1) * CHUNK:
+    chunks = -(-depth // CHUNK)
+    if form.window.dilation_w != 1 or filter_h * run_step > (chunks + 1) * CHUNK:
         run_step = run
-    padded = np.zeros((columns.shape[0], filter_h, run_step), np.int8)
-    padded[:, :, :run] = columns.reshape(-1, filter_h, run)
-    columns = padded.reshape(columns.shape[0], -1)
-    fields = _columns(columns, channels, step=2, distances=(columns.shape[0], 1))
-    if fields is None:
+    padded = np.zeros((count, filter_h, run_step), np.int8)
+    padded[:, :, :run] = form.weights.reshape(-1, filter_h, run)
+    matrix = padded.reshape(count, -1)
+    columns = _columns(matrix, form.requantization, step=2, distances=(count, 1))
+    if columns is None:
         return None
-    fields["run_step"] = run_step
-    return KernelCall(kernels()["hil_conv2d_s8_mve"], {**place, **fields}, macs=macs)
+    parameters = HilConv2dS8Mve(
+        images=form.images,
+        window=form.window,
+        in_zero_point=form.pad_value,
+        run_step=run_step,
+        mve_columns=columns,
+    )
+    return KernelCall(parameters, macs=form.macs)
 
 
-def depthwise_conv2d(
-    shape: tuple[int, ...],
-    window: Window,
-    filters: Array,
-    zero_point: int,
-    channels: _Channels,
-    macs: int,
-) -> list[KernelCall]:
-    """A depthwise convolution of an image of ``shape`` with ``filters`` [C, height, width]."""
-    calls: list[KernelCall] = []
-    pixels = window.h.out_size * window.w.out_size
+def _depthwise_conv2d(form: DepthwiseConvolution) -> list[KernelCall]:
+    """Filters of one channel each."""
+    shape = form.shape
+    found: list[HilDepthwiseConv2dS8Mve] = []
+    pixels = form.images.out_h * form.images.out_w
     alone = _within_gather(shape) and pixels >= _GATHERED_PIXELS
+    least = 1 << 62
     for planes, planes_bytes in _GATHERED_PLANES if alone else _PLANES:
-        call = _depthwise(shape, window, filters, zero_point, channels, macs, planes, planes_bytes)
-        if call is None:
+        parameters = _depthwise(form, planes, planes_bytes)
+        if parameters is None:
             continue
-        if not calls and _pays_addresses(call):
+        if not found and _pays_addresses(parameters):
             # A copy of the table in the scratch is faster, and takes more memory.
-            fields = {**call.fields, "addressed": _array(call.fields, "table").size}
-            calls.append(KernelCall(call.kernel, fields, macs=macs))
-        if all(call.scratch_bytes < c.scratch_bytes for c in calls):
-            calls.append(call)
-    return calls
+            found.append(replace(parameters, addressed=int(parameters.table.size)))
+            least = KernelCall(found[0]).scratch_bytes
+        scratch = KernelCall(parameters).scratch_bytes
+        if scratch < least:
+            found.append(parameters)
+            least = scratch
+    return [KernelCall(parameters, macs=form.macs) for parameters in found]
 
 
 def _within_gather(shape: tuple[int, ...]) -> bool:
@@ -315,35 +365,25 @@ def _within_gather(shape: tuple[int, ...]) -> bool:
     return shape[3] * (CHUNK - 1) < _GATHERED
 
 
-def _pays_addresses(call: KernelCall) -> bool:
+def _pays_addresses(p: HilDepthwiseConv2dS8Mve) -> bool:
     """Whether the table may have addresses, and copying it costs less than they save."""
-    if call.fields["masked"] or call.fields["any"] or call.fields["stride"] != 1:
+    if p.masked or p.any or p.stride != 1:
         return False
-    turns, rest, halves, channels = (
-        _int(call.fields, name) for name in ("part_turns", "rest_turns", "half_turns", "in_c")
-    )
-    parts = _int(call.fields, "out_h") // _int(call.fields, "part_h")
-    saved = 2 * (parts * (turns - 1) + rest + 2 * halves) * channels
-    return saved > 9 * (turns + rest + halves) + 60
+    parts = p.out_h // p.part_h
+    saved = 2 * (parts * (p.part_turns - 1) + p.rest_turns + 2 * p.half_turns) * p.in_c
+    return saved > 9 * (p.part_turns + p.rest_turns + p.half_turns) + 60
 
 
 def _depthwise(
-    shape: tuple[int, ...],
-    window: Window,
-    filters: Array,
-    zero_point: int,
-    channels: _Channels,
-    macs: int,
-    planes: int,
-    planes_bytes: int,
-) -> KernelCall | None:
+    form: DepthwiseConvolution, planes: int, planes_bytes: int
+) -> HilDepthwiseConv2dS8Mve | None:
     """The same with ``planes`` channels at a time, in at most ``planes_bytes`` of scratch."""
-    h, w = window.h, window.w
+    h, w = form.placed.h, form.placed.w
+    shape, filters, outputs = form.shape, form.filters, form.requantization
     stride = h.stride
     largest = {1: _PATCH - 1, 2: _PATCH}.get(stride, 0)
     if (
-        not _exact(channels)
-        or filters.shape[0] != shape[3]
+        filters.shape[0] != shape[3]
         or w.stride != stride
         or h.span != h.filter_size
         or w.span != w.filter_size
@@ -351,9 +391,7 @@ def _depthwise(
     ):
         return None
     channel_count = shape[3]
-    clamp = _clamp(channels)
-    full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
-    any_clamp = bool(clamp.pop("linear")) or not full
+    any_clamp = bool(_linear(outputs)) or not _is_full(outputs)
     planes = min(planes, channel_count)
     # A gather takes sixteen pixels of one channel, other loads eight channels of one pixel.
     gathered = _within_gather(shape) and (planes <= _PLANES_OF_GATHERS or shape[2] >= CHUNK)
@@ -400,40 +438,42 @@ def _depthwise(
     weights = np.zeros((count, _PATCH, _PATCH), np.int8)
     weights[:, : filters.shape[1], : filters.shape[2]] = filters
     values = [
-        np.broadcast_to(_array(channels, name), (count,)).reshape(-1, 1)
-        for name in ("bias", "multipliers", "shifts")
+        np.broadcast_to(each, (count,)).reshape(-1, 1)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     ]
-    fields: dict[str, FieldValue] = {
-        "batch": shape[0],
-        "in_h": h.in_size,
-        "in_w": w.in_size,
-        "in_c": channel_count,
-        "out_h": h.out_size,
-        "out_w": w.out_size,
-        "filter_h": h.filter_size,
-        "filter_w": w.filter_size,
-        "stride": stride,
-        "pad_top": h.pad_before,
-        "pad_left": w.pad_before,
-        "planes": planes,
-        "gathered": int(gathered),
-        "band_h": band_h,
-        "tile_w": tile_w,
-        "part_h": part_h,
-        "part_turns": len(tables[0]),
-        "rest_turns": len(tables[1]),
-        "plane_h": plane_rows(band_h),
-        "plane_w": plane_w,
-        "half_turns": len(half_turns),
-        "masked": int(masked),
-        "any": int(any_clamp),
-        "addressed": 0,
-        "in_zero_point": zero_point,
-        **clamp,
-        "table": np.frombuffer(b"".join(tables[0] + tables[1] + half_turns), np.int8),
-        "stream": np.hstack([weights.reshape(count, -1), _bytes(np.hstack(values))]).reshape(-1),
-    }
-    return KernelCall(kernels()["hil_depthwise_conv2d_s8_mve"], fields, macs=macs)
+    stream = np.hstack([weights.reshape(count, -1), _bytes(np.hstack(values))])
+    return HilDepthwiseConv2dS8Mve(
+        batch=shape[0],
+        in_h=h.in_size,
+        in_w=w.in_size,
+        in_c=channel_count,
+        out_h=h.out_size,
+        out_w=w.out_size,
+        filter_h=h.filter_size,
+        filter_w=w.filter_size,
+        stride=stride,
+        pad_top=h.pad_before,
+        pad_left=w.pad_before,
+        planes=planes,
+        gathered=int(gathered),
+        band_h=band_h,
+        tile_w=tile_w,
+        part_h=part_h,
+        part_turns=len(tables[0]),
+        rest_turns=len(tables[1]),
+        half_turns=len(half_turns),
+        plane_h=plane_rows(band_h),
+        plane_w=plane_w,
+        masked=int(masked),
+        any=int(any_clamp),
+        addressed=0,
+        in_zero_point=form.pad_value,
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        table=np.frombuffer(b"".join(tables[0] + tables[1] + half_turns), np.int8),
+        stream=stream.reshape(-1),
+    )
 
 
 @dataclass(frozen=True)
@@ -524,7 +564,8 @@ def _bands(height: int, width: int, largest: int) -> tuple[int, int]:
 @lowers("AVERAGE_POOL_2D", dtypes={"int8"}, requires={"mve"})
 def average_pool(layer: Layer) -> Iterator[KernelCall]:
     """Averages over windows that lie inside the image."""
-    window, fields = pooling_window(layer.node, layer.operand(0)), pooling_fields(layer)
+    x = layer.operand(0)
+    window = pooling_window(layer.node, x)
     size = window.h.filter_size * window.w.filter_size
     if window.padded or size > _LARGEST_POOL:
         return
@@ -533,13 +574,23 @@ def average_pool(layer: Layer) -> Iterator[KernelCall]:
     sums = np.arange(128 * size + size // 2 + 1, dtype=np.int64)
     if not np.array_equal((sums * reciprocal) >> _RECIPROCAL_BITS, sums // size):
         return
-    names = (
-        "batches", "in_h", "in_w", "channels", "out_h", "out_w",
-        "filter_h", "filter_w", "stride_h", "stride_w", "low", "high",
-    )  # fmt: skip
-    taken = {name: fields[name] for name in names}
-    kernel = kernels()["hil_average_pool_s8_mve"]
-    yield KernelCall(kernel, {**taken, "reciprocal": reciprocal})
+    low, high = pooling_clamp(layer.node, layer.out)
+    parameters = HilAveragePoolS8Mve(
+        batches=x.shape[0],
+        in_h=x.shape[1],
+        in_w=x.shape[2],
+        channels=x.shape[3],
+        out_h=window.h.out_size,
+        out_w=window.w.out_size,
+        filter_h=window.h.filter_size,
+        filter_w=window.w.filter_size,
+        stride_h=window.h.stride,
+        stride_w=window.w.stride,
+        reciprocal=reciprocal,
+        low=int(low),
+        high=int(high),
+    )
+    yield KernelCall(parameters)
 
 
 @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
@@ -547,42 +598,55 @@ def sums(layer: Layer) -> list[KernelCall]:
     """The sum or difference of tensors of one shape."""
     if layer.operand(0).shape != layer.operand(1).shape:
         return []
-    scales = sum_fields(layer)
-    if _int(scales, "out_shift") >= 0:
+    scales = sum_parameters(layer)
+    if scales.out_shift >= 0:
         return []
     size, subtract = layer.out.size, layer.node.op == "SUB"
-    names = ("zero_point", "mantissa", "shift")
-    taken = [f"{tensor}_{name}" for tensor in ("a", "b", "out") for name in names]
-    fields: dict[str, FieldValue] = {"size": size, "subtract": int(subtract)}
-    fields.update({name: scales[name] for name in (*taken, "low", "high")})
-    calls = [KernelCall(kernels()["hil_sum_s8_mve"], fields, (0, 1))]
+    parameters = HilSumS8Mve(
+        size=size,
+        subtract=int(subtract),
+        a_zero_point=scales.a_zero_point,
+        a_multiplier=scales.a_multiplier,
+        a_shift=scales.a_shift,
+        b_zero_point=scales.b_zero_point,
+        b_multiplier=scales.b_multiplier,
+        b_shift=scales.b_shift,
+        out_zero_point=scales.out_zero_point,
+        out_multiplier=scales.out_multiplier,
+        out_shift=scales.out_shift,
+        low=scales.low,
+        high=scales.high,
+    )
+    calls = [KernelCall(parameters, (0, 1))]
     found = _scaled_sum(subtract, scales)
     if found is not None:
-        factors: dict[str, FieldValue] = dict(zip(_SCALED_SUM, found, strict=True))
-        bounds = {name: scales[name] for name in ("low", "high")}
-        kernel = kernels()["hil_scaled_sum_s8_mve"]
-        calls.insert(0, KernelCall(kernel, {"size": size, **factors, **bounds}, (0, 1)))
+        a_factor, b_factor, constant, shift = found
+        scaled = HilScaledSumS8Mve(
+            size=size,
+            a_factor=a_factor,
+            b_factor=b_factor,
+            constant=constant,
+            shift=shift,
+            low=scales.low,
+            high=scales.high,
+        )
+        calls.insert(0, KernelCall(scaled, (0, 1)))
     return calls
 
 
-def _scaled_sum(subtract: bool, scales: _Channels) -> tuple[int, int, int, int] | None:
+def _scaled_sum(subtract: bool, scales: HilSumS8) -> tuple[int, int, int, int] | None:
     """Factors of both values, a constant and a shift that give every sum that there is."""
-
-    def scale(tensor: str) -> tuple[int, int, int]:
-        mantissa, shift = _int(scales, f"{tensor}_mantissa"), _int(scales, f"{tensor}_shift")
-        return mantissa, shift, _int(scales, f"{tensor}_zero_point")
-
     values = np.arange(-128, 128, dtype=np.int64)
-    (a_mantissa, a_shift, a_zero), (b_mantissa, b_shift, b_zero) = scale("a"), scale("b")
-    a = requantize((values - a_zero) << 20, a_mantissa, a_shift)
-    b = requantize((values - b_zero) << 20, b_mantissa, b_shift)
-    mantissa, shift, zero = scale("out")
+    a_zero, b_zero = scales.a_zero_point, scales.b_zero_point
+    a = requantize((values - a_zero) << 20, scales.a_multiplier, scales.a_shift)
+    b = requantize((values - b_zero) << 20, scales.b_multiplier, scales.b_shift)
     total = a.reshape(-1, 1) + (-b if subtract else b)
-    low, high = _int(scales, "low"), _int(scales, "high")
-    wanted = np.clip(requantize(total, mantissa, shift) + zero, low, high).reshape(-1)
-    whole = mantissa * 2.0 ** (shift - 31 + 20)
-    a_real = a_mantissa * 2.0 ** (a_shift - 31) * whole
-    b_real = b_mantissa * 2.0 ** (b_shift - 31) * whole * (-1 if subtract else 1)
+    low, high = scales.low, scales.high
+    outputs = requantize(total, scales.out_multiplier, scales.out_shift) + scales.out_zero_point
+    wanted = np.clip(outputs, low, high).reshape(-1)
+    whole = scales.out_multiplier * 2.0 ** (scales.out_shift - 31 + 20)
+    a_real = scales.a_multiplier * 2.0 ** (scales.a_shift - 31) * whole
+    b_real = scales.b_multiplier * 2.0 ** (scales.b_shift - 31) * whole * (-1 if subtract else 1)
     first, second = (x.reshape(-1) for x in np.meshgrid(values, values, indexing="ij"))
     reach = 128 * (abs(a_real) + abs(b_real)) + abs(a_real * a_zero) + abs(b_real * b_zero) + 256
     # As fine as 32 bits allow; then coarser, as the factors near by are others there.
@@ -639,34 +703,21 @@ def _scaled_sum(subtract: bool, scales: _Channels) -> tuple[int, int, int, int] 
     return None
 
 
-def _exact(channels: _Channels) -> bool:
-    """Whether the blocks requantise as the specification does: all shifts are to the right."""
-    return int(_array(channels, "shifts").max()) < 0
+def _linear(outputs: RequantizationParameters) -> int:
+    """1 where values below the zero point remain after the clamp."""
+    return int(outputs.out_min < outputs.out_zero_point)
 
 
-def _int(fields: _Channels, name: str) -> int:
-    value = fields[name]
-    assert isinstance(value, int)
-    return value
+def _is_full(outputs: RequantizationParameters) -> bool:
+    """Whether outputs have the whole range of int8."""
+    return (outputs.out_min, outputs.out_max) == (-128, 127)
 
 
-def _array(channels: _Channels, name: str) -> npt.NDArray[Any]:
-    value = channels[name]
-    assert isinstance(value, np.ndarray)
-    return value
-
-
-def _clamp(channels: _Channels) -> dict[str, FieldValue]:
-    names = ("out_zero_point", "out_min", "out_max")
-    fields = {name: channels[name] for name in names}
-    return {**fields, "linear": int(_int(fields, "out_min") < _int(fields, "out_zero_point"))}
-
-
-def _padded(columns: Array, count: int) -> npt.NDArray[np.int8]:
-    """``columns`` with weights of 0 up to whole chunks, and ``count`` of them."""
-    depth = -(-columns.shape[1] // CHUNK) * CHUNK
+def _padded(matrix: Array, count: int) -> npt.NDArray[np.int8]:
+    """``matrix`` with weights of 0 up to whole chunks, and ``count`` of them."""
+    depth = -(-matrix.shape[1] // CHUNK) * CHUNK
     padded = np.zeros((count, depth), np.int8)
-    padded[: columns.shape[0], : columns.shape[1]] = columns
+    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
     return padded
 
 
@@ -675,75 +726,76 @@ def _bytes(values: npt.NDArray[Any], dtype: str = "<i4") -> npt.NDArray[np.int8]
     return np.ascontiguousarray(values.astype(dtype)).view(np.int8)
 
 
-def _narrow_first(columns: Array, channels: _Channels) -> bool:
+def _narrow_first(matrix: Array, outputs: RequantizationParameters) -> bool:
     """Whether products may be saturated to uint16 before they are shifted.
 
     Negative ones clamp then to the zero point, which is the least output. The others either never
     saturate, whatever the input, or still give the largest output: they do with shifts that are
     not too far.
     """
-    clamp = _clamp(channels)
-    bounds = clamp["out_zero_point"], clamp["out_min"], clamp["out_max"]
-    if bounds != (-128, -128, 127):
+    if not _is_full(outputs) or outputs.out_zero_point != -128:
         return False
-    weights = columns.reshape(columns.shape[0], -1).astype(np.int64)
-    largest = _array(channels, "bias") + np.maximum(127 * weights, -128 * weights).sum(axis=1)
-    products = (largest * _array(channels, "multipliers").astype(np.int64) + (1 << 30)) >> 31
-    near = _array(channels, "shifts") >= -_NEAR_SHIFT
+    weights = matrix.reshape(matrix.shape[0], -1).astype(np.int64)
+    largest = outputs.bias + np.maximum(127 * weights, -128 * weights).sum(axis=1)
+    products = (largest * outputs.multipliers.astype(np.int64) + (1 << 30)) >> 31
+    near = outputs.shifts >= -_NEAR_SHIFT
     return bool(np.all(near | (products < 1 << 16)))
 
 
 def _columns(
-    columns: Array, channels: _Channels, step: int, distances: tuple[int, int]
-) -> dict[str, FieldValue] | None:
-    """HIL_MVE_COLUMNS_FIELDS. ``distances`` are those of the outputs of two rows and of a pair's
-    columns, ``step`` is that of two pairs'. None where the outputs lie too far apart."""
+    matrix: Array, outputs: RequantizationParameters, step: int, distances: tuple[int, int]
+) -> HilMveColumns | None:
+    """The weights in pairs of columns. ``distances`` are those of the outputs of two rows and of a
+    pair's columns, ``step`` is that of two pairs'. None where the outputs lie too far apart."""
     row_step, column_step = distances
     if (_ROWS - 1) * row_step + column_step > _FARTHEST:
         return None
-    count = columns.shape[0]
+    count = matrix.shape[0]
     order = np.arange(count)
     if count % 2:
         order = np.append(order, count - 1)
-    weights = _padded(columns, count)[order]
+    weights = _padded(matrix, count)[order]
     chunks = weights.shape[1] // CHUNK
     pairs = (
         weights.reshape(-1, 2, chunks, CHUNK).transpose(0, 2, 1, 3).reshape(-1, 2 * CHUNK * chunks)
     )
     values = [
-        np.broadcast_to(_array(channels, name), (count,))[order].reshape(-1, 2)
-        for name in ("bias", "multipliers", "shifts")
+        np.broadcast_to(each, (count,))[order].reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
     ]
     values.append(np.full((pairs.shape[0], 1), step))
     stream = np.hstack([pairs, _bytes(np.hstack(values))])
-    return {
-        "chunks": chunks,
-        "pairs": count // 2,
-        "odd": count % 2,
-        "row_step": row_step,
-        "column_step": column_step,
-        **_clamp(channels),
-        "stream": stream.reshape(-1),
-    }
+    return HilMveColumns(
+        chunks=chunks,
+        pairs=count // 2,
+        odd=count % 2,
+        row_step=row_step,
+        column_step=column_step,
+        linear=_linear(outputs),
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        stream=stream.reshape(-1),
+    )
 
 
-def _pixels(columns: Array, channels: _Channels, pixels: int = 1) -> dict[str, FieldValue]:
-    """HIL_MVE_PIXELS_FIELDS. ``pixels`` side by side share each sixteen columns: 2 of eight."""
-    count = columns.shape[0] * pixels
+def _pixels(matrix: Array, outputs: RequantizationParameters, pixels: int = 1) -> HilMvePixels:
+    """The weights in groups of sixteen columns, which ``pixels`` side by side share: 2 of eight."""
+    channels = matrix.shape[0]
+    count = channels * pixels
     groups = -(-count // CHUNK)
     filled = groups * CHUNK
     order = np.arange(filled).reshape(groups, 4, 4).transpose(0, 2, 1)[:, _NARROWED]
     # The columns of a second pixel are the first's, whose weights are there already.
-    weights = _padded(columns, filled)[order[..., : 4 // pixels]]
+    weights = _padded(matrix, filled)[order[..., : 4 // pixels]]
     chunks = weights.shape[3] // CHUNK
-    clamp = _clamp(channels)
-    full = (clamp["out_min"], clamp["out_max"]) == (-128, 127)
 
-    def each(name: str) -> npt.NDArray[Any]:
-        values = np.tile(np.broadcast_to(_array(channels, name), columns.shape[:1]), pixels)
+    def each(of_channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        values = np.tile(np.broadcast_to(of_channels, (channels,)), pixels)
         return np.append(values, np.zeros(filled - count, values.dtype))[order]
 
-    bias = each("bias")
+    bias, multipliers = each(outputs.bias), each(outputs.multipliers)
+    shifts = each(outputs.shifts)
     if pixels == 1:
         fours = weights.reshape(groups, 4, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
         sums = [_bytes(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
@@ -751,52 +803,58 @@ def _pixels(columns: Array, channels: _Channels, pixels: int = 1) -> dict[str, F
         # Two fours are taken as one, whose columns are each pixel's.
         fours = weights.reshape(groups, 2, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
         sums = [_bytes(bias.reshape(groups, 2, 8)), fours.reshape(groups, 2, -1)]
-    first = _narrow_first(columns, channels)
+    first = _narrow_first(matrix, outputs)
     if first:
         # Narrowed products of two fours alternate.
-        shifts = each("shifts").reshape(groups, 2, 2, 4).transpose(0, 1, 3, 2).reshape(-1, 2, 8)
-        parts = [_bytes(each("multipliers").reshape(groups, 2, 8)), _bytes(shifts, "<i2")]
+        alternate = shifts.reshape(groups, 2, 2, 4).transpose(0, 1, 3, 2).reshape(-1, 2, 8)
+        parts = [_bytes(multipliers.reshape(groups, 2, 8)), _bytes(alternate, "<i2")]
         scales = np.concatenate(parts, axis=2).reshape(groups, -1)
     else:
-        scales = _bytes(np.stack([each("multipliers"), each("shifts")], axis=2).reshape(groups, -1))
+        scales = _bytes(np.stack([multipliers, shifts], axis=2).reshape(groups, -1))
     stream = np.hstack([np.concatenate(sums, axis=2).reshape(groups, -1), scales])
-    return {
-        "chunks": chunks,
-        "columns": columns.shape[0],
-        "any": int(bool(clamp.pop("linear")) or not full),
-        "first": int(first),
-        **clamp,
-        "stream": stream.reshape(-1),
-    }
+    return HilMvePixels(
+        chunks=chunks,
+        columns=channels,
+        any=int(bool(_linear(outputs)) or not _is_full(outputs)),
+        first=int(first),
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        stream=stream.reshape(-1),
+    )
 
 
-def _vector(rows: int, columns: Array, channels: _Channels, macs: int) -> KernelCall:
-    count, depth = columns.shape
+def _vector(form: MatrixProduct) -> list[KernelCall]:
+    """A row at a time."""
+    count, depth, outputs = form.channels, form.depth, form.requantization
     groups = -(-count // _VECTOR_COLUMNS)
     filled = groups * _VECTOR_COLUMNS
     order = np.arange(filled).reshape(groups, _VECTOR_COLUMNS)[:, _VECTOR_ORDER]
-    weights = _padded(columns, filled)[order]
+    weights = _padded(form.weights, filled)[order]
     chunks = weights.shape[2] // CHUNK
-    uniform = not channels["per_channel"]
+    uniform = not outputs.per_channel
     blocks = weights.reshape(groups, _VECTOR_COLUMNS, chunks, CHUNK).transpose(0, 2, 1, 3)
 
-    def each(name: str) -> npt.NDArray[Any]:
-        values = np.broadcast_to(_array(channels, name), (count,))
+    def each(of_channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        values = np.broadcast_to(of_channels, (count,))
         return np.append(values, np.zeros(filled - count, values.dtype))[order]
 
     scale = [
-        np.full((groups, 1), _array(channels, name)[0]) if uniform else each(name)
-        for name in ("multipliers", "shifts")
+        np.full((groups, 1), values[0]) if uniform else each(values)
+        for values in (outputs.multipliers, outputs.shifts)
     ]
-    stream = np.hstack([blocks.reshape(groups, -1), _bytes(np.hstack([each("bias"), *scale]))])
-    fields = {
-        "rows": rows,
-        "depth": depth,
-        "columns": count,
-        "chunks": chunks,
-        "copied": int(depth % CHUNK != 0),
-        "uniform": int(uniform),
-        **_clamp(channels),
-        "stream": stream.reshape(-1),
-    }
-    return KernelCall(kernels()["hil_vector_s8_mve"], fields, macs=macs)
+    words = _bytes(np.hstack([each(outputs.bias), *scale]))
+    parameters = HilVectorS8Mve(
+        rows=form.rows,
+        depth=depth,
+        columns=count,
+        chunks=chunks,
+        copied=int(depth % CHUNK != 0),
+        uniform=int(uniform),
+        linear=_linear(outputs),
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        stream=np.hstack([blocks.reshape(groups, -1), words]).reshape(-1),
+    )
+    return [KernelCall(parameters, macs=form.macs)]

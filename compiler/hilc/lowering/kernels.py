@@ -1,5 +1,8 @@
 """The C kernels under ``runtime/include/hil/kernels``, as their own headers describe them.
 
+Kernels from elsewhere are described in the same way: :func:`register_kernels` reads the headers of
+a folder.
+
 A kernel states what the compiler must know of it once, in a TOML block beside its code::
 
     /*@kernel
@@ -28,7 +31,8 @@ The function is ``static inline`` and always inlined, with the signature::
 where arguments of variable number are ``const int8_t *const *in`` or ``int8_t *const *out``, and
 ``scratch`` is present only when the kernel has some. Everything that is constant (sizes, weights,
 multipliers) is a field of the struct, so that a ``static const`` struct specialises the body for
-one layer and a pointer to it shares one body between layers.
+one layer and a pointer to it shares one body between layers. In Python the struct is a dataclass
+(:mod:`hilc.lowering.parameters`, written from the headers by :mod:`hilc.lowering.structs`).
 
 Tensors are aligned as their element type asks, so int8 tensors may start anywhere; scratch and
 constant arrays start at a multiple of 4 bytes at least. Nothing in a kernel may ask for more: cores
@@ -68,13 +72,17 @@ import ast
 import functools
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
+from hilc.errors import InputError
 from hilc.ir import Array, Tensor
 from hilc.lowering.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
+from hilc.lowering.structs import Structs, read_structs
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
 
@@ -147,6 +155,37 @@ class Kernel:
         return kernel_access(order, self.reads, {**fields, **stated}, types, inputs, outputs)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FieldGroup:
+    """A dataclass of fields: numbers, arrays, or groups of them."""
+
+    @cached_property
+    def fields(self) -> Mapping[str, FieldValue]:
+        """The values by their names in C, in the order of the struct, groups resolved."""
+        found: dict[str, FieldValue] = {}
+        for name, value in tuple(vars(self).items()):
+            if isinstance(value, FieldGroup):
+                found.update(value.fields)
+            else:
+                found[name] = value
+        return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Parameters(FieldGroup):
+    """A dataclass with the fields of a kernel's parameter struct."""
+
+    #: The kernel's name.
+    KERNEL: ClassVar[str]
+
+    @classmethod
+    def kernel(cls) -> Kernel:
+        """The kernel whose parameters these are."""
+        if cls not in _KERNEL_OF:
+            _KERNEL_OF[cls] = _kernel_of(cls)
+        return _KERNEL_OF[cls]
+
+
 @dataclass(frozen=True)
 class KernelCall:
     """A kernel with the parameters of one layer.
@@ -156,10 +195,18 @@ class KernelCall:
     multiply-accumulates of the layer.
     """
 
-    kernel: Kernel
-    fields: Mapping[str, FieldValue]
+    parameters: Parameters
     inputs: tuple[int, ...] = (0,)
     macs: int = 0
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.parameters.kernel()
+
+    @property
+    def fields(self) -> Mapping[str, FieldValue]:
+        """The values of the parameter struct by their names in C, in its order."""
+        return self.parameters.fields
 
     @cached_property
     def scratch_bytes(self) -> int:
@@ -190,17 +237,76 @@ def _evaluate(node: ast.expr, fields: Mapping[str, Any]) -> int:
     raise ValueError(f"not simple arithmetic: {ast.unparse(node)}")
 
 
+_INCLUDE = "hil/kernels"
+#: Folders of :func:`register_kernels`, with the headers that they hold by their path in them.
+_REGISTERED: dict[Path, Mapping[str, str]] = {}
+
+
+def register_kernels(folder: Path | str) -> None:
+    """Make the kernels that the headers below ``folder`` describe known to the compiler.
+
+    Generated code includes a header by its path below ``folder``, and a library that calls a kernel
+    holds its header and those which that includes. Paths and kernels must have names of their own:
+    ``hil/`` is the run time's. Builders of their calls are registered by
+    :func:`hilc.lowering.lowers`.
+    """
+    path = Path(folder).resolve()
+    headers = read_headers(path)
+    others = {h: p for p, known in _REGISTERED.items() if p != path for h in known}
+    for header in headers:
+        if header.startswith("hil/") or header in others:
+            owner = others.get(header, "the run time")
+            raise InputError(
+                f"{path / header} would be included as {header}, which is a path of {owner}",
+                "put it into a folder with a name of its own",
+            )
+    before = _REGISTERED.get(path)
+    _REGISTERED[path] = headers
+    _forget()
+    try:
+        if not any(True for _ in described_kernels(headers)):
+            raise ValueError("no header has a block /*@kernel ... @*/")
+        kernels()
+    except (ValueError, KeyError) as error:
+        del _REGISTERED[path]
+        if before is not None:
+            _REGISTERED[path] = before
+        _forget()
+        fact = f"lacks the key {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(
+            f"the kernels of {path} cannot be used: {fact}",
+            "describe them as the docstring of hilc.lowering.kernels says",
+        ) from None
+
+
+def registered_header(path: str) -> str | None:
+    """The header of a registered folder that code includes by ``path``; None where none is."""
+    return next((headers[path] for headers in _REGISTERED.values() if path in headers), None)
+
+
+def read_headers(folder: Path) -> Mapping[str, str]:
+    """The headers below ``folder`` by their path in it."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.h"))
+    }
+
+
 @functools.cache
-def kernels() -> Mapping[str, Kernel]:
-    """Every kernel of the run time, by name."""
-    include = data_dir("runtime") / "include"
-    found: dict[str, Kernel] = {}
-    for path in sorted((include / "hil" / "kernels").rglob("*.h")):
-        for block in _BLOCK.findall(path.read_text(encoding="utf-8")):
+def shipped_headers() -> Mapping[str, str]:
+    """The headers of the run time's kernels by the path by which code includes them."""
+    headers = read_headers(data_dir("runtime") / "include" / _INCLUDE)
+    return {f"{_INCLUDE}/{path}": text for path, text in headers.items()}
+
+
+def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
+    """The kernels that headers describe, by the order of these."""
+    for header, text in headers.items():
+        for block in _BLOCK.findall(text):
             entry = tomllib.loads(block)
-            kernel = Kernel(
+            yield Kernel(
                 name=entry["name"],
-                header=path.relative_to(include).as_posix(),
+                header=header,
                 requires=frozenset(entry["requires"]),
                 inputs=tuple(entry["inputs"]),
                 outputs=tuple(entry["outputs"]),
@@ -213,10 +319,56 @@ def kernels() -> Mapping[str, Kernel]:
                 code=entry.get("code"),
                 lavish=entry.get("lavish", False),
             )
+
+
+@functools.cache
+def kernels() -> Mapping[str, Kernel]:
+    """Every kernel of the run time and of registered folders, by name."""
+    found: dict[str, Kernel] = {}
+    for headers in (shipped_headers(), *_REGISTERED.values()):
+        for kernel in described_kernels(headers):
             if kernel.name in found:
                 raise ValueError(f"kernel {kernel.name} is described twice")
             found[kernel.name] = kernel
     return found
+
+
+@functools.cache
+def _structs() -> Structs:
+    texts = [*shipped_headers().values()]
+    for headers in _REGISTERED.values():
+        texts += headers.values()
+    return read_structs(texts)
+
+
+#: By a dataclass of parameters, once it has been compared with the C struct.
+_KERNEL_OF: dict[type[Parameters], Kernel] = {}
+
+
+def _kernel_of(parameters: type[Parameters]) -> Kernel:
+    """The kernel of a dataclass; InputError where this has other fields than the C struct."""
+    name = parameters.KERNEL
+    kernel, struct = kernels().get(name), _structs().structs.get(name)
+    if kernel is None or struct is None:
+        raise InputError(
+            f"{parameters.__name__} has the parameters of kernel {name}, which no header describes",
+            "register the folder of its header: hilc.lowering.kernels.register_kernels",
+        )
+    own = [field.name for field in fields_of(parameters)]
+    wanted = [field.name for field in struct]
+    if own != wanted:
+        raise InputError(
+            f"{parameters.__name__} has the fields {', '.join(own)}, but struct {name} of "
+            f"{kernel.header} has {', '.join(wanted)}",
+            "write the dataclass anew: python -m hilc.lowering.structs FOLDER",
+        )
+    return kernel
+
+
+def _forget() -> None:
+    kernels.cache_clear()
+    _structs.cache_clear()
+    _KERNEL_OF.clear()
 
 
 def _order(kernel: str, stated: str | list[str]) -> str | tuple[tuple[str, str], ...]:

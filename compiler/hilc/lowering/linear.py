@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hilc.ir import Array, Tensor
-from hilc.lowering.kernels import FieldValue
+from hilc.lowering.parameters import HilImages, HilWindow
 from hilc.lowering.registry import Layer, once
 from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
 from hilc.ops.geometry import Window
@@ -28,38 +29,79 @@ COLUMN_BLOCK = 4
 # Magnitude of a sum below which hil_requantize_narrow is exact.
 _NARROW_LIMIT = 2**30
 
-Fields = dict[str, FieldValue]
+
+@dataclass(frozen=True, eq=False)
+class RequantizationParameters:
+    """How the int8 kernels make outputs of sums."""
+
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: 1: each output channel has a multiplier and a shift; 0: one for all.
+    per_channel: int
+    #: 1: every sum is less than 2**30 in magnitude, and every shift is to the right.
+    narrow: int
+    #: Of each output channel, the input's zero point folded in.
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
+    #: To the left; negative ones are to the right.
+    shifts: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class FloatParameters:
+    """How the float kernels make outputs of sums."""
+
+    out_min: float
+    out_max: float
+    bias: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class LinearForm:
     """What the three have in common."""
 
-    #: ``[output channels, products of a sum]``.
-    columns: Array
-    #: Fields that say how sums become outputs: bias, requantization or activation.
-    channels: Fields
+    #: The weight matrix, ``[output channels, products of a sum]``.
+    weights: Array
+    #: How sums become outputs.
+    outputs: RequantizationParameters | FloatParameters
     #: The model's own bias, one value a channel; zeros where it has none.
     bias: Array
     #: What positions outside the image hold: the input's zero point; 0 for floats.
-    fill: int
+    pad_value: int
     #: Multiply-accumulates.
     macs: int
+
+    @property
+    def channels(self) -> int:
+        """Output channels."""
+        return int(self.weights.shape[0])
+
+    @property
+    def depth(self) -> int:
+        """Products of a sum."""
+        return int(self.weights.shape[1])
+
+    @property
+    def requantization(self) -> RequantizationParameters:
+        """How the sums of an int8 layer become outputs."""
+        assert isinstance(self.outputs, RequantizationParameters)
+        return self.outputs
 
 
 @dataclass(frozen=True)
 class MatrixProduct(LinearForm):
-    """``rows`` rows of the input, one after the other in memory, times the columns."""
+    """``rows`` rows of the input, one after the other in memory, times the weights."""
 
     rows: int
 
 
 @dataclass(frozen=True)
 class Convolution(LinearForm):
-    """A window that slides over an image, with a filter for each of the columns."""
+    """A window that slides over an image, with a filter for each output channel."""
 
-    #: Fields that place the window.
-    window: Fields
+    images: HilImages
+    window: HilWindow
 
 
 @dataclass(frozen=True)
@@ -68,14 +110,14 @@ class DepthwiseConvolution(LinearForm):
 
     shape: tuple[int, ...]
     placed: Window
-    #: Fields that place the window.
-    window: Fields
+    images: HilImages
+    window: HilWindow
     multiplier: int
 
     @property
     def filters(self) -> Array:
         """``[output channels, filter_h, filter_w]``."""
-        return self.columns.reshape(-1, self.placed.h.filter_size, self.placed.w.filter_size)
+        return self.weights.reshape(-1, self.placed.h.filter_size, self.placed.w.filter_size)
 
 
 @once
@@ -87,16 +129,17 @@ def linear_form(layer: Layer) -> LinearForm:
 def _fully_connected(layer: Layer) -> LinearForm:
     ops = fully_connected.layer_operands(layer.node, layer.ins)
     channels, depth = ops.weights.shape
+    outputs: RequantizationParameters | FloatParameters
     if ops.x.dtype == "float32":
-        fields = _float_fields(layer, ops)
+        outputs = _float_parameters(layer, ops)
     else:
         requant = fully_connected.requantization(layer.node, ops, layer.out)
-        fields = _int8_fields(layer, ops, requant, channel_axis=0)
+        outputs = _int8_parameters(layer, ops, requant, channel_axis=0)
     return MatrixProduct(
         ops.weight_data,
-        fields,
+        outputs,
         ops.bias_data,
-        _fill(layer, ops),
+        _pad_value(layer, ops),
         ops.x.size * channels,
         ops.x.size // depth,
     )
@@ -104,29 +147,29 @@ def _fully_connected(layer: Layer) -> LinearForm:
 
 def _conv2d(layer: Layer) -> LinearForm:
     ops, window = conv2d.layer_operands(layer.node, layer.ins)
-    fields = _channel_fields(layer, ops, channel_axis=0)
-    columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
-    return _sliding(layer, ops, window, columns, fields)
+    outputs = _output_parameters(layer, ops, channel_axis=0)
+    weights = ops.weight_data.reshape(ops.weights.shape[0], -1)
+    return _sliding(layer, ops, window, weights, outputs)
 
 
 def _depthwise_conv2d(layer: Layer) -> LinearForm:
     ops, window, multiplier = depthwise_conv2d.layer_operands(layer.node, layer.ins)
-    fields = _channel_fields(layer, ops, depthwise_conv2d.CHANNEL_AXIS)
+    outputs = _output_parameters(layer, ops, depthwise_conv2d.CHANNEL_AXIS)
     # The taps of a channel together.
-    columns = np.ascontiguousarray(ops.weight_data[0].transpose(2, 0, 1))
-    columns = columns.reshape(len(columns), -1)
+    weights = np.ascontiguousarray(ops.weight_data[0].transpose(2, 0, 1))
+    weights = weights.reshape(len(weights), -1)
     if ops.x.shape[3] == 1:
         # One input channel: an ordinary convolution, whose kernels share loads between channels.
-        return _sliding(layer, ops, window, columns, fields)
+        return _sliding(layer, ops, window, weights, outputs)
     return DepthwiseConvolution(
-        columns,
-        fields,
+        weights,
+        outputs,
         ops.bias_data,
-        _fill(layer, ops),
-        layer.out.size * columns.shape[1],
+        _pad_value(layer, ops),
+        layer.out.size * weights.shape[1],
         ops.x.shape,
         window,
-        window_fields(ops.x, window),
+        *_placed(ops.x, window),
         multiplier,
     )
 
@@ -139,13 +182,17 @@ _FORMS = {
 
 
 def _sliding(
-    layer: Layer, ops: Operands, window: Window, columns: Array, fields: Fields
+    layer: Layer,
+    ops: Operands,
+    window: Window,
+    weights: Array,
+    outputs: RequantizationParameters | FloatParameters,
 ) -> LinearForm:
-    depth = columns.shape[1]
-    common = (columns, fields, ops.bias_data, _fill(layer, ops), layer.out.size * depth)
+    depth = weights.shape[1]
+    common = (weights, outputs, ops.bias_data, _pad_value(layer, ops), layer.out.size * depth)
     if _windows_follow_each_other(window):
         return MatrixProduct(*common, ops.x.size // depth)
-    return Convolution(*common, window_fields(ops.x, window))
+    return Convolution(*common, *_placed(ops.x, window))
 
 
 def _windows_follow_each_other(window: Window) -> bool:
@@ -158,62 +205,68 @@ def _windows_follow_each_other(window: Window) -> bool:
     return pixels or whole
 
 
-def window_fields(x: Tensor, window: Window) -> Fields:
-    """The fields of the convolution kernels' structs that place the window over the image."""
+def _placed(x: Tensor, window: Window) -> tuple[HilImages, HilWindow]:
+    """The images that a convolution reads and writes, and the window on the one that it reads."""
     h, w = window.h, window.w
-    return {
-        "batch": x.shape[0],
-        "in_h": h.in_size,
-        "in_w": w.in_size,
-        "in_c": x.shape[3],
-        "out_h": h.out_size,
-        "out_w": w.out_size,
-        "filter_h": h.filter_size,
-        "filter_w": w.filter_size,
-        "stride_h": h.stride,
-        "stride_w": w.stride,
-        "dilation_h": h.dilation,
-        "dilation_w": w.dilation,
-        "pad_top": h.pad_before,
-        "pad_left": w.pad_before,
-    }
+    images = HilImages(
+        batch=x.shape[0],
+        in_h=h.in_size,
+        in_w=w.in_size,
+        in_c=x.shape[3],
+        out_h=h.out_size,
+        out_w=w.out_size,
+    )
+    return images, HilWindow(
+        filter_h=h.filter_size,
+        filter_w=w.filter_size,
+        stride_h=h.stride,
+        stride_w=w.stride,
+        dilation_h=h.dilation,
+        dilation_w=w.dilation,
+        pad_top=h.pad_before,
+        pad_left=w.pad_before,
+    )
 
 
-def _fill(layer: Layer, ops: Operands) -> int:
+def _pad_value(layer: Layer, ops: Operands) -> int:
     return 0 if ops.x.dtype == "float32" else quantization(layer.node, ops.x)[1]
 
 
-def _channel_fields(layer: Layer, ops: Operands, channel_axis: int) -> Fields:
+def _output_parameters(
+    layer: Layer, ops: Operands, channel_axis: int
+) -> RequantizationParameters | FloatParameters:
     if ops.x.dtype == "float32":
-        return _float_fields(layer, ops)
+        return _float_parameters(layer, ops)
     factors = linear.channel_factors(layer.node, ops)
     requant = linear.requantization(layer.node, factors, layer.out)
-    return _int8_fields(layer, ops, requant, channel_axis)
+    return _int8_parameters(layer, ops, requant, channel_axis)
 
 
-def _int8_fields(layer: Layer, ops: Operands, requant: Requantization, channel_axis: int) -> Fields:
+def _int8_parameters(
+    layer: Layer, ops: Operands, requant: Requantization, channel_axis: int
+) -> RequantizationParameters:
     zero_point = quantization(layer.node, ops.x)[1]
     bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
     bound = accumulator_bound(ops.weight_data, bias, 128, channel_axis)
-    return {
-        "out_zero_point": requant.zero_point,
-        "out_min": requant.low,
-        "out_max": requant.high,
-        "per_channel": int(requant.mantissas.size > 1),
-        "narrow": int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
-        "bias": bias.astype(np.int32),
-        "multipliers": requant.mantissas,
-        "shifts": requant.shifts,
-    }
+    return RequantizationParameters(
+        out_zero_point=requant.zero_point,
+        out_min=requant.low,
+        out_max=requant.high,
+        per_channel=int(requant.mantissas.size > 1),
+        narrow=int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
+        bias=bias.astype(np.int32),
+        multipliers=requant.mantissas,
+        shifts=requant.shifts,
+    )
 
 
-def _float_fields(layer: Layer, ops: Operands) -> Fields:
+def _float_parameters(layer: Layer, ops: Operands) -> FloatParameters:
     low, high = ACTIVATION_RANGES[activation(layer.node)]
-    return {"out_min": low, "out_max": high, "bias": ops.bias_data}
+    return FloatParameters(low, high, ops.bias_data)
 
 
-def interleave(columns: Array) -> Array:
+def interleave(weights: Array) -> Array:
     """Weights ``[channels, depth]`` in the order of the matrix kernels (``columns_s8.h``)."""
-    blocked = columns.shape[0] - columns.shape[0] % COLUMN_BLOCK
-    blocks = columns[:blocked].reshape(-1, COLUMN_BLOCK, columns.shape[1]).transpose(0, 2, 1)
-    return np.concatenate([blocks.reshape(-1), columns[blocked:].reshape(-1)])
+    blocked = weights.shape[0] - weights.shape[0] % COLUMN_BLOCK
+    blocks = weights[:blocked].reshape(-1, COLUMN_BLOCK, weights.shape[1]).transpose(0, 2, 1)
+    return np.concatenate([blocks.reshape(-1), weights[blocked:].reshape(-1)])

@@ -6,7 +6,7 @@ have::
     @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
     def sums(layer):
         ...
-        yield KernelCall(kernels()["hil_sum_s8_mve"], fields, (0, 1))
+        yield KernelCall(HilSumS8Mve(size=layer.out.size, ...), (0, 1))
 
 It returns or yields a call for each way that it has, the one that is expected to be the fastest
 first, and none where it cannot serve the layer. :func:`candidates` asks the builders that fit a
@@ -138,6 +138,12 @@ def lowers(
         return build
 
     return register
+
+
+def has_foreign_builders() -> bool:
+    """Whether there are builders from outside this package, which are any program."""
+    modules = (entry.build.__module__ for entries in _ENTRIES.values() for entry in entries)
+    return not all(module.startswith("hilc.") for module in modules)
 
 
 def candidates(

@@ -1,24 +1,29 @@
 """Linear int8 layers in as little flash as possible (``kernels/compact``), whatever the core.
 
 The kernels read the model's weights as they are; of each output channel there are two words: bias
-and shift share one, the mantissa is the other.
+and shift share one, the multiplier is the other.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
-from hilc.lowering.kernels import FieldValue, KernelCall, kernels
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
+    LinearForm,
     MatrixProduct,
     linear_form,
+)
+from hilc.lowering.parameters import (
+    HilCompact,
+    HilCompactConv2dS8,
+    HilCompactDepthwiseConv2dS8,
+    HilCompactMatmulS8,
 )
 from hilc.lowering.registry import Layer, Rank, lowers
 from hilc.numerics.requantize import requantize
@@ -28,110 +33,70 @@ _BIAS_LIMIT = 2**25
 _SHIFT_BITS, _SHIFT_BIAS = 6, 32
 #: Stands for the output of a channel that is not the same for every input.
 _VARIES = 1 << 20
-_KEPT_FIELDS = ("out_zero_point", "out_min", "out_max", "narrow")
-
-Fields = dict[str, FieldValue]
 
 
 @lowers(*LINEAR, dtypes={"int8"}, rank=Rank.SMALL)
 def linear(layer: Layer) -> list[KernelCall]:
     """The smallest kernel of a linear layer."""
     form = linear_form(layer)
-    common = form.bias, form.fill, form.channels, form.macs
+    compact = _compact(form)
+    return [] if compact is None else [KernelCall(_parameters(form, compact), macs=form.macs)]
+
+
+def _parameters(form: LinearForm, compact: HilCompact) -> Parameters:
     if isinstance(form, MatrixProduct):
-        return matmul(form.rows, form.columns, *common)
+        return HilCompactMatmulS8(
+            rows=form.rows, depth=form.depth, columns=form.channels, compact=compact
+        )
     if isinstance(form, Convolution):
-        return conv2d(form.window, form.columns, *common)
+        return HilCompactConv2dS8(
+            images=form.images, out_c=form.channels, window=form.window, compact=compact
+        )
     assert isinstance(form, DepthwiseConvolution)
-    return depthwise(form.window, form.multiplier, form.filters, *common)
+    return HilCompactDepthwiseConv2dS8(
+        images=form.images,
+        depth_multiplier=form.multiplier,
+        window=form.window,
+        compact=compact,
+    )
 
 
-def matmul(
-    rows: int, columns: Array, bias: Array, fill: int, channel_fields: Fields, macs: int
-) -> list[KernelCall]:
-    """``rows`` rows times ``columns [count, depth]``; ``bias`` is the model's own."""
-    fields: Fields = {"rows": rows, "depth": columns.shape[1], "columns": columns.shape[0]}
-    return _call("hil_compact_matmul_s8", fields, columns, bias, fill, channel_fields, macs)
-
-
-def conv2d(
-    place: Mapping[str, FieldValue],
-    columns: Array,
-    bias: Array,
-    fill: int,
-    channel_fields: Fields,
-    macs: int,
-) -> list[KernelCall]:
-    """A convolution of an int8 image with a filter for each of ``columns [count, depth]``.
-
-    ``place`` lays the window over the image, ``fill`` is the input's zero point, ``bias`` the
-    model's own.
-    """
-    fields = {**place, "out_c": columns.shape[0]}
-    return _call("hil_compact_conv2d_s8", fields, columns, bias, fill, channel_fields, macs)
-
-
-def depthwise(
-    place: Mapping[str, FieldValue],
-    multiplier: int,
-    filters: Array,
-    bias: Array,
-    fill: int,
-    channel_fields: Fields,
-    macs: int,
-) -> list[KernelCall]:
-    """A depthwise convolution with ``filters [channels * multiplier, filter_h, filter_w]``."""
-    name = "hil_compact_depthwise_conv2d_s8"
-    fields = {**place, "depth_multiplier": multiplier}
-    return _call(name, fields, filters, bias, fill, channel_fields, macs)
-
-
-def _call(
-    kernel: str,
-    place: Mapping[str, FieldValue],
-    weights: Array,
-    bias: Array,
-    fill: int,
-    channel_fields: Fields,
-    macs: int,
-) -> list[KernelCall]:
-    """The call; none where a bias is too large for its word."""
-    shifts, mantissas = channel_fields["shifts"], channel_fields["multipliers"]
-    assert isinstance(shifts, np.ndarray)
-    assert isinstance(mantissas, np.ndarray)
-    wide = bias.astype(np.int64)
-    words = np.stack(np.broadcast_arrays(wide, shifts, mantissas), axis=1).astype(np.int64)
+def _compact(form: LinearForm) -> HilCompact | None:
+    """What all three have; None where a bias is too large for its word."""
+    outputs, weights = form.requantization, form.weights
+    wide = form.bias.astype(np.int64)
+    parts = np.broadcast_arrays(wide, outputs.shifts, outputs.multipliers)
+    words = np.stack(parts, axis=1).astype(np.int64)
     large = np.abs(wide) >= _BIAS_LIMIT
     if large.any():
-        values = _constant_outputs(weights.reshape(len(weights), -1), words, fill, channel_fields)
+        values = _constant_outputs(form, words)
         if (values[large] == _VARIES).any():
-            return []
+            return None
         # Computed from no weights: a quarter of four times the value.
         words[large] = [(4 * value, -1, 1 << 30) for value in values[large]]
         weights = weights.copy()
         weights[large] = 0
     first = (words[:, 0] << _SHIFT_BITS) + words[:, 1] + _SHIFT_BIAS
-    fields: Fields = {
-        **place,
-        "in_zero_point": fill,
-        **{name: channel_fields[name] for name in _KEPT_FIELDS},
-        "weights": weights.reshape(-1),
-        "scales": np.stack([first, words[:, 2]], axis=1).reshape(-1).astype(np.int32),
-    }
-    return [KernelCall(kernels()[kernel], fields, macs=macs)]
+    return HilCompact(
+        in_zero_point=form.pad_value,
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        narrow=outputs.narrow,
+        weights=weights.reshape(-1),
+        scales=np.stack([first, words[:, 2]], axis=1).reshape(-1).astype(np.int32),
+    )
 
 
-def _constant_outputs(
-    columns: Array, words: npt.NDArray[np.int64], fill: int, channel_fields: Fields
-) -> npt.NDArray[np.int64]:
+def _constant_outputs(form: LinearForm, words: npt.NDArray[np.int64]) -> Array:
     """What each channel gives above the zero point for every input, or that it varies.
 
     Nearly dead channels, whose bias exceeds all else, are such.
     """
-    wide, (bias, shifts, mantissas) = columns.astype(np.int64), words.T
-    ends = np.stack([wide * (-128 - fill), wide * (127 - fill)])
+    outputs, (bias, shifts, multipliers) = form.requantization, words.T
+    wide, least_input, most_input = form.weights.astype(np.int64), -128, 127
+    ends = np.stack([wide * (end - form.pad_value) for end in (least_input, most_input)])
     sums = bias + np.stack([ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)])
-    zero_point, low, high = (channel_fields[f"out_{k}"] for k in ("zero_point", "min", "max"))
-    assert isinstance(zero_point, int)
-    least, most = np.clip(requantize(sums, mantissas, shifts) + zero_point, low, high)
-    return np.where(least == most, least - zero_point, _VARIES)
+    values = requantize(sums, multipliers, shifts) + outputs.out_zero_point
+    least, most = np.clip(values, outputs.out_min, outputs.out_max)
+    return np.where(least == most, least - outputs.out_zero_point, _VARIES)

@@ -56,15 +56,21 @@ def nest(shape: Sequence[int], *strides: Sequence[int]) -> list[Loop]:
     return merged or [Loop(1, (0,) * len(strides))]
 
 
-def walk_fields(
-    node: Node, loops: Sequence[Loop], operands: Sequence[str]
-) -> dict[str, int | tuple[int, ...]]:
-    """Nested loops as the fields of a kernel that turns them with ``hil_walk_next``.
+@dataclass(frozen=True)
+class Walk:
+    """Nested loops as kernels turn them with ``hil_walk_next``."""
 
-    ``rows`` is how often the innermost of ``loops`` turns in all, ``counts`` how often each does
-    (those not needed stand in front and run once) and, for each operand's name, ``<name>_jumps``
-    what its position gains when a loop advances while all loops inside of it start again.
-    """
+    #: How often the innermost loop turns in all.
+    rows: int
+    #: How often each loop does; those not needed stand in front and run once.
+    counts: tuple[int, ...]
+    #: By operand, what its position gains when a loop advances while all loops inside of it start
+    #: again.
+    jumps: tuple[tuple[int, ...], ...]
+
+
+def walk(node: Node, loops: Sequence[Loop], operands: int = 1) -> Walk:
+    """The walk of so many operands through nested ``loops``."""
     unused = OUTER_LOOPS - len(loops)
     if unused < 0:
         unsupported(
@@ -72,15 +78,13 @@ def walk_fields(
             f"needs {len(loops)} nested loops, more than {OUTER_LOOPS}",
             "reshape its operands to fewer dimensions",
         )
-    fields: dict[str, int | tuple[int, ...]] = {
-        "rows": prod(loop.count for loop in loops),
-        "counts": (1,) * unused + tuple(loop.count for loop in loops),
-    }
-    for position, name in enumerate(operands):
-        jumps = []
+    jumps = []
+    for position in range(operands):
+        own = []
         rewind = 0
         for loop in reversed(loops):
-            jumps.append(loop.steps[position] - rewind)
+            own.append(loop.steps[position] - rewind)
             rewind += loop.steps[position] * (loop.count - 1)
-        fields[f"{name}_jumps"] = (0,) * unused + tuple(reversed(jumps))
-    return fields
+        jumps.append((0,) * unused + tuple(reversed(own)))
+    counts = (1,) * unused + tuple(loop.count for loop in loops)
+    return Walk(prod(loop.count for loop in loops), counts, tuple(jumps))

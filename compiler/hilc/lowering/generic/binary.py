@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hilc.lowering.kernels import KernelCall, kernels
-from hilc.lowering.linear import Fields
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import (
+    HilAddF32,
+    HilAddS8,
+    HilBinary,
+    HilBinaryF32,
+    HilMulF32,
+    HilMulS8,
+    HilSubF32,
+    HilSubS8,
+    HilSumS8,
+)
 from hilc.lowering.registry import Layer, lowers, once
-from hilc.lowering.strides import broadcast_strides, nest, walk_fields
+from hilc.lowering.strides import broadcast_strides, nest, walk
 from hilc.ops.binary import product_scale, sum_scales
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
@@ -16,56 +26,72 @@ from hilc.ops.operands import (
     quantization,
 )
 
+_FLOATS = {"ADD": HilAddF32, "SUB": HilSubF32, "MUL": HilMulF32}
+_SUMS = {"ADD": HilAddS8, "SUB": HilSubS8}
+
 
 @lowers("ADD", "SUB", "MUL", dtypes={"int8", "float32"})
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """The kernel of any two tensors on any core, broadcast by its steps."""
     node = layer.node
     if layer.dtype == "float32":
-        low, high = ACTIVATION_RANGES[activation(node)]
-        fields: Fields = {**_walk(layer), "low": low, "high": high}
-        yield KernelCall(kernels()[f"hil_{node.op.lower()}_f32"], fields, (0, 1))
+        range_ = ACTIVATION_RANGES[activation(node)]
+        bounded = HilBinaryF32(binary=_walk(layer), low=range_[0], high=range_[1])
+        yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))
         return
-    if node.op == "MUL":
-        a, b, out = layer.operand(0), layer.operand(1), layer.out
-        mantissa, shift = product_scale(node, a, b, out)
-        fields = {**_int8_fields(layer), "mantissa": mantissa, "shift": shift}
-    else:
-        fields = sum_fields(layer)
-    yield KernelCall(kernels()[f"hil_{node.op.lower()}_s8"], fields, (0, 1))
+    if node.op != "MUL":
+        yield KernelCall(_SUMS[node.op](sum_s8=sum_parameters(layer)), (0, 1))
+        return
+    a, b, out = layer.operand(0), layer.operand(1), layer.out
+    multiplier, shift = product_scale(node, a, b, out)
+    low, high = output_clamp(node, out)
+    parameters = HilMulS8(
+        binary=_walk(layer),
+        a_zero_point=quantization(node, a)[1],
+        b_zero_point=quantization(node, b)[1],
+        out_zero_point=quantization(node, out)[1],
+        multiplier=multiplier,
+        shift=shift,
+        low=low,
+        high=high,
+    )
+    yield KernelCall(parameters, (0, 1))
 
 
 @once
-def sum_fields(layer: Layer) -> Fields:
-    """The fields of ``hil_add_s8`` and ``hil_sub_s8``."""
-    fields = _int8_fields(layer)
-    scales = sum_scales(layer.node, layer.operand(0), layer.operand(1), layer.out)
-    for name, scale in zip(("a", "b", "out"), scales, strict=True):
-        fields |= {f"{name}_mantissa": scale.mantissa, f"{name}_shift": scale.shift}
-    return fields
-
-
-def _int8_fields(layer: Layer) -> Fields:
+def sum_parameters(layer: Layer) -> HilSumS8:
+    """The parameters of ``hil_add_s8`` and ``hil_sub_s8``."""
     node, out = layer.node, layer.out
+    scales = sum_scales(node, layer.operand(0), layer.operand(1), out)
     low, high = output_clamp(node, out)
-    return {
-        **_walk(layer),
-        "a_zero_point": quantization(node, layer.operand(0))[1],
-        "b_zero_point": quantization(node, layer.operand(1))[1],
-        "out_zero_point": quantization(node, out)[1],
-        "low": low,
-        "high": high,
-    }
+    return HilSumS8(
+        binary=_walk(layer),
+        a_zero_point=quantization(node, layer.operand(0))[1],
+        a_multiplier=scales.a.mantissa,
+        a_shift=scales.a.shift,
+        b_zero_point=quantization(node, layer.operand(1))[1],
+        b_multiplier=scales.b.mantissa,
+        b_shift=scales.b.shift,
+        out_zero_point=quantization(node, out)[1],
+        out_multiplier=scales.out.mantissa,
+        out_shift=scales.out.shift,
+        low=low,
+        high=high,
+    )
 
 
-def _walk(layer: Layer) -> Fields:
+def _walk(layer: Layer) -> HilBinary:
     """How both operands are walked, one of which may be repeated."""
     shape = layer.out.shape
     strides = [broadcast_strides(layer.operand(i).shape, shape) for i in (0, 1)]
     *outer, inner = nest(shape, *strides)
-    return {
-        **walk_fields(layer.node, outer, ("a", "b")),
-        "length": inner.count,
-        "a_step": inner.steps[0],
-        "b_step": inner.steps[1],
-    }
+    walked = walk(layer.node, outer, 2)
+    return HilBinary(
+        rows=walked.rows,
+        counts=walked.counts,
+        a_jumps=walked.jumps[0],
+        b_jumps=walked.jumps[1],
+        length=inner.count,
+        a_step=inner.steps[0],
+        b_step=inner.steps[1],
+    )

@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from hilc.ir import Node, Tensor
-from hilc.lowering.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilJoin, HilSplit
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.blocks import concatenation_axis, pack_axis, parts, split_axis
 
@@ -17,15 +18,10 @@ def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
     """The call that takes from each part in turn what lies together from ``axis`` on."""
     itemsize = np.dtype(parts[0].dtype).itemsize
     blocks = [prod(part.shape[axis:]) * itemsize for part in parts]
-    return KernelCall(
-        kernels()["hil_join"],
-        {
-            "rows": prod(parts[0].shape[:axis]),
-            "parts": len(parts),
-            "blocks": np.array(blocks, np.int32),
-        },
-        tuple(range(len(parts))),
+    parameters = HilJoin(
+        rows=prod(parts[0].shape[:axis]), parts=len(parts), blocks=np.array(blocks, np.int32)
     )
+    return KernelCall(parameters, tuple(range(len(parts))))
 
 
 @lowers("CONCATENATION")
@@ -49,6 +45,4 @@ def split(layer: Layer) -> KernelCall:
     axis = split_axis(node, ins)
     block = prod(layer.out.shape[axis:]) * np.dtype(layer.out.dtype).itemsize
     rows = prod(layer.out.shape[:axis])
-    return KernelCall(
-        kernels()["hil_split"], {"rows": rows, "parts": len(outs), "block": block}, (1,)
-    )
+    return KernelCall(HilSplit(rows=rows, parts=len(outs), block=block), (1,))

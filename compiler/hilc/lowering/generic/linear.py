@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hilc.lowering.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    Fields,
+    FloatParameters,
+    LinearForm,
     MatrixProduct,
     interleave,
     linear_form,
+)
+from hilc.lowering.parameters import (
+    HilConv2dF32,
+    HilConv2dS8,
+    HilDepthwiseConv2dF32,
+    HilDepthwiseConv2dS8,
+    HilMatmulF32,
+    HilMatmulS8,
 )
 from hilc.lowering.registry import Layer, lowers
 
@@ -28,40 +37,104 @@ _WORD = 4
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """The kernel of any linear layer on any core."""
     form = linear_form(layer)
-    is_float = layer.dtype == "float32"
-    fields: Fields
-    if isinstance(form, DepthwiseConvolution):
-        name = "depthwise_conv2d"
-        fields = {
-            **form.window,
-            "depth_multiplier": form.multiplier,
-            **form.channels,
-            "weights": form.columns.reshape(-1),
-        }
-        if not is_float:
-            fields |= {"in_zero_point": form.fill, **_band_fields(form)}
-    elif isinstance(form, MatrixProduct):
-        name = "matmul"
-        count, depth = form.columns.shape
-        shape: Fields = {"rows": form.rows, "depth": depth, "columns": count}
-        fields = {**shape, **form.channels, "weights": interleave(form.columns)}
+    if isinstance(form.outputs, FloatParameters):
+        parameters = _float_parameters(form, form.outputs)
     else:
-        assert isinstance(form, Convolution)
-        name = "conv2d"
-        outside: Fields = {} if is_float else {"in_zero_point": form.fill}
-        fields = {
-            **form.window,
-            "out_c": len(form.columns),
-            **outside,
-            **form.channels,
-            "weights": interleave(form.columns),
-        }
-    suffix = "f32" if is_float else "s8"
-    yield KernelCall(kernels()[f"hil_{name}_{suffix}"], fields, macs=form.macs)
+        parameters = _int8_parameters(form)
+    yield KernelCall(parameters, macs=form.macs)
 
 
-def _band_fields(form: DepthwiseConvolution) -> Fields:
-    """How the int8 kernel cuts a row of outputs, and the channels, into bands of its scratch.
+def _float_parameters(form: LinearForm, outputs: FloatParameters) -> Parameters:
+    if isinstance(form, DepthwiseConvolution):
+        return HilDepthwiseConv2dF32(
+            images=form.images,
+            depth_multiplier=form.multiplier,
+            window=form.window,
+            out_min=outputs.out_min,
+            out_max=outputs.out_max,
+            weights=form.weights.reshape(-1),
+            bias=outputs.bias,
+        )
+    if isinstance(form, MatrixProduct):
+        return HilMatmulF32(
+            rows=form.rows,
+            depth=form.depth,
+            columns=form.channels,
+            out_min=outputs.out_min,
+            out_max=outputs.out_max,
+            weights=interleave(form.weights),
+            bias=outputs.bias,
+        )
+    assert isinstance(form, Convolution)
+    return HilConv2dF32(
+        images=form.images,
+        out_c=form.channels,
+        window=form.window,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        weights=interleave(form.weights),
+        bias=outputs.bias,
+    )
+
+
+def _int8_parameters(form: LinearForm) -> Parameters:
+    outputs = form.requantization
+    if isinstance(form, DepthwiseConvolution):
+        block, tile_w, band_w = _band(form)
+        return HilDepthwiseConv2dS8(
+            images=form.images,
+            depth_multiplier=form.multiplier,
+            window=form.window,
+            block=block,
+            tile_w=tile_w,
+            band_w=band_w,
+            in_zero_point=form.pad_value,
+            out_zero_point=outputs.out_zero_point,
+            out_min=outputs.out_min,
+            out_max=outputs.out_max,
+            per_channel=outputs.per_channel,
+            narrow=outputs.narrow,
+            weights=form.weights.reshape(-1),
+            bias=outputs.bias,
+            multipliers=outputs.multipliers,
+            shifts=outputs.shifts,
+        )
+    if isinstance(form, MatrixProduct):
+        return HilMatmulS8(
+            rows=form.rows,
+            depth=form.depth,
+            columns=form.channels,
+            out_zero_point=outputs.out_zero_point,
+            out_min=outputs.out_min,
+            out_max=outputs.out_max,
+            per_channel=outputs.per_channel,
+            narrow=outputs.narrow,
+            weights=interleave(form.weights),
+            bias=outputs.bias,
+            multipliers=outputs.multipliers,
+            shifts=outputs.shifts,
+        )
+    assert isinstance(form, Convolution)
+    return HilConv2dS8(
+        images=form.images,
+        out_c=form.channels,
+        window=form.window,
+        in_zero_point=form.pad_value,
+        out_zero_point=outputs.out_zero_point,
+        out_min=outputs.out_min,
+        out_max=outputs.out_max,
+        per_channel=outputs.per_channel,
+        narrow=outputs.narrow,
+        weights=interleave(form.weights),
+        bias=outputs.bias,
+        multipliers=outputs.multipliers,
+        shifts=outputs.shifts,
+    )
+
+
+def _band(form: DepthwiseConvolution) -> tuple[int, int, int]:
+    """How the int8 kernel cuts a row of outputs, and the channels, into bands of its scratch: the
+    channels of a band, its pixels of the output and those of the input.
 
     A band holds whole words of channels where they divide so, and rows of outputs as long as the
     scratch allows, in whole blocks of the pixels that the kernel computes at a time.
@@ -76,4 +149,4 @@ def _band_fields(form: DepthwiseConvolution) -> Fields:
     tile = window.w.out_size
     while tile > _PIXEL_BLOCK and window.h.filter_size * band_width(tile) * block > _BAND_BYTES:
         tile = (tile - 1) // _PIXEL_BLOCK * _PIXEL_BLOCK
-    return {"block": block, "tile_w": tile, "band_w": band_width(tile)}
+    return block, tile, band_width(tile)

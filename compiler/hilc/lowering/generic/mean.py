@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilc.ir import Node, Tensor
-from hilc.lowering.kernels import KernelCall, kernels
-from hilc.lowering.linear import Fields
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import (
+    HilMean,
+    HilMeanF32,
+    HilMeanRows,
+    HilMeanRowsF32,
+    HilMeanRowsS8,
+    HilMeanS8,
+)
 from hilc.lowering.registry import Layer, adds_rows, lowers
-from hilc.lowering.strides import contiguous_strides, nest, walk_fields
+from hilc.lowering.strides import contiguous_strides, nest, walk
 from hilc.ops.mean import mean_scale, reduced_axes
 from hilc.ops.operands import (
     operand,
@@ -27,32 +34,28 @@ def portable(layer: Layer) -> KernelCall:
     outer = nest([x.shape[i] for i in kept], [strides[i] for i in kept])
     *inner, last = nest([x.shape[i] for i in axes], [strides[i] for i in axes])
     count = x.size // out.size
-    over = walk_fields(node, outer, ("in",))
-    within = walk_fields(node, inner, ("in",))
-    fields: Fields = {
-        "size": out.size,
-        "counts": over["counts"],
-        "jumps": over["in_jumps"],
-        "rows": within["rows"],
-        "row_counts": within["counts"],
-        "row_jumps": within["in_jumps"],
-        "length": last.count,
-        "step": last.steps[0],
-    }
+    over, within = walk(node, outer), walk(node, inner)
+    mean = HilMean(
+        size=out.size,
+        counts=over.counts,
+        jumps=over.jumps[0],
+        rows=within.rows,
+        row_counts=within.counts,
+        row_jumps=within.jumps[0],
+        length=last.count,
+        step=last.steps[0],
+    )
     if x.dtype == "float32":
-        return KernelCall(kernels()["hil_mean_f32"], {**fields, "count": float(count)})
-    return KernelCall(kernels()["hil_mean_s8"], {**fields, **_requantisation(node, x, out, count)})
-
-
-def _requantisation(node: Node, x: Tensor, out: Tensor, count: int) -> Fields:
-    """What makes an output of the sum of ``count`` inputs."""
-    mantissa, shift = mean_scale(node, x, out, count)
-    return {
-        "offset": -quantization(node, x)[1] * count,
-        "mantissa": mantissa,
-        "shift": shift,
-        "out_zero_point": quantization(node, out)[1],
-    }
+        return KernelCall(HilMeanF32(mean=mean, count=float(count)))
+    multiplier, shift = mean_scale(node, x, out, count)
+    parameters = HilMeanS8(
+        mean=mean,
+        offset=-quantization(node, x)[1] * count,
+        multiplier=multiplier,
+        shift=shift,
+        out_zero_point=quantization(node, out)[1],
+    )
+    return KernelCall(parameters)
 
 
 @adds_rows("MEAN")
@@ -70,13 +73,17 @@ def add_rows(
     """
     x, out = operand(node, ins, 0), outs[0]
     count = x.size // out.size
-    fields: Fields = {
-        "first": int(first),
-        "last": int(last),
-        "pixels": rows * x.shape[2],
-        "channels": x.shape[3],
-    }
+    mean_rows = HilMeanRows(
+        first=int(first), last=int(last), pixels=rows * x.shape[2], channels=x.shape[3]
+    )
     if x.dtype == "float32":
-        return KernelCall(kernels()["hil_mean_rows_f32"], {**fields, "count": float(count)})
-    fields |= _requantisation(node, x, out, count)
-    return KernelCall(kernels()["hil_mean_rows_s8"], fields)
+        return KernelCall(HilMeanRowsF32(mean_rows=mean_rows, count=float(count)))
+    multiplier, shift = mean_scale(node, x, out, count)
+    parameters = HilMeanRowsS8(
+        mean_rows=mean_rows,
+        offset=-quantization(node, x)[1] * count,
+        multiplier=multiplier,
+        shift=shift,
+        out_zero_point=quantization(node, out)[1],
+    )
+    return KernelCall(parameters)

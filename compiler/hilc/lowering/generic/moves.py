@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from hilc.ir import Node, Tensor
-from hilc.lowering.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilGather, HilPad
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.strides import Loop, contiguous_strides, nest, walk_fields
+from hilc.lowering.strides import Loop, contiguous_strides, nest, walk
 from hilc.ops.moves import itemsize, pad_value, paddings, permutation, sliced_shape, slices
 
 
@@ -21,16 +22,17 @@ def _gather(
     loops = nest((*shape, nbytes), (*(s * nbytes for s in strides), 1))
     run = loops.pop().count if loops[-1].steps == (1,) else nbytes
     *outer, inner = loops or [Loop(1, (0,))]
-    return KernelCall(
-        kernels()["hil_gather"],
-        {
-            **walk_fields(node, outer, ("in",)),
-            "start": start * nbytes,
-            "length": inner.count,
-            "step": inner.steps[0],
-            "run": run,
-        },
+    walked = walk(node, outer)
+    parameters = HilGather(
+        rows=walked.rows,
+        counts=walked.counts,
+        in_jumps=walked.jumps[0],
+        start=start * nbytes,
+        length=inner.count,
+        step=inner.steps[0],
+        run=run,
     )
+    return KernelCall(parameters)
 
 
 @lowers("TRANSPOSE")
@@ -75,13 +77,14 @@ def pad(layer: Layer) -> KernelCall:
         [stride * itemsize(x) for stride in strides[:split]],
     )
     first = sum(int(p) * s for p, s in zip(added[:, 0], strides, strict=True)) * itemsize(x)
-    return KernelCall(
-        kernels()["hil_pad"],
-        {
-            **walk_fields(node, outer, ("out",)),
-            "start": first,
-            "row": row,
-            "size": out.nbytes,
-            "fill": pad_value(node, out) & 0xFF,
-        },
+    walked = walk(node, outer)
+    parameters = HilPad(
+        rows=walked.rows,
+        counts=walked.counts,
+        out_jumps=walked.jumps[0],
+        start=first,
+        row=row,
+        size=out.nbytes,
+        fill=pad_value(node, out) & 0xFF,
     )
+    return KernelCall(parameters)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hilc.lowering.kernels import KernelCall, kernels
-from hilc.lowering.linear import Fields
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilSoftmaxF32, HilSoftmaxS8
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import (
     rounding_divide_by_pot,
@@ -19,13 +19,13 @@ def portable(layer: Layer) -> KernelCall:
     node = layer.node
     x = layer.operand(0)
     depth = x.shape[-1]
-    fields: Fields = {"rows": x.size // depth, "depth": depth}
+    rows = x.size // depth
     if x.dtype == "float32":
         beta = float(np.float32(node.attrs["beta"]))
-        return KernelCall(kernels()["hil_softmax_f32"], {**fields, "beta": beta})
+        return KernelCall(HilSoftmaxF32(rows=rows, depth=depth, beta=beta))
     powers = exponentials(node, x)
     # What adds nothing to the sum is also too little for a share.
     summands = rounding_divide_by_pot(powers.astype(np.int64), SUM_BITS)
     near = 1 + int(np.flatnonzero(summands)[-1])
-    fields |= {"near": near, "exponentials": powers[:near]}
-    return KernelCall(kernels()["hil_softmax_s8"], fields)
+    parameters = HilSoftmaxS8(rows=rows, depth=depth, near=near, exponentials=powers[:near])
+    return KernelCall(parameters)

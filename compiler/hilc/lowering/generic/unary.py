@@ -5,18 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.ir import Array
-from hilc.lowering.kernels import KernelCall, kernels
-from hilc.lowering.linear import Fields
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import (
+    HilClampF32Each,
+    HilHardSwishF32,
+    HilLeakyReluF32,
+    HilLogisticF32,
+    HilLutS8,
+    HilTanhF32,
+)
 from hilc.lowering.registry import Layer, lowers
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
 )
 from hilc.ops.unary import table
 
+_FLOATS = {"LOGISTIC": HilLogisticF32, "TANH": HilTanhF32, "HARD_SWISH": HilHardSwishF32}
+
 
 def table_call(values: Array, size: int) -> KernelCall:
     """The kernel that maps ``size`` bytes through a table."""
-    return KernelCall(kernels()["hil_lut_s8"], {"size": size, "table": values})
+    return KernelCall(HilLutS8(size=size, table=values))
 
 
 @lowers("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", dtypes={"int8", "float32"})
@@ -26,10 +35,10 @@ def portable(layer: Layer) -> KernelCall:
     x = layer.operand(0)
     if x.dtype == "int8":
         return table_call(table(node, x, layer.out), x.size)
-    fields: Fields = {"size": x.size}
     if node.op in ACTIVATION_RANGES:
         low, high = ACTIVATION_RANGES[node.op]
-        return KernelCall(kernels()["hil_clamp_f32_each"], {**fields, "low": low, "high": high})
+        return KernelCall(HilClampF32Each(size=x.size, low=low, high=high))
     if node.op == "LEAKY_RELU":
-        fields["alpha"] = float(np.float32(node.attrs["alpha"]))
-    return KernelCall(kernels()[f"hil_{node.op.lower()}_f32"], fields)
+        alpha = float(np.float32(node.attrs["alpha"]))
+        return KernelCall(HilLeakyReluF32(size=x.size, alpha=alpha))
+    return KernelCall(_FLOATS[node.op](size=x.size))

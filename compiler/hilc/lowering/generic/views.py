@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hilc.lowering.kernels import KernelCall, kernels
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import HilCopy
 from hilc.lowering.registry import Layer, lowers
 
 
 @lowers("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 def copy(layer: Layer) -> KernelCall:
     """The copy for a view whose memory is not its input's."""
-    return KernelCall(kernels()["hil_copy"], {"bytes": layer.out.nbytes})
+    return KernelCall(HilCopy(bytes=layer.out.nbytes))

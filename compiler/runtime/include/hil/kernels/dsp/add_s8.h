@@ -17,7 +17,7 @@ code = 168
 struct hil_dsp_add_s8 {
     int32_t length;
     int32_t swapped; /* 1: the first operand is the one that the table holds */
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift; /* to the right, less one: 0 to 22 */
     int32_t out_zero_point;
     int32_t low;
@@ -31,7 +31,7 @@ HIL_INLINE void hil_dsp_add_s8_element(const struct hil_dsp_add_s8 *p, const int
                                        const int8_t *scaled, int8_t *out) {
     const int32_t rounding = (int32_t)((uint32_t)(2 * p->out_zero_point + 1) << p->shift);
     const int32_t twice = p->table[128 + *scaled] + *plain * (INT32_C(1) << 20);
-    *out = hil_dsp_requantize(twice, p->mantissa, p->shift, rounding, p->out_zero_point, p->low,
+    *out = hil_dsp_requantize(twice, p->multiplier, p->shift, rounding, p->out_zero_point, p->low,
                               p->high);
 }
 

@@ -76,10 +76,10 @@ struct hil_dsp_depthwise_3x3_s8 {
     int32_t out_zero_point;
     int32_t out_min;
     int32_t out_max;
-    const int8_t *weights; /* [in_c][3 columns][4]: row 0, row 1, row 1, row 2 of the filter */
-    const int32_t *bias;   /* twice the bias, the input's zero point folded in */
+    const int32_t *bias; /* twice the bias, the input's zero point folded in */
     const int32_t *multipliers;
-    const int8_t *shifts; /* to the right, less one: 0 to 22 */
+    const int8_t *shifts;  /* to the right, less one: 0 to 22 */
+    const int8_t *weights; /* [in_c][3 columns][4]: row 0, row 1, row 1, row 2 of the filter */
 };
 
 /* A column of the filter, doubled: rows 0 and 1, rows 1 and 2. */

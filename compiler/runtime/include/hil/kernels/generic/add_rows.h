@@ -152,7 +152,7 @@ cost = "30 + channels * (20 + 6 * pixels + 20 * last)"
 struct hil_mean_rows_s8 {
     HIL_MEAN_ROWS_FIELDS;
     int32_t offset; /* minus the zero point of all values of one output */
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift;
     int32_t out_zero_point;
 };
@@ -163,7 +163,7 @@ HIL_INLINE void hil_mean_rows_s8(const struct hil_mean_rows_s8 *p, const int8_t 
     HIL_ADD_ROWS(int8_t, int32_t, p->offset, p->first, 1, p->pixels, 0, p->channels, in, sums);
     if (p->last) {
         for (int32_t c = 0; c < p->channels; c++) {
-            const int32_t mean = hil_requantize(sums[c], p->mantissa, p->shift);
+            const int32_t mean = hil_requantize(sums[c], p->multiplier, p->shift);
             out[c] = hil_clamp_s8(mean + p->out_zero_point, INT8_MIN, INT8_MAX);
         }
     }

@@ -42,13 +42,13 @@
 #define HIL_SUM_S8_FIELDS                                                                          \
     HIL_BINARY_FIELDS;                                                                             \
     int32_t a_zero_point;                                                                          \
-    int32_t a_mantissa;                                                                            \
+    int32_t a_multiplier;                                                                          \
     int32_t a_shift;                                                                               \
     int32_t b_zero_point;                                                                          \
-    int32_t b_mantissa;                                                                            \
+    int32_t b_multiplier;                                                                          \
     int32_t b_shift;                                                                               \
     int32_t out_zero_point;                                                                        \
-    int32_t out_mantissa;                                                                          \
+    int32_t out_multiplier;                                                                        \
     int32_t out_shift;                                                                             \
     int32_t low;                                                                                   \
     int32_t high
@@ -56,19 +56,19 @@
 /* An operand less its zero point, raised by 20 bits and brought to twice the larger scale. The
  * shift is 0 for the operand with that scale alone: its factor is one half, and the product exact.
  */
-HIL_INLINE int32_t hil_sum_s8_operand(int32_t x, int32_t mantissa, int32_t shift) {
+HIL_INLINE int32_t hil_sum_s8_operand(int32_t x, int32_t multiplier, int32_t shift) {
     if (shift == 0) {
         return x * (INT32_C(1) << 19);
     }
-    return hil_requantize_narrow(x * (INT32_C(1) << 20), mantissa, shift, 0);
+    return hil_requantize_narrow(x * (INT32_C(1) << 20), multiplier, shift, 0);
 }
 
 /* x scaled, plus the zero point, for |x| < 2^30: the short form serves every shift but those to the
  * left, which no sensible quantisation leads to. */
-HIL_INLINE int32_t hil_binary_s8_scale(int32_t x, int32_t mantissa, int32_t shift,
+HIL_INLINE int32_t hil_binary_s8_scale(int32_t x, int32_t multiplier, int32_t shift,
                                        int32_t zero_point) {
-    return shift < 0 ? hil_requantize_narrow(x, mantissa, shift, zero_point)
-                     : hil_requantize(x, mantissa, shift) + zero_point;
+    return shift < 0 ? hil_requantize_narrow(x, multiplier, shift, zero_point)
+                     : hil_requantize(x, multiplier, shift) + zero_point;
 }
 
 /*@kernel
@@ -87,10 +87,10 @@ struct hil_add_s8 {
 };
 
 HIL_INLINE int8_t hil_add_s8_element(const struct hil_add_s8 *p, int8_t a, int8_t b) {
-    const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_mantissa, p->a_shift);
-    const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_mantissa, p->b_shift);
+    const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_multiplier, p->a_shift);
+    const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32_t sum =
-        hil_binary_s8_scale(x + y, p->out_mantissa, p->out_shift, p->out_zero_point);
+        hil_binary_s8_scale(x + y, p->out_multiplier, p->out_shift, p->out_zero_point);
     return hil_clamp_s8(sum, p->low, p->high);
 }
 
@@ -113,10 +113,10 @@ struct hil_sub_s8 {
 };
 
 HIL_INLINE int8_t hil_sub_s8_element(const struct hil_sub_s8 *p, int8_t a, int8_t b) {
-    const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_mantissa, p->a_shift);
-    const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_mantissa, p->b_shift);
+    const int32_t x = hil_sum_s8_operand(a - p->a_zero_point, p->a_multiplier, p->a_shift);
+    const int32_t y = hil_sum_s8_operand(b - p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32_t difference =
-        hil_binary_s8_scale(x - y, p->out_mantissa, p->out_shift, p->out_zero_point);
+        hil_binary_s8_scale(x - y, p->out_multiplier, p->out_shift, p->out_zero_point);
     return hil_clamp_s8(difference, p->low, p->high);
 }
 
@@ -139,7 +139,7 @@ struct hil_mul_s8 {
     int32_t a_zero_point;
     int32_t b_zero_point;
     int32_t out_zero_point;
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift;
     int32_t low;
     int32_t high;
@@ -147,7 +147,7 @@ struct hil_mul_s8 {
 
 HIL_INLINE int8_t hil_mul_s8_element(const struct hil_mul_s8 *p, int8_t a, int8_t b) {
     const int32_t product = (a - p->a_zero_point) * (b - p->b_zero_point);
-    const int32_t scaled = hil_binary_s8_scale(product, p->mantissa, p->shift, p->out_zero_point);
+    const int32_t scaled = hil_binary_s8_scale(product, p->multiplier, p->shift, p->out_zero_point);
     return hil_clamp_s8(scaled, p->low, p->high);
 }
 

@@ -21,8 +21,8 @@ struct hil_conv2d_f32 {
     HIL_WINDOW_FIELDS;
     float out_min;
     float out_max;
-    const float *weights; /* a column is an output channel: see struct hil_columns_f32 */
     const float *bias;
+    const float *weights; /* a column is an output channel: see struct hil_columns_f32 */
 };
 
 HIL_INLINE void hil_conv2d_f32(const struct hil_conv2d_f32 *p, const float *in, float *out,

@@ -35,10 +35,10 @@ struct hil_conv2d_s8 {
     int32_t out_max;
     int32_t per_channel; /* a column is an output channel: see struct hil_columns_s8 */
     int32_t narrow;
-    const int8_t *weights;
     const int32_t *bias;
     const int32_t *multipliers;
     const int8_t *shifts;
+    const int8_t *weights;
 };
 
 HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, int8_t *out,

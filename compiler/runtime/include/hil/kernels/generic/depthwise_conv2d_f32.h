@@ -22,8 +22,8 @@ struct hil_depthwise_conv2d_f32 {
     HIL_WINDOW_FIELDS;
     float out_min;
     float out_max;
-    const float *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
     const float *bias;
+    const float *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
 };
 
 /* All channels of one output pixel; the taps lie row_step and column_step bytes apart. */

@@ -20,8 +20,8 @@ struct hil_matmul_f32 {
     int32_t columns;
     float out_min;
     float out_max;
-    const float *weights; /* as in struct hil_columns_f32 */
     const float *bias;
+    const float *weights; /* as in struct hil_columns_f32 */
 };
 
 HIL_INLINE void hil_matmul_f32(const struct hil_matmul_f32 *p, const float *in, float *out) {

@@ -29,10 +29,10 @@ struct hil_matmul_s8 {
     int32_t out_max;
     int32_t per_channel; /* these, and the layout of the weights, as in struct hil_columns_s8 */
     int32_t narrow;
-    const int8_t *weights;
     const int32_t *bias;
     const int32_t *multipliers;
     const int8_t *shifts;
+    const int8_t *weights;
 };
 
 HIL_INLINE void hil_matmul_s8(const struct hil_matmul_s8 *p, const int8_t *in, int8_t *out) {

@@ -52,13 +52,13 @@ cost = "1 + 1.0 * size + 1.0 * size * rows + 1.0 * size * rows * length"
 struct hil_mean_s8 {
     HIL_MEAN_FIELDS;
     int32_t offset; /* minus the zero point of all values of one output */
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift;
     int32_t out_zero_point;
 };
 
 HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_mean_s8 *p, int32_t total) {
-    const int32_t mean = hil_requantize(total, p->mantissa, p->shift);
+    const int32_t mean = hil_requantize(total, p->multiplier, p->shift);
     return hil_clamp_s8(mean + p->out_zero_point, INT8_MIN, INT8_MAX);
 }
 

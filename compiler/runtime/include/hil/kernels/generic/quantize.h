@@ -160,7 +160,7 @@ struct hil_requantize_wide {
     int32_t in_bytes;  /* 2 or 4 */
     int32_t out_bytes; /* 1, 2 or 4 */
     int32_t in_zero_point;
-    int32_t mantissa;
+    int32_t multiplier;
     int32_t shift;
     int32_t low;
     int32_t high;
@@ -173,7 +173,7 @@ HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const v
         const int32_t x = p->in_bytes == 2 ? ((const int16_t *)in)[i] : ((const int32_t *)in)[i];
         /* Wraps around at the ends of 32 bits, as the reference does. */
         const int32_t steps = (int32_t)((uint32_t)x - (uint32_t)p->in_zero_point);
-        const int32_t scaled = hil_requantize(steps, p->mantissa, p->shift);
+        const int32_t scaled = hil_requantize(steps, p->multiplier, p->shift);
         const int32_t y = hil_clamp(scaled, p->low, p->high) + p->out_zero_point;
         if (p->out_bytes == 1) {
             ((int8_t *)out)[i] = (int8_t)y;

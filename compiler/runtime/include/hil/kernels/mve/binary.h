@@ -48,13 +48,13 @@ struct hil_sum_s8_mve {
     int32_t size;
     int32_t subtract; /* 1: b is taken from a */
     int32_t a_zero_point;
-    int32_t a_mantissa;
+    int32_t a_multiplier;
     int32_t a_shift; /* 0 for a factor of one half, below 0 for others; the same for b */
     int32_t b_zero_point;
-    int32_t b_mantissa;
+    int32_t b_multiplier;
     int32_t b_shift;
     int32_t out_zero_point;
-    int32_t out_mantissa;
+    int32_t out_multiplier;
     int32_t out_shift; /* below 0 */
     int32_t low;
     int32_t high;
@@ -67,20 +67,20 @@ HIL_INLINE int32x4_t hil_mve_divide_by_pot(int32x4_t x, int32_t shift) {
 }
 
 /* hil_sum_s8_operand() of x less its zero point. */
-HIL_INLINE int32x4_t hil_mve_sum_operand(int32x4_t x, int32_t zero_point, int32_t mantissa,
+HIL_INLINE int32x4_t hil_mve_sum_operand(int32x4_t x, int32_t zero_point, int32_t multiplier,
                                          int32_t shift) {
     if (shift == 0) {
         return vaddq_n_s32(vshlq_n_s32(x, 19), -zero_point * (INT32_C(1) << 19));
     }
     const int32x4_t raised = vaddq_n_s32(vshlq_n_s32(x, 20), -zero_point * (INT32_C(1) << 20));
-    return hil_mve_divide_by_pot(vqrdmulhq_n_s32(raised, mantissa), shift);
+    return hil_mve_divide_by_pot(vqrdmulhq_n_s32(raised, multiplier), shift);
 }
 
 HIL_INLINE int32x4_t hil_mve_sum(const struct hil_sum_s8_mve *p, int32x4_t a, int32x4_t b) {
-    const int32x4_t x = hil_mve_sum_operand(a, p->a_zero_point, p->a_mantissa, p->a_shift);
-    const int32x4_t y = hil_mve_sum_operand(b, p->b_zero_point, p->b_mantissa, p->b_shift);
+    const int32x4_t x = hil_mve_sum_operand(a, p->a_zero_point, p->a_multiplier, p->a_shift);
+    const int32x4_t y = hil_mve_sum_operand(b, p->b_zero_point, p->b_multiplier, p->b_shift);
     const int32x4_t sum = p->subtract ? vsubq_s32(x, y) : vaddq_s32(x, y);
-    const int32x4_t product = vqrdmulhq_n_s32(sum, p->out_mantissa);
+    const int32x4_t product = vqrdmulhq_n_s32(sum, p->out_multiplier);
     /* Where nothing below the zero point remains, how that rounds does not matter. */
     const int32x4_t scaled = p->low < p->out_zero_point
                                  ? hil_mve_divide_by_pot(product, p->out_shift)

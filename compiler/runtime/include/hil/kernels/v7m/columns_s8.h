@@ -62,9 +62,9 @@
     int32_t out_zero_point;                                                                        \
     int32_t out_min;                                                                               \
     int32_t out_max;                                                                               \
-    int32_t even_shift; /* of hil_v7m_even_output, or -1 where columns have their own */           \
-    const int8_t *weights;                                                                         \
-    const int32_t *scales /* HIL_V7M_SCALE_WORDS a column, of whole blocks */
+    int32_t even_shift;    /* of hil_v7m_even_output, or -1 where columns have their own */        \
+    const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */                     \
+    const int8_t *weights
 
 struct hil_v7m_columns_s8 {
     int32_t depth;

@@ -66,8 +66,8 @@ struct hil_v7m_matvec_s8 {
     int32_t out_min;
     int32_t out_max;
     int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
-    const uint8_t *weights; /* 128 more than they are, in blocks of eight columns: [depth][8] */
     const int32_t *scales;  /* HIL_V7M_SCALE_WORDS a column */
+    const uint8_t *weights; /* 128 more than they are, in blocks of eight columns: [depth][8] */
 };
 
 /* What three factors of four columns add up, twice. */

@@ -1,0 +1,1425 @@
+"""The parameters of the kernels.
+
+Written by ``python -m hilc.lowering.write_parameters`` from the structs in the C headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.lowering.kernels import FieldGroup, Parameters
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilImages(FieldGroup):
+    """The fields of ``HIL_IMAGES_FIELDS``."""
+
+    batch: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilWindow(FieldGroup):
+    """The fields of ``HIL_WINDOW_FIELDS``."""
+
+    filter_h: int
+    filter_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_top: int
+    pad_left: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompact(FieldGroup):
+    """The fields of ``HIL_COMPACT_FIELDS``."""
+
+    in_zero_point: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: 1: every |accumulator| < 2^30 and every shift < 0
+    narrow: int
+    weights: npt.NDArray[np.int8]
+    #: [channels][2]: 64 * bias + shift + 32, multiplier
+    scales: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAverageRows(FieldGroup):
+    """The fields of ``HIL_AVERAGE_ROWS_FIELDS``."""
+
+    #: of this call
+    rows: int
+    #: 1: the image begins with them
+    first: int
+    #: 1: it ends with them
+    last: int
+    #: of the whole image
+    height: int
+    in_w: int
+    channels: int
+    out_w: int
+    filter_w: int
+    stride_w: int
+    pad_left: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMeanRows(FieldGroup):
+    """The fields of ``HIL_MEAN_ROWS_FIELDS``."""
+
+    #: 1: the image begins with these rows
+    first: int
+    #: 1: it ends with them
+    last: int
+    #: of this call
+    pixels: int
+    channels: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilBinary(FieldGroup):
+    """The fields of ``HIL_BINARY_FIELDS``."""
+
+    rows: int
+    counts: tuple[int, ...]
+    a_jumps: tuple[int, ...]
+    b_jumps: tuple[int, ...]
+    length: int
+    a_step: int
+    b_step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSumS8(FieldGroup):
+    """The fields of ``HIL_SUM_S8_FIELDS``."""
+
+    binary: HilBinary
+    a_zero_point: int
+    a_multiplier: int
+    a_shift: int
+    b_zero_point: int
+    b_multiplier: int
+    b_shift: int
+    out_zero_point: int
+    out_multiplier: int
+    out_shift: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilBinaryF32(FieldGroup):
+    """The fields of ``HIL_BINARY_F32_FIELDS``."""
+
+    binary: HilBinary
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMean(FieldGroup):
+    """The fields of ``HIL_MEAN_FIELDS``."""
+
+    #: of the output
+    size: int
+    counts: tuple[int, ...]
+    jumps: tuple[int, ...]
+    #: of `length` values, averaged into one output
+    rows: int
+    row_counts: tuple[int, ...]
+    row_jumps: tuple[int, ...]
+    length: int
+    step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPool(FieldGroup):
+    """The fields of ``HIL_POOL_FIELDS``."""
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    filter_h: int
+    filter_w: int
+    stride_h: int
+    stride_w: int
+    pad_top: int
+    pad_left: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMvePixels(FieldGroup):
+    """The fields of ``HIL_MVE_PIXELS_FIELDS``."""
+
+    #: of 16 weights, a column's depth rounded up; at most 8
+    chunks: int
+    #: outputs of a pixel
+    columns: int
+    #: 0: outputs have the whole range of int8, and what is below zero clamps
+    any: int
+    #: 1: where any is 0, products fit 16 bits and are narrowed before the shift
+    first: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: the head draws it; columns of weights 0 fill the last 16
+    stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMveColumns(FieldGroup):
+    """The fields of ``HIL_MVE_COLUMNS_FIELDS``."""
+
+    #: of 16 weights, a column's depth rounded up
+    chunks: int
+    #: of columns
+    pairs: int
+    #: 1: one more column behind the pairs
+    odd: int
+    #: from a row's outputs to the next row's
+    row_step: int
+    #: from the first output of a pair to its second
+    column_step: int
+    #: 1: values below the zero point remain after the clamp
+    linear: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: blocks_s8.h draws it; an odd column is a pair with itself
+    stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilV7mColumns(FieldGroup):
+    """The fields of ``HIL_V7M_COLUMNS_FIELDS``."""
+
+    #: elements of depth after which sums are taken out of their words
+    part: int
+    #: words of widened rows an element of depth: 2 or 1
+    wide: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: of hil_v7m_even_output, or -1 where columns have their own
+    even_shift: int
+    #: HIL_V7M_SCALE_WORDS a column, of whole blocks
+    scales: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompactConv2dS8(Parameters):
+    """The fields of ``struct hil_compact_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_compact_conv2d_s8"
+
+    images: HilImages
+    out_c: int
+    window: HilWindow
+    #: weights[out_c][filter_h][filter_w][in_c]
+    compact: HilCompact
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompactDepthwiseConv2dS8(Parameters):
+    """The fields of ``struct hil_compact_depthwise_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_compact_depthwise_conv2d_s8"
+
+    images: HilImages
+    #: outputs of each input channel, next to each other
+    depth_multiplier: int
+    window: HilWindow
+    #: weights[in_c * depth_multiplier][filter_h][filter_w]
+    compact: HilCompact
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompactMatmulS8(Parameters):
+    """The fields of ``struct hil_compact_matmul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_compact_matmul_s8"
+
+    rows: int
+    depth: int
+    columns: int
+    #: weights[columns][depth]
+    compact: HilCompact
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspAddS8(Parameters):
+    """The fields of ``struct hil_dsp_add_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_add_s8"
+
+    length: int
+    #: 1: the first operand is the one that the table holds
+    swapped: int
+    multiplier: int
+    #: to the right, less one: 0 to 22
+    shift: int
+    out_zero_point: int
+    low: int
+    high: int
+    #: The other operand has the larger scale, so that scaling it is a shift. This has, for each
+    #: value of the one in question, twice what it adds to the sum, both zero points included.
+    table: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspAveragePoolS8(Parameters):
+    """The fields of ``struct hil_dsp_average_pool_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_average_pool_s8"
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    #: filter_h * filter_w is at most HIL_DSP_POOL_TAPS
+    filter_h: int
+    filter_w: int
+    stride_h: int
+    stride_w: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspConv2dPairsS8(Parameters):
+    """The fields of ``struct hil_dsp_conv2d_pairs_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_conv2d_pairs_s8"
+
+    images: HilImages
+    out_c: int
+    window: HilWindow
+    in_zero_point: int
+    #: of four elements under a window; this and the rest as in hil_dsp_pairs_s8
+    units: int
+    group: int
+    wide: int
+    signs: int
+    shift: int
+    stream: npt.NDArray[np.int32]
+    #: a pixel outside the image
+    border: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspConv2dS8(Parameters):
+    """The fields of ``struct hil_dsp_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_conv2d_s8"
+
+    images: HilImages
+    out_c: int
+    window: HilWindow
+    #: of four elements under a window
+    units: int
+    in_zero_point: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: these as in struct hil_dsp_columns_s8; a column is an output channel
+    weights: npt.NDArray[np.int16]
+    pairs: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspDepthwise3x3S8(Parameters):
+    """The fields of ``struct hil_dsp_depthwise_3x3_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_depthwise_3x3_s8"
+
+    images: HilImages
+    #: 1 or 2, along both axes
+    stride: int
+    pad_top: int
+    pad_left: int
+    #: pixels that a row of windows spans: (out_w - 1) * stride + 3
+    line: int
+    in_zero_point: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: twice the bias, the input's zero point folded in
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
+    #: to the right, less one: 0 to 22
+    shifts: npt.NDArray[np.int8]
+    #: [in_c][3 columns][4]: row 0, row 1, row 1, row 2 of the filter
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspDepthwisePlaneS8(Parameters):
+    """The fields of ``struct hil_dsp_depthwise_plane_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_depthwise_plane_s8"
+
+    images: HilImages
+    #: 1 or 2, along both axes
+    stride: int
+    pad_top: int
+    pad_left: int
+    #: of the image that windows reach, from the first
+    columns: int
+    #: half-words from row to row of the plane, an even number
+    line: int
+    #: half-words after the last row, an even number
+    beyond: int
+    #: of outputs at a time
+    rows: int
+    in_zero_point: int
+    #: of all channels, or 0 where each has its own
+    shift: int
+    #: [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter
+    weights: npt.NDArray[np.int8]
+    #: of each channel: 256 times the bias, multiplier, addend, its own shift
+    scales: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspMatmulPairsS8(Parameters):
+    """The fields of ``struct hil_dsp_matmul_pairs_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_matmul_pairs_s8"
+
+    rows: int
+    depth: int
+    #: this and what follows as in struct hil_dsp_pairs_s8
+    units: int
+    columns: int
+    group: int
+    wide: int
+    signs: int
+    shift: int
+    stream: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspMatmulS8(Parameters):
+    """The fields of ``struct hil_dsp_matmul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_matmul_s8"
+
+    rows: int
+    depth: int
+    #: of four elements of depth
+    units: int
+    columns: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: these as in struct hil_dsp_columns_s8
+    weights: npt.NDArray[np.int16]
+    pairs: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspMatvecPairsS8(Parameters):
+    """The fields of ``struct hil_dsp_matvec_pairs_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_matvec_pairs_s8"
+
+    rows: int
+    depth: int
+    #: of four elements of depth
+    units: int
+    columns: int
+    #: 1: each row is widened to scratch first; 0: four columns at a time, anew, for a depth of
+    #: whole units
+    widened: int
+    #: whether negative sums lack something
+    signs: int
+    shift: int
+    stream: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspMatvecS8(Parameters):
+    """The fields of ``struct hil_dsp_matvec_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_matvec_s8"
+
+    rows: int
+    depth: int
+    #: of four elements of depth
+    units: int
+    columns: int
+    #: 1: each row is widened to scratch first; 0: four columns at a time, anew
+    widened: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: 1: a multiplier and a shift a column; 0: one for all
+    per_channel: int
+    #: as in struct hil_dsp_columns_s8, in blocks of four columns
+    weights: npt.NDArray[np.int16]
+    #: of each pair of columns in whole blocks: b0, 256 * b1 + b0
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
+    #: to the right, less one: 0 to 22
+    shifts: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspSumS8(Parameters):
+    """The fields of ``struct hil_dsp_sum_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_sum_s8"
+
+    length: int
+    #: The output is (a * first + b * second + addend) >> shift, saturated, which the compiler has
+    #: compared with the reference for all pairs of values.
+    first: int
+    second: int
+    addend: int
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspWinograd3x3S8(Parameters):
+    """The fields of ``struct hil_dsp_winograd_3x3_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_winograd_3x3_s8"
+
+    images: HilImages
+    out_c: int
+    pad_top: int
+    pad_left: int
+    #: of four input channels
+    units: int
+    #: whether negative sums lack something
+    signs: int
+    shift: int
+    stream: npt.NDArray[np.int32]
+    #: a pixel outside the image
+    border: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAverageRowsS8(Parameters):
+    """The fields of ``struct hil_average_rows_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_average_rows_s8"
+
+    average_rows: HilAverageRows
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAverageRowsF32(Parameters):
+    """The fields of ``struct hil_average_rows_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_average_rows_f32"
+
+    average_rows: HilAverageRows
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMeanRowsS8(Parameters):
+    """The fields of ``struct hil_mean_rows_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_rows_s8"
+
+    mean_rows: HilMeanRows
+    #: minus the zero point of all values of one output
+    offset: int
+    multiplier: int
+    shift: int
+    out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMeanRowsF32(Parameters):
+    """The fields of ``struct hil_mean_rows_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_rows_f32"
+
+    mean_rows: HilMeanRows
+    count: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAddS8(Parameters):
+    """The fields of ``struct hil_add_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_add_s8"
+
+    sum_s8: HilSumS8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSubS8(Parameters):
+    """The fields of ``struct hil_sub_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_sub_s8"
+
+    sum_s8: HilSumS8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMulS8(Parameters):
+    """The fields of ``struct hil_mul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_mul_s8"
+
+    binary: HilBinary
+    a_zero_point: int
+    b_zero_point: int
+    out_zero_point: int
+    multiplier: int
+    shift: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAddF32(Parameters):
+    """The fields of ``struct hil_add_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_add_f32"
+
+    binary_f32: HilBinaryF32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSubF32(Parameters):
+    """The fields of ``struct hil_sub_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_sub_f32"
+
+    binary_f32: HilBinaryF32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMulF32(Parameters):
+    """The fields of ``struct hil_mul_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_mul_f32"
+
+    binary_f32: HilBinaryF32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dF32(Parameters):
+    """The fields of ``struct hil_conv2d_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_f32"
+
+    images: HilImages
+    out_c: int
+    window: HilWindow
+    out_min: float
+    out_max: float
+    bias: npt.NDArray[np.float32]
+    #: a column is an output channel: see struct hil_columns_f32
+    weights: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dS8(Parameters):
+    """The fields of ``struct hil_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_s8"
+
+    images: HilImages
+    out_c: int
+    window: HilWindow
+    in_zero_point: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: a column is an output channel: see struct hil_columns_s8
+    per_channel: int
+    narrow: int
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
+    shifts: npt.NDArray[np.int8]
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDepthwiseConv2dF32(Parameters):
+    """The fields of ``struct hil_depthwise_conv2d_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_conv2d_f32"
+
+    images: HilImages
+    #: outputs of each input channel, next to each other
+    depth_multiplier: int
+    window: HilWindow
+    out_min: float
+    out_max: float
+    bias: npt.NDArray[np.float32]
+    #: [in_c * depth_multiplier][filter_h][filter_w]
+    weights: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDepthwiseConv2dS8(Parameters):
+    """The fields of ``struct hil_depthwise_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_conv2d_s8"
+
+    images: HilImages
+    #: outputs of each input channel, next to each other
+    depth_multiplier: int
+    window: HilWindow
+    #: channels of a band; divides in_c
+    block: int
+    #: output pixels of a band
+    tile_w: int
+    #: input pixels of a band, all that tile_w windows span
+    band_w: int
+    in_zero_point: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: 1: each channel has a multiplier and a shift; 0: one for all
+    per_channel: int
+    #: 1: every |accumulator| < 2^30 and every shift < 0
+    narrow: int
+    #: with the input's zero point folded in
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
+    shifts: npt.NDArray[np.int8]
+    #: [in_c * depth_multiplier][filter_h][filter_w]
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMatmulF32(Parameters):
+    """The fields of ``struct hil_matmul_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_f32"
+
+    rows: int
+    depth: int
+    columns: int
+    out_min: float
+    out_max: float
+    bias: npt.NDArray[np.float32]
+    #: as in struct hil_columns_f32
+    weights: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMatmulS8(Parameters):
+    """The fields of ``struct hil_matmul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_s8"
+
+    rows: int
+    depth: int
+    columns: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: these, and the layout of the weights, as in struct hil_columns_s8
+    per_channel: int
+    narrow: int
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
+    shifts: npt.NDArray[np.int8]
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMeanS8(Parameters):
+    """The fields of ``struct hil_mean_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_s8"
+
+    mean: HilMean
+    #: minus the zero point of all values of one output
+    offset: int
+    multiplier: int
+    shift: int
+    out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMeanF32(Parameters):
+    """The fields of ``struct hil_mean_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_f32"
+
+    mean: HilMean
+    count: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCopy(Parameters):
+    """The fields of ``struct hil_copy``."""
+
+    KERNEL: ClassVar[str] = "hil_copy"
+
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilGather(Parameters):
+    """The fields of ``struct hil_gather``."""
+
+    KERNEL: ClassVar[str] = "hil_gather"
+
+    rows: int
+    counts: tuple[int, ...]
+    in_jumps: tuple[int, ...]
+    #: of the first run in the input
+    start: int
+    #: runs in a row
+    length: int
+    #: from one run of a row to the next in the input
+    step: int
+    #: bytes that lie together in input and output
+    run: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPad(Parameters):
+    """The fields of ``struct hil_pad``."""
+
+    KERNEL: ClassVar[str] = "hil_pad"
+
+    rows: int
+    counts: tuple[int, ...]
+    out_jumps: tuple[int, ...]
+    #: of the first row in the output
+    start: int
+    #: bytes that lie together in input and output
+    row: int
+    #: of the output
+    size: int
+    #: the byte around the input
+    fill: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilJoin(Parameters):
+    """The fields of ``struct hil_join``."""
+
+    KERNEL: ClassVar[str] = "hil_join"
+
+    rows: int
+    parts: int
+    #: what a row takes from each part
+    blocks: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSplit(Parameters):
+    """The fields of ``struct hil_split``."""
+
+    KERNEL: ClassVar[str] = "hil_split"
+
+    rows: int
+    parts: int
+    #: what a row gives to each part
+    block: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAveragePoolS8(Parameters):
+    """The fields of ``struct hil_average_pool_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_average_pool_s8"
+
+    pool: HilPool
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMaxPoolS8(Parameters):
+    """The fields of ``struct hil_max_pool_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_max_pool_s8"
+
+    pool: HilPool
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAveragePoolF32(Parameters):
+    """The fields of ``struct hil_average_pool_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_average_pool_f32"
+
+    pool: HilPool
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMaxPoolF32(Parameters):
+    """The fields of ``struct hil_max_pool_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_max_pool_f32"
+
+    pool: HilPool
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilQuantizeF32S8(Parameters):
+    """The fields of ``struct hil_quantize_f32_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_quantize_f32_s8"
+
+    size: int
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilQuantizeF32U8(Parameters):
+    """The fields of ``struct hil_quantize_f32_u8``."""
+
+    KERNEL: ClassVar[str] = "hil_quantize_f32_u8"
+
+    size: int
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilQuantizeF32S16(Parameters):
+    """The fields of ``struct hil_quantize_f32_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_quantize_f32_s16"
+
+    size: int
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDequantizeS8F32(Parameters):
+    """The fields of ``struct hil_dequantize_s8_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_dequantize_s8_f32"
+
+    size: int
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDequantizeU8F32(Parameters):
+    """The fields of ``struct hil_dequantize_u8_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_dequantize_u8_f32"
+
+    size: int
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDequantizeS16F32(Parameters):
+    """The fields of ``struct hil_dequantize_s16_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_dequantize_s16_f32"
+
+    size: int
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRequantizeWide(Parameters):
+    """The fields of ``struct hil_requantize_wide``."""
+
+    KERNEL: ClassVar[str] = "hil_requantize_wide"
+
+    size: int
+    #: 2 or 4
+    in_bytes: int
+    #: 1, 2 or 4
+    out_bytes: int
+    in_zero_point: int
+    multiplier: int
+    shift: int
+    low: int
+    high: int
+    out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSoftmaxS8(Parameters):
+    """The fields of ``struct hil_softmax_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_softmax_s8"
+
+    rows: int
+    depth: int
+    #: distances to the row's maximum below this one have an exponential
+    near: int
+    #: of minus the distance, in Q0.31; of others nothing is left
+    exponentials: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSoftmaxF32(Parameters):
+    """The fields of ``struct hil_softmax_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_softmax_f32"
+
+    rows: int
+    depth: int
+    beta: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLutS8(Parameters):
+    """The fields of ``struct hil_lut_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_lut_s8"
+
+    size: int
+    #: the values for the bytes 0x00 to 0xff
+    table: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilClampF32Each(Parameters):
+    """The fields of ``struct hil_clamp_f32_each``."""
+
+    KERNEL: ClassVar[str] = "hil_clamp_f32_each"
+
+    size: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLeakyReluF32(Parameters):
+    """The fields of ``struct hil_leaky_relu_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_leaky_relu_f32"
+
+    size: int
+    alpha: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLogisticF32(Parameters):
+    """The fields of ``struct hil_logistic_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_logistic_f32"
+
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTanhF32(Parameters):
+    """The fields of ``struct hil_tanh_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_tanh_f32"
+
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilHardSwishF32(Parameters):
+    """The fields of ``struct hil_hard_swish_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_hard_swish_f32"
+
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSumS8Mve(Parameters):
+    """The fields of ``struct hil_sum_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_sum_s8_mve"
+
+    size: int
+    #: 1: b is taken from a
+    subtract: int
+    a_zero_point: int
+    a_multiplier: int
+    #: 0 for a factor of one half, below 0 for others; the same for b
+    a_shift: int
+    b_zero_point: int
+    b_multiplier: int
+    b_shift: int
+    out_zero_point: int
+    out_multiplier: int
+    #: below 0
+    out_shift: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilScaledSumS8Mve(Parameters):
+    """The fields of ``struct hil_scaled_sum_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_scaled_sum_s8_mve"
+
+    size: int
+    #: of the values as they are; the output is (a * a_factor + b * b_factor +
+    a_factor: int
+    #: constant) >> shift, within int32 for every pair, then clamped
+    b_factor: int
+    constant: int
+    shift: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2d3x3S8Mve(Parameters):
+    """The fields of ``struct hil_conv2d_3x3_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_3x3_s8_mve"
+
+    batch: int
+    in_h: int
+    in_w: int
+    #: 16, 32 or 64
+    in_c: int
+    out_h: int
+    out_w: int
+    #: 1 or 2
+    stride: int
+    pad_top: int
+    pad_left: int
+    in_zero_point: int
+    #: filters, even
+    columns: int
+    #: 1: outputs are clamped to less than int8, or out_w is no multiple of 4
+    any: int
+    #: 1: values below the zero point remain after the clamp
+    linear: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: the head draws it
+    stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dRgbS8Mve(Parameters):
+    """The fields of ``struct hil_conv2d_rgb_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_rgb_s8_mve"
+
+    batch: int
+    in_h: int
+    in_w: int
+    out_h: int
+    #: whole groups
+    out_w: int
+    #: 1 or 2
+    stride: int
+    pad_top: int
+    pad_left: int
+    in_zero_point: int
+    #: windows at a time: 4 of eight columns, or 2
+    group: int
+    #: 1: there are eight columns, and the stream is that of hil_mve_pixels_2_eight; 0: whole
+    #: sixteens
+    eight: int
+    #: groups of a row that reach beyond its begin
+    before: int
+    #: groups behind these that may be read where they lie
+    direct: int
+    mve_pixels: HilMvePixels
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dS8Mve(Parameters):
+    """The fields of ``struct hil_conv2d_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_s8_mve"
+
+    images: HilImages
+    window: HilWindow
+    in_zero_point: int
+    #: of a gathered row, from the pixels under a row of the filter to those under the next: as many
+    #: as there are, or, without dilation, whole chunks
+    run_step: int
+    mve_columns: HilMveColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDepthwiseConv2dS8Mve(Parameters):
+    """The fields of ``struct hil_depthwise_conv2d_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_conv2d_s8_mve"
+
+    batch: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    #: at most 3 with stride 1, 4 with stride 2
+    filter_h: int
+    filter_w: int
+    #: 1 or 2
+    stride: int
+    pad_top: int
+    pad_left: int
+    #: at most 8
+    planes: int
+    #: 1: sixteen pixels of a channel lie within the reach of a gather
+    gathered: int
+    #: output rows of a band, whole parts unless there is but one band
+    band_h: int
+    #: output columns at a time: all, or, where band_h is 1, a divisor of out_w
+    tile_w: int
+    #: output rows of the table
+    part_h: int
+    #: of the table, and those behind them for out_h % part_h rows
+    part_turns: int
+    rest_turns: int
+    #: behind those, of four tiles of 2x1 outputs of an odd last column; 0: there are none
+    half_turns: int
+    #: input rows of a band, as far as patches reach
+    plane_h: int
+    #: input columns of a tile, even, as far as patches reach
+    plane_w: int
+    #: 1: the table's turns have masks
+    masked: int
+    #: 0: outputs have the whole range of int8, and what is below zero clamps
+    any: int
+    #: bytes of a copy of the table with addresses of tiles, which is faster; with stride 1 and
+    #: neither masks nor bounds. 0: there is none
+    addressed: int
+    in_zero_point: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: turns of int32 places of two tiles in a plane, where masked a mask between them, and uint16
+    #: places of their outputs; of a last column int32 places of four tiles, and uint16 places
+    table: npt.NDArray[np.int8]
+    #: the head draws it
+    stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMatmulS8Mve(Parameters):
+    """The fields of ``struct hil_matmul_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_s8_mve"
+
+    rows: int
+    depth: int
+    mve_columns: HilMveColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilVectorS8Mve(Parameters):
+    """The fields of ``struct hil_vector_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_vector_s8_mve"
+
+    rows: int
+    depth: int
+    columns: int
+    #: of 16 weights, the depth rounded up
+    chunks: int
+    #: 1: the depth is not whole chunks, so that rows are copied to be read so
+    copied: int
+    #: 1: one multiplier and one shift for all columns
+    uniform: int
+    #: as in HIL_MVE_COLUMNS_FIELDS
+    linear: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: blocks_s8.h draws it, columns filled up to groups of eight
+    stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPixelsS8Mve(Parameters):
+    """The fields of ``struct hil_pixels_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_pixels_s8_mve"
+
+    rows: int
+    depth: int
+    #: last rows that are copied
+    copied: int
+    #: 1: each two rows are copied first, so that outputs may take their place
+    staged: int
+    mve_pixels: HilMvePixels
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPointsS8Mve(Parameters):
+    """The fields of ``struct hil_points_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_points_s8_mve"
+
+    batch: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    stride_h: int
+    stride_w: int
+    #: last pixels of each row that are copied
+    copied: int
+    mve_pixels: HilMvePixels
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilStripsS8Mve(Parameters):
+    """The fields of ``struct hil_strips_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_strips_s8_mve"
+
+    batch: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    filter_h: int
+    filter_w: int
+    stride_h: int
+    stride_w: int
+    pad_top: int
+    pad_left: int
+    in_zero_point: int
+    #: windows of a strip, even or all
+    strip_w: int
+    #: rows of windows at a time, where a strip has all of a row's
+    lines: int
+    #: of a row under a strip
+    strip_bytes: int
+    #: 1: there are eight columns of two chunks, and the stream is that of hil_mve_pixels_2_eight
+    eight: int
+    #: [chunks][16]: from a window's first byte to each of its bytes
+    taps: npt.NDArray[np.uint8]
+    mve_pixels: HilMvePixels
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAveragePoolS8Mve(Parameters):
+    """The fields of ``struct hil_average_pool_s8_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_average_pool_s8_mve"
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    filter_h: int
+    filter_w: int
+    stride_h: int
+    stride_w: int
+    #: 2^24 over the window's size, rounded up
+    reciprocal: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilV7mConv2dS8(Parameters):
+    """The fields of ``struct hil_v7m_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_conv2d_s8"
+
+    images: HilImages
+    out_c: int
+    window: HilWindow
+    in_zero_point: int
+    v7m_columns: HilV7mColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilV7mDepthwise3x3S8(Parameters):
+    """The fields of ``struct hil_v7m_depthwise_3x3_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_depthwise_3x3_s8"
+
+    images: HilImages
+    #: 1 or 2, either way
+    stride: int
+    pad_top: int
+    pad_left: int
+    #: output rows at a time
+    band: int
+    #: pixels under a row of windows
+    line: int
+    #: outputs at a time, 1 to 6; at most out_w
+    block: int
+    in_zero_point: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: the shift of hil_v7m_even_output, or -1 where channels have their own
+    even_shift: int
+    #: [in_c][3][3]
+    weights: npt.NDArray[np.int8]
+    #: HIL_V7M_SCALE_WORDS a channel
+    scales: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilV7mMatmulS8(Parameters):
+    """The fields of ``struct hil_v7m_matmul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_matmul_s8"
+
+    rows: int
+    depth: int
+    columns: int
+    v7m_columns: HilV7mColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilV7mMatvecS8(Parameters):
+    """The fields of ``struct hil_v7m_matvec_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_v7m_matvec_s8"
+
+    rows: int
+    depth: int
+    columns: int
+    out_zero_point: int
+    out_min: int
+    out_max: int
+    #: the shift of hil_v7m_even_output, or -1 where columns have their own
+    even_shift: int
+    #: HIL_V7M_SCALE_WORDS a column
+    scales: npt.NDArray[np.int32]
+    #: 128 more than they are, in blocks of eight columns: [depth][8]
+    weights: npt.NDArray[np.uint8]

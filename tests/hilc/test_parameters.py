@@ -1,0 +1,133 @@
+"""The dataclasses of kernels' parameters are the structs in the C headers."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from hilc.errors import InputError
+from hilc.lowering import kernels as described
+from hilc.lowering import parameters, register_kernels
+from hilc.lowering.kernels import KernelCall, Parameters, kernels
+from hilc.lowering.structs import python_name, read_structs
+from hilc.lowering.write_parameters import own_parameters, shipped_parameters
+
+HEADER = """\
+#define HIL_MINE_FIELDS      \\
+    int32_t size; /* of it */ \\
+    float scale
+/*@kernel
+name = "mine"
+requires = []
+inputs = ["int8_t"]
+outputs = ["int8_t"]
+scratch = "0"
+order = "none"
+cost = "size"
+@*/
+struct mine {
+    HIL_MINE_FIELDS;
+    int32_t counts[3];
+    /* What is
+     * looked up. */
+    const int8_t
+        *table;
+};
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a kernel, and nothing registered that other tests would see."""
+    monkeypatch.setattr(described, "_REGISTERED", {})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "mine.h").write_text(HEADER)
+    yield tmp_path
+    monkeypatch.undo()
+    described._forget()
+
+
+def test_the_module_is_what_the_headers_say():
+    text = Path(parameters.__file__).read_text(encoding="utf-8")
+    assert text == shipped_parameters(), "run python -m hilc.lowering.write_parameters"
+
+
+def test_every_kernel_has_a_dataclass_with_the_fields_of_its_struct():
+    classes = {python_name(name): name for name in kernels()}
+    assert len(classes) == len(kernels()) > 50
+    for class_name, name in classes.items():
+        assert getattr(parameters, class_name).kernel() is kernels()[name]
+
+
+def test_a_wrong_field_is_refused_where_it_is_written():
+    # mypy refuses it too: it would call the comment unused otherwise.
+    with pytest.raises(TypeError, match="colums"):
+        parameters.HilSoftmaxF32(rows=1, colums=2, beta=1.0)  # type: ignore[call-arg]
+
+
+def test_structs_are_read_with_their_comments(mine: Path):
+    structs = read_structs([HEADER])
+    assert [(f.name, f.python, f.meaning) for f in structs.structs["mine"]] == [
+        ("mine", "HilMine", ""),
+        ("counts", "tuple[int, ...]", ""),
+        ("table", "npt.NDArray[np.int8]", "What is looked up."),
+    ]
+    assert [(f.name, f.python, f.meaning) for f in structs.groups["HIL_MINE_FIELDS"]] == [
+        ("size", "int", "of it"),
+        ("scale", "float", ""),
+    ]
+    assert list(structs.names(structs.structs["mine"])) == ["size", "scale", "counts", "table"]
+    # Other structs of a header are none of ours.
+    assert read_structs(["struct other {\n    int64_t x;\n};\n"]).structs == {}
+
+
+def test_an_own_kernel_is_called_with_its_own_dataclass(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+):
+    register_kernels(mine)
+    (mine / "mine_parameters.py").write_text(own_parameters(mine))
+    monkeypatch.syspath_prepend(mine)
+    own = importlib.import_module("mine_parameters")
+    table = np.zeros(3, np.int8)
+    call = KernelCall(own.Mine(mine=own.HilMine(size=7, scale=0.5), counts=(1, 2, 3), table=table))
+    assert list(call.fields) == ["size", "scale", "counts", "table"]
+    assert call.kernel.header == "mine/mine.h"
+
+
+def test_a_dataclass_that_is_not_the_struct_is_refused(mine: Path):
+    @dataclass(frozen=True, eq=False, kw_only=True)
+    class Mine(Parameters):
+        KERNEL: ClassVar[str] = "mine"
+        size: int
+
+    with pytest.raises(InputError, match="Mine has the parameters of kernel mine, which no header"):
+        Mine.kernel()
+    register_kernels(mine)
+    with pytest.raises(InputError, match="Mine has the fields size, but struct mine of mine"):
+        Mine.kernel()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("mine/mine.h", "", "no header has a block"),
+        ("hil/mine.h", HEADER, "which is a path of the run time"),
+        ("mine/mine.h", HEADER.replace('"mine"', '"hil_copy"'), "hil_copy is described twice"),
+        ("mine/mine.h", HEADER.replace("scratch", "scratches"), "lacks the key 'scratch'"),
+        ("mine/mine.h", HEADER.replace('"mine"', "mine"), "cannot be used"),
+    ],
+)
+def test_folders_that_cannot_be_registered(mine: Path, path: str, text: str, message: str):
+    (mine / "mine" / "mine.h").unlink()
+    (mine / path).parent.mkdir(exist_ok=True)
+    (mine / path).write_text(text)
+    before = dict(kernels())
+    with pytest.raises(InputError, match=message):
+        register_kernels(mine)
+    assert kernels() == before
