@@ -20,7 +20,8 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
-from hilc.memory.explain import BEFORE, Explanation, StepMemory, Tenant
+from hilc.memory.explain import Explanation, StepMemory, Tenant
+from hilc.memory.liveness import BEFORE
 from hilc.support.outputs import write_file
 
 #: The formats that a picture can have, by the suffix of its file.

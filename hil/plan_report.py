@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from hil.console import shown_name, table
-from hilc.memory.explain import BEFORE, Explanation, Tenant
+from hilc.memory.explain import Explanation, Tenant
+from hilc.memory.liveness import BEFORE
 
 _BAR = 40
 

@@ -17,20 +17,17 @@ from hilc.codegen.names import name_pools
 from hilc.errors import HilError, InputError, ModelError, UnsupportedError
 from hilc.external import ExternalCodegen
 from hilc.ir import Graph
-from hilc.lowering.choice import Choice, ChoiceReport
-from hilc.memory.explain import Explanation, Saving
+from hilc.lowering.choice import Choice
+from hilc.memory.explain import Explanation
 from hilc.memory.explain import explain as explain_program
 from hilc.memory.plan import NO_PINS, Planner
 from hilc.memory.program import Pin, PoolSpec, Program
-from hilc.schedule.search import Trade, search
+from hilc.schedule.search import Found, search
 from hilc.schedule.tuning import Tuning, load_tuning
 from hilc.source import Source, prepare
 from hilc.target import Cpu, load_cpu
 
 __version__ = "0.1.0"
-
-#: By how much code that layers share is slower than estimates, which are of layers' own code.
-_SHARED_CODE = {"speed": 1.0, "balanced": 1.01, "size": 1.15}
 
 __all__ = [
     "Graph",
@@ -144,12 +141,12 @@ def compile(
         fold_constant_channels=fold_constant_channels,
         progress=progress,
     )
-    source = planned.source
-    options = replace(options, optimize=planned.sharing)
+    source, found = planned.source, planned.found
+    if found is None:
+        return generate(planned.program, options, source.file, source.original, source.folded)
+    options = replace(options, optimize=found.sharing)
     library = generate(planned.program, options, source.file, source.original, source.folded)
-    if planned.report is None:
-        return library
-    return replace(library, reports={library.modules[0].name: planned.report})
+    return replace(library, reports={library.modules[0].name: found.report})
 
 
 def explain(
@@ -190,40 +187,17 @@ def explain(
         fold_constant_channels=fold_constant_channels,
         progress=progress,
     )
-    return explain_program(planned.program, planned.next_saving())
+    found = planned.found
+    return explain_program(planned.program, None if found is None else found.next_saving())
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """A program, and how it was chosen; no report where the caller gave the choice."""
+    """A model's program; nothing was found where the caller gave the choice."""
 
     source: Source
     program: Program
-    report: ChoiceReport | None
-    trade: Trade | None
-    #: The goal by whose rules layers share code.
-    sharing: str
-
-    @property
-    def price(self) -> float:
-        """The instructions that it is expected to take."""
-        assert self.report is not None, "only what was searched for is compared"
-        return self.report.chosen.instructions * _SHARED_CODE[self.sharing]
-
-    def next_saving(self) -> Saving | None:
-        """The fastest program that takes less memory, where there is one."""
-        if self.trade is None or self.report is None:
-            return None
-        try:
-            smaller = self.trade.within(self.program.workspace_bytes - 1, None)
-        except InputError:
-            return None
-        here = self.report.chosen
-        return Saving(
-            here.workspace_bytes - smaller.workspace_bytes,
-            smaller.instructions - here.instructions,
-            here.instructions,
-        )
+    found: Found | None
 
 
 def _planned(
@@ -267,36 +241,12 @@ def _planned(
         scratch_in_pool=options.pools != "calls",
     )
     if choice is not None:
-        return _Planned(source, planner.plan(choice), None, None, options.optimize)
+        return _Planned(source, planner.plan(choice), None)
     if isinstance(tuning, str | Path):
         tuning = load_tuning(tuning)
     if tuning is not None:
         tuning.check(source, cpu, __version__)
-
-    best: _Planned | None = None
-    refusal: InputError | None = None
-    for sharing in _sharings(options.optimize, flash):
-        trade = Trade(planner, tuning=tuning, optimize=sharing, progress=progress)
-        try:
-            program, report = search(trade, optimize=options.optimize, ram=ram, flash=flash)
-        except InputError as error:
-            refusal = error
-            continue
-        found = _Planned(source, program, report, trade, sharing)
-        if best is None or found.price < best.price:
-            best = found
-        if report.chosen == report.fastest:
-            # More room would not make it faster.
-            break
-    if best is None:
-        assert refusal is not None, "code is shared in one way at least"
-        raise refusal
-    return best
-
-
-def _sharings(optimize: str, flash: int | None) -> Sequence[str]:
-    """By whose rules layers may share code: the goal's, or, where flash is limited, more so."""
-    if flash is None:
-        return (optimize,)
-    ways = tuple(_SHARED_CODE)
-    return ways[ways.index("balanced" if optimize == "ram" else optimize) :]
+    found = search(
+        planner, optimize=options.optimize, ram=ram, flash=flash, tuning=tuning, progress=progress
+    )
+    return _Planned(source, found.program, found)

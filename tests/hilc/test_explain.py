@@ -12,7 +12,8 @@ import hilc
 from hil.plan_report import plan_json, plan_text
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
-from hilc.memory.explain import BEFORE, Explanation, explain
+from hilc.memory.explain import Explanation, explain
+from hilc.memory.liveness import BEFORE
 from hilc.memory.plan import plan
 from hilc.memory.program import Program
 from hilc.target import get_cpu

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import models
 import numpy as np
@@ -24,7 +25,12 @@ from hilc.host import load
 from hilc.lowering.choice import Choice
 from hilc.memory.plan import Planner
 from hilc.memory.program import Program
-from hilc.schedule.search import _FASTEST, Segment, Trade, search
+from hilc.schedule.estimate import Segment
+from hilc.schedule.goals import Goals
+from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
+from hilc.schedule.partition import Partitioner
+from hilc.schedule.policy import POLICY
+from hilc.schedule.search import choose
 from hilc.source import Source, prepare
 from hilc.target import get_cpu
 
@@ -86,8 +92,13 @@ def source() -> Source:
 
 
 @cache
-def trade() -> Trade:
-    return Trade(planner())
+def frontier() -> ParetoFrontier:
+    return ParetoFrontier(planner())
+
+
+@cache
+def goals() -> Goals:
+    return Goals(frontier())
 
 
 def planner() -> Planner:
@@ -99,54 +110,55 @@ def compiled(**options: object) -> hilc.ModelLibrary:
 
 
 def test_kernels_are_the_cheapest_that_keep_a_limit():
-    layers = trade()._layers
-    singles = layers._singles
-    needs = sorted({segment.need for segments in singles for segment in segments})
+    partitioner = frontier().partitioner
+    singles = partitioner.singles
+    needs = sorted({segment.memory_bound for segments in singles for segment in segments})
     for limit in needs[:: max(1, len(needs) // 6)]:
-        allowed = [[s for s in segments if s.need <= limit] for segments in singles]
+        allowed = [[s for s in segments if s.memory_bound <= limit] for segments in singles]
         if not all(allowed):
             continue
         best = min(sum(s.cost for s in chosen) for chosen in itertools.product(*allowed))
-        found = layers.cheapest(limit, _FASTEST)
-        assert found is not None
+        partition = partitioner.cheapest(limit, FASTEST)
+        assert partition is not None
+        found = partition.segments
         # Groups may only better it.
         assert sum(segment.cost for segment in found) <= best
-        assert max(segment.need for segment in found) <= limit
+        assert max(segment.memory_bound for segment in found) <= limit
         assert [s.first for s in found] == [0, *(s.last + 1 for s in found[:-1])]
 
 
-def test_a_need_is_what_no_plan_can_do_without():
-    for program in trade().programs():
+def test_a_memory_bound_is_what_no_plan_can_do_without():
+    for program in frontier().programs():
         assert program.workspace_bytes >= program.program.workspace_bound_bytes - 15
 
 
 def test_groups_save_what_kernels_cannot():
-    programs = list(trade().programs())
+    programs = list(frontier().programs())
     assert not programs[0].choice.groups
     assert programs[-1].choice.groups
     assert programs[-1].workspace_bytes < 0.9 * programs[0].workspace_bytes
 
 
 def test_a_tighter_limit_never_gives_a_faster_program():
-    programs = list(trade().programs())
+    programs = list(frontier().programs())
     most, least = programs[0].workspace_bytes, programs[-1].workspace_bytes
     instructions = []
     for limit in np.linspace(most, least, 10).round().astype(int).tolist():
-        found = trade().within(limit, None)
+        found = goals().within(limit, None)
         assert found.workspace_bytes <= limit
         instructions.append(found.instructions)
     assert instructions == sorted(instructions)
-    assert instructions[0] == trade().fastest.instructions < instructions[-1]
+    assert instructions[0] == goals().fastest.instructions < instructions[-1]
 
 
-def test_a_limit_is_kept_and_its_price_reported():
-    fastest = trade().fastest
+def test_a_limit_is_kept_and_its_cost_reported():
+    fastest = goals().fastest
     limit = int(0.95 * fastest.workspace_bytes)
     library = compiled(ram=limit)
     report = library.reports["images"]
     assert library.modules[0].workspace_bytes == report.chosen.workspace_bytes <= limit
-    assert report.chosen == trade().within(limit, None).price
-    assert report.fastest == fastest.price
+    assert report.chosen == goals().within(limit, None).cost
+    assert report.fastest == fastest.cost
     assert report.goal == "limits"
 
 
@@ -154,9 +166,9 @@ def test_what_does_not_fit_is_refused_with_what_would():
     with pytest.raises(InputError, match="fits a workspace of 100 B") as refusal:
         compiled(ram=100)
     smallest = int(str(refusal.value).split("the smallest is ")[1].split(" B")[0])
-    assert trade().within(smallest, None).workspace_bytes == smallest
+    assert goals().within(smallest, None).workspace_bytes == smallest
     with pytest.raises(InputError, match=f"the smallest is {smallest} B"):
-        trade().within(smallest - 1, None)
+        goals().within(smallest - 1, None)
 
 
 @pytest.mark.parametrize(
@@ -165,26 +177,27 @@ def test_what_does_not_fit_is_refused_with_what_would():
     [("speed", 0.0), ("balanced", 0.15), ("size", 0.2)],
 )
 def test_kernels_are_the_cheapest_that_keep_a_limit_of_flash(optimize: str, off: float):
-    layers = Trade(planner(), optimize=optimize)._layers
+    partitioner = Partitioner(planner(), None, optimize, POLICY)
+    flash_bytes = partitioner.estimator.flash_bytes
 
     def cost(segments: Sequence[Segment]) -> int:
         return sum(segment.cost for segment in segments)
 
-    every = sorted(itertools.product(*layers._singles), key=cost)
-    sizes = [layers.flash_bytes(segments) for segments in every]
+    every = sorted(itertools.product(*partitioner.singles), key=cost)
+    sizes = [flash_bytes(segments) for segments in every]
     for limit in np.linspace(min(sizes), max(sizes), 12).astype(int).tolist():
         best = next(s for s, size in zip(every, sizes, strict=True) if size <= limit)
-        found = layers.cheapest(None, replace(_FASTEST, flash=limit))
+        found = partitioner.cheapest(None, replace(FASTEST, flash_limit=limit))
         assert found is not None
-        assert layers.flash_bytes(found) <= limit
-        assert cost(best) <= cost(found) <= (1 + off) * cost(best)
-    assert layers.cheapest(None, replace(_FASTEST, flash=min(sizes) - 1)) is None
+        assert flash_bytes(found.segments) <= limit
+        assert cost(best) <= found.cost <= (1 + off) * cost(best)
+    assert partitioner.cheapest(None, replace(FASTEST, flash_limit=min(sizes) - 1)) is None
 
 
 def test_less_flash_is_never_faster():
-    fastest, least = trade().fastest.flash_bytes, trade().least_flash().flash_bytes
+    fastest, least = goals().fastest.flash_bytes, goals().least_flash().flash_bytes
     limits = np.linspace(fastest, least, 10).round().astype(int).tolist()
-    found = [trade().within(None, limit) for limit in limits]
+    found = [goals().within(None, limit) for limit in limits]
     assert all(f.flash_bytes <= limit for f, limit in zip(found, limits, strict=True))
     instructions = [f.instructions for f in found]
     assert instructions == sorted(instructions)
@@ -192,28 +205,28 @@ def test_less_flash_is_never_faster():
 
 
 def test_both_limits_are_kept():
-    ram = trade().fastest.workspace_bytes - 1
-    by_ram = trade().within(ram, None)
+    ram = goals().fastest.workspace_bytes - 1
+    by_ram = goals().within(ram, None)
     flash = by_ram.flash_bytes - 1
-    found = trade().within(ram, flash)
+    found = goals().within(ram, flash)
     assert found.workspace_bytes <= ram
     assert found.flash_bytes <= flash
     assert found.instructions > by_ram.instructions
-    assert found.instructions >= trade().within(None, flash).instructions
+    assert found.instructions >= goals().within(None, flash).instructions
 
 
 def test_a_refusal_says_what_each_limit_had_to_be_beside_the_other():
-    ram = min(program.workspace_bytes for program in trade().programs())
-    flash = trade().within(ram, None).flash_bytes // 2
+    ram = min(program.workspace_bytes for program in frontier().programs())
+    flash = goals().within(ram, None).flash_bytes // 2
     with pytest.raises(InputError) as refusal:
-        trade().within(ram, flash)
+        goals().within(ram, flash)
     smallest, least = map(
         int, re.findall(r"the (?:smallest|least) is (?:about )?(\d+) B", str(refusal.value))
     )
     assert ram < smallest
     assert flash < least
-    assert trade().within(smallest, flash).workspace_bytes == smallest
-    assert trade().within(ram, least).flash_bytes <= least
+    assert goals().within(smallest, flash).workspace_bytes == smallest
+    assert goals().within(ram, least).flash_bytes <= least
 
 
 def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once(monkeypatch: pytest.MonkeyPatch):
@@ -224,40 +237,52 @@ def test_a_limit_of_flash_that_the_fastest_keeps_is_planned_once(monkeypatch: py
         return plan(self, choice)
 
     monkeypatch.setattr(Planner, "plan", counted)
-    assert Trade(planner()).within(None, 1 << 20).price == trade().fastest.price
+    assert Goals(ParetoFrontier(planner())).within(None, 1 << 20).cost == goals().fastest.cost
     assert len(planned) == 1
 
 
 def test_a_limit_of_flash_is_kept_by_estimate_or_refused():
-    fastest, least = trade().fastest, trade().least_flash()
+    fastest, least = goals().fastest, goals().least_flash()
     assert least.flash_bytes < fastest.flash_bytes
-    assert trade().within(None, least.flash_bytes).flash_bytes <= least.flash_bytes
-    assert trade().within(None, fastest.flash_bytes).price == fastest.price
+    assert goals().within(None, least.flash_bytes).flash_bytes <= least.flash_bytes
+    assert goals().within(None, fastest.flash_bytes).cost == fastest.cost
     with pytest.raises(InputError, match="10 B of flash"):
-        trade().within(None, 10)
+        goals().within(None, 10)
 
 
 def test_a_goal_stays_the_goal_beside_a_limit_that_it_keeps():
-    least = search(trade(), optimize="size")[1].chosen
-    ram = trade().fastest.workspace_bytes - 1
+    least = choose(goals(), optimize="size")[1].chosen
+    ram = goals().fastest.workspace_bytes - 1
     assert least.workspace_bytes > ram
-    limited = search(trade(), optimize="size", ram=ram)[1]
+    limited = choose(goals(), optimize="size", ram=ram)[1]
     assert limited.goal == "size"
     assert limited.chosen.workspace_bytes <= ram
-    assert least.flash_bytes <= limited.chosen.flash_bytes <= trade().within(ram, None).flash_bytes
-    smallest = search(trade(), optimize="ram")[1].chosen
-    assert search(trade(), optimize="ram", ram=smallest.workspace_bytes)[1].chosen == smallest
+    assert least.flash_bytes <= limited.chosen.flash_bytes <= goals().within(ram, None).flash_bytes
+    smallest = choose(goals(), optimize="ram")[1].chosen
+    assert choose(goals(), optimize="ram", ram=smallest.workspace_bytes)[1].chosen == smallest
     flash = smallest.flash_bytes - 1
-    beside = search(trade(), optimize="ram", flash=flash)[1]
+    beside = choose(goals(), optimize="ram", flash=flash)[1]
     assert beside.goal == "limits"
-    assert beside.chosen == trade().within(None, flash).price
+    assert beside.chosen == goals().within(None, flash).cost
 
 
 def test_goals_are_ordered():
-    fastest, balanced, smallest = trade().fastest, trade().balanced, trade().least_memory
+    fastest, balanced, smallest = goals().fastest, goals().balanced, goals().least_memory
     assert fastest.instructions <= balanced.instructions <= 1.3 * fastest.instructions
     assert smallest.workspace_bytes <= balanced.workspace_bytes <= fastest.workspace_bytes
     assert balanced.flash_bytes <= fastest.flash_bytes
+
+
+#: Of the fastest program's workspace, what the balanced one takes at most where less can be had.
+_BALANCED_MEMORY = {
+    ("ad", "cortex-m4"): 0.45,
+    ("kws", "cortex-m55"): 0.85,
+    ("ic", "cortex-m3"): 0.4,
+    ("ic", "cortex-m4"): 0.65,
+    ("ic", "cortex-m55"): 0.4,
+    ("digits", "cortex-m3"): 0.65,
+    ("digits", "cortex-m55"): 0.6,
+}
 
 
 @pytest.mark.parametrize(
@@ -279,27 +304,28 @@ def test_goals_are_ordered():
         ],
     ),
 )
-def test_balanced_takes_at_most_30_per_cent_more_instructions(model: str, cpu: str):
-    """Even where the fastest has kernels that take several times the flash (ic and digits on the
-    Cortex-M4)."""
+def test_balanced_takes_at_most_30_per_cent_more_for_much_less_memory(model: str, cpu: str):
+    """Even where the fastest has flash-heavy kernels (ic and digits on the Cortex-M4)."""
     digits = ROOT / "examples" / "digits" / "digits.tflite"
     path = digits if model == "digits" else models.model_path(model)
     own = Planner(prepare(path, model, get_cpu(cpu)).graph, get_cpu(cpu), io_in_pool=True)
-    goals = Trade(own)
-    assert goals.balanced.instructions <= 1.28 * goals.fastest.instructions
-    assert goals.balanced.workspace_bytes <= goals.fastest.workspace_bytes
-    assert goals.least_memory.workspace_bytes <= goals.balanced.workspace_bytes
+    found = Goals(ParetoFrontier(own))
+    assert POLICY.balanced_instructions < 1.3
+    assert found.balanced.instructions <= POLICY.balanced_instructions * found.fastest.instructions
+    most = _BALANCED_MEMORY.get((model, cpu), 1.0)
+    assert found.balanced.workspace_bytes <= most * found.fastest.workspace_bytes
+    assert found.least_memory.workspace_bytes <= found.balanced.workspace_bytes
 
 
-def test_groups_take_kernels_that_are_lavish_with_flash_where_that_keeps_the_promise():
+def test_groups_take_flash_heavy_kernels_where_that_keeps_the_promise():
     own = Planner(prepare(models.model_path("ic"), "ic", CPU).graph, CPU, io_in_pool=True)
-    goals = Trade(own)
-    assert goals.balanced.choice.groups
-    assert goals.balanced.workspace_bytes <= 0.7 * goals.fastest.workspace_bytes
-    assert goals.balanced.flash_bytes <= 0.5 * goals.fastest.flash_bytes
+    found = Goals(ParetoFrontier(own))
+    assert found.balanced.choice.groups
+    assert found.balanced.workspace_bytes <= 0.7 * found.fastest.workspace_bytes
+    assert found.balanced.flash_bytes <= 0.5 * found.fastest.flash_bytes
     # Winograd's products in rows that stream: nearly as fast as with whole images.
-    within = goals.within(24_000, None)
-    assert within.instructions <= 1.05 * goals.fastest.instructions
+    within = found.within(24_000, None)
+    assert within.instructions <= 1.05 * found.fastest.instructions
     names = {
         stage.call.kernel.name
         for step in within.program.steps
@@ -307,6 +333,23 @@ def test_groups_take_kernels_that_are_lavish_with_flash_where_that_keeps_the_pro
         for stage in step.call.stages
     }
     assert "hil_dsp_winograd_3x3_s8" in names
+
+
+def test_the_policy_decides_what_a_goal_takes():
+    def balanced(**constants: Any) -> PlannedProgram:
+        policy = replace(POLICY, **constants)
+        return Goals(ParetoFrontier(planner(), policy=policy)).balanced
+
+    usual = goals().balanced
+    smaller = balanced(balanced_instructions=4.0, memory_exponent=20.0, balanced_flash=4.0)
+    assert smaller.workspace_bytes < usual.workspace_bytes
+    assert smaller.instructions > usual.instructions
+    assert smaller.choice.groups
+    without_groups = balanced(
+        balanced_instructions=4.0, memory_exponent=20.0, balanced_flash=4.0, longest_group=0
+    )
+    assert not without_groups.choice.groups
+    assert without_groups.workspace_bytes > smaller.workspace_bytes
 
 
 def test_the_same_model_gives_the_same_program():

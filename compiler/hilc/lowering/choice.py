@@ -15,7 +15,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Group:
-    """Consecutive nodes that run as one streaming operator, band by band (:mod:`hilc.fusion`).
+    """Consecutive nodes that run as one fused operator, band by band (:mod:`hilc.fusion`).
 
     A group of one node is that node's kernel, run on bands of its image.
     """
@@ -49,7 +49,7 @@ FIRST = Choice()
 
 
 @dataclass(frozen=True)
-class Price:
+class CostEstimate:
     """What a program takes. The workspace is exact, the others are estimates."""
 
     workspace_bytes: int
@@ -66,11 +66,11 @@ class Price:
 
 @dataclass(frozen=True)
 class ChoiceReport:
-    """What was chosen, at which price, and what the fastest program would have taken."""
+    """What was chosen, what it takes, and what the fastest program would have taken."""
 
     goal: str
-    chosen: Price
-    fastest: Price
+    chosen: CostEstimate
+    fastest: CostEstimate
     groups: tuple[Group, ...]
     #: Whether the layers' instructions were measured, in a tuning log.
     tuned: bool

@@ -13,12 +13,8 @@ from typing import Literal
 from hilc.external import ExternalCall
 from hilc.fusion.call import StreamCall
 from hilc.ir import Node
+from hilc.memory.liveness import Liveness
 from hilc.memory.program import Place, Program, Step
-from hilc.ops import OPS
-
-#: The step before the first, at which the caller writes the inputs.
-BEFORE = -1
-
 
 _OPS_SHOWN = 3
 
@@ -33,8 +29,8 @@ class Tenant:
     #: The index of its pool, and the first of its bytes there.
     pool: int
     offset: int
-    #: The steps that write it and read it last: :data:`BEFORE` where the caller writes it, the
-    #: number of steps where the caller reads it.
+    #: The steps that write it and read it last: :data:`~hilc.memory.liveness.BEFORE` where the
+    #: caller writes it, the number of steps where the caller reads it.
     first: int
     last: int
 
@@ -129,33 +125,21 @@ def explain(program: Program, saving: Saving | None = None) -> Explanation:
 
 
 def _tenants(program: Program) -> Iterator[Tenant]:
-    graph, count = program.graph, len(program.steps)
-    # Views are other names of what they view.
-    stands_for: dict[str, str] = {}
-    written = {name: i for i, step in enumerate(program.steps) for name in step.outputs}
-    for node in graph.nodes:
-        if node.name not in written and OPS[node.op].view:
-            source = node.inputs[0]
-            stands_for[node.name] = stands_for.get(source, source)
-    last: dict[str, int] = {}
-    for index, step in enumerate(program.steps):
-        for name in step.inputs:
-            last[stands_for.get(name, name)] = index
-    for name in (*graph.outputs, *(graph.inputs if program.keep_inputs else ())):
-        last[stands_for.get(name, name)] = count
-    outputs = {stands_for.get(name, name) for name in graph.outputs}
-    for name in (*graph.inputs, *written):
+    graph = program.graph
+    inner = {node.name for step in program.steps for node in step.nodes[:-1]}
+    liveness = Liveness(graph, program.io_in_pool, inner)
+    liveness.set_reads([step.inputs for step in program.steps], program.keep_inputs)
+    outputs = {id(liveness.by_name[name]) for name in graph.outputs}
+    for value in liveness.distinct:
+        name = value.tensor.name
         place = program.places[name]
         if place.kind != "pool":
             continue
-        first = written.get(name, BEFORE)
         what: Literal["input", "tensor", "output"] = (
-            "input" if name in graph.inputs else "output" if name in outputs else "tensor"
+            "input" if name in graph.inputs else "output" if id(value) in outputs else "tensor"
         )
-        # What nobody reads is taken as long as it is written.
-        end = max(last.get(name, first), first)
-        size = graph.tensors[name].nbytes
-        yield Tenant(name, what, size, place.pool, place.value, first, end)
+        size = value.tensor.nbytes
+        yield Tenant(name, what, size, place.pool, place.value, value.first, value.last)
     for index, step in enumerate(program.steps):
         if (place_of := step.scratch) is not None:
             size = step.call.scratch_bytes

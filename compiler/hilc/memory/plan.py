@@ -13,9 +13,9 @@ owns each byte.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from hilc.errors import InputError
@@ -23,7 +23,7 @@ from hilc.external import ExternalCall
 from hilc.fusion.bands import NotStreamable
 from hilc.fusion.call import StreamCall
 from hilc.fusion.candidates import Call, Lowering
-from hilc.ir import Graph, Node, Tensor
+from hilc.ir import Graph, Node
 from hilc.lowering.access import Differences
 from hilc.lowering.choice import FIRST, Choice
 from hilc.lowering.kernels import KernelCall
@@ -39,8 +39,8 @@ from hilc.memory.allocate import (
     step_bound,
 )
 from hilc.memory.checker import check_plan
+from hilc.memory.liveness import BEFORE, Liveness, Value, may_overlap, reads_of
 from hilc.memory.program import Pin, Place, PlanError, Pool, PoolSpec, Program, Step
-from hilc.ops import OPS
 from hilc.target import Cpu
 
 __all__ = [
@@ -56,9 +56,6 @@ __all__ = [
 ]
 
 NO_PINS: Mapping[str, Pin] = MappingProxyType({})
-
-#: The step at which the caller writes the inputs, before the first kernel runs.
-_START = -1
 
 
 class Planner:
@@ -115,17 +112,16 @@ class Planner:
         """
         graph = self.lowering.graph
         groups = self._groups(choice)
-        values = Values(
-            graph, self.io_in_pool, {n.name for g in groups.values() for n in g.nodes[:-1]}
-        )
+        inner = {n.name for group in groups.values() for n in group.nodes[:-1]}
+        values = Liveness(graph, self.io_in_pool, inner)
         nodes = values.computed
         calls = [groups.get(n.name) or self._chosen_call(n, choice) for n in nodes]
-        reads = [_reads(node, call) for node, call in zip(nodes, calls, strict=True)]
-        values.set_lifetimes(reads, self.keep_inputs)
+        reads = [reads_of(node, call) for node, call in zip(nodes, calls, strict=True)]
+        values.set_reads(reads, self.keep_inputs)
         values.set_pins(self.pins)
         differences = _differences(values, self.lowering, calls, reads)
         _extend_buffers(values, differences)
-        pooled = [value for value in values.distinct if value.place is None]
+        pooled = values.pooled
         scratch_in_pool = self._scratch_in_pool
         scratch_sizes = [call.scratch_bytes for call in calls]
         scratch_steps = [s for s, nbytes in enumerate(scratch_sizes) if nbytes and scratch_in_pool]
@@ -226,13 +222,6 @@ def plan(
     return planner.plan(choice)
 
 
-def _reads(node: Node, call: Call) -> tuple[str, ...]:
-    """The tensors that a call reads, in its own order."""
-    if isinstance(call, StreamCall):
-        return call.inputs
-    return tuple(node.inputs[i] for i in call.inputs)
-
-
 def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
     for spec in memory:
         if spec.limit_bytes is not None and spec.limit_bytes < 0:
@@ -283,7 +272,7 @@ def _renamed_pins(pins: Mapping[str, Pin], graph: Graph, planned: Graph) -> dict
     return {own: pins[name] for name, own in border if name in pins}
 
 
-def _check_apart(values: Sequence[_Value], blocks: Sequence[Block], overlaps: Overlaps) -> None:
+def _check_apart(values: Sequence[Value], blocks: Sequence[Block], overlaps: Overlaps) -> None:
     """Refuse pins of two tensors that are needed at once and would share bytes."""
     pinned = [i for i, block in enumerate(blocks) if block.offset is not None]
     for a, b in itertools.combinations(pinned, 2):
@@ -302,7 +291,7 @@ def _check_apart(values: Sequence[_Value], blocks: Sequence[Block], overlaps: Ov
 
 
 def _traffic(
-    values: Values, calls: Sequence[Call], reads: Sequence[Sequence[str]]
+    values: Liveness, calls: Sequence[Call], reads: Sequence[Sequence[str]]
 ) -> dict[int, int]:
     """Bytes that are moved to and from each value, by its id; an estimate.
 
@@ -331,9 +320,10 @@ def _place(
         return [Place("pool", offset, pool) for pool, offset in found]
     # Only pools that all have limits can be too small.
     had = ", ".join(f"{spec.name} {spec.limit_bytes} B" for spec in memory)
-    fullest = max(range(-1, len(nodes)), key=lambda step: step_bound(blocks, step, overlaps))
+    fullest = max(range(BEFORE, len(nodes)), key=lambda step: step_bound(blocks, step, overlaps))
     sizes = sorted(map(_nbytes, live_blocks(blocks, fullest)), reverse=True)
-    where = f"{nodes[fullest].op} {nodes[fullest].name!r}" if fullest >= 0 else "the first layer"
+    at_input = fullest == BEFORE
+    where = "the first layer" if at_input else f"{nodes[fullest].op} {nodes[fullest].name!r}"
     raise InputError(
         f"the model does not fit into its memory pools ({had}): it needs "
         f"{align(lower_bound(blocks, overlaps))} B at least, at {where} in blocks of "
@@ -375,110 +365,23 @@ def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
     return graph.with_(tensors=tensors, nodes=tuple(nodes), outputs=tuple(outputs))
 
 
-@dataclass(eq=False)
-class _Value:
-    """Bytes written once, by the caller or by a kernel; views give them further names."""
-
-    tensor: Tensor
-    first: int
-    last: int
-    #: The caller's buffer that holds them; None until the pools are divided.
-    place: Place | None
-    #: The offset and the pool that they must have.
-    pin: tuple[int | None, int | None] = (None, None)
-
-
-class Values:
-    """The values of a graph, and the nodes that are left to compute once views cost nothing."""
-
-    def __init__(self, graph: Graph, io_in_pool: bool, inner: Collection[str]) -> None:
-        """``inner`` names the nodes that are computed along with a later one."""
-        self.graph = graph
-        self.computed: list[Node] = []
-        self.by_name: dict[str, _Value] = {}
-        fixed = {} if io_in_pool else {n: Place("output", i) for i, n in enumerate(graph.outputs)}
-        for index, name in enumerate(graph.inputs):
-            place = None if io_in_pool else Place("input", index)
-            self.by_name[name] = _Value(graph.tensors[name], _START, _START, place)
-        for node in graph.nodes:
-            if node.name in inner:
-                continue
-            viewed = self.by_name.get(node.inputs[0]) if OPS[node.op].view else None
-            place = fixed.get(node.name)
-            # A value has one place: a view between two of the caller's buffers has to copy.
-            if viewed is not None and (viewed.place is None or place is None):
-                viewed.place = viewed.place or place
-                self.by_name[node.name] = viewed
-                continue
-            step = len(self.computed)
-            self.computed.append(node)
-            for name in node.outputs:
-                self.by_name[name] = _Value(graph.tensors[name], step, step, fixed.get(name))
-
-    @property
-    def distinct(self) -> list[_Value]:
-        """Every value once."""
-        return list({id(value): value for value in self.by_name.values()}.values())
-
-    def set_lifetimes(self, reads: Sequence[Sequence[str]], keep_inputs: bool = False) -> None:
-        """Let every value live until the last step that reads it; ``reads`` are those of each.
-
-        ``keep_inputs`` lets inputs live to the end.
-        """
-        for step, names in enumerate(reads):
-            for name in names:
-                if name in self.by_name:
-                    self.by_name[name].last = step
-        for name in (*self.graph.outputs, *(self.graph.inputs if keep_inputs else ())):
-            self.by_name[name].last = len(reads)
-
-    def set_pins(self, pins: Mapping[str, Pin]) -> None:
-        """Give the values their places."""
-        for name, pin in pins.items():
-            value = self.by_name[name]
-            place = pin.offset, pin.pool
-            if value.pin not in ((None, None), place):
-                raise InputError(
-                    f"{name!r} and {value.tensor.name!r} are the same bytes, pinned at "
-                    f"{pin.offset} and {value.pin[0]}",
-                    "pin them at the same place",
-                )
-            value.pin = place
-
-
 #: An operand whose last reader writes the output, and how they must not lie to each other.
-_Pair = tuple[_Value, _Value, Differences]
+_Pair = tuple[Value, Value, Differences]
 
 
 def _differences(
-    values: Values, lowering: Lowering, calls: Sequence[Call], reads: Sequence[Sequence[str]]
+    values: Liveness, lowering: Lowering, calls: Sequence[Call], reads: Sequence[Sequence[str]]
 ) -> list[_Pair]:
     """The pairs that may overlap because a step writes one while it reads the other."""
     pairs: list[_Pair] = []
     for step, (node, call, names) in enumerate(zip(values.computed, calls, reads, strict=True)):
-        dying = {
-            name: values.by_name[name]
-            for name in names
-            if name in values.by_name and values.by_name[name].last == step
-        }
-        if not dying:
-            continue
-        for index, name in enumerate(node.outputs):
-            found: dict[int, _Pair] = {}
-            for position, operand in enumerate(names):
-                if (value := dying.get(operand)) is None:
-                    continue
-                forbidden = lowering.differences(call, names, node.outputs, position, index)
-                if forbidden is None:
-                    continue
-                if id(value) in found:
-                    forbidden = forbidden.union(found[id(value)][2])
-                found[id(value)] = value, values.by_name[name], forbidden
-            pairs += found.values()
+        written = {name: values.by_name[name] for name in node.outputs}
+        dying = values.dying(step, names)
+        pairs += may_overlap(lowering, call, names, node.outputs, dying, written)
     return pairs
 
 
-def _extend_buffers(values: Values, differences: Sequence[_Pair]) -> None:
+def _extend_buffers(values: Liveness, differences: Sequence[_Pair]) -> None:
     """Let an operand that a step may write over use the caller's buffer for what is written."""
     for operand, output, forbidden in reversed(differences):
         if operand.place is not None or output.place is None:

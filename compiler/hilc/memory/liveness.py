@@ -1,0 +1,171 @@
+"""When each tensor of a graph is alive: from the step that writes it to the last that reads it.
+
+The plan, the search and the explanation of a plan all ask here. Only the checker
+(:mod:`hilc.memory.checker`) works it out on its own, since it has to find what is wrong here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hilc.errors import InputError
+from hilc.fusion.call import StreamCall
+from hilc.fusion.candidates import Call, Lowering
+from hilc.ir import Graph, Node, Tensor
+from hilc.lowering.access import Differences
+from hilc.memory.program import Pin, Place
+from hilc.ops import OPS
+
+#: The step before the first, at which the caller writes the inputs.
+BEFORE = -1
+
+
+@dataclass(eq=False)
+class Value:
+    """Bytes written once, by the caller or by a kernel, and their live range.
+
+    Views give them further names.
+    """
+
+    tensor: Tensor
+    first: int
+    last: int
+    #: The caller's buffer that holds them; None until the pools are divided.
+    place: Place | None
+    #: The offset and the pool that they must have.
+    pin: tuple[int | None, int | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The values in the pools that are alive while consecutive steps run."""
+
+    #: Written before the steps and read after them.
+    around: Sequence[Value]
+    #: Written before and read last by one of them.
+    ending: Sequence[Value]
+    #: Written by the last of them.
+    starting: Sequence[Value]
+
+
+class Liveness:
+    """The live ranges of a graph's values, and the nodes that compute them.
+
+    Views compute nothing. ``inner`` names the nodes that are computed along with a later one, whose
+    tensors exist in a fused group only. Ranges end with the writing step until :meth:`set_reads`.
+    """
+
+    def __init__(self, graph: Graph, io_in_pool: bool, inner: Collection[str] = ()) -> None:
+        self.graph = graph
+        self.computed: list[Node] = []
+        self.by_name: dict[str, Value] = {}
+        fixed = {} if io_in_pool else {n: Place("output", i) for i, n in enumerate(graph.outputs)}
+        for index, name in enumerate(graph.inputs):
+            place = None if io_in_pool else Place("input", index)
+            self.by_name[name] = Value(graph.tensors[name], BEFORE, BEFORE, place)
+        for node in graph.nodes:
+            if node.name in inner:
+                continue
+            viewed = self.by_name.get(node.inputs[0]) if OPS[node.op].view else None
+            place = fixed.get(node.name)
+            # A value has one place: a view between two of the caller's buffers has to copy.
+            if viewed is not None and (viewed.place is None or place is None):
+                viewed.place = viewed.place or place
+                self.by_name[node.name] = viewed
+                continue
+            step = len(self.computed)
+            self.computed.append(node)
+            for name in node.outputs:
+                self.by_name[name] = Value(graph.tensors[name], step, step, fixed.get(name))
+
+    @cached_property
+    def distinct(self) -> list[Value]:
+        """Every value once."""
+        return list({id(value): value for value in self.by_name.values()}.values())
+
+    @property
+    def pooled(self) -> list[Value]:
+        """Every value that lies in a pool, once."""
+        return [value for value in self.distinct if value.place is None]
+
+    def set_reads(self, reads: Sequence[Sequence[str]], keep_inputs: bool = False) -> None:
+        """Let every value live until the last step that reads it; ``reads`` are those of each.
+
+        Outputs live to the end, and so do inputs with ``keep_inputs``.
+        """
+        for step, names in enumerate(reads):
+            for name in names:
+                if name in self.by_name:
+                    self.by_name[name].last = step
+        for name in (*self.graph.outputs, *(self.graph.inputs if keep_inputs else ())):
+            self.by_name[name].last = len(reads)
+
+    def set_pins(self, pins: Mapping[str, Pin]) -> None:
+        """Give the values the places that the caller wants."""
+        for name, pin in pins.items():
+            value = self.by_name[name]
+            place = pin.offset, pin.pool
+            if value.pin not in ((None, None), place):
+                raise InputError(
+                    f"{name!r} and {value.tensor.name!r} are the same bytes, pinned at "
+                    f"{pin.offset} and {value.pin[0]}",
+                    "pin them at the same place",
+                )
+            value.pin = place
+
+    def dying(self, step: int, names: Iterable[str]) -> dict[str, Value]:
+        """Those of ``names`` that ``step`` reads last, by name."""
+        values = ((name, self.by_name.get(name)) for name in names)
+        return {name: v for name, v in values if v is not None and v.last == step}
+
+    def neighbours(self, first: int, last: int) -> Neighbours:
+        """The values in the pools that are alive while the steps from ``first`` to ``last`` run."""
+        pooled = self.pooled
+        return Neighbours(
+            [v for v in pooled if v.first < first and v.last > last],
+            [v for v in pooled if v.first < first and first <= v.last <= last],
+            [v for v in pooled if v.first == last],
+        )
+
+
+def reads_of(node: Node, call: Call) -> tuple[str, ...]:
+    """The tensors that a call for ``node`` reads, in its own order."""
+    if isinstance(call, StreamCall):
+        return call.inputs
+    return tuple(node.inputs[i] for i in call.inputs)
+
+
+def may_overlap(
+    lowering: Lowering,
+    call: Call,
+    reads: Sequence[str],
+    writes: Sequence[str],
+    dying: Mapping[str, Value],
+    written: Mapping[str, Value],
+) -> list[tuple[Value, Value, Differences]]:
+    """The pairs of an operand and an output that may share bytes, with how they may not lie.
+
+    ``dying`` are the operands whose last reader the call is, ``written`` the outputs that are
+    asked about.
+    """
+    pairs: list[tuple[Value, Value, Differences]] = []
+    if not dying:
+        return pairs
+    for index, name in enumerate(writes):
+        if (output := written.get(name)) is None:
+            continue
+        found: dict[int, Differences] = {}
+        values: dict[int, Value] = {}
+        for position, operand in enumerate(reads):
+            if (value := dying.get(operand)) is None:
+                continue
+            forbidden = lowering.differences(call, reads, writes, position, index)
+            if forbidden is None:
+                continue
+            known = found.get(id(value))
+            found[id(value)] = forbidden if known is None else forbidden.union(known)
+            values[id(value)] = value
+        pairs += [(values[key], output, forbidden) for key, forbidden in found.items()]
+    return pairs

@@ -1,0 +1,247 @@
+"""What a segment takes: its cost estimate, its memory lower bound, its flash.
+
+A *segment* is a single layer with one of its kernels, or a fused group. Nothing is planned here, so
+the figures are known for every segment before any program is made of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hilc.external import ExternalCall
+from hilc.fusion.call import StreamCall
+from hilc.ir import Node
+from hilc.lowering import cost
+from hilc.lowering.bodies import body_key
+from hilc.lowering.choice import Group
+from hilc.lowering.kernels import KernelCall
+from hilc.memory.allocate import Block, align, lower_bound
+from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of
+from hilc.memory.plan import Planner
+from hilc.schedule.policy import SearchPolicy
+from hilc.schedule.tuning import Tuning
+from hilc.target import Cpu
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What is known of a segment before its rows have places."""
+
+    #: Bytes that no plan can do without while it runs.
+    memory_bound: int
+    #: Those of a group's first bands; none where they depend on the layout.
+    calls: tuple[KernelCall, ...]
+    #: The most scratch of any of its calls.
+    most_scratch: int
+
+    @property
+    def flash_heavy(self) -> bool:
+        """Whether the constants of one of its kernels take several times the usual flash."""
+        return any(call.kernel.lavish for call in self.calls)
+
+
+@dataclass(frozen=True)
+class Segment(Sketch):
+    """Layers ``first`` to ``last`` computed by one call; a kernel's position, or a group."""
+
+    first: int
+    last: int
+    #: The cost estimate, in instructions.
+    cost: int
+    #: What it has in flash, with its bytes (:meth:`Estimator.flash_bytes`); and their sum, of code
+    #: that other layers may share only its part if all of them do.
+    parts: Mapping[object, int]
+    flash: float
+    kernel: int
+    group: Group | None
+    names: tuple[str, ...]
+    #: Whether what it writes may lie just where the first of what it reads was, if that dies.
+    in_place: bool
+
+    def cost_at(self, flash_worth: float) -> float:
+        """Instructions, a byte of flash counting as so many."""
+        return self.cost + flash_worth * self.flash
+
+
+class Estimator:
+    """Estimates the segments of a graph's layers, which it numbers in their order.
+
+    ``optimize`` is the goal that the code is generated for, which says what code layers share;
+    ``tuning`` has measured counts to use in place of estimates.
+    """
+
+    def __init__(
+        self, planner: Planner, tuning: Tuning | None, optimize: str, policy: SearchPolicy
+    ) -> None:
+        self._lowering = planner.lowering
+        self._policy = policy
+        self._optimize = optimize
+        self._costs = _Costs(planner.lowering.cpu, tuning)
+        self._liveness = liveness = Liveness(planner.lowering.graph, planner.io_in_pool)
+        self.nodes: Sequence[Node] = liveness.computed
+        self._calls = [self._lowering.calls(node) for node in self.nodes]
+        pairs = zip(self.nodes, self._calls, strict=True)
+        liveness.set_reads([reads_of(node, calls[0]) for node, calls in pairs], planner.keep_inputs)
+        liveness.set_pins(planner.pins)
+        self._neighbours: dict[tuple[int, int], Neighbours] = {}
+        #: How many layers may have each body.
+        self._sharers = Counter[object](
+            key
+            for calls in self._calls
+            for call in calls
+            if isinstance(call, KernelCall) and (key := body_key(call, optimize)) is not None
+        )
+
+    def singles(self, step: int) -> list[Segment]:
+        """The segments of one layer, one for each kernel that is of use."""
+        node, calls = self.nodes[step], self._calls[step]
+        costs = [self._costs.of(node, position, call) for position, call in enumerate(calls)]
+        for position in reversed(range(len(calls) - 1)):
+            call = calls[position]
+            if isinstance(call, KernelCall) and call.kernel.cost is None:
+                below_next = round(self._policy.unstated_cost * costs[position + 1])
+                costs[position] = min(costs[position], below_next)
+        reads = reads_of(node, calls[0])
+        segments: list[Segment] = []
+        for position, call in enumerate(calls):
+            used = (call,) if isinstance(call, KernelCall) else ()
+            memory_bound, in_place = self._memory_bound(step, step, call, reads, node.outputs)
+            parts = self._parts(used)
+            segment = Segment(
+                memory_bound=memory_bound,
+                calls=used,
+                most_scratch=call.scratch_bytes,
+                first=step,
+                last=step,
+                cost=costs[position],
+                parts=parts,
+                flash=sum(size / self._sharers.get(key, 1) for key, size in parts.items()),
+                kernel=position,
+                group=None,
+                names=(node.name,),
+                in_place=in_place,
+            )
+            # One that is neither cheaper, nor needs less, nor is smaller is of no use.
+            if not any(
+                s.cost <= segment.cost
+                and s.memory_bound <= segment.memory_bound
+                and s.flash <= segment.flash
+                and s.in_place >= segment.in_place
+                for s in segments
+            ):
+                segments.append(segment)
+        return segments
+
+    def fused(self, group: Group, call: StreamCall, first: int, last: int) -> Segment:
+        """The segment of a fused group that ``call`` computes."""
+        stages = tuple(stage.call for stage in call.stages)
+        parts = self._parts(stages, bands=True)
+        parts[group] = self._policy.group_entry_bytes * call.count
+        memory_bound, in_place = self._memory_bound(first, last, call, call.inputs, call.outputs)
+        return Segment(
+            memory_bound=memory_bound,
+            calls=stages,
+            most_scratch=max(call.scratch_bytes for call in stages),
+            first=first,
+            last=last,
+            cost=self._costs.of_group(call),
+            parts=parts,
+            flash=sum(parts.values()),
+            kernel=0,
+            group=group,
+            names=group.nodes,
+            in_place=in_place,
+        )
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def least_memory_bound(self, first: int, last: int) -> int:
+        """The bytes that any group of these layers needs at least."""
+        alive = self._alive(first, last)
+        ends = [sum(v.tensor.nbytes for v in vs) for vs in (alive.ending, alive.starting)]
+        return sum(align(v.tensor.nbytes) for v in alive.around) + max(ends)
+
+    def _alive(self, first: int, last: int) -> Neighbours:
+        if (first, last) not in self._neighbours:
+            self._neighbours[first, last] = self._liveness.neighbours(first, last)
+        return self._neighbours[first, last]
+
+    def _memory_bound(
+        self,
+        first: int,
+        last: int,
+        call: KernelCall | ExternalCall | StreamCall,
+        reads: Sequence[str],
+        writes: Sequence[str],
+    ) -> tuple[int, bool]:
+        """The memory lower bound of a segment, and whether it is :attr:`Segment.in_place`."""
+        alive = self._alive(first, last)
+        # As in a plan of this one step: what came before it, what comes after it.
+        blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in alive.around]
+        blocks += [Block(v.tensor.nbytes, 0, 1, *v.pin) for v in alive.ending]
+        blocks += [Block(v.tensor.nbytes, 1, 2, *v.pin) for v in alive.starting]
+        blocks += [Block(call.scratch_bytes, 1, 1)] if call.scratch_bytes else []
+        values = (*alive.around, *alive.ending, *alive.starting)
+        index = {id(value): position for position, value in enumerate(values)}
+        by_name = self._liveness.by_name
+        ending, starting = set(map(id, alive.ending)), set(map(id, alive.starting))
+        dying = {n: by_name[n] for n in reads if n in by_name and id(by_name[n]) in ending}
+        written = {n: by_name[n] for n in writes if id(by_name[n]) in starting}
+        overlaps = {
+            (index[id(operand)], index[id(output)]): forbidden
+            for operand, output, forbidden in may_overlap(
+                self._lowering, call, reads, writes, dying, written
+            )
+        }
+        in_place = not ending or any(forbidden.allow(0) for forbidden in overlaps.values())
+        return lower_bound(blocks, overlaps), in_place
+
+    # -- flash ----------------------------------------------------------------------------------
+
+    def _parts(self, calls: Sequence[KernelCall], *, bands: bool = False) -> dict[object, int]:
+        """The arrays and the code of ``calls``, with their bytes; equal keys are there once in a
+        program. Code for ``bands`` is shared by none."""
+        parts: dict[object, int] = {}
+        for call in calls:
+            for array in cost.constant_arrays(call):
+                parts[hashlib.blake2b(array.tobytes()).digest()] = align(array.nbytes)
+            key = None if bands else body_key(call, self._optimize)
+            code = cost.code_bytes(call.kernel)
+            nbytes = round(self._policy.band_code * code) if bands else code
+            parts[id(call) if key is None else key] = nbytes
+        return parts
+
+    def flash_bytes(self, segments: Sequence[Segment]) -> int:
+        """All flash of a program of these segments."""
+        parts: dict[object, int] = {}
+        for segment in segments:
+            parts.update(segment.parts)
+        layers = sum(segment.last - segment.first + 1 for segment in segments)
+        return self._policy.model_bytes + self._policy.layer_bytes * layers + sum(parts.values())
+
+
+class _Costs:
+    """Instructions of layers: measured ones where there are, estimates elsewhere."""
+
+    def __init__(self, cpu: Cpu, tuning: Tuning | None) -> None:
+        self._cpu = cpu
+        self._measured = tuning.counts if tuning is not None else {}
+
+    def of(self, node: Node, position: int, call: KernelCall | ExternalCall) -> int:
+        if not isinstance(call, KernelCall):
+            return 0  # nothing is known of it, and nothing can be chosen
+        measured = self._measured.get(node.name, ())
+        if position < len(measured) and measured[position].kernel == call.kernel.name:
+            return measured[position].count
+        return cost.instructions(call, self._cpu)
+
+    def of_group(self, call: StreamCall) -> int:
+        return call.cost(self._cpu)
+
+
+def segment_cost(segment: Segment) -> int:
+    """The cost estimate, to sort by."""
+    return segment.cost

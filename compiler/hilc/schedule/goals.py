@@ -1,0 +1,177 @@
+"""What each goal and limit takes of the Pareto frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+
+from hilc.errors import InputError
+from hilc.schedule.groups import Objective
+from hilc.schedule.pareto import FASTEST, ParetoFrontier, PlannedProgram
+from hilc.schedule.partition import Partition
+
+
+class LimitError(InputError):
+    """No program keeps the limits; ``least_flash`` is what one takes at least, by estimate."""
+
+    def __init__(self, fact: str, hint: str, least_flash: int) -> None:
+        super().__init__(fact, hint)
+        self.least_flash = least_flash
+
+
+class Goals:
+    """The programs of a frontier that the goals and limits stand for."""
+
+    def __init__(self, frontier: ParetoFrontier) -> None:
+        self._frontier = frontier
+        self._policy = policy = frontier.policy
+        #: Whether costs are measured ones where they can be.
+        self.tuned = frontier.tuned
+        self._balanced = Objective(policy.balanced_flash_worth)
+        self._least_flash = Objective(policy.least_flash_worth)
+
+    @cached_property
+    def fastest(self) -> PlannedProgram:
+        """The fastest program that can be planned."""
+        return self._first(self._frontier.partitions())
+
+    @cached_property
+    def balanced(self) -> PlannedProgram:
+        """The program that saves most memory for its instructions: at most 30 % more instructions
+        than :attr:`fastest`, for much less memory, and not much more flash than so fast a program
+        needs."""
+        ceiling = self._policy.balanced_instructions * self.fastest.instructions
+        worths = self._policy.flash_heavy_worths
+        for objective in (self._balanced, *(Objective(w, flash_heavy=True) for w in worths)):
+            if (found := self._saving(objective, ceiling)) is not None:
+                return found
+        # Where the memory's own limits are too tight for these, the fastest that keeps them.
+        return self.fastest
+
+    @cached_property
+    def lean(self) -> PlannedProgram:
+        """As :attr:`balanced`, beside the fastest program without flash-heavy kernels."""
+        fastest = self._first(self._frontier.partitions(Objective()))
+        ceiling = self._policy.lean_instructions * fastest.instructions
+        return self._saving(self._balanced, ceiling) or fastest
+
+    @cached_property
+    def least_memory(self) -> PlannedProgram:
+        """The program of least memory without flash-heavy kernels, of those that take at most half
+        as many instructions again as the fastest such."""
+        ceiling = self._policy.ram_instructions * self.lean.instructions
+        partitions = list(self._frontier.affordable(self._balanced, ceiling))
+        least = min(map(_memory_bound, partitions), default=0)
+        partitions += self._frontier.between(self._balanced, ceiling, least)
+        return self._smallest(partitions) or self.lean
+
+    def least_flash(self, ram: int | None = None) -> PlannedProgram:
+        """The program of least flash that can be planned, in a workspace of ``ram`` bytes if one
+        does."""
+        frontier = self._frontier
+        if ram is not None:
+            # The frontier for flash adds up layers' sizes, and does not see what they share.
+            partitions = [
+                partition
+                for objective in (self._least_flash, FASTEST)
+                for partition in frontier.partitions(objective)
+                if partition.memory_bound <= ram
+            ]
+            for partition in sorted(partitions, key=_flash):
+                found = frontier.planned(partition)
+                if isinstance(found, PlannedProgram) and found.cost.keeps(ram, None):
+                    return found
+        return self._first(frontier.partitions(self._least_flash))
+
+    def within(self, ram: int | None, flash: int | None) -> PlannedProgram:
+        """The fastest program that keeps the limits; :class:`LimitError` where none does."""
+        best: PlannedProgram | None = None
+        for partition in self._frontier.partitions(replace(FASTEST, flash_limit=flash)):
+            if ram is not None and partition.memory_bound > ram:
+                continue
+            if best is None or partition.cost < best.instructions:
+                found = self._frontier.planned(partition)
+                if isinstance(found, PlannedProgram) and found.cost.keeps(ram, None):
+                    best = found
+            if best is not None and (
+                ram is None or partition.cost > self._policy.uneven_cost * best.instructions
+            ):
+                break
+        if best is None:
+            raise self._refusal(ram, flash)
+        return best
+
+    def _saving(self, objective: Objective, ceiling: float) -> PlannedProgram | None:
+        """Of those that take at most ``ceiling`` instructions and not much more flash than the
+        fastest of them, the one that saves most memory for what it costs."""
+
+        def worth(cost: int, nbytes: int) -> float:
+            return float(cost * max(nbytes, 1) ** self._policy.memory_exponent)
+
+        best: tuple[float, PlannedProgram] | None = None
+        affordable = list(self._frontier.affordable(objective, ceiling))
+        most_flash = self._policy.balanced_flash * affordable[0].flash if affordable else 0
+        ranked = [(worth(p.cost, p.memory_bound), p) for p in affordable if p.flash <= most_flash]
+        for least, partition in sorted(ranked, key=lambda pair: pair[0]):
+            if best is not None and least >= best[0]:
+                break
+            found = self._frontier.planned(partition)
+            if isinstance(found, PlannedProgram):
+                own = worth(partition.cost, found.workspace_bytes)
+                if best is None or own < best[0]:
+                    best = own, found
+        return best and best[1]
+
+    def _first(self, partitions: Iterable[Partition]) -> PlannedProgram:
+        """The first that can be planned; the planner's refusal of the last where none can."""
+        refusal: InputError | None = None
+        for partition in partitions:
+            found = self._frontier.planned(partition)
+            if isinstance(found, PlannedProgram):
+                return found
+            refusal = found
+        assert refusal is not None, "without a limit there is a program"
+        raise refusal
+
+    def _smallest(self, partitions: Iterable[Partition]) -> PlannedProgram | None:
+        """The one of the smallest workspace that can be planned."""
+        best: PlannedProgram | None = None
+        for partition in sorted(partitions, key=_memory_bound):
+            if best is not None and partition.memory_bound >= best.workspace_bytes:
+                break
+            found = self._frontier.planned(partition)
+            if isinstance(found, PlannedProgram) and (
+                best is None or found.workspace_bytes < best.workspace_bytes
+            ):
+                best = found
+        return best
+
+    def _refusal(self, ram: int | None, flash: int | None) -> LimitError:
+        """Says of each limit what it had to be, as far as the other one can be kept."""
+        parts = []
+        partitioner = self._frontier.partitioner
+        least = partitioner.cheapest(ram, self._least_flash) or partitioner.cheapest(
+            None, self._least_flash
+        )
+        assert least is not None, "without a limit there is a program"
+        if ram is not None:
+            both = self._frontier.partitions(replace(FASTEST, flash_limit=flash))
+            found = self._smallest(both) or self._smallest(self._frontier.partitions())
+            smallest = None if found is None else found.workspace_bytes
+            parts.append(f"a workspace of {ram} B (the smallest is {smallest} B)")
+        if flash is not None:
+            parts.append(f"{flash} B of flash (the least is about {least.flash} B)")
+        return LimitError(
+            f"no program of {partitioner.graph.name!r} fits {' and '.join(parts)}",
+            "raise the limit" if len(parts) == 1 else "raise one of the limits, or both",
+            least.flash,
+        )
+
+
+def _flash(partition: Partition) -> int:
+    return partition.flash
+
+
+def _memory_bound(partition: Partition) -> int:
+    return partition.memory_bound

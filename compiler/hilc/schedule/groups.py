@@ -1,0 +1,207 @@
+"""The fused groups that the search tries: of which layers, how many rows at a time, which kernels.
+
+All chains of layers would be far too many, and to lay out the rows of one takes time. So groups are
+looked for only where the kernels alone need more memory than a limit, the shortest first, and those
+that are sure to need more than the limit are told by an outline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hilc.fusion.bands import NotStreamable
+from hilc.lowering.choice import Group
+from hilc.memory.allocate import ALIGNMENT
+from hilc.memory.plan import Planner
+from hilc.schedule.estimate import Estimator, Segment, Sketch, segment_cost
+from hilc.schedule.policy import SearchPolicy
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What segments are chosen by, beside what memory they need."""
+
+    #: Instructions that a byte of flash counts as.
+    flash_worth: float = 0.0
+    #: Whether flash-heavy kernels take part.
+    flash_heavy: bool = False
+    #: Bytes that the whole program may take of flash.
+    flash_limit: int | None = None
+
+
+class FusedGroups:
+    """The fused groups of a graph's layers; each is estimated once.
+
+    ``singles`` are the segments of each layer by itself.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        estimator: Estimator,
+        singles: Sequence[Sequence[Segment]],
+        policy: SearchPolicy,
+    ) -> None:
+        self._lowering = planner.lowering
+        self._graph = planner.lowering.graph
+        self._estimator = estimator
+        self._singles = singles
+        self._policy = policy
+        self._nodes = estimator.nodes
+        self._segments: dict[Group, Segment | None] = {}
+        #: By its name, a layer's place among all nodes, and among those that are computed.
+        self._positions = {node.name: i for i, node in enumerate(self._graph.nodes)}
+        self._steps = {node.name: i for i, node in enumerate(self._nodes)}
+
+    def within(
+        self, limit: int | None, objective: Objective, singles: Sequence[Sequence[Segment]]
+    ) -> list[Segment]:
+        """Groups that need at most ``limit``, for layers whose best kernel needs more.
+
+        ``singles`` are the layers by themselves, with each kernel that may be taken.
+
+        The shortest that will do: layers that shorter segments bring through at about the cost of
+        the best kernels are not tried as one.
+        """
+        if limit is None:
+            return []
+        count = len(self._nodes)
+        best = [min(s, key=segment_cost) for s in singles]
+        blocked = [segment.memory_bound > limit for segment in best]
+        fastest = [segment.cost for segment in best]
+        found: list[Segment] = []
+        #: For each layer, where segments end that start with it.
+        ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
+        for length in range(1, self._policy.longest_group + 1):
+            for first in range(count - length + 1):
+                last = first + length - 1
+                if (
+                    any(blocked[first : last + 1])
+                    and self._estimator.least_memory_bound(first, last) <= limit
+                    and not _is_covered(ends, first, last)
+                    and self._may_fuse(first, last)
+                    and (groups := list(self._group_segments(first, last, limit, objective)))
+                ):
+                    found += groups
+                    most = self._policy.cheap_group * sum(fastest[first : last + 1])
+                    if min(map(segment_cost, groups)) <= most:
+                        ends[first].append(last)
+        return found
+
+    def _group_segments(
+        self, first: int, last: int, limit: int, objective: Objective
+    ) -> Iterator[Segment]:
+        """The groups of these layers that need at most ``limit``, of ever more rows at a time."""
+        flash_heavy: tuple[int, ...] = ()
+        if objective.flash_heavy:
+            flash_heavy = self._flash_heavy_kernels(first, last, objective.flash_worth)
+        names = tuple(node.name for node in self._nodes[first : last + 1])
+        # That of the last may be one, of an average over all.
+        shapes = [self._graph.tensors[name].shape for name in names]
+        height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
+        for rows in self._policy.fused_rows:
+            groups = [Group(names, rows)]
+            if len(names) == 1:
+                groups.append(Group(names, rows, "backward"))
+            tried = [self._tried(group, limit) for group in groups]
+            within = [s for s in tried if isinstance(s, Segment) and s.memory_bound <= limit]
+            if not within:
+                within = list(self._smaller(groups[0], limit))
+            yield from within
+            if flash_heavy:
+                fast = self._tried(Group(names, rows, kernels=flash_heavy), limit)
+                if isinstance(fast, Segment) and fast.memory_bound <= limit:
+                    yield fast
+            if rows >= height or not within:
+                return
+
+    def _flash_heavy_kernels(self, first: int, last: int, flash_worth: float) -> tuple[int, ...]:
+        """The kernels of a group with flash-heavy ones where that is worth it; none where it
+        nowhere is."""
+        kernels: list[int] = []
+        for segments in self._singles[first : last + 1]:
+            usual = min((s for s in segments if not s.flash_heavy), key=segment_cost)
+            least = usual.cost_at(flash_worth)
+            better = [s for s in segments if s.flash_heavy and s.cost_at(flash_worth) < least]
+            kernels.append(min(better, key=segment_cost).kernel if better else 0)
+        return tuple(kernels) if any(kernels) else ()
+
+    def _smaller(self, group: Group, limit: int) -> Iterator[Segment]:
+        """The group with other kernels in place of those that take most scratch."""
+        kernels = [0] * len(group.nodes)
+        tried = self._with_calls(group, limit)
+        if tried is None or tried.memory_bound - limit > tried.most_scratch:
+            return
+        for _ in range(self._policy.kernel_exchanges):
+            scratches = [call.scratch_bytes for call in tried.calls]
+            widest = max(range(len(scratches)), key=scratches.__getitem__)
+            if scratches[widest] == 0:
+                return
+            before = tried.calls[widest]
+            kernels[widest] += 1
+            tried = self._with_calls(replace(group, kernels=tuple(kernels)), limit)
+            if tried is None or tried.calls[widest] is before or tried.flash_heavy:
+                return
+            if isinstance(tried, Segment) and tried.memory_bound <= limit:
+                yield tried
+                return
+
+    def _with_calls(self, group: Group, limit: int) -> Segment | Sketch | None:
+        """As :meth:`_tried`, with calls that do not depend on the layout."""
+        tried = self._tried(group, limit)
+        return self._segment(group) if tried is not None and not tried.calls else tried
+
+    def _tried(self, group: Group, limit: int) -> Segment | Sketch | None:
+        """The segment of a group, or a sketch of one that is sure to need more than ``limit``; None
+        where there is none."""
+        if group not in self._segments:
+            try:
+                outlines = self._lowering.outlines(group)
+            except NotStreamable:
+                return None
+            first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
+            # Of what lies on top of each other, the last need not end where another could start.
+            scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1
+            bound = self._estimator.least_memory_bound(first, last) + scratch
+            calls = [outline.calls for outline in outlines if outline.calls is not None]
+            if bound > limit and len(calls) == len(outlines):
+                most = max(call.scratch_bytes for found in calls for call in found)
+                one = all(a is b for found in calls for a, b in zip(calls[0], found, strict=True))
+                return Sketch(bound, calls[0] if one else (), most)
+        return self._segment(group)
+
+    def _segment(self, group: Group) -> Segment | None:
+        """The segment of a group; None where there is none."""
+        if group not in self._segments:
+            try:
+                call = self._lowering.group(group)
+            except NotStreamable:
+                self._segments[group] = None
+            else:
+                first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
+                self._segments[group] = self._estimator.fused(group, call, first, last)
+        return self._segments[group]
+
+    def _may_fuse(self, first: int, last: int) -> bool:
+        """Whether the layers may run together, as far as each of them tells by itself."""
+        names = [node.name for node in self._nodes[first : last + 1]]
+        positions = [self._positions[name] for name in names]
+        together = positions == list(range(positions[0], positions[0] + len(names)))
+        # The last may be an average over the whole height, which runs by rows in a group only.
+        return together and all(map(self._runs_by_rows, names[: max(1, len(names) - 1)]))
+
+    def _runs_by_rows(self, name: str) -> bool:
+        try:
+            return all(o.calls is not None for o in self._lowering.outlines(Group((name,))))
+        except NotStreamable:
+            return False
+
+
+def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:
+    """Whether segments that end where ``ends`` says lead from ``first`` to ``last``."""
+    reached = {first}
+    for step in range(first, last + 1):
+        if step in reached:
+            reached.update(end + 1 for end in ends[step] if end <= last)
+    return last + 1 in reached

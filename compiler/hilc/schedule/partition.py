@@ -1,0 +1,158 @@
+"""The cheapest partition of the layers into segments, found exactly by dynamic programming.
+
+A limit of memory holds for each segment by itself, so segments above it are left out and the rest
+is a shortest path over the layers. A limit of flash holds for their sum, so the path is found for
+every sum, in parts of the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.lowering.choice import Choice
+from hilc.memory.plan import Planner
+from hilc.schedule.estimate import Estimator, Segment
+from hilc.schedule.groups import FusedGroups, Objective
+from hilc.schedule.policy import SearchPolicy
+from hilc.schedule.tuning import Tuning
+
+_IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """All layers, divided into segments, with the estimates of the whole."""
+
+    segments: tuple[Segment, ...]
+    #: Instructions.
+    cost: int
+    memory_bound: int
+    flash: int
+
+    @property
+    def choice(self) -> Choice:
+        """The kernels and groups that it consists of."""
+        kernels = {
+            segment.names[0]: segment.kernel
+            for segment in self.segments
+            if segment.group is None and segment.kernel
+        }
+        return Choice(kernels, tuple(s.group for s in self.segments if s.group is not None))
+
+
+class Partitioner:
+    """Divides the layers of a graph that have to be computed into segments."""
+
+    def __init__(
+        self, planner: Planner, tuning: Tuning | None, optimize: str, policy: SearchPolicy
+    ) -> None:
+        self.graph = planner.lowering.graph
+        self._policy = policy
+        self.estimator = Estimator(planner, tuning, optimize, policy)
+        steps = range(len(self.estimator.nodes))
+        #: For each layer, the segments of it alone.
+        self.singles = [self.estimator.singles(step) for step in steps]
+        self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
+
+    def cheapest(
+        self, limit: int | None, objective: Objective, *, in_place: bool = False
+    ) -> Partition | None:
+        """The partition that costs least and needs at most ``limit``; None where there is none.
+
+        With ``in_place`` a layer has none of the kernels whose outputs cannot lie where an input
+        was if it has another one.
+        """
+        singles = [
+            [s for s in found if objective.flash_heavy or not s.flash_heavy]
+            for found in self.singles
+        ]
+        groups = self._groups.within(limit, objective, singles)
+        options: list[list[Segment]] = []
+        for last, found in enumerate(singles):
+            within = [s for s in found if limit is None or s.memory_bound <= limit]
+            if in_place and any(s.in_place for s in within):
+                within = [s for s in within if s.in_place]
+            options.append(within + [group for group in groups if group.last == last])
+        segments = self._cheapest(options, objective)
+        return None if segments is None else self._partition(segments)
+
+    def _cheapest(
+        self, options: Sequence[Sequence[Segment]], objective: Objective
+    ) -> list[Segment] | None:
+        segments = _cheapest(options, objective.flash_worth)
+        limit, flash_bytes = objective.flash_limit, self.estimator.flash_bytes
+        if segments is None or limit is None or flash_bytes(segments) <= limit:
+            return segments
+        for found in _cheapest_of_each_size(options, limit, self._policy):
+            if flash_bytes(found) <= limit:
+                return found
+        # The sizes there are rounded, the last one's too.
+        least = _cheapest(options, self._policy.least_flash_worth)
+        return least if least and flash_bytes(least) <= limit else None
+
+    def _partition(self, segments: Sequence[Segment]) -> Partition:
+        return Partition(
+            tuple(segments),
+            sum(segment.cost for segment in segments),
+            max((segment.memory_bound for segment in segments), default=0),
+            self.estimator.flash_bytes(segments),
+        )
+
+
+def _cheapest(options: Sequence[Sequence[Segment]], flash_worth: float) -> list[Segment] | None:
+    """The cheapest of ``options``, which are by the layer that they end with, from end to end.
+
+    A byte of flash costs ``flash_worth`` instructions.
+    """
+    best: list[tuple[float, int, list[Segment]] | None] = [(0.0, 0, [])]
+    for segments in options:
+        found: tuple[float, int, list[Segment]] | None = None
+        for segment in segments:
+            before = best[segment.first]
+            if before is None:
+                continue
+            cost = before[0] + segment.cost_at(flash_worth)
+            bound = max(before[1], segment.memory_bound)
+            if found is None or (cost, bound) < found[:2]:
+                found = cost, bound, [*before[2], segment]
+        best.append(found)
+    return None if best[-1] is None else best[-1][2]
+
+
+def _cheapest_of_each_size(
+    options: Sequence[Sequence[Segment]], flash: int, policy: SearchPolicy
+) -> Iterator[list[Segment]]:
+    """The cheapest of about each size, as the sum of what segments take, from the largest on.
+
+    It goes on from beyond ``flash``; each is more expensive than the one before.
+    """
+    part = max(1, flash // policy.flash_parts)
+    parts = flash // part + policy.flash_parts_beyond
+    #: The least cost of the layers so far for each size, and the segment that ends them.
+    costs = [np.zeros(parts)]
+    ends: list[_IntArray] = []
+    for segments in options:
+        least = np.full(parts, np.inf)
+        chosen = np.full(parts, -1)
+        for index, segment in enumerate(segments):
+            size = round(segment.flash / part)
+            total = costs[segment.first][: max(0, parts - size)] + segment.cost
+            better = np.flatnonzero(total < least[size:]) + size
+            least[better] = total[better - size]
+            chosen[better] = index
+        costs.append(least)
+        ends.append(chosen)
+    least = costs[-1]
+    cheaper = least < np.append(np.inf, least[:-1])
+    for size in reversed(np.flatnonzero(cheaper).tolist()):
+        found: list[Segment] = []
+        while not found or found[-1].first:
+            last = found[-1].first - 1 if found else len(options) - 1
+            segment = options[last][ends[last][size]]
+            found.append(segment)
+            size -= round(segment.flash / part)
+        yield found[::-1]
