@@ -24,8 +24,8 @@ enum hil_fault_kind {
 };
 
 /* Registers have the values that they had when the fault struck, and 0 where those are lost or the
- * core has no such register. On RISC-V bfar is mtval, cfsr mcause, psr mstatus, r0 to r3 are a0 to a3
- * and r12 is a4. */
+ * core has no such register. On RISC-V bfar is mtval, cfsr mcause, psr mstatus, r0 to r3 are a0 to
+ * a3 and r12 is a4. */
 struct hil_fault {
     uint32_t kind;   /* enum hil_fault_kind */
     uintptr_t pc;    /* address of the instruction that faulted, or of the next one */
