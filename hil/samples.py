@@ -16,7 +16,7 @@ import numpy as np
 from hilc.artifact.library import TensorInfo
 from hilc.errors import HilError, InputError
 from hilc.executor import conversion_hint
-from hilc.ir import Array
+from hilc.ir import ELEMENT_TYPES, Array
 from hilc.support.inputs import check_regular
 from hilc.support.outputs import replacing
 
@@ -30,15 +30,9 @@ Sample = Mapping[str, Array]
 #: In files of outputs, to tell them from the user's own.
 _OUTPUTS_MARK = b"written by hil"
 
-# int32 and int64 inputs are counts and indices as a rule, so they stay small; the narrow types are
-# quantised values and take their whole range.
-_INTEGER_RANGES = {
-    "int8": (-128, 127),
-    "uint8": (0, 255),
-    "int16": (-32768, 32767),
-    "int32": (-1000, 1000),
-    "int64": (-1000, 1000),
-}
+#: int32 and int64 inputs are counts and indices as a rule, so they stay small; the narrow types are
+#: quantised values and take their whole range.
+_COUNTS = (-1000, 1000)
 
 
 def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[str, Array]:
@@ -78,7 +72,8 @@ def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
         return rng.standard_normal(tensor.shape, dtype=np.float32)
     if tensor.dtype == "bool":
         return rng.integers(0, 1, tensor.shape, endpoint=True).astype(np.bool_)
-    low, high = _INTEGER_RANGES[tensor.dtype]
+    row = ELEMENT_TYPES[tensor.dtype]
+    low, high = row.bounds if row.quantized else _COUNTS
     return rng.integers(low, high, tensor.shape, dtype=np.dtype(tensor.dtype), endpoint=True)
 
 

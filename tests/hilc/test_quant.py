@@ -63,4 +63,4 @@ def test_requantize_takes_one_multiplier_for_all_values():
     ],
 )
 def test_activation_range(activation, scale, zero_point, expected):
-    assert quant.activation_range(activation, scale, zero_point) == expected
+    assert quant.activation_range(activation, scale, zero_point, "int8") == expected

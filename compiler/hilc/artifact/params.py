@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from hilc.errors import InputError
-from hilc.ir import Array
+from hilc.ir import ELEMENT_TYPES, Array
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -21,18 +21,12 @@ _CPU = 1
 _MAX_RANK = 16
 
 #: DLPack's element types (code, bits) by numpy's name; lanes are always 1.
-DL_TYPES = {
-    "int8": (0, 8),
-    "int16": (0, 16),
-    "int32": (0, 32),
-    "int64": (0, 64),
-    "bool": (1, 1),
-    "uint8": (1, 8),
+DL_TYPES = {name: (row.dl_code, row.dl_bits) for name, row in ELEMENT_TYPES.items()} | {
+    # What no tensor of a model has, but files of parameters may.
     "uint16": (1, 16),
     "uint32": (1, 32),
     "uint64": (1, 64),
     "float16": (2, 16),
-    "float32": (2, 32),
     "float64": (2, 64),
 }
 _NUMPY_TYPES = {dl: name for name, dl in DL_TYPES.items()}

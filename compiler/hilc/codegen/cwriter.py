@@ -12,19 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from hilc.ir import Array
+from hilc.ir import ELEMENT_TYPES, Array
 from hilc.lowering.kernels import FieldValue
 
-#: C element type of a tensor, by its numpy name. A bool takes a byte and holds 0 or 1.
-C_TYPES: Mapping[str, str] = {
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "int16": "int16_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "float32": "float",
-    "bool": "uint8_t",
-}
+#: C element type of a tensor, by its numpy name.
+C_TYPES: Mapping[str, str] = {name: row.c_type for name, row in ELEMENT_TYPES.items()}
 
 #: Constant arrays start at a multiple of this many bytes; kernels rely on 4.
 CONSTANT_ALIGNMENT = 16

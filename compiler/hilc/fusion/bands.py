@@ -11,6 +11,7 @@ from hilc.lowering.choice import Group
 from hilc.ops import OPS
 from hilc.ops.traits import BroadcastRows, SameRows, WindowRows
 
+#: The types of images that kernels take in bands.
 _DTYPES = ("int8", "float32")
 
 

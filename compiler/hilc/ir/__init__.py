@@ -1,5 +1,17 @@
 """The intermediate representation: a graph of operators over named tensors."""
 
-from hilc.ir.graph import DTYPES, Array, Graph, Node, Quant, Tensor
+from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
+from hilc.ir.graph import Array, Graph, Node, Quant, Tensor
+from hilc.ir.rounding import Rounding
 
-__all__ = ["DTYPES", "Array", "Graph", "Node", "Quant", "Tensor"]
+__all__ = [
+    "DTYPES",
+    "ELEMENT_TYPES",
+    "Array",
+    "ElementType",
+    "Graph",
+    "Node",
+    "Quant",
+    "Rounding",
+    "Tensor",
+]

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.errors import ModelError
+from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
+from hilc.ir.rounding import Rounding
 
 Array = npt.NDArray[Any]
-
-#: Data types of tensors, by the name that numpy, the JSON output and the RPC metadata use.
-DTYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,10 @@ class Tensor:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise ModelError(f"tensor {self.name!r} has unsupported type {self.dtype}")
+            raise ModelError(
+                f"tensor {self.name!r} has unsupported type {self.dtype}",
+                f"supported: {', '.join(DTYPES)}",
+            )
         if any(d < 0 or (d == 0 and self.data is None) for d in self.shape):
             raise ModelError(
                 f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0",
@@ -94,7 +96,12 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        return self.size * np.dtype(self.dtype).itemsize
+        return self.size * self.element.itemsize
+
+    @property
+    def element(self) -> ElementType:
+        """What is known of its type."""
+        return ELEMENT_TYPES[self.dtype]
 
     @property
     def is_constant(self) -> bool:
@@ -111,6 +118,8 @@ class Node:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     #: Position in the model file, for messages; nodes made by a pass inherit it.
     index: int = 0
+    #: How it brings sums to the scale of its output, where it does.
+    rounding: Rounding = Rounding.DOUBLE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))

@@ -130,11 +130,11 @@ def _fully_connected(layer: Layer) -> LinearForm:
     ops = fully_connected.layer_operands(layer.node, layer.ins)
     channels, depth = ops.weights.shape
     outputs: RequantizationParameters | FloatParameters
-    if ops.x.dtype == "float32":
-        outputs = _float_parameters(layer, ops)
-    else:
+    if ops.x.element.quantized:
         requant = fully_connected.requantization(layer.node, ops, layer.out)
-        outputs = _int8_parameters(layer, ops, requant, channel_axis=0)
+        outputs = _requantization_parameters(layer, ops, requant, channel_axis=0)
+    else:
+        outputs = _float_parameters(layer, ops)
     return MatrixProduct(
         ops.weight_data,
         outputs,
@@ -229,25 +229,25 @@ def _placed(x: Tensor, window: Window) -> tuple[HilImages, HilWindow]:
 
 
 def _pad_value(layer: Layer, ops: Operands) -> int:
-    return 0 if ops.x.dtype == "float32" else quantization(layer.node, ops.x)[1]
+    return linear.pad_value(layer.node, ops)
 
 
 def _output_parameters(
     layer: Layer, ops: Operands, channel_axis: int
 ) -> RequantizationParameters | FloatParameters:
-    if ops.x.dtype == "float32":
+    if not ops.x.element.quantized:
         return _float_parameters(layer, ops)
     factors = linear.channel_factors(layer.node, ops)
     requant = linear.requantization(layer.node, factors, layer.out)
-    return _int8_parameters(layer, ops, requant, channel_axis)
+    return _requantization_parameters(layer, ops, requant, channel_axis)
 
 
-def _int8_parameters(
+def _requantization_parameters(
     layer: Layer, ops: Operands, requant: Requantization, channel_axis: int
 ) -> RequantizationParameters:
     zero_point = quantization(layer.node, ops.x)[1]
     bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
-    bound = accumulator_bound(ops.weight_data, bias, 128, channel_axis)
+    bound = accumulator_bound(ops.weight_data, bias, -ops.x.element.bounds[0], channel_axis)
     return RequantizationParameters(
         out_zero_point=requant.zero_point,
         out_min=requant.low,

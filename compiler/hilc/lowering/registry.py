@@ -24,7 +24,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from hilc.external import ExternalCall
-from hilc.ir import Node, Tensor
+from hilc.ir import Node, Rounding, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.ops.operands import operand
 from hilc.target import Cpu
@@ -95,6 +95,7 @@ class _Entry:
     requires: frozenset[str]
     lacks: frozenset[str]
     rank: Rank
+    roundings: frozenset[Rounding]
 
     def fits(self, layer: Layer) -> bool:
         features = layer.cpu.features
@@ -102,6 +103,7 @@ class _Entry:
             self.requires <= features
             and self.lacks.isdisjoint(features)
             and (self.dtypes is None or layer.dtype in self.dtypes)
+            and layer.node.rounding in self.roundings
         )
 
 
@@ -114,11 +116,13 @@ def lowers(
     requires: Collection[str] = (),
     lacks: Collection[str] = (),
     rank: Rank | None = None,
+    roundings: Collection[Rounding] = (Rounding.DOUBLE,),
 ) -> Callable[[Builder], Builder]:
     """Register a builder for ``operators``.
 
     ``dtypes`` are the types of :attr:`Layer.dtype` that it lowers, None for all; ``requires`` are
-    the features that a core must have, ``lacks`` those for which other builders are better.
+    the features that a core must have, ``lacks`` those for which other builders are better,
+    ``roundings`` the policies of nodes that its kernels compute.
     """
     if rank is None:
         rank = Rank.FAST if requires else Rank.PORTABLE
@@ -130,6 +134,7 @@ def lowers(
             frozenset(requires),
             frozenset(lacks),
             rank,
+            frozenset(roundings),
         )
         for operator in operators:
             entries = _ENTRIES[operator]

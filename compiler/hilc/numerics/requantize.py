@@ -1,6 +1,7 @@
 """Quantised arithmetic, stated once; ``runtime/include/hil/quant.h`` is its twin in C.
 
-The rule is gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a
+How a product is rounded is a policy of the node (:class:`hilc.ir.Rounding`). That of 32-bit sums is
+gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a
 real multiplier is ``mantissa * 2**(shift - 31)``; the product is rounded by a doubling high
 multiply (half away from zero for products of one sign, half up for the others) and once more by a
 right shift that rounds half away from zero. Both twins are tested on one vector file,
@@ -10,10 +11,14 @@ right shift that rounds half away from zero. Both twins are tested on one vector
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from hilc.ir import ELEMENT_TYPES, Rounding
 
 Int64Array = npt.NDArray[np.int64]
 Int32Like = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -74,11 +79,77 @@ def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Arra
     return (value >> shift) + (remainder > threshold)
 
 
-def requantize(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
-    """``MultiplyByQuantizedMultiplier`` with double rounding, for int32 values ``x``.
+@dataclass(frozen=True)
+class Sums:
+    """What a type of sums allows a multiplier to be."""
+
+    #: No sum reaches this magnitude.
+    limit: int
+    #: The most that a multiplier may shift to the left.
+    most_shift: int
+    #: The policies by which they are rounded.
+    roundings: frozenset[Rounding]
+
+
+#: By the type that sums are kept in.
+SUMS: Mapping[str, Sums] = {
+    "int32": Sums(2**31, 30, frozenset(Rounding)),
+    # The references assert these two.
+    "int64": Sums(2**47, 7, frozenset({Rounding.SINGLE})),
+}
+
+
+def requantize(
+    x: Int32Like,
+    mantissa: Int32Like | int,
+    shift: Int32Like | int,
+    rounding: Rounding = Rounding.DOUBLE,
+    sums: str = "int32",
+) -> Int64Array:
+    """``MultiplyByQuantizedMultiplier`` for values ``x`` of the type ``sums``, in :data:`SUMS`.
 
     ``mantissa`` and ``shift`` broadcast against ``x`` (one a channel, or one for all).
     """
+    return _REQUANTIZERS[sums, rounding](x, mantissa, shift)
+
+
+def reduced_multiplier(mantissa: Int32Like | int) -> Int64Array:
+    """The mantissa in 15 bits, as 64-bit sums are multiplied with: half up, the end saturated."""
+    wide = np.asarray(mantissa, np.int64)
+    reduced: Int64Array = np.minimum((wide + (1 << 15)) >> 16, (1 << 15) - 1)
+    return reduced
+
+
+def reduced_shift(shift: Int32Like | int) -> Int64Array:
+    """By how much the product with a :func:`reduced_multiplier` is shifted to the right."""
+    return 15 - np.asarray(shift, np.int64)
+
+
+def _once(x: Int32Like, multiplier: Int64Array, right: Int64Array) -> Int64Array:
+    """``x * multiplier / 2**right``, half up; what leaves 32 bits wraps around, as in C."""
+    product = np.asarray(x, np.int64) * multiplier
+    return _wrap_int32((product + (np.int64(1) << (right - 1))) >> right)
+
+
+def _single(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+    return _once(x, np.asarray(mantissa, np.int64), 31 - np.asarray(shift, np.int64))
+
+
+def _single_wide(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+    return _once(x, reduced_multiplier(mantissa), reduced_shift(shift))
+
+
+def _nearest_even(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+    right = 31 - np.asarray(shift, np.int64)
+    product = np.asarray(x, np.int64) * np.asarray(mantissa, np.int64)
+    floor = product >> right
+    half = np.int64(1) << (right - 1)
+    remainder = product - (floor << right)
+    up = (remainder > half) | ((remainder == half) & (floor % 2 != 0))
+    return _wrap_int32(floor + up)
+
+
+def _double(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
     shifts = np.asarray(shift, np.int64)
     left = np.maximum(shifts, 0)
     right = np.maximum(-shifts, 0)
@@ -86,12 +157,20 @@ def requantize(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) 
     return rounding_divide_by_pot(doubling_high_mul(shifted, mantissa), right)
 
 
-def activation_range(
-    activation: str, scale: float, zero_point: int, dtype: str = "int8"
-) -> tuple[int, int]:
+_REQUANTIZERS: Mapping[
+    tuple[str, Rounding],
+    Callable[[Int32Like, Int32Like | int, Int32Like | int], Int64Array],
+] = {
+    ("int32", Rounding.DOUBLE): _double,
+    ("int32", Rounding.SINGLE): _single,
+    ("int32", Rounding.NEAREST_EVEN): _nearest_even,
+    ("int64", Rounding.SINGLE): _single_wide,
+}
+
+
+def activation_range(activation: str, scale: float, zero_point: int, dtype: str) -> tuple[int, int]:
     """Clamp of a fused activation in the output's quantised domain, both ends included."""
-    info = np.iinfo(dtype)
-    low, high = int(info.min), int(info.max)
+    low, high = ELEMENT_TYPES[dtype].bounds
 
     def quantized(real: float) -> int:
         # As the reference: float32 division, half away from zero, in int32.

@@ -49,8 +49,12 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     a, b = operand(node, ins, 0), operand(node, ins, 1)
     require_dtype(node, a)
     if a.dtype != b.dtype:
-        invalid(node, f"works on {a.dtype} and {b.dtype}")
-    if a.dtype == "int8":
+        invalid(
+            node,
+            f"has operands of types {a.dtype} and {b.dtype}; they must be of one type",
+            "quantise the whole model, or convert one operand by QUANTIZE or DEQUANTIZE",
+        )
+    if a.element.quantized:
         quantization(node, a)
         quantization(node, b)
     activation(node)
@@ -102,7 +106,7 @@ def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
-    if out.dtype == "int8":
+    if out.element.quantized:
         output_clamp(node, out)
         (product_scale if node.op == "MUL" else sum_scales)(node, a, b, out)
 
@@ -117,7 +121,7 @@ def reference(
     x, y = values
     assert x is not None
     assert y is not None
-    if out.dtype == "float32":
+    if not out.element.quantized:
         combine = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[node.op]
         least, most = map(np.float32, ACTIVATION_RANGES[activation(node)])
         return [np.minimum(np.maximum(combine(x, y), least), most)]
@@ -132,7 +136,7 @@ def reference(
         total = scaled_x - scaled_y if node.op == "SUB" else scaled_x + scaled_y
         result = requantize(total, *scales.out)
     low, high = output_clamp(node, out)
-    return [np.clip(result + quantization(node, out)[1], low, high).astype(np.int8)]
+    return [np.clip(result + quantization(node, out)[1], low, high).astype(out.dtype)]
 
 
 def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:

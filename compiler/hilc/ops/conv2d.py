@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import geometry, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
@@ -43,7 +43,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     ops, _ = layer_operands(node, ins)
-    if ops.x.dtype == "int8":
+    if ops.x.element.quantized:
         linear.requantization(node, linear.channel_factors(node, ops), outs[0])
 
 
@@ -57,13 +57,12 @@ def _reference(
     x = values[0]
     assert x is not None
     columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
-    is_float = ops.x.dtype == "float32"
-    zero_point = 0 if is_float else quantization(node, ops.x)[1]
+    zero_point = linear.pad_value(node, ops)
     rows = geometry.patches(x, window, zero_point).reshape(-1, columns.shape[1])
-    if is_float:
+    if not ops.x.element.quantized:
         result: Array = linear.float_products(node, rows, columns, ops.bias_data)
     else:
-        sums = linear.int8_products(rows, zero_point, columns, ops.bias_data)
+        sums = linear.integer_products(rows, zero_point, columns, ops.bias_data)
         factors = linear.channel_factors(node, ops)
         result = linear.requantization(node, factors, outs[0]).apply(sums)
     return [result.reshape(outs[0].shape)]
@@ -100,6 +99,7 @@ CONV_2D = OpDef(
     _infer,
     _reference,
     _check,
+    roundings=frozenset(Rounding),
     takes_activation=True,
     bounds=_bounds,
     rows=WindowRows(_window),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import geometry, linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
@@ -45,7 +45,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     ops, _, _ = layer_operands(node, ins)
-    if ops.x.dtype == "int8":
+    if ops.x.element.quantized:
         linear.requantization(node, linear.channel_factors(node, ops), outs[0])
 
 
@@ -58,19 +58,18 @@ def _reference(
     ops, window, multiplier = layer_operands(node, ins)
     x = values[0]
     assert x is not None
-    is_float = ops.x.dtype == "float32"
-    zero_point = 0 if is_float else quantization(node, ops.x)[1]
+    zero_point = linear.pad_value(node, ops)
     patches = geometry.patches(x, window, zero_point)
     _, filter_h, filter_w, channels = ops.weights.shape
     weights = ops.weight_data.reshape(filter_h, filter_w, -1, multiplier)
     # Tap by tap, which for floats is the order of the reference.
-    dtype = np.float32 if is_float else np.int64
+    dtype = np.dtype(np.int64 if ops.x.element.quantized else np.float32)
     sums = np.zeros((*patches.shape[:3], *weights.shape[2:]), dtype)
     for tap in np.ndindex(filter_h, filter_w):
         pixels = patches[:, :, :, tap[0], tap[1], :, np.newaxis].astype(dtype)
-        sums += (pixels if is_float else pixels - zero_point) * weights[tap].astype(dtype)
+        sums += (pixels - dtype.type(zero_point)) * weights[tap].astype(dtype)
     sums = sums.reshape(outs[0].shape) + ops.bias_data
-    if is_float:
+    if not ops.x.element.quantized:
         return [linear.clamp_float(node, sums)]
     return [linear.requantization(node, linear.channel_factors(node, ops), outs[0]).apply(sums)]
 
@@ -110,13 +109,14 @@ def _window(node: Node, ins: Sequence[Tensor | None]) -> geometry.Window:
 def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     x = ins[0]
     assert x is not None
-    return [in_step(x, out, node.attrs["depth_multiplier"])] if x.dtype == "int8" else []
+    return [in_step(x, out, node.attrs["depth_multiplier"])] if x.element.quantized else []
 
 
 DEPTHWISE_CONV_2D = OpDef(
     _infer,
     _reference,
     _check,
+    roundings=frozenset(Rounding),
     takes_activation=True,
     bounds=_bounds,
     rows=WindowRows(_window),

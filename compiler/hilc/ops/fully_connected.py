@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import linear
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization
@@ -18,11 +18,13 @@ from hilc.ops.traits import Interval, Reference, Weights
 
 #: By how much of an output step the scale of a bias may be off.
 _BIAS_TOLERANCE = 0.02
+#: The types of activations that it computes with.
+_DTYPES = ("int8", "int16", "float32")
 
 
 def layer_operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
     """The operands, checked."""
-    return linear.operands(node, ins, rank=2, channel_axis=0)
+    return linear.operands(node, ins, rank=2, channel_axis=0, dtypes=_DTYPES)
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -46,7 +48,7 @@ def requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requ
         # With one scale for all weights the reference multiplies it in float32.
         with np.errstate(over="ignore"):
             factors = [float(np.float32(factors[0]))]
-    return linear.requantization(node, factors, out)
+    return linear.requantization(node, factors, out, ops.sums)
 
 
 def _check_bias(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> None:
@@ -73,8 +75,9 @@ def _check_bias(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> None:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     ops = layer_operands(node, ins)
-    if ops.x.dtype == "int8":
+    if ops.x.element.quantized:
         _check_bias(node, ins, outs[0])
+        linear.check_output(node, outs[0])
         requantization(node, ops, outs[0])
 
 
@@ -88,11 +91,11 @@ def _reference(
     x = values[0]
     assert x is not None
     rows = x.reshape(-1, ops.weights.shape[1])
-    if ops.x.dtype == "float32":
+    if not ops.x.element.quantized:
         result: Array = linear.float_products(node, rows, ops.weight_data, ops.bias_data)
     else:
         zero_point = quantization(node, ops.x)[1]
-        sums = linear.int8_products(rows, zero_point, ops.weight_data, ops.bias_data)
+        sums = linear.integer_products(rows, zero_point, ops.weight_data, ops.bias_data)
         result = requantization(node, ops, outs[0]).apply(sums)
     return [result.reshape(outs[0].shape)]
 
@@ -119,6 +122,7 @@ FULLY_CONNECTED = OpDef(
     _infer,
     _reference,
     _check,
+    roundings=frozenset(Rounding),
     takes_activation=True,
     bounds=_bounds,
     weights=Weights(channel_axis=0, sums=True, one_scale_differs=True),

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ir import Array, Graph, Node, Rounding, Tensor
 from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
 from hilc.ops.geometry import Window
 from hilc.ops.linear import Requantization
 from hilc.ops.operands import quantization
 
+_DTYPES = ("int8",)
 INT8_LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
@@ -53,7 +54,11 @@ class Int8Layer:
 
 def is_int8_layer(graph: Graph, node: Node) -> bool:
     """Whether :func:`int8_layer` describes the node."""
-    return node.op in INT8_LAYERS and graph.outs(node)[0].dtype == "int8"
+    return (
+        node.op in INT8_LAYERS
+        and graph.outs(node)[0].dtype in _DTYPES
+        and node.rounding is Rounding.DOUBLE
+    )
 
 
 def int8_layer(graph: Graph, node: Node) -> Int8Layer:

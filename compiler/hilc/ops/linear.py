@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Node, Tensor
-from hilc.numerics.requantize import INT32_MAX, INT32_MIN, requantize
+from hilc.ir import Array, Node, Rounding, Tensor
+from hilc.numerics.requantize import INT32_MAX, INT32_MIN, SUMS, requantize
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
+    ARITHMETIC,
     activation,
     invalid,
     multiplier,
@@ -29,9 +31,6 @@ from hilc.ops.operands import (
 )
 from hilc.ops.traits import Interval
 
-_BIAS_DTYPES = {"int8": "int32", "float32": "float32"}
-_INT32_LIMIT = 2**31
-
 
 @dataclass(frozen=True)
 class Operands:
@@ -43,20 +42,33 @@ class Operands:
     #: One value an output channel; zeros where the model has no bias.
     bias_data: Array
 
+    @property
+    def sums(self) -> str:
+        """The type that sums are kept in: that of the bias."""
+        return self.bias_data.dtype.name
 
-def operands(node: Node, ins: Sequence[Tensor | None], rank: int, channel_axis: int) -> Operands:
+
+def operands(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    rank: int,
+    channel_axis: int,
+    dtypes: Sequence[str] = ARITHMETIC,
+) -> Operands:
     """The operands, checked for everything but their shapes against each other.
 
-    ``rank`` is that of the weights, whose output channels lie along ``channel_axis``.
+    ``rank`` is that of the weights, whose output channels lie along ``channel_axis``; ``dtypes``
+    are the types of activations that the operator takes.
     """
     require_counts(node, inputs=(2, 3))
     x, weights = operand(node, ins, 0), operand(node, ins, 1)
     bias = ins[2] if len(ins) > 2 else None
-    require_dtype(node, x)
-    if weights.dtype != x.dtype:
+    require_dtype(node, x, dtypes)
+    if weights.dtype != x.element.weights:
         unsupported(
             node,
-            f"computes {x.dtype} activations with {weights.dtype} weights",
+            f"has {x.dtype} activations with {weights.dtype} weights (supported: "
+            f"{x.element.weights})",
             "convert the model with full integer quantisation, or leave its weights in float32",
         )
     if len(weights.shape) != rank:
@@ -64,19 +76,20 @@ def operands(node: Node, ins: Sequence[Tensor | None], rank: int, channel_axis: 
     channels = weights.shape[channel_axis]
     weight_data = _constant(node, weights)
     if bias is None:
-        bias_data: Array = np.zeros(channels, _BIAS_DTYPES[x.dtype])
+        bias_data: Array = np.zeros(channels, x.element.sums(None))
     else:
         bias_data = _constant(node, bias)
-        if bias.dtype != _BIAS_DTYPES[x.dtype] or bias.size != channels:
+        if bias.dtype not in x.element.biases or bias.size != channels:
             invalid(
                 node,
                 f"has the bias {bias.name!r}, {bias.dtype}{list(bias.shape)}, "
-                f"for {channels} channels of {x.dtype}",
+                f"for {channels} channels of {x.dtype} "
+                f"(supported: {' or '.join(x.element.biases)}[{channels}])",
             )
         bias_data = bias_data.reshape(-1)
     activation(node)
-    if x.dtype == "int8":
-        _check_int8(node, x, weights, weight_data, bias_data, channel_axis)
+    if x.element.quantized:
+        _check_quantized(node, x, weights, weight_data, bias_data, channel_axis)
     return Operands(x, weights, weight_data, bias_data)
 
 
@@ -90,10 +103,12 @@ def _constant(node: Node, tensor: Tensor) -> Array:
     return tensor.data
 
 
-def _check_int8(
+def _check_quantized(
     node: Node, x: Tensor, weights: Tensor, weight_data: Array, bias_data: Array, channel_axis: int
 ) -> None:
-    quantization(node, x)
+    _, x_zero_point = quantization(node, x)
+    if x.element.symmetric and x_zero_point:
+        _refuse_asymmetric(node, x, x_zero_point)
     quant = weights.quant
     if quant is None:
         invalid(node, f"has the weights {weights.name!r} without quantisation")
@@ -113,17 +128,47 @@ def _check_int8(
     # Both forms of the sum must fit: with x - zero_point as the reference adds it up, and with
     # the zero point folded into the bias as the kernels do.
     zero_point = quantization(node, x)[1]
+    low, high = x.element.bounds
+    sums = SUMS[bias_data.dtype.name]
+    if node.rounding not in sums.roundings:
+        unsupported(
+            node,
+            f"does not support rounding {node.rounding.value!r} of {bias_data.dtype} sums "
+            f"(supported: {', '.join(r.value for r in Rounding if r in sums.roundings)})",
+            "state a policy of these on the node",
+        )
     for bias, largest in (
-        (bias_data.astype(np.int64), max(127 - zero_point, zero_point + 128)),
-        (fold_zero_point(weight_data, bias_data, zero_point, channel_axis), 128),
+        (bias_data.astype(np.int64), max(high - zero_point, zero_point - low)),
+        (fold_zero_point(weight_data, bias_data, zero_point, channel_axis), -low),
     ):
         bound = accumulator_bound(weight_data, bias, largest, channel_axis)
-        if bound >= _INT32_LIMIT:
+        if bound >= sums.limit:
             unsupported(
                 node,
-                f"has sums that reach {bound}, beyond 32 bits",
+                f"has sums that reach {bound}, beyond {sums.limit.bit_length()} bits",
                 "check its bias: no reference defines the result of an overflow",
             )
+
+
+def _refuse_asymmetric(node: Node, tensor: Tensor, zero_point: int) -> NoReturn:
+    unsupported(
+        node,
+        f"takes {tensor.name!r}, of type {tensor.dtype}, with zero point {zero_point} (supported: "
+        "0)",
+        f"quantise {tensor.dtype} symmetrically, as the TFLite quantisation scheme asks",
+    )
+
+
+def check_output(node: Node, out: Tensor) -> None:
+    """Refuse an output whose zero point its type does not allow."""
+    zero_point = quantization(node, out)[1]
+    if out.element.symmetric and zero_point:
+        _refuse_asymmetric(node, out, zero_point)
+
+
+def pad_value(node: Node, ops: Operands) -> int:
+    """What positions outside an image hold: the number that stands for zero."""
+    return quantization(node, ops.x)[1] if ops.x.element.quantized else 0
 
 
 def _per_channel_sum(values: npt.NDArray[np.int64], channel_axis: int) -> npt.NDArray[np.int64]:
@@ -149,25 +194,36 @@ def accumulator_bound(
 
 @dataclass(frozen=True)
 class Requantization:
-    """From int32 sums to int8 outputs; one entry for all channels or one each."""
+    """From sums to outputs; one entry for all channels or one each."""
 
     mantissas: npt.NDArray[np.int32]
     shifts: npt.NDArray[np.int8]
     zero_point: int
     low: int
     high: int
+    #: The type of the outputs.
+    dtype: str = "int8"
+    #: The type that sums are kept in, and how they are rounded.
+    sums: str = "int32"
+    rounding: Rounding = Rounding.DOUBLE
 
-    def apply(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+    def apply(self, sums: npt.NDArray[np.int64]) -> Array:
         """The outputs of ``sums``, channels last."""
-        values = requantize(sums, self.mantissas, self.shifts.astype(np.int32)) + self.zero_point
-        return np.clip(values, self.low, self.high).astype(np.int8)
+        shifts = self.shifts.astype(np.int32)
+        values = requantize(sums, self.mantissas, shifts, self.rounding, self.sums)
+        outputs: Array = np.clip(values + self.zero_point, self.low, self.high).astype(self.dtype)
+        return outputs
 
 
-def requantization(node: Node, factors: Sequence[float], out: Tensor) -> Requantization:
-    """``factors`` are input scale times weight scale, in the reference's own precision."""
+def requantization(
+    node: Node, factors: Sequence[float], out: Tensor, sums: str = "int32"
+) -> Requantization:
+    """``factors`` are input scale times weight scale, in the reference's own precision; ``sums`` is
+    the type that sums are kept in."""
     out_scale, zero_point = quantization(node, out)
     low, high = output_clamp(node, out)
-    parts = [multiplier(node, factor / out_scale) for factor in factors]
+    most = SUMS[sums].most_shift
+    parts = [multiplier(node, factor / out_scale, most) for factor in factors]
     return Requantization(
         np.array([part.mantissa for part in parts], np.int32),
         # Any shift will do for a factor of 0; this one lets hil_requantize_narrow take it.
@@ -175,6 +231,9 @@ def requantization(node: Node, factors: Sequence[float], out: Tensor) -> Requant
         zero_point,
         low,
         high,
+        out.dtype,
+        sums,
+        node.rounding,
     )
 
 
@@ -185,7 +244,7 @@ def channel_factors(node: Node, ops: Operands) -> list[float]:
     return [x_scale * scale for scale in ops.weights.quant.scale]
 
 
-def int8_products(
+def integer_products(
     rows: Array, zero_point: int, columns: Array, bias: Array
 ) -> npt.NDArray[np.int64]:
     """``bias + (rows - zero_point) @ columns.T``, exact: all sums are below 2**53."""
@@ -224,7 +283,7 @@ def product_bounds(
     none = np.zeros_like(bias)
 
     def sums(for_positive: Array, for_negative: Array) -> npt.NDArray[np.int64]:
-        return int8_products(for_positive, zero_point, positive, bias) + int8_products(
+        return integer_products(for_positive, zero_point, positive, bias) + integer_products(
             for_negative, zero_point, negative, none
         )
 

@@ -45,7 +45,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
     x = operand(node, ins, 0)
     require_dtype(node, x)
-    if x.dtype == "int8":
+    if x.element.quantized:
         quantization(node, x)
     axes = reduced_axes(node, ins)
     count = prod(x.shape[axis] for axis in axes)
@@ -69,7 +69,7 @@ def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> Multiplier:
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    if outs[0].dtype == "int8":
+    if outs[0].element.quantized:
         x = operand(node, ins, 0)
         count = x.size // outs[0].size
         # The sum is below 2^9 times the count, and its mean times 2^22 stays within 31 bits.
@@ -90,14 +90,14 @@ def _reference(
     assert x is not None
     count = source.size // out.size
     axes = reduced_axes(node, ins)
-    if source.dtype == "float32":
+    if not source.element.quantized:
         # One value after another in memory order, as the reference adds.
         moved = np.moveaxis(x, axes, range(len(axes))).reshape(count, -1)
         total = np.cumsum(moved, axis=0, dtype=np.float32)[-1]
         return [(total / np.float32(count)).reshape(out.shape)]
     total_q = x.sum(axes, dtype=np.int64) - quantization(node, source)[1] * count
     mean = requantize(total_q, *mean_scale(node, source, out, count)) + quantization(node, out)[1]
-    return [np.clip(mean, -128, 127).astype(np.int8).reshape(out.shape)]
+    return [np.clip(mean, *out.element.bounds).astype(out.dtype).reshape(out.shape)]
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ir import Array, Graph, Node, Rounding, Tensor
 from hilc.ops.traits import Bounds, Link, Narrowed, Reference, Rows, Weights
 
 __all__ = ["Check", "Infer", "OpDef", "Reference", "Signature"]
@@ -49,6 +49,8 @@ class OpDef:
     #: What must hold between inputs and outputs beyond shape and type, above all the outputs'
     #: quantization; raises as ``infer`` does. Called after the signatures agree.
     check: Check = nothing_to_check
+    #: The policies by which it can round; what does not round takes the default.
+    roundings: frozenset[Rounding] = frozenset({Rounding.DOUBLE})
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
     #: Operands that hold no element add nothing to the output, and may be left out.

@@ -9,6 +9,7 @@ import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Node, Tensor
+from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import Multiplier, activation_range, quantize_multiplier
 
 #: The types that arithmetic operators compute in.
@@ -19,8 +20,6 @@ _LEAST_SCALE = 1e-30
 
 #: What the reference shifts an int32 to the left at most: by 31 bits, and more, C defines nothing.
 _MOST_SHIFT = 30
-
-_INDEX_TYPES = ("int32", "int64")
 
 
 #: The remedy for scales that a model states and no converter would choose.
@@ -67,10 +66,10 @@ def operand(node: Node, ins: Sequence[Tensor | None], index: int) -> Tensor:
 def require_dtype(node: Node, tensor: Tensor, allowed: Sequence[str] = ARITHMETIC) -> None:
     """Refuse a tensor of a type outside ``allowed``."""
     if tensor.dtype not in allowed:
-        unsupported(
-            node,
-            f"works on {tensor.name!r} of type {tensor.dtype}",
-            f"{node.op} is implemented for {', '.join(allowed)}",
+        raise UnsupportedError(
+            f"{_layer(node)}: {node.op} does not support {tensor.dtype} input {tensor.name!r} "
+            f"(supported: {', '.join(allowed)})",
+            "convert the model with activations of a supported type",
         )
 
 
@@ -103,27 +102,33 @@ def ints_attribute(node: Node, name: str) -> tuple[int, ...]:
 def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
     """Scale and zero point of a tensor that is quantised as a whole."""
     quant = tensor.quant
-    if quant is None or tensor.dtype in ("float32", "bool"):
-        invalid(node, f"works on {tensor.name!r}, an {tensor.dtype} tensor without quantisation")
+    if quant is None or not tensor.element.may_have_scale:
+        invalid(
+            node,
+            f"takes {tensor.name!r}, of type {tensor.dtype}, without quantisation (a scale and a "
+            "zero point)",
+            "export the model with full integer quantisation",
+        )
     if not quant.per_tensor:
         unsupported(
             node,
-            f"works on {tensor.name!r}, which has {len(quant.scale)} scales",
+            f"takes {tensor.name!r} with {len(quant.scale)} scales; activations have one",
             "only weights may be quantised per channel; quantise activations per tensor",
         )
     if not _LEAST_SCALE <= quant.scale[0] <= 1 / _LEAST_SCALE:
         invalid(
             node,
-            f"works on {tensor.name!r} with scale {quant.scale[0]}, which nobody means; scales lie "
-            f"between {_LEAST_SCALE:g} and {1 / _LEAST_SCALE:g}",
+            f"takes {tensor.name!r} with scale {quant.scale[0]}, out of range "
+            f"({_LEAST_SCALE:g} to {1 / _LEAST_SCALE:g})",
             _CHECK_SCALES,
         )
-    info = np.iinfo(tensor.dtype)
-    if not info.min <= quant.zero_point[0] <= info.max:
+    low, high = tensor.element.bounds
+    if not low <= quant.zero_point[0] <= high:
         invalid(
             node,
-            f"works on {tensor.name!r} with zero point {quant.zero_point[0]}, "
-            f"outside of {tensor.dtype}",
+            f"takes {tensor.name!r} with zero point {quant.zero_point[0]}, out of range of "
+            f"{tensor.dtype} ({low} to {high})",
+            _CHECK_SCALES,
         )
     return quant.scale[0], quant.zero_point[0]
 
@@ -135,14 +140,15 @@ def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None
     if quantization(node, tensor) != quantization(node, other):
         unsupported(
             node,
-            f"would have to requantise between {tensor.name!r} and {other.name!r}",
+            f"takes {tensor.name!r} and gives {other.name!r}, whose quantisations differ; "
+            f"{node.op} does not requantise",
             "give both the same scale and zero point, as the converter does",
         )
 
 
 def constant_ints(node: Node, tensor: Tensor) -> tuple[int, ...]:
     """The values of a constant index operand: a scalar or a vector of integers."""
-    if tensor.dtype not in _INDEX_TYPES or len(tensor.shape) > 1:
+    if tensor.dtype not in INDEX_TYPES or len(tensor.shape) > 1:
         invalid(
             node,
             f"takes {tensor.name!r}, {tensor.dtype}{list(tensor.shape)}, for a list of integers",
@@ -219,8 +225,7 @@ def activation_clamp(node: Node, name: str, output: Tensor) -> tuple[int, int]:
     if largest >= 2**31:
         invalid(
             node,
-            f"has output {output.name!r} with the scale {scale}, too small to be meant; it "
-            f"must be above {6 / 2**31:.3g}",
+            f"has output {output.name!r} with scale {scale}, out of range (above {6 / 2**31:.3g})",
             _CHECK_SCALES,
         )
     return activation_range(name, scale, zero_point, output.dtype)

@@ -40,7 +40,11 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     x = operand(node, ins, 0)
     require_dtype(node, x)
     if len(x.shape) != 4:
-        invalid(node, f"works on the shape {list(x.shape)}; it needs NHWC")
+        invalid(
+            node,
+            f"has an input of shape {list(x.shape)}, not of 4 dimensions (NHWC)",
+            "reshape it in the model to [batch, height, width, channels]",
+        )
     for name in ("filter_h", "filter_w", "stride_h", "stride_w"):
         int_attribute(node, name)
     if attribute(node, "padding", str) not in ("SAME", "VALID"):
@@ -51,13 +55,13 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    if outs[0].dtype == "int8":
+    if outs[0].element.quantized:
         require_same_quantization(node, operand(node, ins, 0), outs[0])
         output_clamp(node, outs[0])
 
 
 def pooling_clamp(node: Node, out: Tensor) -> tuple[float, float]:
-    if out.dtype == "int8":
+    if out.element.quantized:
         return output_clamp(node, out)
     return ACTIVATION_RANGES[activation(node)]
 
@@ -74,11 +78,11 @@ def _reference(
     out = outs[0]
     dtype = np.dtype(out.dtype)
     if node.op == "MAX_POOL_2D":
-        lowest = -128.0 if out.dtype == "int8" else -np.inf
+        lowest = out.element.low if out.element.quantized else -np.inf
         pooled = patches(x, place, lowest).max((3, 4))
     else:
         inside = patches(np.ones((1, *x.shape[1:3], 1), np.int64), place, 0).sum((3, 4))
-        if out.dtype == "int8":
+        if out.element.quantized:
             total = patches(x.astype(np.int64), place, 0).sum((3, 4))
             # Half away from zero.
             pooled = np.sign(total) * ((np.abs(total) + inside // 2) // inside)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -31,7 +31,8 @@ from hilc.ops.operands import (
 from hilc.ops.traits import SameRows, channelwise, mapped
 from hilc.ops.unary import look_up
 
-BYTES = ("int8", "uint8")
+#: Types for which every number has an entry in a table.
+BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.tabled)
 #: What the reference quantises each type to.
 _TARGETS: Mapping[str, tuple[str, ...]] = {
     "float32": ("int8", "uint8", "int16"),
@@ -50,7 +51,7 @@ def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]
     x = operand(node, ins, 0)
     require_dtype(node, x, tuple(_TARGETS))
     dtype = node.attrs.get("dtype", "int8")
-    if x.dtype != "float32":
+    if x.element.may_have_scale:
         quantization(node, x)
     if dtype not in _TARGETS[x.dtype]:
         unsupported(
@@ -71,24 +72,23 @@ def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
         )
     every_byte = np.arange(256, dtype=np.uint8).view(source.dtype)
     scaled = requantize(every_byte.astype(np.int64) - in_zero, *ratio)
-    info = np.iinfo(target.dtype)
-    return np.clip(scaled + out_zero, info.min, info.max).astype(target.dtype)
+    return np.clip(scaled + out_zero, *target.element.bounds).astype(target.dtype)
 
 
 def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
     """The factor from one quantisation to the other, for integers wider than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
-    if target.dtype == "int16" and (out_zero or (in_zero and source.dtype == "int16")):
+    if target.element.symmetric and (out_zero or (in_zero and source.element.symmetric)):
         unsupported(
             node,
-            f"quantises {source.dtype} with zero point {in_zero} to int16 with {out_zero}",
-            "quantise int16 symmetrically, as the TFLite quantisation scheme asks",
+            f"quantises {source.dtype} with zero point {in_zero} to {target.dtype} with {out_zero}",
+            f"quantise {target.dtype} symmetrically, as the TFLite quantisation scheme asks",
         )
     ratio = multiplier(node, in_scale / out_scale)
     # What is scaled, and the zero point that is added, stay within 32 bits: 2^15 steps of either
     # sign times 2^16, less where there are more steps, or something to add.
     most = 16 if not (in_zero or out_zero) else 14
-    if ratio.shift > (most if source.dtype == "int16" else 0) or abs(out_zero) > _MAX_ADDED:
+    if ratio.shift > (most if source.element.itemsize <= 2 else 0) or abs(out_zero) > _MAX_ADDED:
         undefined(
             node,
             f"requantises {source.dtype} from scale {in_scale} and zero point {in_zero} to "
@@ -102,7 +102,7 @@ def _check_quantize(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Ten
     quantization(node, y)
     if x.dtype in BYTES:
         byte_table(node, x, y)
-    elif x.dtype != "float32":
+    elif x.element.may_have_scale:
         wide_ratio(node, x, y)
 
 
@@ -117,19 +117,19 @@ def _quantize(
     if source.dtype in BYTES:
         return [look_up(byte_table(node, source, outs[0]), x)]
     scale, zero_point = quantization(node, outs[0])
-    info = np.iinfo(outs[0].dtype)
-    if source.dtype != "float32":
+    low, high = outs[0].element.bounds
+    if source.element.may_have_scale:
         # Wraps around at the ends of 32 bits, as the reference does.
         steps = (x.astype(np.int64) - quantization(node, source)[1]).astype(np.int32)
         y = requantize(steps, *wide_ratio(node, source, outs[0])) + zero_point
-        return [np.clip(y, info.min, info.max).astype(outs[0].dtype)]
+        return [np.clip(y, low, high).astype(outs[0].dtype)]
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float64)
     rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled) + zero_point
     # NaN becomes the smallest, as in the kernel; the reference's conversion of it, and of what is
     # beyond int32, is undefined in C.
-    numbers = np.nan_to_num(rounded, nan=float(info.min))
-    return [np.clip(numbers, info.min, info.max).astype(outs[0].dtype)]
+    numbers = np.nan_to_num(rounded, nan=float(low))
+    return [np.clip(numbers, low, high).astype(outs[0].dtype)]
 
 
 def _infer_dequantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:

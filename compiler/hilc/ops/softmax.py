@@ -65,7 +65,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             "tensor with at least one",
             "give the operator an input of shape [1, classes]: reshape it in the model",
         )
-    if x.dtype == "int8":
+    if x.element.quantized:
         quantization(node, x)
         if x.shape[-1] > _MAX_DEPTH:
             unsupported(
@@ -77,14 +77,15 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    if outs[0].dtype != "int8":
+    if not outs[0].element.quantized:
         return
     scale, zero_point = quantization(node, outs[0])
-    if zero_point != -128 or abs(scale - 1 / 256) > 0.001 / 256:
+    lowest = outs[0].element.bounds[0]
+    if zero_point != lowest or abs(scale - 1 / 256) > 0.001 / 256:
         unsupported(
             node,
             f"has output scale {scale} and zero point {zero_point}",
-            "int8 probabilities have scale 1/256 and zero point -128",
+            f"{outs[0].dtype} probabilities have scale 1/256 and zero point {lowest}",
         )
 
 
@@ -158,7 +159,7 @@ def _reference(
 ) -> list[Array]:
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
-    if source.dtype == "float32":
+    if not source.element.quantized:
         with np.errstate(under="ignore", over="ignore"):
             distance = (x - x.max(-1, keepdims=True)) * np.float32(node.attrs["beta"])
             powers = expf(distance)
@@ -172,7 +173,8 @@ def _reference(
     shift = 31 - 8 + SUM_BITS - zeros
     shares = rounding_divide_by_pot(doubling_high_mul(powers, scale), np.minimum(shift, 31))
     shares = np.where(shift > 31, 0, shares)
-    return [np.minimum(shares - 128, 127).astype(np.int8)]
+    low, high = outs[0].element.bounds
+    return [np.minimum(shares + low, high).astype(outs[0].dtype)]
 
 
 SOFTMAX = OpDef(_infer, _reference, check=_check)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
 from hilc.ops.geometry import Window
 
 Ins = Sequence[Tensor | None]
@@ -23,8 +23,8 @@ Outs = Sequence[Tensor]
 
 # Bounds -----------------------------------------------------------------------------------------
 
-#: The types of tensors that have intervals.
-BOUNDED = ("int8", "uint8")
+#: The types of tensors that have intervals: those that a table of all values is made of.
+BOUNDED = tuple(name for name, row in ELEMENT_TYPES.items() if row.tabled)
 
 
 class Interval(NamedTuple):
@@ -36,11 +36,10 @@ class Interval(NamedTuple):
 
 def any_value(tensor: Tensor) -> Interval:
     """Every value of the tensor's type."""
-    info = np.iinfo(tensor.dtype)
     return Interval(
         *(
             np.broadcast_to(np.array(end, tensor.dtype), tensor.shape)
-            for end in (info.min, info.max)
+            for end in tensor.element.bounds
         )
     )
 
@@ -91,16 +90,16 @@ def mapped(
     assert interval is not None
     if source.dtype not in BOUNDED:
         return [any_value(out)]
-    info = np.iinfo(source.dtype)
-    every = np.arange(info.min, info.max + 1, dtype=source.dtype)
+    every = np.array(source.element.values, source.dtype)
     line = Tensor("every value", every.shape, source.dtype, source.quant)
     result = Tensor("its result", every.shape, out.dtype, out.quant)
     table = reference(node, [line], [result], [every])[0]
     # Row i: the least and the largest from element i on.
     least, largest = (np.tile(table, (every.size, 1)) for _ in range(2))
     below = np.tri(every.size, k=-1, dtype=bool)
-    least[below], largest[below] = np.iinfo(out.dtype).max, np.iinfo(out.dtype).min
-    ends = interval.low.astype(np.int64) - info.min, interval.high.astype(np.int64) - info.min
+    least[below], largest[below] = out.element.bounds[::-1]
+    first = source.element.bounds[0]
+    ends = interval.low.astype(np.int64) - first, interval.high.astype(np.int64) - first
     return [
         Interval(
             np.minimum.accumulate(least, axis=1)[ends], np.maximum.accumulate(largest, axis=1)[ends]

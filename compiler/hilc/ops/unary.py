@@ -41,19 +41,17 @@ Int64Array = npt.NDArray[np.int64]
 _LOGISTIC_ONE_ABOVE = np.float32(16.619047164916992)
 _LOGISTIC_EXP_BELOW = np.float32(-9.0)
 
-_ALL_INT8 = np.arange(-128, 128, dtype=np.int64)
-
 
 def table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int8]:
-    """The operator's value for each int8, in the order of the bytes 0x00 to 0xff."""
-    values = _INT8[node.op](node, source, target)
-    low, high = -128, 127
-    return np.roll(np.clip(values, low, high).astype(np.int8), 128)
+    """The operator's value for each number of the source, by its byte."""
+    values = _TABLES[node.op](node, source, target)
+    in_range = np.clip(values, *target.element.bounds).astype(target.dtype)
+    return np.roll(in_range, source.element.bounds[0])
 
 
 def host_function_matters(node: Node, source: Tensor, target: Tensor) -> str | None:
     """The C function by which this host's TFLite makes another table than :func:`table`, if any."""
-    if node.op not in _OF_LIBM or source.dtype != "int8":
+    if node.op not in _OF_LIBM or not source.element.tabled:
         return None
     name, formula = _OF_LIBM[node.op]
     ours, hosts = (
@@ -72,7 +70,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
     require_dtype(node, x)
-    if x.dtype == "int8":
+    if x.element.tabled:
         quantization(node, x)
     if node.op == "LEAKY_RELU" and not np.isfinite(attribute(node, "alpha", (int, float))):
         invalid(node, f"has the slope {node.attrs['alpha']}")
@@ -81,7 +79,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     x, y = operand(node, ins, 0), outs[0]
-    if y.dtype == "int8":
+    if y.element.tabled:
         quantization(node, y)
         table(node, x, y)
 
@@ -94,12 +92,17 @@ def _reference(
 ) -> list[Array]:
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
-    if source.dtype == "int8":
+    if source.element.tabled:
         return [look_up(table(node, source, outs[0]), x)]
     return [_FLOAT32[node.op](node, x)]
 
 
-# int8: the unclamped values for -128 to 127 -----------------------------------------------------
+# Tables: the unclamped values for every number of the source ------------------------------------
+
+
+def _steps(node: Node, source: Tensor) -> Int64Array:
+    """How far every number of the source's type is from its zero point."""
+    return np.array(source.element.values, np.int64) - quantization(node, source)[1]
 
 
 def _scales(node: Node, source: Tensor, target: Tensor) -> tuple[np.float32, np.float32]:
@@ -123,7 +126,7 @@ def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
         ratio = _ratio(node, in_scale / out_scale)
     zero_point = quantization(node, target)[1]
     low, high = activation_clamp(node, node.op, target)
-    scaled = requantize(_ALL_INT8 - quantization(node, source)[1], *ratio)
+    scaled = requantize(_steps(node, source), *ratio)
     return np.clip(scaled + zero_point, low, high)
 
 
@@ -134,9 +137,11 @@ def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
         slope = in_scale * np.float32(node.attrs["alpha"]) / out_scale
     if slope < 0:
         unsupported(
-            node, f"has the slope {node.attrs['alpha']}", "int8 is defined for slopes from 0"
+            node,
+            f"has the slope {node.attrs['alpha']}",
+            "integers are defined for slopes from 0",
         )
-    offset = _ALL_INT8 - quantization(node, source)[1]
+    offset = _steps(node, source)
     scaled = np.where(
         offset >= 0, requantize(offset, *identity), requantize(offset, *_ratio(node, slope))
     )
@@ -154,10 +159,11 @@ def _rounded_function(
             unsupported(
                 node,
                 f"has output scale {out_scale}, not 1/256",
-                "int8 probabilities have scale 1/256 and zero point -128",
+                f"{target.dtype} probabilities have scale 1/256 and zero point "
+                f"{target.element.bounds[0]}",
             )
         with np.errstate(all="ignore"):
-            x = in_scale * (_ALL_INT8 - quantization(node, source)[1]).astype(np.float32)
+            x = in_scale * (_steps(node, source)).astype(np.float32)
             y = function(x) * (np.float32(1) / out_scale)
         if np.abs(y).max() >= 2**31:
             undefined(
@@ -165,9 +171,9 @@ def _rounded_function(
                 f"has output scale {out_scale}",
             )
         rounded = np.copysign(np.floor(np.abs(y.astype(np.float64)) + 0.5), y)
-        shifted: Int64Array = np.clip(rounded + quantization(node, target)[1], -128, 127).astype(
-            np.int64
-        )
+        shifted: Int64Array = np.clip(
+            rounded + quantization(node, target)[1], *target.element.bounds
+        ).astype(np.int64)
         return shifted
 
     return values
@@ -226,7 +232,7 @@ def _hard_swish_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
             node,
             f"has output scale {out_scale}, more than 128 times finer than its input's",
         )
-    raised = (_ALL_INT8 - quantization(node, source)[1]) << 7
+    raised = (_steps(node, source)) << 7
     on_out_scale = _high_mul_int16(raised, _narrow(out_ratio.mantissa))
     ramp = raised
     if ramp_ratio.shift > 0:
@@ -248,7 +254,7 @@ def _narrow(mantissa: int) -> int:
     return min((mantissa + (1 << 15)) >> 16, 32767)
 
 
-_INT8: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
+_TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
     "RELU": _clamped_int8,
     "RELU6": _clamped_int8,
     "LEAKY_RELU": _leaky_relu_int8,

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import Graph, Node, Tensor
+from hilc.ir import Graph, Node, Rounding, Tensor
+from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import OPS
 from hilc.ops.opdef import Signature
 
 #: No microcontroller has as much RAM: a tensor beyond that is a damaged shape.
 MAX_TENSOR_BYTES = 1 << 26
-
-#: Types whose numbers mean nothing without a scale.
-_QUANTIZED = ("int8",)
 
 
 def verify(graph: Graph, before: Graph | None = None) -> None:
@@ -92,16 +88,23 @@ def check_node(graph: Graph, node: Node) -> None:
         raise UnsupportedError(f"{where} is not supported", f"supported are {', '.join(OPS)}")
     for tensor in graph.ins(node):
         # A list of axes or sizes may be empty; no kernel computes on nothing.
-        is_list = tensor and tensor.dtype in ("int32", "int64") and len(tensor.shape) == 1
+        is_list = tensor and tensor.dtype in INDEX_TYPES and len(tensor.shape) == 1
         if tensor and not tensor.size and not is_list and not OPS[node.op].ignores_empty:
             raise UnsupportedError(
-                f"{where} works on {tensor.name!r}, {_type((tensor.shape, tensor.dtype))}, which "
+                f"{where} takes {tensor.name!r}, {_type((tensor.shape, tensor.dtype))}, which "
                 "holds no element",
                 "remove the operator from the model",
             )
     with located(where):
         inferred = OPS[node.op].infer(node, graph.ins(node))
     declared: list[Signature] = [(t.shape, t.dtype) for t in graph.outs(node)]
+    roundings = OPS[node.op].roundings
+    if node.rounding not in roundings:
+        raise UnsupportedError(
+            f"{where} does not support rounding {node.rounding.value!r} (supported: "
+            f"{', '.join(policy.value for policy in Rounding if policy in roundings)})",
+            "state a policy of these on the node",
+        )
     if len(inferred) != len(declared):
         raise ModelError(f"{where} has {len(declared)} outputs but computes {len(inferred)}")
     for name, had, computed in zip(node.outputs, declared, inferred, strict=True):
@@ -154,19 +157,20 @@ def check_tensor(tensor: Tensor) -> None:
         )
     quant = tensor.quant
     if quant is None:
-        if tensor.dtype in _QUANTIZED:
+        if tensor.element.needs_scale:
             raise ModelError(
                 f"tensor {tensor.name!r} is {tensor.dtype} but has no scale and zero point",
                 "export the model with full integer quantisation",
             )
         return
-    if tensor.dtype in ("float32", "bool"):
+    if not tensor.element.may_have_scale:
         raise ModelError(f"tensor {tensor.name!r} is {tensor.dtype} but has a quantisation")
-    info = np.iinfo(tensor.dtype)
+    low, high = tensor.element.bounds
     for zero_point in quant.zero_point:
-        if not info.min <= zero_point <= info.max:
+        if not low <= zero_point <= high:
             raise ModelError(
-                f"tensor {tensor.name!r} has zero point {zero_point}, outside of {tensor.dtype}"
+                f"tensor {tensor.name!r} has zero point {zero_point}, outside of {tensor.dtype} "
+                f"({low} to {high})"
             )
     if quant.per_tensor:
         return

@@ -28,8 +28,8 @@ import numpy.typing as npt
 from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.operands import quantization
+from hilc.ops.traits import BOUNDED, Link, Narrowed, Weights
 from hilc.ops.traits import Indices as _Indices
-from hilc.ops.traits import Link, Narrowed, Weights
 from hilc.transforms.intervals import intervals
 from hilc.transforms.remove_dead import remove_dead
 
@@ -222,7 +222,7 @@ def _is_cuttable_sum(graph: Graph, node: Node) -> bool:
         return False
     x, weights = (graph.tensors[name] for name in node.inputs[:2])
     # The rows of a matrix product may begin anywhere in its input's.
-    return x.dtype == "int8" and bool(x.shape) and weights.shape[-1] % x.shape[-1] == 0
+    return x.dtype in BOUNDED and bool(x.shape) and weights.shape[-1] % x.shape[-1] == 0
 
 
 def _needed_inputs(graph: Graph, node: Node, outputs: _Mask, constants: _Values | None) -> _Mask:
@@ -304,7 +304,9 @@ class _Folding:
         weights = self._graph.tensors[node.inputs[1]]
         inputs, outputs = self._kept[node.inputs[0]], self._kept[node.outputs[0]]
         sums = _biases(self._graph, node)
-        bias = Tensor(f"{node.name}/bias", sums.shape, "int32")
+        bias = Tensor(
+            f"{node.name}/bias", sums.shape, self._graph.tensors[node.inputs[0]].element.sums(None)
+        )
         if any(node.inputs[2:]):
             bias = self._graph.tensors[node.inputs[2]]
         if own.sums:
@@ -320,7 +322,7 @@ class _Folding:
         cut_bias = replace(
             bias,
             shape=(int(np.count_nonzero(outputs)),),
-            data=sums[outputs].astype(np.int32),
+            data=sums[outputs].astype(bias.dtype),
             quant=_cut_quant(bias.quant, outputs),
         )
         operands = [self._own(tensor, node) for tensor in (cut_weights, cut_bias)]

@@ -12,17 +12,10 @@ from hil.glue import ARENA, Glue, array, c_string, is_packed, shape_arrays
 from hil.placement import Workspace
 from hilc.artifact.library import Layer, Module
 from hilc.compat.tvm.symbols import get_metadata
+from hilc.ir import ELEMENT_TYPES
 
 # The same as DLDataType: code, bits, lanes.
-_DL_DTYPES = {
-    "int8": "{kDLInt, 8, 1}",
-    "uint8": "{kDLUInt, 8, 1}",
-    "int16": "{kDLInt, 16, 1}",
-    "int32": "{kDLInt, 32, 1}",
-    "int64": "{kDLInt, 64, 1}",
-    "float32": "{kDLFloat, 32, 1}",
-    "bool": "{kDLUInt, 1, 1}",
-}
+_DL_DTYPES = {name: f"{{{row.dl_kind}, {row.dl_bits}, 1}}" for name, row in ELEMENT_TYPES.items()}
 _PACKED_PARAMETERS = (
     "TVMValue *args, int *codes, int count, TVMValue *result, int *result_code, void *resource"
 )

@@ -16,6 +16,7 @@ from hilc.codegen.convention import Calls, Convention, External
 from hilc.codegen.cwriter import c_int, c_wrapped
 from hilc.codegen.options import Options
 from hilc.compat.tvm.allocator import BACKEND_API
+from hilc.ir import ELEMENT_TYPES
 
 #: What defines the types below.
 RUNTIME_API = "tvm/runtime/c_runtime_api.h"
@@ -39,17 +40,6 @@ PACKED_PARAMETERS = (
 PACKED_ARGUMENTS = tuple(p.rpartition(" ")[2].lstrip("*") for p in PACKED_PARAMETERS)
 
 _INDENT = " " * 4
-
-#: DLPack's type code and bits of an element, by its numpy name. TVM calls a bool a one-bit number.
-_DL_TYPES = {
-    "int8": ("kDLInt", 8),
-    "int16": ("kDLInt", 16),
-    "int32": ("kDLInt", 32),
-    "int64": ("kDLInt", 64),
-    "uint8": ("kDLUInt", 8),
-    "bool": ("kDLUInt", 1),
-    "float32": ("kDLFloat", 32),
-}
 
 
 def packed_prototype(function: str, prefix: str = "") -> str:
@@ -82,7 +72,8 @@ def packed_head(function: str, num_args: int, *used: str) -> str:
 
 def dl_data_type(dtype: str) -> str:
     """The ``DLDataType`` of ``dtype`` as an expression."""
-    code, bits = _DL_TYPES[dtype]
+    element = ELEMENT_TYPES[dtype]
+    code, bits = element.dl_kind, element.dl_bits
     return f"(DLDataType){{{code}, {bits}, 1}}"
 
 
@@ -113,7 +104,8 @@ def pass_tensor(
     It fills ``values[index]``, ``codes[index]`` and ``tensors[tensor]``, by default that of the
     same index.
     """
-    code, bits = _DL_TYPES[dtype]
+    element = ELEMENT_TYPES[dtype]
+    code, bits = element.dl_kind, element.dl_bits
     arguments = [
         f"&values[{index}]",
         f"&codes[{index}]",

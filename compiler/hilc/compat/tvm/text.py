@@ -15,6 +15,7 @@ import numpy as np
 
 from hilc.artifact.params import dtype_name
 from hilc.ir import DTYPES
+from hilc.ir.dtypes import DL_CODES
 
 # Texts longer than these are not what TVM writes for a microcontroller.
 _MAX_METADATA = 1 << 20
@@ -22,7 +23,7 @@ _MAX_RELAY = 4 << 20
 _MAX_SIGNATURE = 1 << 19
 _MAX_PARAMETERS = 4000
 
-_TYPE_CODES = {"kDLInt": 0, "kDLUInt": 1, "kDLFloat": 2}
+_TYPE_CODES = DL_CODES
 
 
 @dataclass(frozen=True)

@@ -38,14 +38,18 @@ from hilc.frontends.tflite.schema import (
     custom_name,
     supported_operators,
 )
-from hilc.ir import DTYPES, Array, Graph, Node, Quant, Tensor
+from hilc.ir import DTYPES, ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
 
 #: Bytes 4 to 8 of every TFLite file.
 IDENTIFIER = b"TFL3"
 
 _SCHEMA_VERSION = 3
 _MAX_RANK = 8
-_HYBRID_OPS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+#: Operators with weights, and perhaps a bias.
+_LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+#: How TFLite rounds sums, by their type, where it does not round twice.
+_ROUNDINGS = {"int64": Rounding.SINGLE}
 
 
 def is_tflite(data: bytes) -> bool:
@@ -158,7 +162,7 @@ class _Importer:
             operator = self.subgraph.Operators(i)
             code = self._code(i, operator)
             inputs = self._indices(operator, "Inputs", f"operator {i} ({code})")
-            if code in _HYBRID_OPS and len(inputs) > 1 and min(inputs[:2]) >= 0:
+            if code in _LINEAR and len(inputs) > 1 and min(inputs[:2]) >= 0:
                 x, weights = self.tensor(inputs[0]), self.tensor(inputs[1])
                 if _is_hybrid(code, x, weights):
                     found[inputs[1]] = None
@@ -206,13 +210,13 @@ class _Importer:
             if self.names[i] not in self.open_shapes:
                 self._refuse_empty(i, "its output")
         named = [self.tensor(i) if i >= 0 else None for i in inputs]
-        if code in _HYBRID_OPS and named[0] and named[1] and _is_hybrid(code, named[0], named[1]):
+        if code in _LINEAR and named[0] and named[1] and _is_hybrid(code, named[0], named[1]):
             named[1] = self._float_weights(named[1])
         for tensor in (*named, *(self.tensor(i) for i in outputs)):
             if tensor is not None:
                 tensors.setdefault(tensor.name, tensor)
         input_names = [tensor.name if tensor else "" for tensor in named]
-        if code in _HYBRID_OPS:
+        if code in _LINEAR:
             input_names += [""] * (most - len(input_names))
         attrs = row.read_attrs(operator)
         if code == "QUANTIZE":
@@ -223,7 +227,9 @@ class _Importer:
             x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
             attrs["depth_multiplier"] = weights_shape[-1] // x_shape[-1]
         op = row.op or code
-        return [Node(op, tuple(input_names), tuple(self.names[i] for i in outputs), attrs, index)]
+        rounding = _rounding(code, named)
+        names = tuple(self.names[i] for i in outputs)
+        return [Node(op, tuple(input_names), names, attrs, index, rounding)]
 
     def _widened(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
         """The float32 constant that a DEQUANTIZE makes of a float16 one; None for all others."""
@@ -237,7 +243,7 @@ class _Importer:
                 "float16 is supported for constants: export the model with float32 activations",
             )
         output = self.tensor(outputs[0])
-        if output.shape != values.shape or output.dtype != "float32":
+        if output.shape != values.shape or output.element.dl_kind != "kDLFloat":
             raise ModelError(
                 f"it yields shape {list(values.shape)}, not {output.dtype}{list(output.shape)}"
             )
@@ -382,7 +388,8 @@ class _Importer:
 def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> Quant | None:
     quantization = table.Quantization()
     # Floats may carry the range that a converter saw; it does not change their meaning.
-    if quantization is None or quantization.ScaleLength() == 0 or dtype in ("float32", "bool"):
+    element = ELEMENT_TYPES[dtype]
+    if quantization is None or not quantization.ScaleLength() or not element.may_have_scale:
         return None
     scales = [float(s) for s in quantization.ScaleAsNumpy()]
     zero_points = _ints(quantization, "ZeroPoint")
@@ -392,18 +399,29 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
         raise ModelError(
             f"{name!r} with shape {list(shape)} has {len(scales)} scales along axis {axis}"
         )
-    info = np.iinfo(dtype)
+    low, high = element.bounds
     for zero_point in zero_points:
-        if not info.min <= zero_point <= info.max:
-            raise ModelError(f"{name!r} has zero point {zero_point}, outside of {dtype}")
+        if not low <= zero_point <= high:
+            raise ModelError(
+                f"{name!r} has zero point {zero_point}, outside of {dtype} ({low} to {high})"
+            )
     return Quant(tuple(scales), tuple(zero_points), axis)
+
+
+def _rounding(code: str, ins: Sequence[Tensor | None]) -> Rounding:
+    """How the file's operator rounds: that follows from the type of its sums."""
+    x, bias = ins[0], ins[2] if len(ins) > 2 else None
+    if code not in _LINEAR or x is None or not x.element.biases:
+        return Rounding.DOUBLE
+    return _ROUNDINGS.get(x.element.sums(bias.dtype if bias else None), Rounding.DOUBLE)
 
 
 def _is_hybrid(code: str, x: Tensor, weights: Tensor) -> bool:
     return (
-        code in _HYBRID_OPS
-        and x.dtype == "float32"
-        and weights.dtype == "int8"
+        code in _LINEAR
+        and bool(x.element.weights)
+        and not x.element.quantized
+        and weights.element.needs_scale
         and weights.is_constant
         and weights.quant is not None
     )

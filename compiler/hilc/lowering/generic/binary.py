@@ -34,7 +34,7 @@ _SUMS = {"ADD": HilAddS8, "SUB": HilSubS8}
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """The kernel of any two tensors on any core, broadcast by its steps."""
     node = layer.node
-    if layer.dtype == "float32":
+    if not layer.out.element.quantized:
         range_ = ACTIVATION_RANGES[activation(node)]
         bounded = HilBinaryF32(binary=_walk(layer), low=range_[0], high=range_[1])
         yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))

@@ -45,7 +45,7 @@ def portable(layer: Layer) -> KernelCall:
         length=last.count,
         step=last.steps[0],
     )
-    if x.dtype == "float32":
+    if not x.element.quantized:
         return KernelCall(HilMeanF32(mean=mean, count=float(count)))
     multiplier, shift = mean_scale(node, x, out, count)
     parameters = HilMeanS8(
@@ -76,7 +76,7 @@ def add_rows(
     mean_rows = HilMeanRows(
         first=int(first), last=int(last), pixels=rows * x.shape[2], channels=x.shape[3]
     )
-    if x.dtype == "float32":
+    if not x.element.quantized:
         return KernelCall(HilMeanRowsF32(mean_rows=mean_rows, count=float(count)))
     multiplier, shift = mean_scale(node, x, out, count)
     parameters = HilMeanRowsS8(

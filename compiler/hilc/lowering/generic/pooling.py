@@ -44,7 +44,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         pad_left=place.w.pad_before,
     )
     parameters: Parameters
-    if layer.dtype == "int8":
+    if layer.out.element.quantized:
         of_int8 = HilAveragePoolS8 if average else HilMaxPoolS8
         parameters = of_int8(pool=pool, low=int(low), high=int(high))
     else:
@@ -81,7 +81,7 @@ def add_rows(
         stride_w=place.stride,
         pad_left=place.pad_before,
     )
-    if out.dtype == "int8":
+    if out.element.quantized:
         of_int8 = HilAverageRowsS8(average_rows=average_rows, low=int(low), high=int(high))
         return KernelCall(of_int8)
     return KernelCall(HilAverageRowsF32(average_rows=average_rows, low=low, high=high))

@@ -38,21 +38,21 @@ def quantize(layer: Layer) -> KernelCall:
     if x.dtype in BYTES:
         return table_call(byte_table(node, x, layer.out).view(np.int8), x.size)
     scale, zero_point = quantization(node, layer.out)
-    if x.dtype == "float32":
+    if not x.element.may_have_scale:
         from_floats = _FROM_FLOATS[layer.out.dtype]
         return KernelCall(from_floats(size=x.size, scale=scale, zero_point=zero_point))
     multiplier, shift = wide_ratio(node, x, layer.out)
-    info = np.iinfo(layer.out.dtype)
+    low, high = layer.out.element.bounds
     parameters = HilRequantizeWide(
         size=x.size,
-        in_bytes=np.dtype(x.dtype).itemsize,
-        out_bytes=np.dtype(layer.out.dtype).itemsize,
+        in_bytes=x.element.itemsize,
+        out_bytes=layer.out.element.itemsize,
         in_zero_point=quantization(node, x)[1],
         multiplier=multiplier,
         shift=shift,
         # What is scaled to int32 needs no clamp.
-        low=max(int(info.min) - zero_point, INT32_MIN),
-        high=min(int(info.max) - zero_point, INT32_MAX),
+        low=max(low - zero_point, INT32_MIN),
+        high=min(high - zero_point, INT32_MAX),
         out_zero_point=zero_point,
     )
     return KernelCall(parameters)

@@ -20,7 +20,7 @@ def portable(layer: Layer) -> KernelCall:
     x = layer.operand(0)
     depth = x.shape[-1]
     rows = x.size // depth
-    if x.dtype == "float32":
+    if not x.element.quantized:
         beta = float(np.float32(node.attrs["beta"]))
         return KernelCall(HilSoftmaxF32(rows=rows, depth=depth, beta=beta))
     powers = exponentials(node, x)

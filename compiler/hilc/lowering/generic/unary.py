@@ -33,7 +33,7 @@ def portable(layer: Layer) -> KernelCall:
     """A table of all bytes, or the function of a float."""
     node = layer.node
     x = layer.operand(0)
-    if x.dtype == "int8":
+    if x.element.tabled:
         return table_call(table(node, x, layer.out), x.size)
     if node.op in ACTIVATION_RANGES:
         low, high = ACTIVATION_RANGES[node.op]
