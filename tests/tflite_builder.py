@@ -74,7 +74,12 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "FULLY_CONNECTED": (
         "FullyConnectedOptions",
-        {**_ACTIVATION, "keep_num_dims": "KeepNumDims", "weights_format": "WeightsFormat"},
+        {
+            **_ACTIVATION,
+            "keep_num_dims": "KeepNumDims",
+            "weights_format": "WeightsFormat",
+            "quantized_bias_type": "QuantizedBiasType",
+        },
     ),
     "AVERAGE_POOL_2D": ("Pool2DOptions", _POOL),
     "MAX_POOL_2D": ("Pool2DOptions", _POOL),

@@ -16,6 +16,7 @@ from kernel_checks import borders
 from kernel_runner import Case
 from linear_layers import random_layer
 from single_op import KINDS, random_op
+from sixteen_by_eight import BIASES, operator
 
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering import candidates
@@ -329,6 +330,10 @@ def _singles(cpu: str) -> list[_Single]:
             layer = random_layer(rng, op, dtype, explicit_padding=True)
             values = [layer.x, *(None if t is None else t.data for t in layer.ins[1:])]
             made.append((layer.node, layer.ins, (layer.out,), values))
+    for bias in BIASES:
+        for depth in (1, 2, 7):
+            wide = operator(rng, bias, depth=depth)
+            made.append((wide.node, wide.ins, wide.outs, wide.values))
     return [
         _Single(node, ins, outs, call, values, candidate)
         for node, ins, outs, values in made

@@ -129,6 +129,19 @@ class HilBinaryF32(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilRowsS16(FieldGroup):
+    """The fields of ``HIL_ROWS_S16_FIELDS``."""
+
+    rows: int
+    depth: int
+    columns: int
+    out_min: int
+    out_max: int
+    per_channel: int
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilMean(FieldGroup):
     """The fields of ``HIL_MEAN_FIELDS``."""
 
@@ -725,6 +738,32 @@ class HilMatmulF32(Parameters):
     bias: npt.NDArray[np.float32]
     #: as in struct hil_columns_f32
     weights: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMatmulS16(Parameters):
+    """The fields of ``struct hil_matmul_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_s16"
+
+    rows_s16: HilRowsS16
+    #: of each column the lower word, then the upper one
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int16]
+    #: to the right, 8 to 46
+    shifts: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMatmulS16Sums32(Parameters):
+    """The fields of ``struct hil_matmul_s16_sums32``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_s16_sums32"
+
+    rows_s16: HilRowsS16
+    bias: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
+    shifts: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

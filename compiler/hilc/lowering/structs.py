@@ -23,6 +23,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hilc.ir import ELEMENT_TYPES
+
 _MACRO = re.compile(r"^#define (HIL_\w+_FIELDS)((?:.*\\\n)*.*)$", re.MULTILINE)
 _STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _PIECE = re.compile(r"/\*(?P<comment>.*?)\*/|(?P<declaration>[^;/]+?)\s*(?:;|$|(?=/\*))", re.DOTALL)
@@ -30,13 +32,7 @@ _DECLARATION = re.compile(
     r"(?:(?P<const>const) )?(?P<type>\w+)\s*(?P<pointer>\*)?\s*(?P<name>\w+)(?P<array>\[\w+\])?"
 )
 _NUMBERS = {"int32_t": "int", "float": "float"}
-_ELEMENTS = {
-    "int8_t": "np.int8",
-    "uint8_t": "np.uint8",
-    "int16_t": "np.int16",
-    "int32_t": "np.int32",
-    "float": "np.float32",
-}
+_ELEMENTS = {row.c_type: f"np.{name}" for name, row in ELEMENT_TYPES.items() if name != "bool"}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
@@ -22,8 +25,13 @@ from hilc.lowering.parameters import (
     HilDepthwiseConv2dS8,
     HilMatmulF32,
     HilMatmulS8,
+    HilMatmulS16,
+    HilMatmulS16Sums32,
+    HilRowsS16,
 )
 from hilc.lowering.registry import Layer, lowers
+from hilc.numerics.requantize import reduced_multiplier, reduced_shift
+from hilc.ops import fully_connected
 
 # The scratch of the int8 kernel of depthwise convolutions: channels of a band at most, bytes where
 # there is a choice, the pixels that it computes at a time, the bytes that it copies at a time.
@@ -42,6 +50,45 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     else:
         parameters = _int8_parameters(form)
     yield KernelCall(parameters, macs=form.macs)
+
+
+@lowers("FULLY_CONNECTED", dtypes={"int16"}, roundings={Rounding.SINGLE, Rounding.DOUBLE})
+def wide(layer: Layer) -> Iterator[KernelCall]:
+    """The kernels of 16-bit activations, by the type of the layer's sums and how it rounds them."""
+    node = layer.node
+    ops = fully_connected.layer_operands(node, layer.ins)
+    requant = fully_connected.requantization(node, ops, layer.out)
+    columns, depth = ops.weights.shape
+    rows = ops.x.size // depth
+    shape = HilRowsS16(
+        rows=rows,
+        depth=depth,
+        columns=columns,
+        out_min=requant.low,
+        out_max=requant.high,
+        per_channel=int(requant.mantissas.size > 1),
+        weights=ops.weight_data.reshape(-1),
+    )
+    parameters: Parameters
+    match ops.sums, node.rounding:
+        case "int64", Rounding.SINGLE:
+            parameters = HilMatmulS16(
+                rows_s16=shape,
+                # In words, for constants are aligned as such.
+                bias=ops.bias_data.astype("<i8").view("<i4"),
+                multipliers=reduced_multiplier(requant.mantissas).astype(np.int16),
+                shifts=reduced_shift(requant.shifts.astype(np.int64)).astype(np.int8),
+            )
+        case "int32", Rounding.DOUBLE:
+            parameters = HilMatmulS16Sums32(
+                rows_s16=shape,
+                bias=ops.bias_data,
+                multipliers=requant.mantissas,
+                shifts=requant.shifts,
+            )
+        case _:
+            return
+    yield KernelCall(parameters, macs=rows * depth * columns)
 
 
 def _float_parameters(form: LinearForm, outputs: FloatParameters) -> Parameters:

@@ -45,6 +45,13 @@ HIL_INLINE int32_t hil_requantize_narrow(int32_t x, int32_t multiplier, int shif
     return ((away_from_zero >> (-1 - shift)) + (1 + 2 * addend)) >> 1;
 }
 
+/* x * multiplier / 2^shift, rounded once, half up, as the references bring 64-bit sums to the scale
+ * of an output: |x| < 2^47, 0 <= multiplier < 2^15, 8 <= shift <= 46. What leaves 32 bits wraps
+ * around, there as well. */
+HIL_INLINE int32_t hil_requantize_once(int64_t x, int32_t multiplier, int shift) {
+    return (int32_t)((x * multiplier + (INT64_C(1) << (shift - 1))) >> shift);
+}
+
 /* Clamp to a range within int8: the full range, which fused ReLU mostly leaves, is one instruction
  * where the core saturates. */
 HIL_INLINE int8_t hil_clamp_s8(int32_t x, int32_t low, int32_t high) {

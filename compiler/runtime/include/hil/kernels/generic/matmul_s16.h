@@ -1,0 +1,108 @@
+/* Rows of int16 values times int8 weights: fully connected layers with 16-bit activations, whose
+ * zero points are 0. */
+#ifndef HIL_KERNELS_GENERIC_MATMUL_S16_H
+#define HIL_KERNELS_GENERIC_MATMUL_S16_H
+
+#include <stdint.h>
+
+#include "hil/quant.h"
+
+/* Rows of a matrix product, and its weights [columns, depth]; per_channel is 1 where each column
+ * has a multiplier and a shift, 0 where there is one for all. */
+#define HIL_ROWS_S16_FIELDS                                                                        \
+    int32_t rows;                                                                                  \
+    int32_t depth;                                                                                 \
+    int32_t columns;                                                                               \
+    int32_t out_min;                                                                               \
+    int32_t out_max;                                                                               \
+    int32_t per_channel;                                                                           \
+    const int8_t *weights
+
+/* Products of which any sum fits 32 bits: each is 2^22 at most. */
+#define HIL_MATMUL_S16_RUN 256
+
+HIL_INLINE int32_t hil_matmul_s16_run(const int16_t *in, const int8_t *weights, int32_t count) {
+    int32_t sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        sum += in[i] * weights[i];
+    }
+    return sum;
+}
+
+/* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
+/*@kernel
+name = "hil_matmul_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = ["pixels 1", "channels 1"]
+reads = "rows"
+cost = "24 + 14 * rows + 40 * rows * columns + 7 * rows * columns * depth"
+code = 220
+@*/
+struct hil_matmul_s16 {
+    HIL_ROWS_S16_FIELDS;
+    const int32_t *bias; /* of each column the lower word, then the upper one */
+    const int16_t *multipliers;
+    const int8_t *shifts; /* to the right, 8 to 46 */
+};
+
+HIL_INLINE void hil_matmul_s16(const struct hil_matmul_s16 *p, const int16_t *in, int16_t *out) {
+    for (int32_t row = 0; row < p->rows; row++) {
+        const int8_t *weights = p->weights;
+        for (int32_t column = 0; column < p->columns; column++) {
+            const int32_t *words = p->bias + 2 * column;
+            int64_t sum = (int64_t)words[1] * (INT64_C(1) << 32) + (uint32_t)words[0];
+            for (int32_t from = 0; from < p->depth; from += HIL_MATMUL_S16_RUN) {
+                const int32_t left = p->depth - from;
+                const int32_t count = left < HIL_MATMUL_S16_RUN ? left : HIL_MATMUL_S16_RUN;
+                sum += hil_matmul_s16_run(in + from, weights + from, count);
+            }
+            const int32_t factor = p->per_channel ? column : 0;
+            const int32_t scaled =
+                hil_requantize_once(sum, p->multipliers[factor], p->shifts[factor]);
+            out[column] = (int16_t)hil_clamp(scaled, p->out_min, p->out_max);
+            weights += p->depth;
+        }
+        in += p->depth;
+        out += p->columns;
+    }
+}
+
+/* Sums of 32 bits, as a bias of 32 bits states them, rounded twice. */
+/*@kernel
+name = "hil_matmul_s16_sums32"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = ["pixels 1", "channels 1"]
+reads = "rows"
+cost = "24 + 14 * rows + 40 * rows * columns + 7 * rows * columns * depth"
+code = 220
+@*/
+struct hil_matmul_s16_sums32 {
+    HIL_ROWS_S16_FIELDS;
+    const int32_t *bias;
+    const int32_t *multipliers;
+    const int8_t *shifts;
+};
+
+HIL_INLINE void hil_matmul_s16_sums32(const struct hil_matmul_s16_sums32 *p, const int16_t *in,
+                                      int16_t *out) {
+    for (int32_t row = 0; row < p->rows; row++) {
+        const int8_t *weights = p->weights;
+        for (int32_t column = 0; column < p->columns; column++) {
+            const int32_t sum = p->bias[column] + hil_matmul_s16_run(in, weights, p->depth);
+            const int32_t factor = p->per_channel ? column : 0;
+            const int32_t scaled = hil_requantize(sum, p->multipliers[factor], p->shifts[factor]);
+            out[column] = (int16_t)hil_clamp(scaled, p->out_min, p->out_max);
+            weights += p->depth;
+        }
+        in += p->depth;
+        out += p->columns;
+    }
+}
+
+#endif
