@@ -21,7 +21,7 @@ import hilc
 from hil.board import Board, board_names, load_board
 from hil.build import Firmware, build
 from hil.fit import FitError, workspace_regions
-from hil.sources import CompileOptions, ModelSource, load_sources
+from hil.sources import ModelOptions, ModelSource, load_sources
 from hilc.artifact.library import ModelLibrary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,15 +84,14 @@ def _library(board: Board, model: str) -> ModelLibrary:
         return library
     # Spread over the regions of this board.
     source = ModelSource(models.model_path(model), model)
-    return load_sources([source], CompileOptions(board.cpu.name, board=board))[0]
+    return load_sources([source], ModelOptions(board.cpu.name, board=board))[0]
 
 
 @functools.cache
 def _compiled(model: str, cpu: str) -> ModelLibrary:
     """The same for all boards with one core."""
-    options = CompileOptions(cpu).compiled
-    library: ModelLibrary = hilc.compile(models.model_path(model), cpu=cpu, name=model, **options)
-    return library
+    options = ModelOptions(cpu).compiler(model)
+    return hilc.compile(models.model_path(model), options=options)
 
 
 def _kb(nbytes: int) -> int:

@@ -30,7 +30,7 @@ from hil.board import load_board
 from hil.build import build
 from hil.lab.place import Keeper
 from hil.lab.serve import Served, served
-from hil.sources import CompileOptions, ModelSource, load_library
+from hil.sources import ModelOptions, ModelSource, load_library
 
 _DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits" / "digits.tflite"
 #: Kinds of boards, in the order in which they are added to the lab.
@@ -114,7 +114,7 @@ def _build_all(names: Sequence[str]) -> None:
     """What is timed is the sharing, not the first build."""
     for name in names:
         board = load_board(name)
-        options = CompileOptions(board.cpu.name, board=board)
+        options = ModelOptions(board.cpu.name, board=board)
         build([load_library(ModelSource(_DIGITS, None), options)], board)
 
 

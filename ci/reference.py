@@ -204,7 +204,8 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hil.build": ("build", "create_project", "Firmware", "Sizes"),
     "hil.errors": ("BoardError", "BuildError", "DeviceError", "HangError", "ProbeError")
     + ("FlashError", "LinkError", "NumericError"),
-    "hilc": ("compile", "explain", "merge", "ModelLibrary", "Pin"),
+    "hilc": ("compile", "explain", "merge", "CompileOptions", "ModelLibrary", "Pin"),
+    "hilc.codegen": ("Options",),
     "hilc.errors": ("HilError", "InputError", "ModelError", "UnsupportedError"),
     "hilc.memory.program": ("PoolSpec",),
     "hilc.target": ("add_cores", "cpu_names", "get_cpu", "Cpu"),

@@ -14,8 +14,8 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, is_dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
 from hilc.lowering.choice import ChoiceReport
 from hilc.lowering.registry import has_foreign_builders
+from hilc.options import CompileOptions
 from hilc.support.jsondata import decode
 from hilc.support.outputs import write_file
 from hilc.support.resources import data_dir
@@ -37,59 +38,53 @@ from hilc.target import Cpu, load_cpu
 _LOG = logging.getLogger("hil.compiled")
 #: Part of every key: raise it when entries look differently.
 _KEY_VERSION = 1
+#: Options that are in the key in another way, or change nothing of the library.
+_NOT_KEY = frozenset({"cpu", "name", "externals", "progress"})
 #: What the compiler is made of.
 _SOURCES = (".py", ".c", ".h", ".toml")
 
 
-def compile_model(
-    path: Path,
-    *,
-    cpu: str,
-    name: str | None = None,
-    progress: Callable[[], None] | None = None,
-    **arguments: Any,
-) -> ModelLibrary:
-    """Return what :func:`hilc.compile` makes of a model file with these arguments.
-
-    ``progress`` is called for every program that is tried.
-    """
+def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
+    """Return what :func:`hilc.compile` makes of a model file with these options."""
     start = time.monotonic()
-    entry = _entry(path, cpu, name, arguments)
+    entry = _entry(path, options)
     library = _read(entry) if entry is not None else None
     how = "took %s for %s from the cache in %.1f s"
     if library is None:
-        library = hilc.compile(path, cpu=cpu, name=name, progress=progress, **arguments)
+        library = hilc.compile(path, options=options)
         how = "compiled %s for %s in %.1f s"
         # The file may have been written meanwhile.
-        if entry is not None and entry == _entry(path, cpu, name, arguments):
+        if entry is not None and entry == _entry(path, options):
             _keep(entry, library)
-    _LOG.info(how, path, cpu, time.monotonic() - start)
+    _LOG.info(how, path, options.cpu, time.monotonic() - start)
     return library
 
 
-def _entry(path: Path, cpu: str, name: str | None, arguments: Mapping[str, Any]) -> Path | None:
+def _entry(path: Path, options: CompileOptions) -> Path | None:
     """Return the folder of a kept library; None for what cannot be told from anything else.
 
     That is a generator or a builder of kernel calls of the user's, which is any program, and what
     cannot be read, of which the compiler says why.
     """
     model = digest(path)
-    values = dict(arguments)
-    if model is None or values.pop("externals", ()) or has_foreign_builders():
+    if model is None or options.externals or has_foreign_builders():
         return None
-    if values.get("tuning") is not None:
-        values["tuning"] = digest(Path(values["tuning"]))
-    core = load_cpu(cpu)
+    values = {name: v for name, v in _values(options).items() if name not in _NOT_KEY}
+    if isinstance(options.tuning, str | Path):
+        values["tuning"] = digest(Path(options.tuning))
+        if values["tuning"] is None:
+            return None
+    core = load_cpu(options.cpu)
     key = {
         "version": _KEY_VERSION,
         "model": model,
         "cpu": core.name,
         # One of the user's own is no part of the compiler.
         "core": [digest(core.path), digest(core.toolchain.path)],
-        "name": name if name is not None else path.stem,
-        "arguments": values,
+        "name": options.name if options.name is not None else path.stem,
+        "options": values,
         "compiler": _compiler(),
-        "clang": _clang(core) if values.get("codegen") == "llvm" else None,
+        "clang": _clang(core) if options.codegen == "llvm" else None,
         "date": os.environ.get("SOURCE_DATE_EPOCH"),
     }
     text = json.dumps(key, sort_keys=True, default=_plain)
@@ -101,9 +96,14 @@ def _entry(path: Path, cpu: str, name: str | None, arguments: Mapping[str, Any])
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    assert isinstance(value, Mapping), "arguments are numbers, texts, dataclasses and mappings"
+        return _values(value)
+    assert isinstance(value, Mapping), "options are numbers, texts, dataclasses and mappings"
     return dict(value)
+
+
+def _values(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, as they are: mappings that are proxies cannot be copied."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 @functools.cache

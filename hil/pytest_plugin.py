@@ -342,12 +342,12 @@ class _Session:
         self._devices: dict[str, tuple[ModelLibrary, Device, ExitStack]] = {}
 
     def library(self, path: Path, board: Board) -> ModelLibrary:
-        from hil.sources import CompileOptions, ModelSource, load_library
+        from hil.sources import ModelOptions, ModelSource, load_library
 
         key = (path.resolve(), board.name)
         if key not in self._libraries:
             self._libraries[key] = load_library(
-                ModelSource(path, None), CompileOptions(board.cpu.name, board=board)
+                ModelSource(path, None), ModelOptions(board.cpu.name, board=board)
             )
         return self._libraries[key]
 

@@ -29,7 +29,7 @@ from hil.runner import (
     runner_name,
     start,
 )
-from hil.sources import CompileOptions, ModelSource, load_sources, parse_sources
+from hil.sources import ModelOptions, ModelSource, load_sources, parse_sources
 from hilc.artifact.library import ModelLibrary
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ def _libraries(
     models: Sequence[ModelLibrary | str | Path], board: Board, workspace: str
 ) -> list[ModelLibrary]:
     sources = [m if isinstance(m, ModelLibrary) else _source(m) for m in models]
-    return load_sources(sources, CompileOptions(board.cpu.name, board=board, workspace=workspace))
+    return load_sources(sources, ModelOptions(board.cpu.name, board=board, workspace=workspace))
 
 
 def _source(model: str | Path) -> ModelSource:

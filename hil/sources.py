@@ -21,6 +21,7 @@ from hilc.errors import InputError
 from hilc.external import load_generator
 from hilc.memory.explain import Explanation
 from hilc.memory.program import Pin, PoolSpec
+from hilc.options import CompileOptions
 from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
 
@@ -30,8 +31,8 @@ _CORRECTIONS = 2
 
 
 @dataclass(frozen=True)
-class CompileOptions:
-    """What the user chose of the compiler's options; None leaves what suits the purpose."""
+class ModelOptions:
+    """What the user chose for the models of a command; None leaves what suits the purpose."""
 
     cpu: str
     codegen: str | None = None
@@ -71,15 +72,14 @@ class CompileOptions:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The options that the user chose, as the compiler's keyword arguments."""
+        """The options of the compiler that the user chose, by name."""
         names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
         more = ("fold_constant_channels", "ram", "flash", "tuning", "keep_inputs", "pins")
         values = {name: getattr(self, name) for name in (*names, *more)}
         return {name: value for name, value in values.items() if value is not None}
 
-    @property
-    def compiled(self) -> dict[str, Any]:
-        """All options as the compiler's keyword arguments."""
+    def compiler(self, name: str | None) -> CompileOptions:
+        """All options of the compiler, for the model ``name``; None: named like its file."""
         pools = self.pools or ("external" if self.for_firmware else "internal")
         io_in_pool = (
             (self.for_firmware or bool(self.keep_inputs or self.pins))
@@ -87,10 +87,14 @@ class CompileOptions:
             and (pools == "external" or not self.for_firmware)
             and self.interface in (None, "c")
         )
-        arguments = {"pools": pools, "io_in_pool": io_in_pool, **self.chosen}
-        if self.external:
-            arguments["externals"] = tuple(load_generator(spec) for spec in self.external)
-        return arguments | ({"memory": self.memory} if self.memory else {})
+        return CompileOptions(
+            cpu=self.cpu,
+            name=name,
+            memory=self.memory,
+            externals=tuple(load_generator(spec) for spec in self.external),
+            progress=self.progress,
+            **{"pools": pools, "io_in_pool": io_in_pool, **self.chosen},
+        )
 
 
 @dataclass(frozen=True)
@@ -118,20 +122,20 @@ def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSo
     return sources
 
 
-def load_library(source: ModelSource, options: CompileOptions) -> ModelLibrary:
+def load_library(source: ModelSource, options: ModelOptions) -> ModelLibrary:
     """The library of a source: read when it is an archive, compiled otherwise."""
     return load_sources([source], options)[0]
 
 
 def load_libraries(
-    words: Sequence[str], options: CompileOptions, name: str | None = None
+    words: Sequence[str], options: ModelOptions, name: str | None = None
 ) -> list[ModelLibrary]:
     """The libraries of several words, in their order."""
     return load_sources(parse_sources(words, name), options)
 
 
 def explain_models(
-    words: Sequence[str], options: CompileOptions, name: str | None = None
+    words: Sequence[str], options: ModelOptions, name: str | None = None
 ) -> list[Explanation]:
     """Return what the plans of several models do, each as a firmware of it alone would have it."""
     sources = parse_sources(words, name)
@@ -141,20 +145,11 @@ def explain_models(
                 f"{source.path} is compiled already, and an archive does not hold its plan",
                 "give the model file that it was compiled from",
             )
-    return [
-        hilc.explain(
-            source.path,
-            cpu=options.cpu,
-            name=source.name,
-            progress=options.progress,
-            **options.compiled,
-        )
-        for source in sources
-    ]
+    return [hilc.explain(source.path, options=options.compiler(source.name)) for source in sources]
 
 
 def load_sources(
-    sources: Sequence[ModelSource | ModelLibrary], options: CompileOptions
+    sources: Sequence[ModelSource | ModelLibrary], options: ModelOptions
 ) -> list[ModelLibrary]:
     """The libraries of several sources, for one firmware where the options say so.
 
@@ -172,7 +167,7 @@ def load_sources(
 
 def _held_in_flash(
     sources: Sequence[ModelSource | ModelLibrary],
-    options: CompileOptions,
+    options: ModelOptions,
     libraries: list[ModelLibrary],
 ) -> list[ModelLibrary]:
     """``libraries``, or in place of those over the limit smaller ones; InputError without any."""
@@ -210,7 +205,7 @@ def _held_in_flash(
 
 def _load_all(
     sources: Sequence[ModelSource | ModelLibrary],
-    options: CompileOptions,
+    options: ModelOptions,
     flash: Mapping[int, int] = MappingProxyType({}),
 ) -> list[ModelLibrary]:
     """The libraries of the sources; ``flash`` are limits of some, by their position."""
@@ -250,7 +245,7 @@ def _load_all(
     return spread
 
 
-def _load(source: ModelSource, options: CompileOptions) -> ModelLibrary:
+def _load(source: ModelSource, options: ModelOptions) -> ModelLibrary:
     _existing(str(source.path))
     if not source.is_archive:
         return _compile(source, options)
@@ -273,7 +268,7 @@ def _load(source: ModelSource, options: CompileOptions) -> ModelLibrary:
     return _with_code(library, options)
 
 
-def _with_code(library: ModelLibrary, options: CompileOptions) -> ModelLibrary:
+def _with_code(library: ModelLibrary, options: ModelOptions) -> ModelLibrary:
     """The library with the code from elsewhere that the options name."""
     if not options.include_dirs and not options.sources:
         return library
@@ -281,12 +276,10 @@ def _with_code(library: ModelLibrary, options: CompileOptions) -> ModelLibrary:
 
 
 def _compile(
-    source: ModelSource, options: CompileOptions, memory: tuple[PoolSpec, ...] = ()
+    source: ModelSource, options: ModelOptions, memory: tuple[PoolSpec, ...] = ()
 ) -> ModelLibrary:
-    arguments = options.compiled | ({"memory": memory} if memory else {})
-    library = compile_model(
-        source.path, cpu=options.cpu, name=source.name, progress=options.progress, **arguments
-    )
+    own = options.compiler(source.name)
+    library = compile_model(source.path, replace(own, memory=memory) if memory else own)
     return _with_code(library, options)
 
 

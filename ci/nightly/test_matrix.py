@@ -19,7 +19,7 @@ from hil.device import Device
 from hil.fit import FitError
 from hil.oracle import reference_of
 from hil.samples import RandomSamples
-from hil.sources import CompileOptions, ModelSource, load_library
+from hil.sources import ModelOptions, ModelSource, load_library
 from hil.verify import verify
 from hilc.artifact.library import ModelLibrary
 
@@ -30,7 +30,7 @@ _SAMPLES = int(os.environ.get("HIL_NIGHTLY_SAMPLES", "10"))
 @pytest.fixture(params=[path for path in _MODELS if path], ids=lambda path: Path(path).stem)
 def hil_library(request: pytest.FixtureRequest, hil_board: Board) -> ModelLibrary:
     """The model, compiled for the board; a board that is too small is skipped, with the figures."""
-    options = CompileOptions(hil_board.cpu.name, board=hil_board)
+    options = ModelOptions(hil_board.cpu.name, board=hil_board)
     return load_library(ModelSource(Path(request.param), None), options)
 
 

@@ -17,7 +17,7 @@ from hil.errors import InputError
 from hil.render import flashed_text
 from hil.runner import Choice
 from hil.session import check_way
-from hil.sources import CompileOptions, load_libraries
+from hil.sources import ModelOptions, load_libraries
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.memory.program import Pin, PoolSpec
 from hilc.target import get_cpu, load_cpu
@@ -25,10 +25,10 @@ from hilc.target import get_cpu, load_cpu
 
 def compile_options(
     args: argparse.Namespace, board: Board | None, for_firmware: bool
-) -> CompileOptions:
+) -> ModelOptions:
     """The compiler's options of a command line; ``--cpu`` wins over the board's core."""
     memory = parse_memory(args.memory, board) if args.memory else ()
-    return CompileOptions(
+    return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
         codegen=args.codegen,
         api=args.api,
@@ -153,7 +153,7 @@ def _suits(module: Module, board: Board) -> bool:
 
 
 def compiled(
-    args: argparse.Namespace, options: CompileOptions, console: Console
+    args: argparse.Namespace, options: ModelOptions, console: Console
 ) -> list[ModelLibrary]:
     """The models that the arguments name; long compiles show that they go on."""
     with compiling(options, console) as told:
@@ -161,7 +161,7 @@ def compiled(
 
 
 @contextmanager
-def compiling(options: CompileOptions, console: Console) -> Iterator[CompileOptions]:
+def compiling(options: ModelOptions, console: Console) -> Iterator[ModelOptions]:
     """The options of a compiler that shows how far it is."""
     with console.counting("compiling", "programs tried") as progress:
         yield replace(options, progress=progress)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import hilc
 from hil.bench import check_countable
@@ -17,7 +17,6 @@ from hil.sources import parse_sources
 from hil.tune import tune
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError
-from hilc.external import load_generator
 from hilc.lowering.choice import Choice
 from hilc.schedule.tuning import load_tuning
 from hilc.source import Source, prepare
@@ -42,14 +41,15 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
                 f"--{option} selects kernels, and hil tune measures all of them", f"drop --{option}"
             )
     (model,) = sources
-    options = compile_options(args, board, for_firmware=True)
+    options = compile_options(args, board, for_firmware=True).compiler(model.name)
     cpu = get_cpu(options.cpu)
-    arguments: dict[str, Any] = options.compiled
-    fold = arguments.get("fold_constant_channels", True)
-    generators = tuple(load_generator(spec) for spec in options.external)
-    api = arguments.get("api", "unpacked")
     source = prepare(
-        model.path, model.name, cpu, externals=generators, api=api, fold_constant_channels=fold
+        model.path,
+        model.name,
+        cpu,
+        externals=options.externals,
+        api=options.api,
+        fold_constant_channels=options.fold_constant_channels,
     )
 
     output = Path(args.output or f"{source.graph.name}.tuning.json")
@@ -62,10 +62,7 @@ def tune_command(args: argparse.Namespace, console: Console) -> int:
     )
 
     def compiled(choice: Choice) -> ModelLibrary:
-        library: ModelLibrary = hilc.compile(
-            model.path, cpu=cpu.name, name=model.name, choice=choice, **arguments
-        )
-        return library
+        return hilc.compile(model.path, options=replace(options, choice=choice))
 
     log = tune(
         source,

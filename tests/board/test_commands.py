@@ -23,7 +23,7 @@ from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.runner import start
-from hil.sources import CompileOptions, ModelSource, load_library
+from hil.sources import ModelOptions, ModelSource, load_library
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 #: Loading this machine may take a while; what is waited for comes much sooner.
@@ -95,7 +95,7 @@ def test_a_wrong_kernel_is_found_at_its_layer(
 ) -> None:
     """The generated C of one layer is changed; the saturated output alone would not tell."""
     archive = tmp_path / "digits"
-    library = load_library(ModelSource(DIGITS, "digits"), CompileOptions("host"))
+    library = load_library(ModelSource(DIGITS, "digits"), ModelOptions("host"))
     broken = library.modules[0].layers[2]
     library.save(archive)
     source = archive / "codegen/host/src/digits_lib1.c"
@@ -154,7 +154,7 @@ def test_build_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_firmware_that_runs_already(capsys: pytest.CaptureFixture[str]) -> None:
     board = load_board("native")
-    library = load_library(ModelSource(DIGITS, None), CompileOptions(board.cpu.name))
+    library = load_library(ModelSource(DIGITS, None), ModelOptions(board.cpu.name))
     with start(board, build([library], board)) as running:
         words = ["verify", str(DIGITS), "--board", "native", "--port", running.url]
         assert hil_json(capsys, *words, "--samples", "2")["match"]

@@ -13,7 +13,7 @@ from hil.cli import main
 from hil.cycles import estimate_cycles, traced
 from hil.errors import InputError
 from hil.session import open as open_device
-from hil.sources import CompileOptions, ModelSource, load_library
+from hil.sources import ModelOptions, ModelSource, load_library
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 
@@ -49,7 +49,7 @@ def test_other_cores_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_function_that_the_image_lacks() -> None:
     board = load_board("mps2-an386")
-    library = load_library(ModelSource(DIGITS, "digits"), CompileOptions(board.cpu.name))
+    library = load_library(ModelSource(DIGITS, "digits"), ModelOptions(board.cpu.name))
     with traced(board) as (told, trace), open_device(told, library, runner="qemu") as device:
         assert device.firmware is not None
         with pytest.raises(InputError, match="has no function tvmgen_other_run"):

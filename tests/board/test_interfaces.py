@@ -33,7 +33,7 @@ from hil.linkmap import read_map
 from hil.placement import GUARD_BYTES
 from hil.project import region_section
 from hil.samples import random_sample
-from hil.sources import CompileOptions, load_libraries
+from hil.sources import ModelOptions, load_libraries
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.frontends import load_model
 from hilc.interpreter import run_all
@@ -370,10 +370,10 @@ def test_models_are_spread_over_regions_where_none_alone_has_room(tmp_path: Path
     words = [f"{name}={tmp_path / name}.tflite" for name in ("one", "two")]
     # One of the two pools fits the first region, the other has to be split.
     usual = load_board(BOARD)
-    alone = load_libraries(words[:1], CompileOptions(usual.cpu.name, board=usual))
+    alone = load_libraries(words[:1], ModelOptions(usual.cpu.name, board=usual))
     nbytes = alone[0].modules[0].workspace_bytes
     board = small_board(tmp_path, nbytes + 112 + 128, nbytes - 48)
-    options = CompileOptions(board.cpu.name, board=board)
+    options = ModelOptions(board.cpu.name, board=board)
     for subset, wanted in ((words[:1], [None]), (words, ["ram", "psram"])):
         libraries = load_libraries(subset, options)
         modules = [library.modules[0] for library in libraries]
@@ -388,7 +388,7 @@ def test_models_are_spread_over_regions_where_none_alone_has_room(tmp_path: Path
                     device[module.name].get_output("y"), run_all(graph, sample)["y"]
                 )
     # On the board as it is, one region has room for all.
-    options = CompileOptions(usual.cpu.name, board=usual)
+    options = ModelOptions(usual.cpu.name, board=usual)
     assert [
         [pool.region for pool in library.modules[0].workspace_pools]
         for library in load_libraries(words, options)
@@ -398,7 +398,7 @@ def test_models_are_spread_over_regions_where_none_alone_has_room(tmp_path: Path
 def test_a_model_that_fits_no_region_keeps_its_figures(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(SMALL_MODELS["convolutions"]())
     board = small_board(tmp_path, 64, 64)
-    options = CompileOptions(board.cpu.name, board=board)
+    options = ModelOptions(board.cpu.name, board=board)
     (library,) = load_libraries([str(tmp_path / "net.tflite")], options)
     (pool,) = library.modules[0].workspace_pools
     with pytest.raises(FitError, match=f"{pool.nbytes} for the models"):

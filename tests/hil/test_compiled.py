@@ -27,7 +27,9 @@ from hil.cli import main
 from hil.compiled import compile_model
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import HilError, InputError
+from hilc.lowering.choice import Choice
 from hilc.memory.program import Pin, PoolSpec
+from hilc.options import CompileOptions
 
 CPU = "cortex-m4"
 
@@ -77,8 +79,8 @@ def test_the_second_time_gives_the_same_library(
         (name,) = (tensor.name for tensor in hilc.compile(model).modules[0].inputs)
         options = {**options, "pins": {name: Pin(0)}}
         compiles.clear()
-    first = compile_model(model, cpu=CPU, **options)
-    second = compile_model(model, cpu=CPU, **options)
+    first = compile_model(model, CompileOptions(cpu=CPU, **options))
+    second = compile_model(model, CompileOptions(cpu=CPU, **options))
     assert compiles == [model]
     assert second == first
     assert dict(second.files) == dict(first.files)
@@ -92,7 +94,7 @@ def test_whatever_goes_in_is_in_the_key(
 ) -> None:
     def compiled(cpu: str = CPU, path: Path = model, **options: Any) -> int:
         compiles.clear()
-        compile_model(path, cpu=cpu, **options)
+        compile_model(path, CompileOptions(cpu=cpu, **options))
         return len(compiles)
 
     assert [compiled(), compiled()] == [1, 0]
@@ -100,6 +102,7 @@ def test_whatever_goes_in_is_in_the_key(
     assert compiled(name="other") == 1
     assert compiled(name="net") == 0, "the file's own name"
     assert compiled(optimize="size") == 1
+    assert [compiled(choice=Choice()), compiled(choice=Choice())] == [1, 0]
     other = tmp_path / "other.tflite"
     shutil.copy(model, other)
     assert compiled(path=other) == 0, "compiled by this name before"
@@ -133,7 +136,7 @@ def test_the_compiler_itself_is_in_the_key(
 
 @pytest.mark.parametrize("damage", ["archive cut", "archive gone", "about changed", "a folder"])
 def test_a_damaged_entry_is_compiled_again(damage: str, model: Path, compiles: list[Path]) -> None:
-    first = compile_model(model, cpu=CPU)
+    first = compile_model(model, CompileOptions(cpu=CPU))
     archive = entry()
     about = archive.with_suffix(".json")
     if damage == "archive cut":
@@ -146,7 +149,7 @@ def test_a_damaged_entry_is_compiled_again(damage: str, model: Path, compiles: l
         archive.unlink()
         archive.mkdir()
     for _ in range(2):
-        again = compile_model(model, cpu=CPU)
+        again = compile_model(model, CompileOptions(cpu=CPU))
         assert again == first
         assert again.reports == first.reports
     # Where a folder is in the way, the entry cannot be written, and that is nobody's trouble.
@@ -156,7 +159,7 @@ def test_a_damaged_entry_is_compiled_again(damage: str, model: Path, compiles: l
 @pytest.mark.parametrize("place", ["/proc/none", "/dev/null"])
 def test_no_cache_is_needed(place: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIL_CACHE", place)
-    assert compile_model(model, cpu=CPU) == hilc.compile(model, cpu=CPU)
+    assert compile_model(model, CompileOptions(cpu=CPU)) == hilc.compile(model, cpu=CPU)
 
 
 def test_users_code_generators_are_asked_every_time(model: Path, compiles: list[Path]) -> None:
@@ -167,12 +170,14 @@ def test_users_code_generators_are_asked_every_time(model: Path, compiles: list[
             return []
 
     for _ in range(2):
-        compile_model(model, cpu=CPU, externals=(Nothing(),))
+        options: dict[str, Any] = {"externals": (Nothing(),)}
+        compile_model(model, CompileOptions(cpu=CPU, **options))
     assert len(compiles) == 2
     assert not (cache_folder() / "libraries").exists()
 
 
 def test_errors_are_the_compilers_own(model: Path, tmp_path: Path) -> None:
+    compile_model(model, CompileOptions(cpu=CPU))  # whose entry is not taken for theirs
     wrong: tuple[dict[str, Any], ...] = (
         {"ram": 1},
         {"tuning": str(tmp_path / "missing.json")},
@@ -182,12 +187,12 @@ def test_errors_are_the_compilers_own(model: Path, tmp_path: Path) -> None:
         arguments = {"cpu": CPU, **options}
         for _ in range(2):
             with pytest.raises(InputError) as told:
-                compile_model(model, **arguments)
+                compile_model(model, CompileOptions(**arguments))
             with pytest.raises(InputError) as own:
                 hilc.compile(model, **arguments)
             assert str(told.value) == str(own.value)
     with pytest.raises(HilError, match="there is no such file"):
-        compile_model(tmp_path / "none.tflite", cpu=CPU)
+        compile_model(tmp_path / "none.tflite", CompileOptions(cpu=CPU))
 
 
 def test_commands_compile_a_model_once(
@@ -213,7 +218,9 @@ def test_processes_that_compile_the_same_at_once_agree(model: Path, tmp_path: Pa
     running = [subprocess.Popen([*command, str(o)], stdout=subprocess.DEVNULL) for o in outputs]
     assert [process.wait(60) for process in running] == [0, 0, 0]
     assert len({output.read_bytes() for output in outputs}) == 1
-    assert compile_model(model, cpu=CPU).files == ModelLibrary.load(outputs[0]).files
+    assert (
+        compile_model(model, CompileOptions(cpu=CPU)).files == ModelLibrary.load(outputs[0]).files
+    )
     assert not list((cache_folder() / "libraries").glob(".hil-*"))
 
 
@@ -248,9 +255,12 @@ def read_all(terminal: int) -> bytes:
 
 
 def test_an_option_that_is_new_is_in_the_key_or_refused(model: Path) -> None:
-    """Arguments that JSON does not know are taken apart or not kept, never taken for equal."""
+    """Options that JSON does not know are taken apart or not kept, never taken for equal."""
     specs = [dataclasses.replace(PoolSpec("ram", 60_000, "ram"), limit_bytes=n) for n in (1, 2)]
-    entries = {compiled_module._entry(model, CPU, None, {"memory": (spec,)}) for spec in specs}
+    entries = {
+        compiled_module._entry(model, CompileOptions(cpu=CPU, memory=(spec,))) for spec in specs
+    }
     assert len(entries) == 2
-    with pytest.raises(AssertionError, match="arguments are"):
-        compiled_module._entry(model, CPU, None, {"new": object()})
+    options: dict[str, Any] = {"choice": object()}
+    with pytest.raises(AssertionError, match="options are"):
+        compiled_module._entry(model, CompileOptions(cpu=CPU, **options))

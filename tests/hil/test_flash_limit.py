@@ -16,13 +16,13 @@ from hil import cli
 from hil.board import load_board
 from hil.build import build
 from hil.errors import InputError
-from hil.sources import CompileOptions, load_libraries
+from hil.sources import ModelOptions, load_libraries
 
 BOARD = load_board("mps2-an386")
 
 
-def options(**values: Any) -> CompileOptions:
-    return CompileOptions(BOARD.cpu.name, board=BOARD, **values)
+def options(**values: Any) -> ModelOptions:
+    return ModelOptions(BOARD.cpu.name, board=BOARD, **values)
 
 
 def flash_bytes(library: hilc.ModelLibrary) -> int:
@@ -34,7 +34,7 @@ def test_a_limit_that_only_the_estimate_keeps_is_kept_when_measured() -> None:
     (free,) = load_libraries(word, options())
     # Between what is expected and what is found.
     limit = (free.reports["kws"].chosen.flash_bytes + flash_bytes(free)) // 2
-    (by_estimate,) = load_libraries(word, CompileOptions(BOARD.cpu.name, flash=limit))
+    (by_estimate,) = load_libraries(word, ModelOptions(BOARD.cpu.name, flash=limit))
     assert by_estimate.reports["kws"].chosen.flash_bytes <= limit
     assert flash_bytes(by_estimate) > limit
     (held,) = load_libraries(word, options(flash=limit))

@@ -37,7 +37,7 @@ def test_a_firmware_is_built_anywhere(
 ) -> None:
     """The same image and the same sizes, which come from a link map full of paths."""
     options = {"cpu": BOARD.cpu.name, "name": "net", "pools": "external", "codegen": codegen}
-    library = hilc.compile(moves(), **options)  # type: ignore[arg-type]
+    library = hilc.compile(moves(), **options)  # type: ignore[call-overload]
     found = []
     for name in ("plain", ODD):
         monkeypatch.setenv("HIL_CACHE", str(tmp_path / name))

@@ -69,15 +69,15 @@ def test_the_compiler_takes_what_was_measured_as_the_fastest(
     last_wins = tmp_path / "last.json"
     last_wins.write_text(json.dumps(plain))
     common = {"cpu": CPU, "io_in_pool": True, "optimize": "speed"}
-    tuned = hilc.compile(model, tuning=last_wins, **common)  # type: ignore[arg-type]
+    tuned = hilc.compile(model, tuning=last_wins, **common)  # type: ignore[call-overload]
     assert tuned.reports["net"].tuned
     last = {
         layer["name"]: len(layer["kernels"]) - 1 for layer in plain["layers"] if layer["kernels"]
     }
-    expected = hilc.compile(model, choice=Choice(last), **common)  # type: ignore[arg-type]
+    expected = hilc.compile(model, choice=Choice(last), **common)  # type: ignore[call-overload]
     source = "codegen/host/src/net_lib1.c"
     assert tuned.files[source] == expected.files[source]
-    untuned = hilc.compile(model, **common)  # type: ignore[arg-type]
+    untuned = hilc.compile(model, **common)  # type: ignore[call-overload]
     assert tuned.files[source] != untuned.files[source]
 
 

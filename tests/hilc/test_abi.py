@@ -663,7 +663,7 @@ def test_functions_are_in_the_order_of_microtvm() -> None:
     """The entry point, the operators by name, the main, the metadata, the look-up."""
 
     def functions(**options: object) -> list[str]:
-        library = hilc.compile(_two_layers(), **options)  # type: ignore[arg-type]
+        library = hilc.compile(_two_layers(), **options)  # type: ignore[call-overload]
         names = library.modules[0].functions
         return [name.removeprefix("tvmgen_two_") for name in names]
 

@@ -92,7 +92,7 @@ _GOLDEN = {
 )
 def test_sources_are_those_that_were_reviewed(name: str, file: str) -> None:
     graph, options = _GOLDEN[name]
-    files = hilc.compile(graph, **options).files  # type: ignore[arg-type]
+    files = hilc.compile(graph, **options).files  # type: ignore[call-overload]
     folder = "include" if file.endswith(".h") else "src"
     text = files[f"codegen/host/{folder}/{file}"].decode()
     golden = GOLDEN / name / file
@@ -121,7 +121,7 @@ _PACKED = {"api": "packed", "interface": "packed"}
 def test_sources_compile_without_a_warning(
     compiler: str, options: dict[str, str], tmp_path: Path
 ) -> None:
-    library = hilc.compile(_tiny(), **options)  # type: ignore[arg-type]
+    library = hilc.compile(_tiny(), **options)  # type: ignore[call-overload]
     generated_c.compile_objects(library, generated_c.COMPILERS[compiler], tmp_path)
 
 
@@ -386,7 +386,7 @@ def test_names_of_pools_that_cannot_be(pools: tuple[PoolSpec, ...], message: str
 def test_pools_with_names_that_c_does_not_allow(tmp_path: Path) -> None:
     memory = [PoolSpec("int", 64), PoolSpec("main"), PoolSpec("1st")]
     for number, options in enumerate([{}, {"interface": "packed"}, {"pools": "external"}]):
-        library = hilc.compile(_tiny(), memory=memory, **options)  # type: ignore[arg-type]
+        library = hilc.compile(_tiny(), memory=memory, **options)  # type: ignore[call-overload]
         names = [pool.name for pool in library.modules[0].workspace_pools]
         assert names == ["int_", "main", "_1st"]
         folder = tmp_path / str(number)
@@ -470,7 +470,7 @@ def test_a_model_without_a_name_is_called_default() -> None:
 )
 def test_what_is_not_available_is_refused(option: str, value: str, available: str) -> None:
     with pytest.raises(InputError, match=f"{option}={value} is not available") as caught:
-        hilc.compile(_tiny(), **{option: value})  # type: ignore[arg-type]
+        hilc.compile(_tiny(), **{option: value})  # type: ignore[call-overload]
     assert available in caught.value.hint
 
 

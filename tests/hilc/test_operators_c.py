@@ -49,7 +49,9 @@ VARIANTS = tuple(
 
 def _options(variant: Sequence[str], optimize: str = "balanced") -> Options:
     api, interface, pools, constants = variant
-    return Options(optimize, api=api, interface=interface, pools=pools, constants=constants)
+    return Options(
+        optimize=optimize, api=api, interface=interface, pools=pools, constants=constants
+    )
 
 
 def _generate(

@@ -105,8 +105,8 @@ def planner() -> Planner:
     return Planner(source().graph, CPU, io_in_pool=True)
 
 
-def compiled(**options: object) -> hilc.ModelLibrary:
-    return hilc.compile(images(), cpu=CPU.name, name="images", io_in_pool=True, **options)  # type: ignore[arg-type]
+def compiled(**options: Any) -> hilc.ModelLibrary:
+    return hilc.compile(images(), cpu=CPU.name, name="images", io_in_pool=True, **options)
 
 
 def test_kernels_are_the_cheapest_that_keep_a_limit():

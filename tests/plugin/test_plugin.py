@@ -14,7 +14,7 @@ import hilc.references
 from hil.board import load_board
 from hil.build import build
 from hil.runner import start
-from hil.sources import CompileOptions, ModelSource, load_library
+from hil.sources import ModelOptions, ModelSource, load_library
 
 MODEL_TEST = """
     import numpy as np
@@ -146,7 +146,7 @@ def test_a_firmware_that_runs_already(suite: pytest.Pytester) -> None:
     suite.makepyfile(MODEL_TEST)
     board = load_board("native")
     source = ModelSource(suite.path / "models" / "tiny.tflite", None)
-    library = load_library(source, CompileOptions(board.cpu.name))
+    library = load_library(source, ModelOptions(board.cpu.name))
     with start(board, build([library], board)) as running:
         run(suite, "--hil-board=native", f"--hil-port={running.url}").assert_outcomes(passed=1)
 

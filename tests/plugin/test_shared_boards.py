@@ -16,7 +16,7 @@ from small_models import convolutions
 from hil.board import load_board
 from hil.build import build
 from hil.runner import start
-from hil.sources import CompileOptions, ModelSource, load_library
+from hil.sources import ModelOptions, ModelSource, load_library
 
 SUITE = """
     import numpy as np
@@ -62,7 +62,7 @@ def test_a_board_that_fails_is_left_for_another(
     suite.makepyfile(SUITE.format(first=0, end=2))
     board = load_board("native")
     library = load_library(
-        ModelSource(suite.path / "tiny.tflite", None), CompileOptions(board.cpu.name, board=board)
+        ModelSource(suite.path / "tiny.tflite", None), ModelOptions(board.cpu.name, board=board)
     )
     dead = dead_port()
     report = tmp_path / "report.xml"
@@ -104,7 +104,7 @@ def test_what_a_board_computed_is_not_asked_again(suite: pytest.Pytester, tmp_pa
     )
     board = load_board("native")
     library = load_library(
-        ModelSource(suite.path / "tiny.tflite", None), CompileOptions(board.cpu.name, board=board)
+        ModelSource(suite.path / "tiny.tflite", None), ModelOptions(board.cpu.name, board=board)
     )
     with start(board, build([library], board)) as running:
         result = run(suite, "--hil-board=native", f"--hil-port={running.url}")

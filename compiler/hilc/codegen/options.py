@@ -25,47 +25,35 @@ _SLOT: Slot[Callable[[Options], None]] = Slot()
 provide_option_check = _SLOT.fill
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """How the code is shaped; the words are those of the command line.
+    """How the code is shaped; the words are those of the command line."""
 
-    ``optimize``
-        What matters: ``speed`` takes the fewest instructions; ``balanced`` at most 30 % more, for
-        much less memory; ``ram`` the least memory within reason; ``size`` the least flash.
-        ``size`` shares one body between all layers of a kernel, ``balanced`` and ``ram`` between
-        equal ones.
-    ``codegen``
-        ``c``: C sources; ``llvm``: objects, made by clang for the core.
-    ``api``
-        How operators are called: ``unpacked`` with plain pointers, ``packed`` with TVM's packed
-        calling convention.
-    ``interface``
-        How the model is called: ``c`` through structs of pointers, ``packed`` through the packed
-        convention, with TVM's metadata.
-    ``runtime``
-        ``crt``: TVM's C runtime or none; ``cpp``: TVM's C++ runtime, which finds the module by the
-        unmangled names. Its AOT executor calls the main itself, so it needs ``pools=calls``, or
-        pools and constants that are both external.
-    ``pools``
-        ``internal``: the workspaces are static arrays of the library; ``external``: the caller
-        hands them over with each run; ``calls``: the code asks ``TVMBackendAllocWorkspace``.
-    ``constants``
-        ``internal``: in flash, section ``.rodata.tvm``; ``external``: the caller hands them over.
-    ``io_in_pool``
-        Inputs and outputs lie in the workspace, where map functions find them.
-    ``system_lib``
-        Define ``TVMSystemLibEntryPoint`` with a registry of the packed functions; None: where the
-        interface is packed.
-    """
-
+    #: What matters: `speed` takes the fewest instructions; `balanced` at most 30 % more, for much
+    #: less memory; `ram` the least memory within reason; `size` the least flash. `size` shares one
+    #: body between all layers of a kernel, `balanced` and `ram` between equal ones.
     optimize: str = "balanced"
+    #: `c`: C sources; `llvm`: objects, made by clang for the core.
     codegen: str = "c"
+    #: How operators are called: `unpacked` with plain pointers, `packed` with TVM's packed calling
+    #: convention.
     api: str = "unpacked"
+    #: How the model is called: `c` through structs of pointers, `packed` through the packed
+    #: convention, with TVM's metadata.
     interface: str = "c"
+    #: `internal`: the workspaces are static arrays of the library; `external`: the caller hands
+    #: them over with each run; `calls`: the code asks `TVMBackendAllocWorkspace`.
     pools: str = "internal"
+    #: Inputs and outputs lie in the workspace, where map functions find them.
     io_in_pool: bool = False
+    #: `crt`: TVM's C runtime or none; `cpp`: TVM's C++ runtime, which finds the module by the
+    #: unmangled names. Its AOT executor calls the main itself, so it needs `pools=calls`, or pools
+    #: and constants that are both external.
     runtime: str = "crt"
+    #: `internal`: in flash, section `.rodata.tvm`; `external`: the caller hands them over.
     constants: str = "internal"
+    #: Define `TVMSystemLibEntryPoint` with a registry of the packed functions; None: where the
+    #: interface is packed.
     system_lib: bool | None = None
 
     def __post_init__(self) -> None:

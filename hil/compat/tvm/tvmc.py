@@ -39,6 +39,7 @@ from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError
 from hilc.external import load_generator
 from hilc.ir import Array
+from hilc.options import CompileOptions
 from hilc.support.outputs import changed_files, check_file, edited_files, write_file
 from hilc.support.suggest import nearest
 
@@ -86,9 +87,8 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
     for dump in dumps:
         check_file(dump, kind="a dump of code", is_own=_is_dump)
     with console.counting("compiling", "programs tried") as progress:
-        library = compile_model(
-            Path(args.FILE), **compilation.options, externals=externals, progress=progress
-        )
+        options = CompileOptions(**compilation.options, externals=externals, progress=progress)
+        library = compile_model(Path(args.FILE), options)
     (module,) = library.modules
     if module.name != args.module_name:
         notes.append(f"the module's name in C and in the archive is {module.name!r}")

@@ -1,0 +1,133 @@
+"""What a caller may ask of the compiler, as one value."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
+
+from hilc.codegen import Options
+from hilc.errors import InputError
+from hilc.external import ExternalCodegen
+from hilc.ir import Graph
+from hilc.lowering.choice import Choice
+from hilc.memory.program import Pin, PoolSpec
+from hilc.schedule.tuning import Tuning
+
+#: A file, its bytes or a graph.
+Model = str | Path | bytes | Graph
+
+_Keywords = ParamSpec("_Keywords")
+_Result = TypeVar("_Result", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions(Options):
+    """How a model is compiled: everything beside the model that decides what comes of it.
+
+    The options that are not listed as attributes here shape the code: see
+    :class:`hilc.codegen.Options`. :class:`~hilc.errors.InputError` for values that are not
+    available or do not go together.
+    """
+
+    #: The core: its name, or the path of a description of one's own (:mod:`hilc.target`).
+    cpu: str = "host"
+    #: The module's name; None: that of the file.
+    name: str | None = None
+    #: With `io_in_pool`: a run leaves the inputs as they are.
+    keep_inputs: bool = False
+    #: With `io_in_pool`: the places of inputs and outputs, by name.
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    #: The pools that the model may work in, the preferred first; without them it is one, of
+    #: whatever size the model needs.
+    memory: Sequence[PoolSpec] = ()
+    #: Code generators of the user that may claim parts of the model; the first one that wants a
+    #: layer gets it.
+    externals: Sequence[ExternalCodegen] = ()
+    #: The kernels and groups of the program; None: the compiler searches.
+    choice: Choice | None = None
+    #: The most bytes of the workspace; the fastest program that keeps the limits is made.
+    ram: int | None = None
+    #: The most bytes of what the model's constants and code take, by estimate; layers share as
+    #: much code as that wants.
+    flash: int | None = None
+    #: A log that `hil tune` wrote, or its file: the kernels' cost is taken from it where it has
+    #: been measured.
+    tuning: Tuning | str | Path | None = None
+    #: Leave out channels of layers that provably are the same for every input; the outputs are not
+    #: changed by it.
+    fold_constant_channels: bool = True
+    #: Called for every program that is tried: a search takes seconds.
+    progress: Callable[[], None] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for limit in ("ram", "flash"):
+            value = getattr(self, limit)
+            if value is not None and not isinstance(value, Integral):
+                raise InputError(
+                    f"the limit {limit}={value!r} is no number of bytes",
+                    f"give an int: {limit}=32 * 1024",
+                )
+        # The value stays what it is, whatever becomes of what it was made of.
+        object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
+        object.__setattr__(self, "memory", tuple(self.memory))
+        object.__setattr__(self, "externals", tuple(self.externals))
+
+
+class TakesOptions(Protocol[_Keywords, _Result]):
+    """A function of a model and its options, which are one value or keywords."""
+
+    @overload
+    def __call__(self, model: Model, *, options: CompileOptions) -> _Result: ...
+    @overload
+    def __call__(
+        self, model: Model, *args: _Keywords.args, **keywords: _Keywords.kwargs
+    ) -> _Result: ...
+
+
+def takes_options(
+    make: Callable[_Keywords, CompileOptions],
+) -> Callable[[Callable[[Model, CompileOptions], _Result]], TakesOptions[_Keywords, _Result]]:
+    """Let a function of a model and :class:`CompileOptions` take keywords in place of the value.
+
+    ``make`` is :class:`CompileOptions`, whose fields are the keywords: they are stated there only,
+    for a type checker and for ``help`` too.
+    """
+
+    def decorated(
+        function: Callable[[Model, CompileOptions], _Result],
+    ) -> TakesOptions[_Keywords, _Result]:
+        @functools.wraps(function)
+        def called(
+            model: Model, *, options: CompileOptions | None = None, **keywords: Any
+        ) -> _Result:
+            if options is None:
+                return function(model, CompileOptions(**keywords))
+            if keywords:
+                raise TypeError(
+                    f"{function.__name__}() got options and {min(keywords)!r}: give one value, "
+                    "dataclasses.replace(options, ...), or keywords alone"
+                )
+            return function(model, options)
+
+        own = inspect.signature(function)
+        model, value = own.parameters.values()
+        fields = inspect.signature(make).parameters.values()
+        called.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[
+                model,
+                value.replace(
+                    kind=value.KEYWORD_ONLY, annotation="CompileOptions | None", default=None
+                ),
+                *(field.replace(kind=field.KEYWORD_ONLY) for field in fields),
+            ]
+        )
+        return called  # type: ignore[return-value]
+
+    return decorated
