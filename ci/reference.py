@@ -369,7 +369,6 @@ def _markdown(text: str) -> str:
 # -- operators ---------------------------------------------------------------------------------
 
 #: Linear layers have no random instance there; each checks by the same function.
-_LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def operators() -> str:
@@ -391,15 +390,9 @@ def operators() -> str:
 
 def _types(name: str) -> list[str]:
     """The element types of which some random instance of the operator is accepted."""
-    if name in _LINEAR:
-        return [name for name in DTYPES if name in _arithmetic()]
+    if (weights := OPS[name].weights) is not None:
+        return [dtype for dtype in DTYPES if dtype in weights.dtypes]
     return [dtype for dtype in DTYPES if _accepts(name, dtype)]
-
-
-def _arithmetic() -> Sequence[str]:
-    from hilc.ops.operands import ARITHMETIC
-
-    return ARITHMETIC
 
 
 def _accepts(name: str, dtype: str) -> bool:

@@ -125,5 +125,5 @@ FULLY_CONNECTED = OpDef(
     roundings=frozenset(Rounding),
     takes_activation=True,
     bounds=_bounds,
-    weights=Weights(channel_axis=0, sums=True, one_scale_differs=True),
+    weights=Weights(channel_axis=0, sums=True, dtypes=_DTYPES, one_scale_differs=True),
 )

@@ -38,8 +38,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
-cost = "24 + 14 * rows + 40 * rows * columns + 7 * rows * columns * depth"
-code = 220
+cost = "24 + 20 * rows + 42 * rows * columns + 4.99 * rows * columns * depth"
+cost_factors = {armv6-m = 1.7}
+code = 404
 @*/
 struct hil_matmul_s16 {
     HIL_ROWS_S16_FIELDS;
@@ -79,8 +80,9 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
-cost = "24 + 14 * rows + 40 * rows * columns + 7 * rows * columns * depth"
-code = 220
+cost = "24 + 20 * rows + 42 * rows * columns + 4.99 * rows * columns * depth"
+cost_factors = {armv6-m = 1.7}
+code = 342
 @*/
 struct hil_matmul_s16_sums32 {
     HIL_ROWS_S16_FIELDS;
