@@ -15,10 +15,10 @@
  *
  * Bounds: |bias| < 2^25 and -32 <= shift < 32 fit the word; `_call()` turns a channel with a larger
  * bias into one without weights where its output never changes, and refuses others. x - zero point
- * is within 255, a half-word. A sum is below 2^31 (`_check_int8()`).
+ * is within 255, a half-word. A sum is below 2^31 (`_check_quantized()`).
  *
  * Output: the double rounding of hil_requantize, or hil_requantize_narrow where |sum| < 2^30 and
- * all shifts are below 0 (`_int8_fields()`).
+ * all shifts are below 0 (`_requantization_parameters()`).
  *
  * Scratch: none.
  *

@@ -32,12 +32,12 @@
  * offsets, which `_columns()` checks against 65535.
  *
  * Bounds: vmladava adds modulo 2^32; a sum, bias included, is at most |bias| + 128 * sum |w| < 2^31
- * (`_check_int8()`), and so is every part of it.
+ * (`_check_quantized()`), and so is every part of it.
  *
  * Output: vqrdmulh and vrshl, the reference's double rounding but for halves below zero, which go
- * up instead of away from zero. Where such values remain after the clamp (`linear`, `_clamp()`),
- * one is taken from negative products first: exact for shifts below 0 (`_exact()`). Then saturation
- * to 16 bits, the zero point, the clamp: what saturates lies beyond int8 anyway.
+ * up instead of away from zero. Where such values remain after the clamp (`linear`, `_linear()`),
+ * one is taken from negative products first: exact for shifts below 0 (`_matmul()`). Then
+ * saturation to 16 bits, the zero point, the clamp: what saturates lies beyond int8 anyway.
  *
  * Scratch: x, where it is gathered.
  *

@@ -25,7 +25,7 @@
  * mask; its windows beyond the row are read from the image or from the copy.
  *
  * Bounds: 9 * 64 * 128 * 128 < 2^24 without the bias, which is added to whole vectors; with it
- * below 2^31 (`_check_int8()`).
+ * below 2^31 (`_check_quantized()`).
  *
  * Output: as in blocks_s8.h, multiplier and shift of a filter in core registers; `linear` and `any`
  * take one from negative products, `any` clamps and masks.

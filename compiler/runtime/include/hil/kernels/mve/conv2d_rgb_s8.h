@@ -21,8 +21,8 @@
  * eight after both pairs of windows. Groups that would read beyond their rows (`before`, those
  * behind `direct`) are copied first, 28 bytes a row.
  *
- * Bounds: 27 * 128 * 128 < 2^19 without the bias; with it below 2^31 (`_check_int8()`). The loads
- * of a direct group lie within its rows of the image: `_rgb()` counts only those as direct.
+ * Bounds: 27 * 128 * 128 < 2^19 without the bias; with it below 2^31 (`_check_quantized()`). The
+ * loads of a direct group lie within its rows of the image: `_rgb()` counts only those as direct.
  *
  * Output: that of pixels_s8.h; corrections of signs take the predicate, which is then set again.
  *

@@ -34,8 +34,9 @@
  * Order: bands of rows; `planes` channels at a time their pixels are read, then their outputs
  * written.
  *
- * Bounds: at most 16 products, 16 * 128 * 128 = 2^18, and the bias, below 2^31 (`_check_int8()`).
- * Offsets of outputs and patches are 16 bits: `_depthwise()` shortens bands until both fit 65535.
+ * Bounds: at most 16 products, 16 * 128 * 128 = 2^18, and the bias, below 2^31
+ * (`_check_quantized()`). Offsets of outputs and patches are 16 bits: `_depthwise()` shortens bands
+ * until both fit 65535.
  *
  * Output: as in blocks_s8.h, one multiplier and one shift a channel; `any` corrects signs and
  * clamps.

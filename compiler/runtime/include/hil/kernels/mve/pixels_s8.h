@@ -45,9 +45,9 @@
  * outputs of both are written after each 16 channels, while the next channels still read the pair.
  * With `staged` a pair is copied first, so that its outputs may take its place.
  *
- * Bounds: a sum is at most |bias| + 128 * sum |w| < 2^31, which `_check_int8()` demands of every
- * layer; without the bias 128 * 128 * 128 = 2^21. Multipliers are positive, so vqrdmulh never
- * saturates (only -2^31 squared would). Shifts are -31 to -1, `_exact()`.
+ * Bounds: a sum is at most |bias| + 128 * sum |w| < 2^31, which `_check_quantized()` demands of
+ * every layer; without the bias 128 * 128 * 128 = 2^21. Multipliers are positive, so vqrdmulh never
+ * saturates (only -2^31 squared would). Shifts are -31 to -1, `_matmul()`.
  *
  * Output: round(round(sum * multiplier / 2^31) * 2^shift), both halves up. The reference rounds the
  * second away from zero, so:

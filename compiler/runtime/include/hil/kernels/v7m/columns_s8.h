@@ -77,7 +77,7 @@ struct hil_v7m_columns_s8 {
     {                                                                                              \
         .depth = (column_depth), .count = (columns), .part = (p)->part, .wide = (p)->wide,         \
         .out_zero_point = (p)->out_zero_point, .out_min = (p)->out_min, .out_max = (p)->out_max,   \
-        .even_shift = (p)->even_shift, .weights = (p)->weights, .scales = (p)->scales              \
+        .even_shift = (p)->even_shift, .scales = (p)->scales, .weights = (p)->weights              \
     }
 
 /* Where fields of words begin; what raises all three, and which of a turned word are kept. */
