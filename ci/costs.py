@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from models import FLOAT_MODELS, INT8_MODELS, model_path  # noqa: E402
+from single_op import KINDS, merged, random_op  # noqa: E402
 
 import hil  # noqa: E402
 import hilc  # noqa: E402
@@ -43,6 +44,7 @@ FOLDER = ROOT / "build" / "costs"
 #: The architecture whose counts a portable kernel's formula gives.
 _PORTABLE = "armv7-m"
 _LAYERS_AN_IMAGE = 24
+_OF_EACH_KIND = 4
 
 
 # The layers that are counted --------------------------------------------------------------------
@@ -207,12 +209,21 @@ class Count:
     code: int
 
 
-def measure(board_name: str, dtypes: Sequence[str]) -> list[Count]:
+def small_layers() -> Iterator[Graph]:
+    """Random layers of every operator without weights, in each of its types."""
+    rng = np.random.default_rng(2)
+    singles = [random_op(rng, op, dtype) for op, dtype in KINDS for _ in range(_OF_EACH_KIND)]
+    for start in range(0, len(singles), _LAYERS_AN_IMAGE):
+        yield merged(singles[start : start + _LAYERS_AN_IMAGE])[0]
+
+
+def measure(board_name: str, dtypes: Sequence[str], models: bool = True) -> list[Count]:
     """The counts of every kernel of every layer on a board."""
     counts: list[Count] = []
+    for graph in small_layers():
+        counts += _measure(board_name, "odd", graph)
     for dtype in dtypes:
-        models = INT8_MODELS if dtype == "int8" else FLOAT_MODELS
-        for model in models:
+        for model in (INT8_MODELS if dtype == "int8" else FLOAT_MODELS) if models else ():
             counts += _measure(board_name, model, model_path(model))
         for graph in odd_layers(dtype):
             counts += _measure(board_name, "odd", graph)
@@ -241,11 +252,10 @@ def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
             assert device.firmware is not None
             sizes = _function_sizes(device.firmware.elf, cpu.toolchain.program("nm"))
         for layer, count in zip(module.layers, found, strict=True):
-            candidates = calls.get(layer.name, ())
-            if position >= len(candidates) or not isinstance(candidates[position], KernelCall):
+            offered = calls.get(layer.name, ())
+            call = offered[position] if position < len(offered) else None
+            if not isinstance(call, KernelCall):
                 continue
-            call = candidates[position]
-            assert isinstance(call, KernelCall)
             scalars = {k: float(v) for k, v in call.fields.items() if isinstance(v, int | float)}
             code = sizes.get(layer.function, 0)
             counts.append(Count(name, cpu.arch, call.kernel.name, scalars, count, code))
@@ -398,6 +408,7 @@ def main() -> int:
     measuring = words.add_parser("measure")
     measuring.add_argument("boards", nargs="+")
     measuring.add_argument("--float", action="store_true", help="float32 layers, too")
+    measuring.add_argument("--no-models", action="store_true", help="odd layers only")
     fitting = words.add_parser("fit")
     fitting.add_argument("kernels", nargs="*", help="only these")
     fitting.add_argument("--write", action="store_true")
@@ -405,7 +416,8 @@ def main() -> int:
     if args.word == "measure":
         FOLDER.mkdir(parents=True, exist_ok=True)
         for board in args.boards:
-            counts = measure(board, ("int8", "float32") if args.float else ("int8",))
+            dtypes = ("int8", "float32") if args.float else ("int8",)
+            counts = measure(board, dtypes, models=not args.no_models)
             text = json.dumps([vars(count) for count in counts], indent=1)
             (FOLDER / f"{board}.json").write_text(text)
         return 0

@@ -20,7 +20,7 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
                                # have what it requires, or for Armv7-M where it requires nothing
     cost_factors = {armv6-m = 2.0}   # by which other architectures differ from that
     code = 420                 # bytes of code, specialised for one layer
-    lavish = true              # that its constants take several times the flash of what others
+    flash_heavy = true         # that its constants take several times the flash of what others
                                # need: only for programs that are to be fast (false if not stated)
     @*/
 
@@ -122,7 +122,7 @@ class Kernel:
     #: Bytes of code for one layer.
     code: int | None = None
     #: Whether it is only for programs to which speed is worth several times the flash.
-    lavish: bool = False
+    flash_heavy: bool = False
 
     def __post_init__(self) -> None:
         known = READS.get(self.order if isinstance(self.order, str) else "loops", ())
@@ -317,7 +317,7 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
                 cost=entry.get("cost"),
                 cost_factors=entry.get("cost_factors", {}),
                 code=entry.get("code"),
-                lavish=entry.get("lavish", False),
+                flash_heavy=entry.get("flash_heavy", False),
             )
 
 

@@ -40,7 +40,7 @@ class Sketch:
     @property
     def flash_heavy(self) -> bool:
         """Whether the constants of one of its kernels take several times the usual flash."""
-        return any(call.kernel.lavish for call in self.calls)
+        return any(call.kernel.flash_heavy for call in self.calls)
 
 
 @dataclass(frozen=True)

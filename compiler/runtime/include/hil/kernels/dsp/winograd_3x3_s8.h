@@ -75,7 +75,7 @@ cost = """
 + 200 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2) * units * (units != 4)
 * (units != 8) * (units != 16)"""
 code = 2400
-lavish = true
+flash_heavy = true
 @*/
 struct hil_dsp_winograd_3x3_s8 {
     HIL_IMAGES_FIELDS;
