@@ -240,7 +240,7 @@ def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
         if not OPS[node.op].view
     }
     counts: list[Count] = []
-    for position in range(max(map(len, calls.values()))):
+    for position in range(max(map(len, calls.values()), default=0)):
         chosen = {n: min(position, len(found) - 1) for n, found in calls.items()}
         library = hilc.compile(
             model, name="m", cpu=cpu.name, pools="external", io_in_pool=True,
@@ -285,9 +285,6 @@ def fit(counts: Sequence[Count], write: bool, only: Sequence[str] = ()) -> int:
         own = [c for c in found if kernel.requires or c.arch == _PORTABLE] or found
         code = round(statistics.median(c.code for c in own))
         formula, factors = kernel.cost, dict(kernel.cost_factors)
-        if formula is None:
-            print(f"{name:34} has no formula; {len(own)} counts, code {code}")
-            continue
         if write:
             formula = _fitted(formula, own)
             factors = _factors(formula, [c for c in found if c.arch != own[0].arch])
@@ -324,7 +321,8 @@ def _fitted(formula: str, counts: Sequence[Count]) -> str:
         ]
     )
     numbers = _least_squares(np.array(columns) * weight[:, None], goal * weight)
-    kept = [(n, t) for n, t in zip(numbers, texts, strict=True)]
+    # What turned out not to matter would only be read.
+    kept = [(n, t) for n, t in zip(numbers, texts, strict=True) if f"{n:.4g}" != "0"]
     return " + ".join(f"{n:.4g} * {t}" if t != "1" else f"{n:.4g}" for n, t in kept)
 
 
@@ -391,13 +389,10 @@ def _write(kernel: Kernel, formula: str, factors: dict[str, float], code: int) -
 
 
 def _lines(formula: str, width: int = 90) -> list[str]:
-    lines = [""]
-    for word in formula.split(" + "):
-        if lines[-1] and len(lines[-1]) + len(word) > width:
-            lines.append(f"+ {word}")
-        else:
-            lines[-1] += f" + {word}" if lines[-1] else word
-    return lines
+    """The formula in one line where it is short, else a line for each summand."""
+    first, *others = map(cost.unparsed, cost.terms(formula))
+    lines = [first, *(f"+ {term}" for term in others)]
+    return lines if len(formula) > width else [" ".join(lines)]
 
 
 def main() -> int:

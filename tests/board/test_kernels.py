@@ -131,6 +131,7 @@ def misbehaving(deed: str, at: int = 0) -> Case:
         inputs=("int8_t",),
         outputs=("int8_t",),
         scratch="bytes",
+        cost="0",
     )
     weights = np.arange(BYTES, dtype=np.int8)
     fields: dict[str, FieldValue] = {

@@ -442,7 +442,7 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_an_order_that_means_nothing_is_refused(order: Any, reads: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Kernel("k", "k.h", frozenset(), ("int8_t",), ("int8_t",), "0", order, reads)
+        Kernel("k", "k.h", frozenset(), ("int8_t",), ("int8_t",), "0", "0", order, reads)
 
 
 def test_a_window_that_nothing_describes_is_refused() -> None:

@@ -11,7 +11,7 @@ from loose_call import loose_call
 
 from hilc.lowering import candidates, cost
 from hilc.lowering.bodies import body_key
-from hilc.lowering.kernels import Kernel, KernelCall, kernels
+from hilc.lowering.kernels import Kernel, KernelCall, described_kernels, kernels
 from hilc.target import get_cpu
 
 FIELDS: dict[str, Any] = {"rows": 5, "depth": 12, "wide": 0, "weights": np.zeros(4, np.int8)}
@@ -55,14 +55,15 @@ def test_architectures_differ_by_a_factor():
     assert (m3, m0) == (500 + cost.CALL_INSTRUCTIONS, 1250 + cost.CALL_INSTRUCTIONS)
 
 
-def test_all_kernels_for_int8_layers_say_what_they_cost():
-    of_layers = {
-        name: kernel
-        for name, kernel in kernels().items()
-        if kernel.inputs == ("int8_t",) and kernel.outputs == ("int8_t",)
-    }
-    assert len(of_layers) > 10
-    assert [name for name, kernel in of_layers.items() if kernel.cost is None] == []
+def test_a_kernel_without_a_cost_is_refused():
+    header = '/*@kernel\nname = "k"\nrequires = []\ninputs = []\noutputs = []\nscratch = "0"\n@*/'
+    with pytest.raises(ValueError, match="kernel k of k.h states no cost"):
+        list(described_kernels({"k.h": header}))
+
+
+def test_no_formula_has_terms_that_count_nothing():
+    found = {k: [cost.unparsed(t) for t in cost.terms(v.cost)] for k, v in kernels().items()}
+    assert [k for k, terms in found.items() if any(t.startswith("0 *") for t in terms)] == []
 
 
 @pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"])
@@ -78,7 +79,7 @@ def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
 
 
 def test_which_layers_share_a_body():
-    kernel = Kernel("k", "k.h", frozenset(), (), (), "0")
+    kernel = Kernel("k", "k.h", frozenset(), (), (), "0", "0")
     calls = [
         loose_call(kernel, {"rows": rows, "weights": np.full(3, seed, np.int8)})
         for rows, seed in ((1, 1), (1, 2), (2, 1))

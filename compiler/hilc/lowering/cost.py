@@ -20,9 +20,7 @@ from hilc.target import Cpu
 
 #: Calling a layer's function and returning from it, with the arguments.
 CALL_INSTRUCTIONS = 12
-#: For a kernel whose header has no formula: a multiply-accumulate, by what it asks of a core.
-_INSTRUCTIONS_A_MAC = {"mve": 0.4, "dsp": 1.5, "mul32": 2.5}
-_PORTABLE_INSTRUCTIONS_A_MAC = 8.0
+#: Of a kernel whose header does not say it.
 _CODE_BYTES = 600
 
 _OPERATORS = (
@@ -35,9 +33,6 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {"min": min, "max": max}
 def instructions(call: KernelCall, cpu: Cpu) -> int:
     """The instructions that ``call`` is expected to take on ``cpu``."""
     kernel = call.kernel
-    if kernel.cost is None:
-        known = (_INSTRUCTIONS_A_MAC[name] for name in kernel.requires & _INSTRUCTIONS_A_MAC.keys())
-        return round(min(known, default=_PORTABLE_INSTRUCTIONS_A_MAC) * call.macs)
     factor = next(
         (kernel.cost_factors[key] for key in (cpu.arch, cpu.isa) if key in kernel.cost_factors), 1.0
     )

@@ -111,13 +111,13 @@ class Kernel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     scratch: str
+    #: Instructions of a call as a formula (:mod:`hilc.lowering.cost`).
+    cost: str
     #: A word, or loops from the outermost in, each its kind and how much a turn takes.
     order: str | tuple[tuple[str, str], ...] = "none"
     reads: str = ""
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
-    #: Instructions of a call as a formula (:mod:`hilc.lowering.cost`), and factors for
-    #: architectures.
-    cost: str | None = None
+    #: Factors of the cost for architectures.
     cost_factors: Mapping[str, float] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
     code: int | None = None
@@ -304,6 +304,9 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
     for header, text in headers.items():
         for block in _BLOCK.findall(text):
             entry = tomllib.loads(block)
+            if "cost" not in entry:
+                # Without one it would seem to be free, and be chosen.
+                raise ValueError(f"kernel {entry['name']} of {header} states no cost")
             yield Kernel(
                 name=entry["name"],
                 header=header,
@@ -314,7 +317,7 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
                 order=_order(entry["name"], entry["order"]),
                 reads=entry.get("reads", ""),
                 window=entry.get("window", {}),
-                cost=entry.get("cost"),
+                cost=entry["cost"],
                 cost_factors=entry.get("cost_factors", {}),
                 code=entry.get("code"),
                 flash_heavy=entry.get("flash_heavy", False),

@@ -15,10 +15,11 @@ scratch = "36 * units"
 order = ["pixels 3"]
 reads = "window"
 cost = """
-236.6 + 0 * batch * out_h * out_w + 25.42 * batch * out_h * out_w * filter_h
-+ 7.503 * batch * out_h * out_w * units + 64.49 * ((batch * out_h * out_w
-+ 2) // 3) * ((out_c + 1) // 2) + 17.77 * ((batch * out_h * out_w + 2) // 3) * ((out_c
-+ 1) // 2) * units"""
+236.6
++ 25.42 * batch * out_h * out_w * filter_h
++ 7.503 * batch * out_h * out_w * units
++ 64.49 * ((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2)
++ 17.77 * ((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2) * units"""
 code = 1094
 @*/
 struct hil_dsp_conv2d_s8 {

@@ -58,12 +58,11 @@ order = ["channels 4", "rows 3 - stride"]
 reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
 cost = """
-128.3 + 56.4 * batch * ((in_c + 3) // 4) + 2.381 * batch * ((in_c + 3) // 4) * line
+128.3
++ 56.4 * batch * ((in_c + 3) // 4)
++ 2.381 * batch * ((in_c + 3) // 4) * line
 + 346.5 * batch * ((in_c + 3) // 4) * ((out_h + 2 - stride) // (3 - stride))
-+ 0 * batch * ((in_c + 3) // 4) * ((out_h + 2 - stride) // (3 - stride)) * line
-+ 140.4 * batch * ((in_c + 3) // 4) * ((out_h + 2 - stride) // (3 - stride)) * out_w
-+ 0 * (stride - 1) * batch * ((in_c + 3) // 4) * ((out_h
-+ 2 - stride) // (3 - stride)) * out_w"""
++ 140.4 * batch * ((in_c + 3) // 4) * ((out_h + 2 - stride) // (3 - stride)) * out_w"""
 code = 1143
 @*/
 struct hil_dsp_depthwise_3x3_s8 {

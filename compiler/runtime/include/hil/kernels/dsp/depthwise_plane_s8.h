@@ -61,14 +61,11 @@ order = ["rows rows", "channels 1"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
 cost = """
-0 + 0 * batch * in_c + 42.14 * batch * in_c * ((out_h + rows - 1) // rows)
-+ 0 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3)
+42.14 * batch * in_c * ((out_h + rows - 1) // rows)
 + 2.271 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3) * columns
-+ 0 * (2 - stride) * batch * in_c * (out_h // 2)
 + 45.4 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w // 2)
 + 28.47 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w % 2)
 + 13.95 * (2 - stride) * batch * in_c * (out_h % 2) * out_w
-+ 0 * (stride - 1) * batch * in_c * out_h
 + 12.78 * (stride - 1) * batch * in_c * out_h * out_w
 + 1.165 * (shift == 0) * batch * in_c * out_h * out_w"""
 code = 864

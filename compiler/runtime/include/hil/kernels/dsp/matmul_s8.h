@@ -14,8 +14,11 @@ scratch = "24 * units"
 order = ["pixels 3"]
 reads = "rows"
 cost = """
-177.7 + 64.13 * ((rows + 2) // 3) + 7.212 * ((rows + 2) // 3) * units + 54.53 * ((rows
-+ 2) // 3) * ((columns + 1) // 2) + 18.37 * ((rows + 2) // 3) * ((columns + 1) // 2) * units"""
+177.7
++ 64.13 * ((rows + 2) // 3)
++ 7.212 * ((rows + 2) // 3) * units
++ 54.53 * ((rows + 2) // 3) * ((columns + 1) // 2)
++ 18.37 * ((rows + 2) // 3) * ((columns + 1) // 2) * units"""
 code = 676
 @*/
 struct hil_dsp_matmul_s8 {

@@ -49,7 +49,10 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 cost = """
-30 + 10 * rows + 8.5 * rows * units * widened + 27 * rows * ((columns + 3) // 4)
+30
++ 10 * rows
++ 8.5 * rows * units * widened
++ 27 * rows * ((columns + 3) // 4)
 + 10 * rows * ((columns + 3) // 4) * signs
 + 14.4 * rows * ((columns + 3) // 4) * units
 + 2 * rows * ((columns + 3) // 4) * units * (1 - widened)"""

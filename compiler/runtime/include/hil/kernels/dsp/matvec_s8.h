@@ -49,9 +49,11 @@ scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
 cost = """
-0 + 10.54 * rows + 8.334 * rows * units * widened + 44.24 * rows * ((columns + 3) // 4)
-+ 14.75 * rows * ((columns + 3) // 4) * units + 2.11 * (1 - widened) * rows * ((columns
-+ 3) // 4) * units"""
+10.54 * rows
++ 8.334 * rows * units * widened
++ 44.24 * rows * ((columns + 3) // 4)
++ 14.75 * rows * ((columns + 3) // 4) * units
++ 2.11 * (1 - widened) * rows * ((columns + 3) // 4) * units"""
 code = 432
 @*/
 struct hil_dsp_matvec_s8 {

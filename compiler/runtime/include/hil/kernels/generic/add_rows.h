@@ -115,6 +115,8 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * out_w * channels"
 order = "none"
+cost = "30 + out_w * (20 + channels * (12 + 87 * filter_w * rows + 160 * last))"
+cost_factors = {armv7e-m = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
 @*/
 struct hil_average_rows_f32 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -176,6 +178,8 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * channels"
 order = "none"
+cost = "30 + channels * (20 + 87 * pixels + 160 * last)"
+cost_factors = {armv7e-m = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
 @*/
 struct hil_mean_rows_f32 {
     HIL_MEAN_ROWS_FIELDS;

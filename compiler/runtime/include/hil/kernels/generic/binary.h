@@ -78,7 +78,7 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "0 + 0 * rows + 21.33 * rows * length"
+cost = "21.33 * rows * length"
 cost_factors = {"armv7e-m" = 0.94, "armv8.1-m.main" = 0.89}
 code = 96
 @*/
@@ -168,6 +168,9 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "20.07 + 118.7 * rows * length"
+cost_factors = {"armv7e-m" = 0.15, "armv8-m.main" = 0.15, "armv8.1-m.main" = 0.15}
+code = 88
 @*/
 struct hil_add_f32 {
     HIL_BINARY_F32_FIELDS;
@@ -189,6 +192,9 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "85.96 * rows + 123.8 * rows * length"
+cost_factors = {"armv7e-m" = 0.13, "armv8-m.main" = 0.13, "armv8.1-m.main" = 0.13}
+code = 88
 @*/
 struct hil_sub_f32 {
     HIL_BINARY_F32_FIELDS;
@@ -210,6 +216,9 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "132.6 * rows + 74.77 * rows * length"
+cost_factors = {"armv7e-m" = 0.18, "armv8-m.main" = 0.17, "armv8.1-m.main" = 0.17}
+code = 94
 @*/
 struct hil_mul_f32 {
     HIL_BINARY_F32_FIELDS;

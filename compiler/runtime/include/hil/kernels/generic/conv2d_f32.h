@@ -14,6 +14,13 @@ outputs = ["float"]
 scratch = "8 * filter_h * filter_w * in_c"
 order = ["pixels 1 + 1 // batch"] # a pair may have a pixel of two images
 reads = "window"
+cost = """
+828.1 * batch * out_h * out_w
++ 0.2421 * batch * out_h * out_w * filter_h * filter_w * in_c
++ 48.22 * batch * out_h * out_w * out_c
++ 84.51 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c"""
+cost_factors = {"armv7e-m" = 0.04, "armv8-m.main" = 0.04, "armv8.1-m.main" = 0.04}
+code = 1398
 @*/
 struct hil_conv2d_f32 {
     HIL_IMAGES_FIELDS;

@@ -15,11 +15,11 @@ scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1 + 1 // batch"] # a pair may have a pixel of two images
 reads = "window"
 cost = """
-10.81 + 0 * batch * out_h * out_w + 22.08 * batch * out_h * out_w * filter_h
+10.81
++ 22.08 * batch * out_h * out_w * filter_h
 + 1.628 * batch * out_h * out_w * filter_h * filter_w * in_c
 + 94.16 * (batch * out_h * out_w // 2) * (out_c // 4)
 + 15.24 * (batch * out_h * out_w // 2) * (out_c // 4) * filter_h * filter_w * in_c
-+ 0 * (batch * out_h * out_w // 2) * (out_c % 4)
 + 7.111 * (batch * out_h * out_w // 2) * (out_c % 4) * filter_h * filter_w * in_c
 + 10.59 * (batch * out_h * out_w % 2) * out_c * filter_h * filter_w * in_c"""
 cost_factors = {"armv8.1-m.main" = 1.03}

@@ -15,6 +15,12 @@ outputs = ["float"]
 scratch = "4 * filter_h * filter_w * in_c"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
+cost = """
+639.5 * batch * out_h * out_w
++ 106.1 * batch * out_h * out_w * in_c * depth_multiplier
++ 76.19 * batch * out_h * out_w * in_c * depth_multiplier * filter_h * filter_w"""
+cost_factors = {"armv7e-m" = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
+code = 982
 @*/
 struct hil_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;

@@ -16,11 +16,11 @@ scratch = "filter_h * band_w * block"
 order = ["rows 1", "pixels tile_w", "channels block * depth_multiplier"]
 reads = "channel window"
 cost = """
-372.7 + 15.14 * batch * out_h * in_c * depth_multiplier
+372.7
++ 15.14 * batch * out_h * in_c * depth_multiplier
 + 7.995 * batch * out_h * out_w * in_c * depth_multiplier
 + 1.577 * batch * out_h * out_w * in_c * depth_multiplier * filter_h * filter_w
-+ 2.128 * batch * out_h * ((out_w
-+ tile_w - 1) // tile_w) * (in_c // block) * filter_h * band_w
++ 2.128 * batch * out_h * ((out_w + tile_w - 1) // tile_w) * (in_c // block) * filter_h * band_w
 + 1.957 * batch * out_h * ((out_w + tile_w - 1) // tile_w) * in_c * filter_h * band_w"""
 cost_factors = {"armv8.1-m.main" = 1.02}
 code = 856

@@ -13,6 +13,9 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 2", "channels 1"]
 reads = "rows"
+cost = "96.27 * rows * columns + 91.02 * rows * columns * depth"
+cost_factors = {"armv7e-m" = 0.04, "armv8-m.main" = 0.04, "armv8.1-m.main" = 0.04}
+code = 664
 @*/
 struct hil_matmul_f32 {
     int32_t rows;

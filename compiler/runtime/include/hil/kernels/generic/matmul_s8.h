@@ -14,10 +14,14 @@ scratch = "0"
 order = ["pixels 2", "channels 1"]
 reads = "rows"
 cost = """
-21.04 + 29.44 * rows + 82.55 * (rows // 2) * (columns // 4)
-+ 15.93 * (rows // 2) * (columns // 4) * depth + 0 * (rows // 2) * (columns % 4)
-+ 10.44 * (rows // 2) * (columns % 4) * depth + 42.32 * (rows % 2) * (columns // 4)
-+ 10 * (rows % 2) * (columns // 4) * depth + 5.031 * (rows % 2) * (columns % 4) * depth"""
+21.04
++ 29.44 * rows
++ 82.55 * (rows // 2) * (columns // 4)
++ 15.93 * (rows // 2) * (columns // 4) * depth
++ 10.44 * (rows // 2) * (columns % 4) * depth
++ 42.32 * (rows % 2) * (columns // 4)
++ 10 * (rows % 2) * (columns // 4) * depth
++ 5.031 * (rows % 2) * (columns % 4) * depth"""
 code = 644
 @*/
 struct hil_matmul_s8 {

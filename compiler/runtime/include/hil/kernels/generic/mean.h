@@ -74,6 +74,9 @@ outputs = ["float"]
 scratch = "0"
 order = "walk"
 reads = "mean"
+cost = "18.94 + 86.92 * size * rows * length"
+cost_factors = {"armv7e-m" = 0.56, "armv8-m.main" = 0.56, "armv8.1-m.main" = 0.58}
+code = 182
 @*/
 struct hil_mean_f32 {
     HIL_MEAN_FIELDS;

@@ -49,6 +49,9 @@ outputs = ["void"]
 scratch = "0"
 order = "walk"
 reads = "gather"
+cost = "36.24 * rows + 0.6531 * rows * length + 0.8673 * rows * length * run * (run > 1)"
+cost_factors = {"armv7e-m" = 0.75, "armv8-m.main" = 0.75, "armv8.1-m.main" = 0.75}
+code = 62
 @*/
 struct hil_gather {
     int32_t rows;
@@ -87,6 +90,9 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
+cost = "25.43 * rows + 1.159 * rows * row + 0.4579 * size"
+cost_factors = {"armv7e-m" = 0.86, "armv8-m.main" = 0.88, "armv8.1-m.main" = 0.9}
+code = 40
 @*/
 struct hil_pad {
     int32_t rows;
@@ -146,6 +152,9 @@ outputs = ["void[]"]
 scratch = "0"
 order = "walk"
 reads = "split"
+cost = "8.207 + 15.84 * rows * parts + 0.05016 * rows * parts * block"
+cost_factors = {"armv7e-m" = 0.92, "armv8-m.main" = 0.93, "armv8.1-m.main" = 0.93}
+code = 48
 @*/
 struct hil_split {
     int32_t rows;

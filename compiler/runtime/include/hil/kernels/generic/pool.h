@@ -96,7 +96,8 @@ scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
 cost = """
-409.7 + 0 * batches * out_h * out_w + 8.267 * batches * out_h * out_w * channels
+409.7
++ 8.267 * batches * out_h * out_w * channels
 + 1.958 * batches * out_h * out_w * channels * filter_h
 + 2.579 * batches * out_h * out_w * channels * filter_h * filter_w"""
 cost_factors = {"armv8.1-m.main" = 0.95}
@@ -130,10 +131,7 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = """
-974.8 + 0 * batches * out_h * out_w + 0 * batches * out_h * out_w * channels
-+ 0 * batches * out_h * out_w * channels * filter_h
-+ 4.706 * batches * out_h * out_w * channels * filter_h * filter_w"""
+cost = "974.8 + 4.706 * batches * out_h * out_w * channels * filter_h * filter_w"
 code = 196
 @*/
 struct hil_max_pool_s8 {
@@ -163,6 +161,11 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
+cost = """
+78.29 * batches * out_h * out_w * channels
++ 24.97 * batches * out_h * out_w * channels * filter_h * filter_w"""
+cost_factors = {"armv7e-m" = 0.12, "armv8-m.main" = 0.12, "armv8.1-m.main" = 0.11}
+code = 360
 @*/
 struct hil_average_pool_f32 {
     HIL_POOL_FIELDS;
@@ -191,6 +194,12 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
+cost = """
+110
++ 78.8 * batches * out_h * out_w * channels
++ 39.18 * batches * out_h * out_w * channels * filter_h * filter_w"""
+cost_factors = {"armv7e-m" = 0.15, "armv8-m.main" = 0.15, "armv8.1-m.main" = 0.15}
+code = 380
 @*/
 struct hil_max_pool_f32 {
     HIL_POOL_FIELDS;

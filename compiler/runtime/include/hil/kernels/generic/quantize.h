@@ -26,6 +26,9 @@ inputs = ["float"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "261.3 * size"
+cost_factors = {"armv7e-m" = 0.17, "armv8-m.main" = 0.1, "armv8.1-m.main" = 0.1}
+code = 96
 @*/
 struct hil_quantize_f32_s8 {
     int32_t size;
@@ -47,6 +50,9 @@ inputs = ["float"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
+cost = "266.4 * size"
+cost_factors = {"armv7e-m" = 0.14, "armv8-m.main" = 0.07, "armv8.1-m.main" = 0.07}
+code = 108
 @*/
 struct hil_quantize_f32_u8 {
     int32_t size;
@@ -68,6 +74,9 @@ inputs = ["float"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "none"
+cost = "269.4 * size"
+cost_factors = {"armv7e-m" = 0.13, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.06}
+code = 116
 @*/
 struct hil_quantize_f32_s16 {
     int32_t size;
@@ -89,6 +98,9 @@ inputs = ["int8_t"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
+cost = "24.16 + 64.36 * size"
+cost_factors = {"armv7e-m" = 0.14, "armv8-m.main" = 0.14, "armv8.1-m.main" = 0.13}
+code = 44
 @*/
 struct hil_dequantize_s8_f32 {
     int32_t size;
@@ -110,6 +122,9 @@ inputs = ["uint8_t"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
+cost = "17.61 + 64.89 * size"
+cost_factors = {"armv7e-m" = 0.17, "armv8-m.main" = 0.17, "armv8.1-m.main" = 0.16}
+code = 42
 @*/
 struct hil_dequantize_u8_f32 {
     int32_t size;
@@ -131,6 +146,9 @@ inputs = ["int16_t"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
+cost = "18.53 + 64.03 * size"
+cost_factors = {"armv7e-m" = 0.15, "armv8-m.main" = 0.15, "armv8.1-m.main" = 0.13}
+code = 44
 @*/
 struct hil_dequantize_s16_f32 {
     int32_t size;
@@ -154,6 +172,9 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "elementwise"
+cost = "53.86 + 13.53 * size"
+cost_factors = {"armv7e-m" = 1.17, "armv8-m.main" = 1.17, "armv8.1-m.main" = 1.11}
+code = 82
 @*/
 struct hil_requantize_wide {
     int32_t size;

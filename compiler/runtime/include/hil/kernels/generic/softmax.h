@@ -31,7 +31,7 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "159.2 + 0 * rows + 45.39 * rows * depth"
+cost = "159.2 + 45.39 * rows * depth"
 cost_factors = {"armv7e-m" = 1.02, "armv8.1-m.main" = 1.03}
 code = 432
 @*/
@@ -83,6 +83,9 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "1435 * rows * depth"
+cost_factors = {"armv7e-m" = 0.06, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.04}
+code = 139
 @*/
 struct hil_softmax_f32 {
     int32_t rows;

@@ -35,6 +35,9 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "63.65 * size"
+cost_factors = {"armv7e-m" = 0.2, "armv8-m.main" = 0.19, "armv8.1-m.main" = 0.19}
+code = 80
 @*/
 struct hil_clamp_f32_each {
     int32_t size;
@@ -56,6 +59,9 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "36.07 * size"
+cost_factors = {"armv7e-m" = 0.29, "armv8-m.main" = 0.29, "armv8.1-m.main" = 0.29}
+code = 50
 @*/
 struct hil_leaky_relu_f32 {
     int32_t size;
@@ -76,6 +82,9 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "1270 * size"
+cost_factors = {"armv7e-m" = 0.07, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.05}
+code = 120
 @*/
 struct hil_logistic_f32 {
     int32_t size;
@@ -101,6 +110,9 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "1814 * size"
+cost_factors = {"armv7e-m" = 0.06, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.06}
+code = 30
 @*/
 struct hil_tanh_f32 {
     int32_t size;
@@ -119,6 +131,9 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
+cost = "17.11 + 316.2 * size"
+cost_factors = {"armv7e-m" = 0.07, "armv8-m.main" = 0.07, "armv8.1-m.main" = 0.07}
+code = 104
 @*/
 struct hil_hard_swish_f32 {
     int32_t size;

@@ -14,14 +14,14 @@ outputs = ["int8_t"]
 scratch = "4 * wide * filter_h * filter_w * in_c"
 order = ["pixels 3"]
 reads = "window"
-cost = """\
-30 * batch * out_h * out_w + \
-3 * batch * out_h * out_w * filter_h * filter_w + \
-3.1 * batch * out_h * out_w * filter_h * filter_w * in_c + \
-60 * batch * out_h * out_w * ((out_c + 3) // 4) + \
-70 * batch * out_h * out_w * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part) + \
-4.5 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2) + \
-4.79 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
+cost = """
+30 * batch * out_h * out_w
++ 3 * batch * out_h * out_w * filter_h * filter_w
++ 3.1 * batch * out_h * out_w * filter_h * filter_w * in_c
++ 60 * batch * out_h * out_w * ((out_c + 3) // 4)
++ 70 * batch * out_h * out_w * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part)
++ 4.5 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2)
++ 4.79 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
 code = 1330
 @*/
 struct hil_v7m_conv2d_s8 {

@@ -53,14 +53,14 @@ scratch = "line * (stride * band - stride + 3)"
 order = ["channels 1", "rows band"]
 reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
-cost = """\
-60 * batch * in_c + \
-2.6 * batch * in_c * line * (stride * out_h + 2) + \
-5 * batch * in_c * out_h + \
-27 * batch * in_c * out_h * ((out_w + block - 1) // block) + \
-17 * batch * in_c * out_h * ((out_w + block - 1) // block) * block * (stride == 1) + \
-20 * batch * in_c * out_h * ((out_w + block - 1) // block) * block * (stride == 2) + \
-40 * batch * in_c * ((out_h - 1) // band)"""
+cost = """
+60 * batch * in_c
++ 2.6 * batch * in_c * line * (stride * out_h + 2)
++ 5 * batch * in_c * out_h
++ 27 * batch * in_c * out_h * ((out_w + block - 1) // block)
++ 17 * batch * in_c * out_h * ((out_w + block - 1) // block) * block * (stride == 1)
++ 20 * batch * in_c * out_h * ((out_w + block - 1) // block) * block * (stride == 2)
++ 40 * batch * in_c * ((out_h - 1) // band)"""
 code = 760
 @*/
 struct hil_v7m_depthwise_3x3_s8 {

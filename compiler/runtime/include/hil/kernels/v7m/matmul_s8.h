@@ -13,13 +13,13 @@ outputs = ["int8_t"]
 scratch = "4 * wide * depth"
 order = ["pixels 3"]
 reads = "rows"
-cost = """\
-30 * ((rows + 2) // 3) + \
-13 * ((rows + 2) // 3) * depth + \
-122 * ((rows + 2) // 3) * ((columns + 3) // 4) + \
-200 * ((rows + 2) // 3) * ((columns + 3) // 4) * ((depth - 1) // part) + \
-13.5 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 2) + \
-14.38 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 1)"""
+cost = """
+30 * ((rows + 2) // 3)
++ 13 * ((rows + 2) // 3) * depth
++ 122 * ((rows + 2) // 3) * ((columns + 3) // 4)
++ 200 * ((rows + 2) // 3) * ((columns + 3) // 4) * ((depth - 1) // part)
++ 13.5 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 2)
++ 14.38 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 1)"""
 code = 1050
 @*/
 struct hil_v7m_matmul_s8 {

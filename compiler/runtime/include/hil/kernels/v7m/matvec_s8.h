@@ -51,11 +51,11 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 8"]
 reads = "rows"
-cost = """\
-60 * rows + \
-4 * rows * depth + \
-130 * rows * ((columns + 7) // 8) + \
-14.75 * rows * ((columns + 7) // 8) * depth"""
+cost = """
+60 * rows
++ 4 * rows * depth
++ 130 * rows * ((columns + 7) // 8)
++ 14.75 * rows * ((columns + 7) // 8) * depth"""
 code = 650
 @*/
 struct hil_v7m_matvec_s8 {
