@@ -36,7 +36,7 @@
  *
  * Output: vqrdmulh and vrshl, the reference's double rounding but for halves below zero, which go
  * up instead of away from zero. Where such values remain after the clamp (`linear`, `_linear()`),
- * one is taken from negative products first: exact for shifts below 0 (`_matmul()`). Then
+ * one is taken from negative products first: exact for shifts below 0 (`linear()`). Then
  * saturation to 16 bits, the zero point, the clamp: what saturates lies beyond int8 anyway.
  *
  * Scratch: x, where it is gathered.

@@ -47,7 +47,7 @@
  *
  * Bounds: a sum is at most |bias| + 128 * sum |w| < 2^31, which `_check_quantized()` demands of
  * every layer; without the bias 128 * 128 * 128 = 2^21. Multipliers are positive, so vqrdmulh never
- * saturates (only -2^31 squared would). Shifts are -31 to -1, `_matmul()`.
+ * saturates (only -2^31 squared would). Shifts are -31 to -1, `linear()`.
  *
  * Output: round(round(sum * multiplier / 2^31) * 2^shift), both halves up. The reference rounds the
  * second away from zero, so:
