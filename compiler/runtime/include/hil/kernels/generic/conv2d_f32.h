@@ -20,7 +20,8 @@ cost = """
 + 48.22 * batch * out_h * out_w * out_c
 + 84.51 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c"""
 cost_factors = {"armv7e-m" = 0.04, "armv8-m.main" = 0.04, "armv8.1-m.main" = 0.04}
-code = 1398
+# The code of a band is no larger than that of a layer, other than the estimate takes it to be
+# (SearchPolicy.band_code); the size that is assumed where none is stated comes out right.
 @*/
 struct hil_conv2d_f32 {
     HIL_IMAGES_FIELDS;

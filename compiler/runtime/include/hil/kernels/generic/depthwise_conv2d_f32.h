@@ -20,7 +20,8 @@ cost = """
 + 106.1 * batch * out_h * out_w * in_c * depth_multiplier
 + 76.19 * batch * out_h * out_w * in_c * depth_multiplier * filter_h * filter_w"""
 cost_factors = {"armv7e-m" = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
-code = 982
+# The code of a band is no larger than that of a layer, other than the estimate takes it to be
+# (SearchPolicy.band_code); the size that is assumed where none is stated comes out right.
 @*/
 struct hil_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;
