@@ -225,11 +225,16 @@ def main() -> int:
         return 0
     if args.revision is None:
         parser.error("give the revision to compare with, for example HEAD~1")
+    git = ["git", "-C", str(ROOT)]
+    known = [*git, "rev-parse", "--verify", "--quiet", f"{args.revision}^{{commit}}"]
+    if subprocess.run(known, stdout=subprocess.DEVNULL, check=False).returncode:
+        parser.error(f"{args.revision!r} is no commit of this repository; see git log")
     wanted = list(cases(args))
     with tempfile.TemporaryDirectory(prefix="hil-compare-") as temporary:
         folder, tree = Path(temporary), Path(temporary) / "tree"
-        git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "-q", "--detach", str(tree), args.revision], check=True)
+        subprocess.run(
+            [*git, "worktree", "add", "-q", "--detach", str(tree), args.revision], check=True
+        )
         try:
             before = compiled_by(tree, wanted, folder / "before")
             now = compiled_by(ROOT, wanted, folder / "now")
@@ -240,7 +245,7 @@ def main() -> int:
                 if not good:
                     worse.append(case)
         finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+            subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
     same = sum(before[case].digest == now[case].digest for case in wanted)
     total = [sum(made[case].seconds for case in wanted) for made in (before, now)]
     print(

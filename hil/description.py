@@ -27,12 +27,18 @@ from hil.ports import (
 )
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
-from hilc.support.suggest import nearest
+from hilc.support.suggest import like, nearest
 from hilc.support.toml import tomllib
 
 Kind = Literal["board", "chip", "family"]
 
 #: The folders of the files that ship, in ``targets``.
+#: What a description without a chip and without a core lacks.
+_NAME_A_CHIP = (
+    'name a shipped chip or the path of one of your own, such as chip = "stm32f429zi"; a board '
+    "without a chip states its core as cpu, and the rest (docs/how-to/add-board.md)"
+)
+
 _FOLDERS: Mapping[Kind, str] = {"board": "", "chip": "chips", "family": "families"}
 #: What a firmware takes for itself: a chip says what suits its RAM, a board may say otherwise.
 _SIZES = ("stack_bytes", "handler_stack_bytes")
@@ -101,6 +107,10 @@ def read_description(path: Path) -> Description:
                 f"{path} describes a chip, not a board",
                 "name it in the description of a board: chip = ...",
             )
+        if "cpu" not in board.values:
+            if near := like("chip", board.values):
+                raise board.error(near[0], "unknown key (did you mean chip?)", _NAME_A_CHIP)
+            raise board.error("chip", "the key is missing", _NAME_A_CHIP)
         return Description(path, {**board.values, **board.core()})
     chip = board.named("chip")
     files = [chip]

@@ -85,6 +85,12 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
             f"board {board.name!r} has no [qemu] table, so it has no virtual probe",
             "choose a board with the runner qemu (see hil boards)",
         )
+    if not board.cpu.debug.part_numbers:
+        raise InputError(
+            f"board {board.name!r} has the core {board.cpu.name}, which the virtual probe does not "
+            "know: it debugs cores of Arm",
+            "use the runner qemu, which needs no probe",
+        )
     with contextlib.ExitStack() as stack:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hil-probe-")))
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))

@@ -415,3 +415,12 @@ def test_a_project_keeps_board_and_chip(tmp_path: Path) -> None:
         return replace(board, path=tmp_path, chip_files=())
 
     assert facts(kept) == facts(board)
+
+
+def test_a_board_that_names_neither_chip_nor_core_is_told_of_the_chip(tmp_path: Path) -> None:
+    path = tmp_path / "board.toml"
+    for text, message in (("chipp = 'rp2040'\n", "chipp: unknown key"), ("", "chip: the key is m")):
+        path.write_text(text)
+        with pytest.raises(BoardError, match=message) as caught:
+            load_board(str(path))
+        assert "name a shipped chip" in caught.value.hint

@@ -10,8 +10,10 @@ import pytest
 from tiny_library import tiny_library
 
 import hil
+from hil import virtual_probe
 from hil.board import load_board
 from hil.device import Device
+from hil.errors import InputError
 from hil.isa import ISAS, Code, Unbounded
 from hil.rpc.fault import FaultError, FaultRecord
 from hil.rpc.protocol import Fault
@@ -169,3 +171,11 @@ def test_calls() -> None:
     assert not code.is_indirect
     RISCV.take("f", code, "jalr", "a5", "")
     assert code.is_indirect
+
+
+def test_the_virtual_probe_knows_no_riscv() -> None:
+    with (
+        pytest.raises(InputError, match="the core rv32imac, which the virtual probe"),
+        virtual_probe.start(load_board("riscv-virt")),
+    ):
+        pass

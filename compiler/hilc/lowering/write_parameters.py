@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from hilc.errors import HilError
+from hilc.errors import HilError, InputError
 from hilc.lowering.kernels import described_kernels, read_headers, shipped_headers
 from hilc.lowering.structs import Structs, python_module, read_structs
 
@@ -28,6 +28,8 @@ def shipped_parameters() -> str:
 def own_parameters(folder: Path) -> str:
     """The text of a module for the kernels that the headers below ``folder`` describe."""
     headers = read_headers(folder)
+    if not headers:
+        raise InputError(f"no header (.h) is below {folder}", "give the folder of your kernels")
     shipped, own = read_structs(shipped_headers().values()), read_structs(headers.values())
     structs = Structs(own.structs, {**shipped.groups, **own.groups})
     names = [kernel.name for kernel in described_kernels(headers)]
