@@ -322,7 +322,8 @@ def test_an_interrupted_build_leaves_nothing(kept: Firmware, tmp_path: Path) -> 
         time.sleep(part * whole_s)
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
-        assert process.returncode in (128 + number, 0), errors
+        # Killed by the signal itself where Python has not begun yet, or is about to end.
+        assert process.returncode in (128 + number, -number, 0), errors
         assert "Traceback" not in errors
         assert processes_in(tmp_path) == []
         assert not list(output.rglob(".hil-*"))
