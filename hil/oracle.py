@@ -14,7 +14,7 @@ from hil.samples import Sample, load_samples
 from hil.verify import Fallback, Oracle
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError
-from hilc.frontends import load_model
+from hilc.frontends import load_model, reader_of
 from hilc.ir import Array, Graph
 from hilc.references import Reference, get_reference, tflm_package
 from hilc.support.inputs import check_regular
@@ -53,7 +53,7 @@ def reference_of(
     is the file. Without a name the reference is ``tflm``, or ``hilc`` where that one cannot run:
     then the oracle has the reason, and a :class:`FallbackWarning` is given.
     """
-    model = library.files.get(f"src/{module.name}.tflite")
+    model = _model_file(library, module)
     if source is not None:
         model = _read(Path(source))
     if model is None:
@@ -81,6 +81,13 @@ def reference_of(
 
     remark = f" ({fallback.missing})" if fallback else ""
     return Oracle(reference.name, reference.description + remark, values, fallback)
+
+
+def _model_file(library: ModelLibrary, module: Module) -> bytes | None:
+    """The file that a module was compiled from; TVM's archives hold texts in its place."""
+    stem = f"src/{module.name}"
+    kept = (data for path, data in library.files.items() if path.rpartition(".")[0] == stem)
+    return next((data for data in kept if reader_of(data) is not None), None)
 
 
 def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hilc.errors import InputError, ModelError
-from hilc.frontends.tflite.reader import for_reference, tensor_names
+from hilc.frontends.tflite.reader import for_reference, is_tflite, tensor_names
 from hilc.interpreter import check_inputs, run_all
 from hilc.ir import Array, Graph
 from hilc.ops.unary import host_function_matters
@@ -92,6 +92,11 @@ class _TfliteRuntime:
             raise InputError(
                 f"the reference {name} runs the model's file, but there is none",
                 "give the .tflite file, or choose the reference hilc",
+            )
+        if not is_tflite(model):
+            raise InputError(
+                f"the reference {name} runs TensorFlow Lite files, and this model is none",
+                "choose the reference hilc",
             )
         _require_same_functions(name, graph)
         file, remarks = for_reference(model)

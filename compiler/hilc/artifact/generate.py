@@ -25,6 +25,7 @@ from hilc.codegen.names import Names
 from hilc.codegen.naming import make_names
 from hilc.codegen.operators import Source, display_name, write_operators
 from hilc.codegen.options import Options
+from hilc.frontends import reader_of
 from hilc.ir import Graph
 from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
@@ -59,7 +60,9 @@ def generate(
     files[module_path(module.name)] = module.to_json()
     files.update(shipped_files(original or program.graph, names.module, options.runtime))
     if model is not None:
-        files[f"src/{names.module}.tflite"] = model
+        reader = reader_of(model)
+        assert reader is not None
+        files[f"src/{names.module}{reader.suffix}"] = model
     return ModelLibrary((module,), dict(sorted(files.items())))
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from hilc.errors import ModelError, UnsupportedError
+from hilc.frontends.readers import Reader, reader_of, register_reader
 from hilc.frontends.tflite import reader as tflite
 from hilc.ir import Graph
 from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
 from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import resolve_shapes
+
+__all__ = ["Reader", "load_model", "read_file", "reader_of", "register_reader"]
+
+register_reader(Reader("TensorFlow Lite", ".tflite", tflite.is_tflite, tflite.import_graph))
 
 #: What damage raises where no check foresaw it: a net for users, which the tests prove unneeded.
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
@@ -69,10 +74,11 @@ def read_file(path: Path) -> bytes:
 def _load(data: bytes, name: str) -> Graph:
     if not data:
         raise ModelError("the file is empty", "copy or export the model again")
-    if not tflite.is_tflite(data):
+    reader = reader_of(data)
+    if reader is None:
         raise _foreign(data)
     try:
-        graph, open_shapes = tflite.import_graph(data, name)
+        graph, open_shapes = reader.read(data, name)
         verify_order(graph)
         # The operators cannot be asked before their operands' shapes are known.
         graph = with_own_outputs(resolve_shapes(graph, open_shapes))
@@ -80,7 +86,7 @@ def _load(data: bytes, name: str) -> Graph:
     except _UNFORESEEN as error:
         raise ModelError(
             f"the file contradicts itself ({type(error).__name__}: {error})",
-            "export the model again; if TFLite runs this file, report it as a bug",
+            "export the model again; if what made this file runs it, report it as a bug",
         ) from error
     return graph
 
