@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from descriptions import description_text
 
 import hil
 import hilc
@@ -48,7 +49,7 @@ def core(tmp_path: Path) -> Path:
 def board(core: Path) -> Path:
     """A board with the core, beside its file."""
     path = core.with_name("perch.toml")
-    text = (ROOT / "targets" / "riscv-virt.toml").read_text(encoding="utf-8")
+    text = description_text("riscv-virt")
     assert 'cpu = "rv32imac"' in text
     path.write_text(text.replace('cpu = "rv32imac"', 'cpu = "sparrow.toml"'))
     return path
