@@ -41,10 +41,6 @@ class _Column:
     def text(self) -> str:
         return c_int(self.values[0]) if self.index is None else f"call[{self.index}]"
 
-    @property
-    def always_zero(self) -> bool:
-        return not any(self.values)
-
 
 @dataclass
 class _Cursor:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -84,26 +83,15 @@ class Planner:
         self.io_in_pool = io_in_pool
         self.keep_inputs = keep_inputs
         self._scratch_in_pool = scratch_in_pool
+        #: The pools; one without a limit where none is given.
+        self._memory = tuple(memory) or (PoolSpec(),)
+        _check_memory(self._memory, scratch_in_pool)
+        _check_pins(graph, io_in_pool, keep_inputs, pins, self._memory)
         self._given = graph
-        self._given_pins = pins
-        self._memory = self._checked(memory)
         graph = with_copies(graph, io_in_pool)
         #: By the names that inputs and outputs have in the graph that is planned.
         self.pins = _renamed_pins(pins, self._given, graph)
         self.lowering = Lowering(graph, cpu)
-
-    def with_memory(self, memory: Sequence[PoolSpec]) -> Planner:
-        """One for other pools, with the same lowered layers."""
-        other = copy(self)
-        other._memory = self._checked(memory)
-        return other
-
-    def _checked(self, memory: Sequence[PoolSpec]) -> tuple[PoolSpec, ...]:
-        """The pools; one without a limit where none is given."""
-        memory = tuple(memory) or (PoolSpec(),)
-        _check_memory(memory, self._scratch_in_pool)
-        _check_pins(self._given, self.io_in_pool, self.keep_inputs, self._given_pins, memory)
-        return memory
 
     def plan(self, choice: Choice = FIRST) -> Program:
         """The program of a choice of kernels and groups.

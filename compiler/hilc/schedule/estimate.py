@@ -99,11 +99,6 @@ class Estimator:
         """The segments of one layer, one for each kernel that is of use."""
         node, calls = self.nodes[step], self._calls[step]
         costs = [self._costs.of(node, position, call) for position, call in enumerate(calls)]
-        for position in reversed(range(len(calls) - 1)):
-            call = calls[position]
-            if isinstance(call, KernelCall) and call.kernel.cost is None:
-                below_next = round(self._policy.unstated_cost * costs[position + 1])
-                costs[position] = min(costs[position], below_next)
         reads = reads_of(node, calls[0])
         segments: list[Segment] = []
         for position, call in enumerate(calls):

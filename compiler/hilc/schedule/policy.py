@@ -85,9 +85,6 @@ class SearchPolicy:
     group_entry_bytes: int = 8
     #: Ratio: the code of a kernel for bands of several heights to that for a whole layer.
     band_code: float = 1.5
-    #: Ratio: the cost of a kernel without a formula to the next one's. Kernels come fastest first,
-    #: so it is taken to be a little cheaper than that.
-    unstated_cost: float = 0.98
     #: Parts into which a limit of flash is divided for the dynamic program, and parts beyond the
     #: limit: layers share code and constants, so a program is smaller than the sum of its layers.
     flash_parts: int = 4096
