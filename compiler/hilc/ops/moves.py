@@ -23,7 +23,7 @@ from hilc.ops.operands import (
     require_same_quantization,
     unsupported,
 )
-from hilc.ops.traits import Link, ascending, in_step
+from hilc.ops.traits import Link, always, ascending, in_step
 
 #: What the reference slices and pads at most.
 _MAX_RANK = 5
@@ -238,11 +238,6 @@ def _keeps_order(node: Node, ins: Sequence[Tensor | None]) -> bool:
     return axes == tuple(range(len(axes)))
 
 
-def _adds_nothing(node: Node, ins: Sequence[Tensor | None]) -> bool:
-    # It has the shape of its input.
-    return True
-
-
 def _pad_links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     return [] if paddings(node, ins)[-1].any() else [in_step(operand(node, ins, 0), out)]
 
@@ -254,7 +249,8 @@ PAD = OpDef(
     _pad,
     _check_pad,
     added_around=paddings,
-    passes_on=_adds_nothing,
+    # With the shape of its input it adds nothing.
+    passes_on=always,
     bounds=ascending,
     links=_pad_links,
 )

@@ -28,7 +28,7 @@ from hilc.ops.operands import (
     undefined,
     unsupported,
 )
-from hilc.ops.traits import SameRows, channelwise, mapped
+from hilc.ops.traits import SameRows, always, channelwise, mapped
 from hilc.ops.unary import look_up
 
 #: Types for which every number has an entry in a table.
@@ -152,15 +152,11 @@ def _dequantize(
     return [np.float32(scale) * (x.astype(np.int32) - zero_point).astype(np.float32)]
 
 
-def _always(node: Node, ins: Sequence[Tensor | None]) -> bool:
-    return True
-
-
 QUANTIZE = OpDef(
     _infer_quantize,
     _quantize,
     _check_quantize,
-    passes_on=_always,
+    passes_on=always,
     bounds=mapped,
     rows=SameRows(),
     links=channelwise,

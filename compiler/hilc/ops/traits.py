@@ -21,6 +21,12 @@ from hilc.ops.geometry import Window
 Ins = Sequence[Tensor | None]
 Outs = Sequence[Tensor]
 
+
+def always(node: Node, ins: Ins) -> bool:
+    """What holds for every node of an operator."""
+    return True
+
+
 # Bounds -----------------------------------------------------------------------------------------
 
 #: The types of tensors that have intervals: those that a table of all values is made of.

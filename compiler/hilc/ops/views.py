@@ -24,7 +24,7 @@ from hilc.ops.operands import (
     require_counts,
     resolve_axis,
 )
-from hilc.ops.traits import Link, Narrowed, ascending
+from hilc.ops.traits import Link, Narrowed, always, ascending
 
 
 def _infer_reshape(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -78,10 +78,6 @@ def _reference(
     return [x.reshape(outs[0].shape)]
 
 
-def _always(node: Node, ins: Sequence[Tensor | None]) -> bool:
-    return True
-
-
 def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     """The same bytes in rows of two lengths, where whole rows of one make a row of the other."""
     x = operand(node, ins, 0)
@@ -117,7 +113,7 @@ RESHAPE = OpDef(
     _infer_reshape,
     _reference,
     view=True,
-    passes_on=_always,
+    passes_on=always,
     bounds=ascending,
     links=_links,
     narrowed=_narrowed_reshape,
