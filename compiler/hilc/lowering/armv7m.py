@@ -345,12 +345,12 @@ def _channels(
         np.clip(requantize(end, factors, -right) + zero_point, low, high)
         for end in (sums + end for end in _ends(matrix, raised))
     )
-    settled = least == most
+    is_constant = least == most
     # A quarter of four times the value.
-    sums = np.where(settled, 4 * (least - zero_point), sums)
-    weights = np.where(settled[:, np.newaxis], 0, weights)
-    factors = np.where(settled, 1 << 30, factors)
-    right = np.where(settled, 1, right)
+    sums = np.where(is_constant, 4 * (least - zero_point), sums)
+    weights = np.where(is_constant[:, np.newaxis], 0, weights)
+    factors = np.where(is_constant, 1 << 30, factors)
+    right = np.where(is_constant, 1, right)
     reach = np.abs(sums) + (128 + raised) * np.abs(weights).sum(axis=1)
     if reach.max() >= _SUM_LIMIT or right.min() < 1 or right.max() > _MAX_SHIFT:
         return None

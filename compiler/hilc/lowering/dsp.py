@@ -592,13 +592,13 @@ def _channels(matrix: Array, outputs: RequantizationParameters) -> _Channels | N
         for end in (lowest, highest)
     )
     # One scale for all leaves none of its own to such a channel.
-    settled = (least == most) & bool(outputs.per_channel)
+    is_constant = (least == most) & bool(outputs.per_channel)
     # A quarter of four times the value.
-    sums = np.where(settled, 4 * (least - zero_point), sums)
-    weights = np.where(settled[:, np.newaxis], 0, weights)
-    factors = np.where(settled, 1 << 30, factors)
-    right = np.where(settled, 1, right)
-    lowest, highest = (np.where(settled, sums, end) for end in (lowest, highest))
+    sums = np.where(is_constant, 4 * (least - zero_point), sums)
+    weights = np.where(is_constant[:, np.newaxis], 0, weights)
+    factors = np.where(is_constant, 1 << 30, factors)
+    right = np.where(is_constant, 1, right)
+    lowest, highest = (np.where(is_constant, sums, end) for end in (lowest, highest))
     return _Channels(
         weights.astype(np.int8), sums, factors.astype(np.int32), right, lowest, highest
     )

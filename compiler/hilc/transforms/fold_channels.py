@@ -29,7 +29,7 @@ from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.operands import quantization
 from hilc.ops.traits import BOUNDED, Link, Narrowed, Weights
-from hilc.ops.traits import Indices as _Indices
+from hilc.ops.traits import Indices as Indices
 from hilc.transforms.intervals import intervals
 from hilc.transforms.remove_dead import remove_dead
 
@@ -106,7 +106,7 @@ class _Groups:
     """Groups of channels that stay or go together, and which of them somebody needs."""
 
     def __init__(self, graph: Graph) -> None:
-        self._channels: dict[str, _Indices] = {}
+        self._channels: dict[str, Indices] = {}
         count = 0
         for name, tensor in graph.tensors.items():
             size = _channel_count(tensor)
@@ -122,7 +122,7 @@ class _Groups:
             channel = parents[channel]
         return channel
 
-    def join(self, name: str, channels: _Indices, other: str, others: _Indices) -> None:
+    def join(self, name: str, channels: Indices, other: str, others: Indices) -> None:
         """Let ``channels`` of tensor ``name`` go with ``others`` of tensor ``other``, one each."""
         pairs = zip(self._channels[name][channels], self._channels[other][others], strict=True)
         for a, b in pairs:
@@ -139,7 +139,7 @@ class _Groups:
         mask: _Mask = self._needed[self._channels[name]]
         return mask
 
-    def need(self, name: str, channels: _Indices | _Mask | slice = slice(None)) -> bool:
+    def need(self, name: str, channels: Indices | _Mask | slice = slice(None)) -> bool:
         """Keep ``channels`` of a tensor; whether that is news."""
         mine = self._channels[name][channels]
         news = not self._needed[mine].all()
@@ -177,7 +177,7 @@ def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
     return {name: groups.kept(name) for name in graph.tensors}
 
 
-def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
+def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, Indices]]:
     """Tensors that would keep fewer channels than they must, and the channels to keep then."""
     for node in graph.nodes:
         least = 1
@@ -192,7 +192,7 @@ def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
                 yield name, np.flatnonzero(~kept)[:missing]
 
 
-def _unpaired(graph: Graph, groups: _Groups) -> Iterator[tuple[str, _Indices]]:
+def _unpaired(graph: Graph, groups: _Groups) -> Iterator[tuple[str, Indices]]:
     """Of convolutions that would keep an odd number of channels, one to keep beside them.
 
     It is the one with the smallest bias: constants may be made by sums so large that no fast kernel
