@@ -24,7 +24,7 @@ import hil
 from hil.bench import bench
 from hil.board import load_board
 from hil.build import build
-from hil.fit import FitError
+from hil.firmware.fit import FitError
 from hilc.frontends import load_model
 
 #: One of each core, and the smallest board, which holds what has room in 16 KB of RAM.

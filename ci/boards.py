@@ -20,8 +20,8 @@ from tqdm import tqdm
 import hilc
 from hil.board import Board, board_names, load_board
 from hil.build import Firmware, build
-from hil.fit import FitError, workspace_regions
-from hil.sources import ModelOptions, ModelSource, load_sources
+from hil.firmware.fit import FitError, workspace_regions
+from hil.firmware.sources import ModelOptions, ModelSource, load_sources
 from hilc.artifact.library import ModelLibrary
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -30,8 +30,8 @@ from single_op import KINDS, merged, random_op  # noqa: E402
 
 import hil  # noqa: E402
 import hilc  # noqa: E402
-from hil.bench import layer_counts  # noqa: E402
 from hil.board import load_board  # noqa: E402
+from hil.verify.bench import layer_counts  # noqa: E402
 from hilc.ir import Graph, Node, Quant, Tensor  # noqa: E402
 from hilc.lowering import candidates, cost  # noqa: E402
 from hilc.lowering.choice import Choice  # noqa: E402

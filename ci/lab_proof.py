@@ -28,9 +28,9 @@ from pathlib import Path
 
 from hil.board import load_board
 from hil.build import build
+from hil.firmware.sources import ModelOptions, ModelSource, load_library
 from hil.lab.place import Keeper
 from hil.lab.serve import Served, served
-from hil.sources import ModelOptions, ModelSource, load_library
 
 _DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits" / "digits.tflite"
 #: Kinds of boards, in the order in which they are added to the lab.

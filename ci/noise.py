@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from lossy_proxy import Weather
 from noise_campaign import digits_over_noise
 
-from hil.console import table
+from hil.cli.console import table
 
 RATES = (0.0, 1e-3, 3e-3, 5e-3, 1e-2)
 #: At this rate all inferences must be right within the limit.

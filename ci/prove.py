@@ -25,12 +25,12 @@ import hil
 from hil.bench import bench
 from hil.board import load_board
 from hil.build import build
-from hil.cache import cache_folder
-from hil.console import table
-from hil.fit import FitError
+from hil.cli.console import table
+from hil.firmware.fit import FitError
 from hil.oracle import reference_of
-from hil.samples import Sample
+from hil.support.cache import cache_folder
 from hil.verify import verify
+from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary
 
 BOARDS = ("native", "mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")

@@ -26,17 +26,17 @@ import numpy as np
 from marked import replaced, table
 
 from hil.board import board_names, load_board
-from hil.commands.command_line import build_parser
-from hil.commands.parser import Parser
-from hil.ports import (
+from hil.board.ports import (
     board_settings,
     chip_settings,
     derived_settings,
     port_description,
     port_names,
 )
-from hil.render import memory_bytes, ran_on, size_text
-from hil.rpc import protocol
+from hil.cli.commands.command_line import build_parser
+from hil.cli.commands.parser import Parser
+from hil.cli.render import memory_bytes, ran_on, size_text
+from hil.link import protocol
 from hilc.errors import ModelError
 from hilc.external import EXTERNAL
 from hilc.ir import DTYPES

@@ -11,13 +11,13 @@ TYPE_CHECKING = False  # what `typing` has; without its import, which takes long
 if TYPE_CHECKING:
     from typing import Any
 
+    from hil.device.session import open
     from hil.errors import HilError
-    from hil.session import open
 
 __all__ = ["HilError", "open"]
 
 # Loaded on first use: `hil --help` and pytest's collection need neither compiler nor link.
-_HOMES = {"HilError": "hil.errors", "open": "hil.session"}
+_HOMES = {"HilError": "hil.errors", "open": "hil.device.session"}
 _MODULES = ("bench", "board", "build", "device", "errors", "oracle", "samples", "verify")
 
 

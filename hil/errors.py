@@ -43,7 +43,7 @@ class BuildError(HilError):
 
 
 class Mend(IntEnum):
-    """What may bring a board back, the mildest first; :mod:`hil.recovery` climbs from there."""
+    """What may bring a board back, the mildest first: where :mod:`hil.device.recovery` begins."""
 
     RESET = 1
     #: Programming it again, with what else makes a firmware start.

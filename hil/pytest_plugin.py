@@ -111,10 +111,10 @@ def _check_board(spec: str, ask_lab: bool) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Report the reference of :func:`hil.oracle.reference_of` where it is another one."""
+    """Report the reference of :func:`hil.verify.oracle.reference_of` where it is another one."""
     if not config.getoption("--hil-board"):
         return None  # nothing of the harness is loaded for runs that may not need it
-    from hil.oracle import installed_reference
+    from hil.verify.oracle import installed_reference
 
     _, fallback = installed_reference()
     return f"hil: {fallback}" if fallback else None
@@ -342,7 +342,7 @@ class _Session:
         self._devices: dict[str, tuple[ModelLibrary, Device, ExitStack]] = {}
 
     def library(self, path: Path, board: Board) -> ModelLibrary:
-        from hil.sources import ModelOptions, ModelSource, load_library
+        from hil.firmware.sources import ModelOptions, ModelSource, load_library
 
         key = (path.resolve(), board.name)
         if key not in self._libraries:
@@ -370,7 +370,7 @@ class _Session:
     def board(self, spec: str) -> Board:
         """The board for a test, ours from now on; skips where its emulator is not installed."""
         from hil.board import load_board
-        from hil.doctor import missing_for_runner
+        from hil.cli.doctor import missing_for_runner
 
         self._current = spec
         pool = self._pool(spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hil.board import load_board
-from hil.description import read_description, to_toml
+from hil.board.description import read_description, to_toml
 
 
 def description_text(name: str) -> str:

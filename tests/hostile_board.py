@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from hil.rpc import client, link, protocol
-from hil.rpc.codec import Decoder, Frame, encode
-from hil.rpc.protocol import Command, Kind, MetadataList, Status, Tensors
+from hil.link import client, line, protocol
+from hil.link.codec import Decoder, Frame, encode
+from hil.link.protocol import Command, Kind, MetadataList, Status, Tensors
 
 #: A reply on its way, as the frames that leave the board in its place.
 Lie = Callable[[Frame, Frame], Iterable[Frame | bytes]]
@@ -49,13 +49,13 @@ class Clock:
 def made_up_time(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(client, "time", clock)
-    monkeypatch.setattr(link, "time", clock)
+    monkeypatch.setattr(line, "time", clock)
     return clock
 
 
 @dataclass
 class HostileBoard:
-    """The far end of a line, as :class:`hil.rpc.link.Line`."""
+    """The far end of a line, as :class:`hil.link.line.Line`."""
 
     clock: Clock
     lie: Lie = honest

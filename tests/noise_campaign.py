@@ -13,10 +13,10 @@ import hilc
 from hil.board import load_board
 from hil.build import build
 from hil.device import Device
+from hil.link.client import Client
+from hil.link.line import Link
 from hil.oracle import reference_of
-from hil.rpc.client import Client
-from hil.rpc.link import Link
-from hil.runner import native
+from hil.runners import native
 from hilc.errors import HilError
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hil.board import Board
-from hil.ports import Port
-from hil.project import project_files
+from hil.board.ports import Port
+from hil.firmware.project import project_files
 
 ROOT = Path(__file__).parents[1]
 PORTS = ROOT / "firmware_template" / "ports"

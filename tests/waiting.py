@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from hil.rpc.client import Client
+from hil.link.client import Client
 
 #: Seconds for what happens soon, wherever a test waits for it: it ends as soon as it has happened.
 PATIENCE_S = 60.0

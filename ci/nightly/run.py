@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hil.board import board_names, load_board
-from hil.doctor import missing_for_runner
+from hil.cli.doctor import missing_for_runner
 
 _HERE = Path(__file__).resolve().parent
 

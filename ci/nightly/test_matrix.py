@@ -16,10 +16,10 @@ import pytest
 from hil.bench import bench
 from hil.board import Board
 from hil.device import Device
-from hil.fit import FitError
+from hil.firmware.fit import FitError
+from hil.firmware.sources import ModelOptions, ModelSource, load_library
 from hil.oracle import reference_of
 from hil.samples import RandomSamples
-from hil.sources import ModelOptions, ModelSource, load_library
 from hil.verify import verify
 from hilc.artifact.library import ModelLibrary
 

@@ -18,9 +18,9 @@ import hil
 import hilc
 from hil.bench import bench
 from hil.board import load_board
-from hil.console import table
+from hil.cli.console import table
+from hil.cli.render import bench_text
 from hil.oracle import reference_of
-from hil.render import bench_text
 from hilc.artifact.library import Module, TensorInfo
 from hilc.errors import HilError
 from hilc.ir import Array

@@ -1,5 +1,5 @@
 /* Frames on the serial line: 00 cobs(header payload crc32) 00. Pure: buffers in, buffers out.
- * The twin of hil/rpc/codec.py; docs/reference/protocol.md gives the bytes. */
+ * The twin of hil/link/codec.py; docs/reference/protocol.md gives the bytes. */
 #ifndef HIL_FRAME_H
 #define HIL_FRAME_H
 

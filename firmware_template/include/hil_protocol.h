@@ -1,4 +1,4 @@
-/* Generated from hil/rpc/protocol.py by `python -m hil.rpc.header`.
+/* Generated from hil/link/protocol.py by `python -m hil.link.header`.
  * docs/reference/protocol.md describes the protocol.
  * Messages are packed and little-endian: a field's constant is its byte offset in the
  * message, _BYTES the message's size, or its fixed part's when it has an open end. */

@@ -35,11 +35,11 @@ from typing import Any, NoReturn
 
 from hil.board import Board, load_board
 from hil.errors import DeviceError, HilError, InputError
-from hil.flash import Flashed
 from hil.lab.errors import BusyError
 from hil.lab.place import USER_HEADER
-from hil.rpc.link import Line, open_line
-from hil.runner import Choice, Running, start
+from hil.link.line import Line, open_line
+from hil.probe.flash import Flashed
+from hil.runners import Choice, Running, start
 
 _ELF_MAX_BYTES = 64 << 20
 _BAUDRATE = 115200

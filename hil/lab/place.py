@@ -18,12 +18,12 @@ from typing import Any
 
 from hil.board import Board, load_board
 from hil.errors import DeviceError, FlashError, HilError, InputError, LinkError, ProbeError
-from hil.flash import Flashed
 from hil.lab.errors import BusyError, LostError, NoPlaceError
 from hil.lab.selector import Selector, parse_selector
-from hil.runner.choice import Choice
-from hil.runner.pyocd import ProbedBoard
-from hil.runner.qemu import QemuBoard
+from hil.probe.flash import Flashed
+from hil.runners.choice import Choice
+from hil.runners.pyocd import ProbedBoard
+from hil.runners.qemu import QemuBoard
 
 DEFAULT_ADDRESS = "127.0.0.1:20408"
 #: How long to wait for a board that others use.

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from hil.board import Board, load_board
-from hil.cache import cache_folder
 from hil.errors import DeviceError, InputError
 from hil.lab.selector import Selector, parse_selector
+from hil.support.cache import cache_folder
 
 if TYPE_CHECKING:
     from hil.lab.place import Keeper, LabBoard
@@ -104,8 +104,8 @@ def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) 
 
 
 def _fitting_probes(board: Board) -> list[str]:
-    from hil.config import remembered
-    from hil.probes import choose_probe, connected_probes
+    from hil.board.config import remembered
+    from hil.probe.probes import choose_probe, connected_probes
 
     probes = connected_probes()
     target = board.pyocd.target.lower() if board.pyocd else ""

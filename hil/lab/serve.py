@@ -22,7 +22,7 @@ from hil.board import load_board
 from hil.errors import DeviceError, InputError
 from hil.lab.board_server import BoardServer
 from hil.lab.place import Keeper
-from hil.runner.process import ChildProcess
+from hil.support.process import ChildProcess
 
 _READY_LIMIT_S = 30.0
 _POLL_S = 0.05

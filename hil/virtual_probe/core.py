@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hil.runner.qemu_sockets import Gdb, Machine, Memory
+from hil.support.qemu import Gdb, Machine, Memory
 from hilc.target.cores import Cpu, Debug
 
 _DFSR = 0xE000_ED30

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from hil.cache import cache_folder
 from hil.errors import InputError
-from hil.runner.process import ChildProcess
-from hil.runner.qemu import install_hint, program
+from hil.support.cache import cache_folder
+from hil.support.process import ChildProcess
+from hil.support.qemu import install_hint, program
 from hilc.support.outputs import write_file
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         control = "server=on,wait=off"
         command = [
-            *(program(board), "-machine", board.qemu.machine),
+            *(program(board.cpu), "-machine", board.qemu.machine),
             *("-nodefaults", "-display", "none", "-S"),
             *("-icount", f"shift={board.qemu.icount_shift},align=off,sleep=on"),
             *("-chardev", f"socket,id=uart,fd={listener.fileno()},server=on,wait=off,nodelay=on"),
@@ -108,7 +108,7 @@ def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
             *board.qemu.args,
         ]
         process = ChildProcess(
-            "QEMU", command, install_hint=install_hint(board), pass_fds=(listener.fileno(),)
+            "QEMU", command, install_hint=install_hint(board.cpu), pass_fds=(listener.fileno(),)
         )
         stack.callback(process.stop)
         _wait_for(sockets, process)

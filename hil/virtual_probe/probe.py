@@ -13,7 +13,7 @@ from pyocd.core.plugin import Plugin
 from pyocd.probe.debug_probe import DebugProbe
 
 from hil.errors import DeviceError
-from hil.runner.qemu_sockets import Gdb, Machine, Memory
+from hil.support.qemu import Gdb, Machine, Memory
 from hil.virtual_probe.core import Core
 from hil.virtual_probe.dap import AccessPort, TransferFault
 from hil.virtual_probe.machine import VirtualBoard, running_boards

@@ -15,11 +15,11 @@ import hilc
 from hil.bench import BenchReport, bench
 from hil.board import load_board
 from hil.device import Device
+from hil.link.protocol import Tensors
+from hil.link.tensors import TensorRef
 from hil.oracle import reference_of
-from hil.rpc.protocol import Tensors
-from hil.rpc.tensors import TensorRef
-from hil.samples import Sample
 from hil.verify import Report, verify
+from hil.verify.samples import Sample
 from hilc.artifact.library import ModelLibrary, Module
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"

@@ -10,10 +10,10 @@ import pytest
 
 from hil.board import load_board
 from hil.cli import main
-from hil.cycles import estimate_cycles, traced
+from hil.device.session import open as open_device
 from hil.errors import InputError
-from hil.session import open as open_device
-from hil.sources import ModelOptions, ModelSource, load_library
+from hil.firmware.sources import ModelOptions, ModelSource, load_library
+from hil.verify.cycles import estimate_cycles, traced
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 

@@ -30,7 +30,7 @@ from documents import (
 )
 
 import hilc
-from hil.commands.command_line import build_parser
+from hil.cli.commands.command_line import build_parser
 from hilc.support.toml import tomllib
 
 DOCUMENTS = documents()

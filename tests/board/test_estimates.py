@@ -14,8 +14,8 @@ from models import model_path
 
 import hil
 import hilc
-from hil.bench import bench, layer_counts
 from hil.board import load_board
+from hil.verify.bench import bench, layer_counts
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 #: By how much an estimate of instructions may be off, and one of flash.

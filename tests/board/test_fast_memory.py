@@ -23,8 +23,8 @@ from hil.bench import bench
 from hil.board import Board, load_board
 from hil.build import Firmware, Sizes, build, create_project
 from hil.cli import main
-from hil.fit import FitError, estimate, layouts
-from hil.samples import random_sample
+from hil.firmware.fit import FitError, estimate, layouts
+from hil.verify.samples import random_sample
 from hilc.artifact.library import ModelLibrary
 from hilc.frontends import load_model
 from hilc.interpreter import run_all

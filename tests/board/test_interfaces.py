@@ -28,12 +28,12 @@ from hil.build import build
 from hil.cli import main
 from hil.device import Device
 from hil.errors import DeviceError, InputError
-from hil.fit import FitError
-from hil.linkmap import read_map
-from hil.placement import GUARD_BYTES
-from hil.project import region_section
-from hil.samples import random_sample
-from hil.sources import ModelOptions, load_libraries
+from hil.firmware.fit import FitError
+from hil.firmware.linkmap import read_map
+from hil.firmware.placement import GUARD_BYTES
+from hil.firmware.project import region_section
+from hil.firmware.sources import ModelOptions, load_libraries
+from hil.verify.samples import random_sample
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.frontends import load_model
 from hilc.interpreter import run_all

@@ -9,8 +9,8 @@ import hil
 import hilc
 from hil.board import load_board
 from hil.oracle import reference_of
-from hil.samples import random_sample
 from hil.verify import verify
+from hil.verify.samples import random_sample
 
 
 @tflm.needs_tflm

@@ -10,9 +10,9 @@ import pytest
 import hil
 import hilc
 from hil.board import load_board
-from hil.isa import ISAS, Code, Unbounded
-from hil.samples import random_sample
-from hil.stack import deepest
+from hil.firmware.isa import ISAS, Code, Unbounded
+from hil.firmware.stack import deepest
+from hil.verify.samples import random_sample
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 

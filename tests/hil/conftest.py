@@ -9,8 +9,8 @@ import pytest
 from rpc_board import BoardProcess, running_board
 
 from hil.device import Device
-from hil.rpc.client import Client
-from hil.rpc.link import Link
+from hil.link.client import Client
+from hil.link.line import Link
 
 
 @pytest.fixture

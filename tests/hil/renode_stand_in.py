@@ -27,7 +27,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from hil.errors import DeviceError
-from hil.runner.process import ChildProcess
+from hil.support.process import ChildProcess
 
 COLUMNS = 80
 FAULT = os.environ.get("HIL_STAND_IN", "")

@@ -11,11 +11,11 @@ import pytest
 
 from hil.bench import bench
 from hil.board import Board, load_board
-from hil.build import Firmware, ModelSizes, Sizes
+from hil.cli.render import bench_text
 from hil.device import RunResult
 from hil.errors import InputError, LinkError
-from hil.render import bench_text
-from hil.rpc.replies import Memory
+from hil.firmware.build import Firmware, ModelSizes, Sizes
+from hil.link.replies import Memory
 from hilc.artifact.library import Layer, Module, TensorInfo
 from hilc.artifact.manifest import Folded
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hil.board import board_names, default_board, load_board
+from hil.board.ports import port_names
 from hil.errors import BoardError
-from hil.ports import port_names
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
 

@@ -22,7 +22,7 @@ from elftools.elf.elffile import ELFFile
 import hilc
 from hil.board import Board, board_names, load_board
 from hil.build import Firmware, build
-from hil.flash import Segment, read_image
+from hil.firmware.image import Segment, read_image
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = (

@@ -22,7 +22,7 @@ from port_on_host import Field, PortOnHost, Registers
 import hilc
 from hil.board import MemoryRegion, board_names, load_board
 from hil.build import build
-from hil.probes import ProbeInfo, choose_probe
+from hil.probe.probes import ProbeInfo, choose_probe
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
 

@@ -19,18 +19,19 @@ from campaigns import sampled
 from small_models import moves
 from tiny_library import tiny_library
 
-import hil.build as build_module
-import hil.cache as cache_module
+import hil.firmware.build as build_module
+import hil.support.cache as cache_module
 import hilc
-from hil import toolchain
-from hil.board import Board, base_figures, board_names, load_board
+from hil.board import Board, board_names, load_board
+from hil.board.board import base_figures
 from hil.build import Firmware, build
 from hil.errors import BuildError, InputError
-from hil.fit import FitError, description_bytes, estimate, linker_demands
-from hil.glue import c_string
-from hil.linkmap import read_map
-from hil.placement import GUARD_BYTES
-from hil.project import project_files
+from hil.firmware import toolchain
+from hil.firmware.fit import FitError, description_bytes, estimate, linker_demands
+from hil.firmware.glue import c_string
+from hil.firmware.linkmap import read_map
+from hil.firmware.placement import GUARD_BYTES
+from hil.firmware.project import project_files
 from hilc.support.outputs import MANIFEST
 
 BOARD = "mps2-an386"
@@ -221,7 +222,7 @@ def test_builds_at_the_same_time_agree(cache: Path) -> None:
     board, library = load_board(BOARD), tiny_library(ADD_ONE)
     command = (
         "import sys; sys.path[:0] = sys.argv[1].split(':')\n"
-        "from hil.board import load_board; from hil.build import build\n"
+        "from hil.board import load_board; from hil.firmware.build import build\n"
         "from tiny_library import tiny_library\n"
         f"print(build([tiny_library({ADD_ONE!r})], load_board({BOARD!r})).build_id)"
     )

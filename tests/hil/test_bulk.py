@@ -26,10 +26,10 @@ from hil.board import load_board
 from hil.device import Device
 from hil.errors import DeviceError, InputError, LinkError
 from hil.lab import LabBoard
-from hil.rpc import bulk as bulk_module
-from hil.rpc.bulk import BoardMemory, Bulk
-from hil.rpc.fault import FaultError
-from hil.runner import qemu
+from hil.link import bulk as bulk_module
+from hil.link.bulk import BoardMemory, Bulk
+from hil.link.fault import FaultError
+from hil.runners import qemu
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 CORTEX_M = "mps2-an386"

@@ -19,13 +19,13 @@ import pytest
 from small_models import moves
 from tiny_library import tiny_library
 
-import hil.build as build_module
-import hil.cache as cache_module
+import hil.firmware.build as build_module
+import hil.support.cache as cache_module
 import hilc
 from hil.board import load_board
 from hil.build import Firmware, build
-from hil.cache import cache_folder, forget_unused, locked, sealed, unsealed
 from hil.errors import BuildError, InputError
+from hil.support.cache import cache_folder, forget_unused, locked, sealed, unsealed
 from hilc.support.outputs import OutputError
 
 BOARD = load_board("native")

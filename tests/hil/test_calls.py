@@ -24,14 +24,14 @@ from hil.compat.tvm import calls
 from hil.compat.tvm.calls import Handle
 from hil.device import Device
 from hil.errors import DeviceError, InputError
-from hil.rpc import protocol
-from hil.rpc.client import Client
-from hil.rpc.fault import FaultError
-from hil.rpc.link import Link
-from hil.rpc.protocol import Command, Fault, Tensors, Value
-from hil.rpc.replies import NotInFirmwareError
-from hil.rpc.tensors import TensorRef
-from hil.runner import native
+from hil.link import protocol
+from hil.link.client import Client
+from hil.link.fault import FaultError
+from hil.link.line import Link
+from hil.link.protocol import Command, Fault, Tensors, Value
+from hil.link.replies import NotInFirmwareError
+from hil.link.tensors import TensorRef
+from hil.runners import native
 from hilc.artifact.library import ModelLibrary
 
 GLOBALS = """\

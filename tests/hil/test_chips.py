@@ -13,9 +13,9 @@ import pytest
 from descriptions import description_text
 
 from hil.board import Board, board_names, load_board
+from hil.board.description import chip_names
 from hil.build import build
 from hil.cli import main
-from hil.description import chip_names
 from hil.errors import BoardError
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib

@@ -19,10 +19,10 @@ import pytest
 from tflite_builder import ModelBuilder
 
 import hilc
-from hil.cache import cache_folder
 from hil.cli import EXIT_BUG, main
-from hil.commands import looking
-from hil.commands.command_line import build_parser
+from hil.cli.commands import looking
+from hil.cli.commands.command_line import build_parser
+from hil.support.cache import cache_folder
 
 
 def dense_model(inputs: int, outputs: int) -> bytes:
@@ -696,7 +696,7 @@ def run_handler(body: str) -> subprocess.CompletedProcess[str]:
     code = (
         "import os, signal, sys, time\n"
         "from hil import cli\n"
-        "from hil.commands import looking\n"
+        "from hil.cli.commands import looking\n"
         "def handler(args, console):\n"
         f"{textwrap.indent(body, '    ')}\n"
         "looking.boards_command = handler\n"

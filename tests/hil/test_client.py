@@ -21,13 +21,13 @@ from rpc_board import BoardProcess, board_program, running_board
 from waiting import PATIENCE_S, bound, is_under_way, until
 
 from hil.errors import DeviceError, HangError, InputError, LinkError
-from hil.rpc import protocol
-from hil.rpc.client import Client
-from hil.rpc.codec import Decoder, Frame, encode
-from hil.rpc.fault import FaultError
-from hil.rpc.link import Link
-from hil.rpc.protocol import Command, Event, Fault, Kind, Status, Tensors
-from hil.rpc.tensors import TensorRef
+from hil.link import protocol
+from hil.link.client import Client
+from hil.link.codec import Decoder, Frame, encode
+from hil.link.fault import FaultError
+from hil.link.line import Link
+from hil.link.protocol import Command, Event, Fault, Kind, Status, Tensors
+from hil.link.tensors import TensorRef
 
 A = TensorRef(0, Tensors.INPUT, 0)
 B = TensorRef(0, Tensors.INPUT, 1)

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vector_files import vector_file
 
-from hil.rpc import protocol
-from hil.rpc.codec import Bad, BadFrame, Decoder, Frame, cobs_decode, cobs_encode, decode, encode
+from hil.link import protocol
+from hil.link.codec import Bad, BadFrame, Decoder, Frame, cobs_decode, cobs_encode, decode, encode
 from hilc.support.toml import tomllib
 
 #: ``enum hil_frame_error``.

@@ -20,11 +20,11 @@ import numpy
 import pytest
 from small_models import convolutions
 
-import hil.compiled as compiled_module
+import hil.firmware.compiled as compiled_module
 import hilc
-from hil.cache import cache_folder
 from hil.cli import main
-from hil.compiled import compile_model
+from hil.firmware.compiled import compile_model
+from hil.support.cache import cache_folder
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import HilError, InputError
 from hilc.lowering.choice import Choice

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hil.console import Console, coloured, several, table
+from hil.cli.console import Console, coloured, several, table
 from hil.errors import InputError
 
 

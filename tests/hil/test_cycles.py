@@ -7,8 +7,8 @@ import re
 import pytest
 
 from hil.board import load_board
-from hil.cycles import Instruction, Mix, Trace, block_cycles, check_estimable, estimate, kind
 from hil.errors import InputError
+from hil.verify.cycles import Instruction, Mix, Trace, block_cycles, check_estimable, estimate, kind
 
 
 def block(text: str, address: int = 0x100) -> tuple[Instruction, ...]:
@@ -145,7 +145,7 @@ def test_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hil.cycles._TRACE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("hil.verify.cycles._TRACE_TIMEOUT_S", 0.01)
     with pytest.raises(Exception, match="did not reach the end of the run"):
         Trace().result()
 

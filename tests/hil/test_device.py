@@ -15,8 +15,8 @@ import hil
 import hilc
 from hil.device import Device
 from hil.errors import DeviceError, HilError, InputError, LinkError
-from hil.rpc.client import Client
-from hil.rpc.link import Link
+from hil.link.client import Client
+from hil.link.line import Link
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 

@@ -18,12 +18,12 @@ import hil
 from hil.board import Board, board_names, load_board
 from hil.device import Device
 from hil.errors import DeviceError
-from hil.rpc import protocol
-from hil.rpc.client import Client
-from hil.rpc.codec import Frame, encode
-from hil.rpc.fault import FaultError
-from hil.rpc.protocol import Command, Event, Fault, Kind, Tensors
-from hil.rpc.tensors import TensorRef
+from hil.link import protocol
+from hil.link.client import Client
+from hil.link.codec import Frame, encode
+from hil.link.fault import FaultError
+from hil.link.protocol import Command, Event, Fault, Kind, Tensors
+from hil.link.tensors import TensorRef
 
 EMULATED = tuple(name for name in board_names() if "qemu" in load_board(name).runners)
 BOARDS = (*EMULATED, "native")

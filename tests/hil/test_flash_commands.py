@@ -18,15 +18,16 @@ from typing import Any
 import pytest
 from descriptions import description_text
 
-from hil import usb, virtual_probe
+from hil import virtual_probe
 from hil.board import Board, load_board
-from hil.board_wizard import Answers, describe
+from hil.board.config import remembered
+from hil.board.pyocd_targets import check_target, read_chip, target_names
+from hil.board.wizard import Answers, describe
 from hil.cli import main
-from hil.config import remembered
 from hil.errors import BoardError, InputError, ProbeError
-from hil.flash import check_core, connected
-from hil.probes import ProbeInfo, choose_port, choose_probe
-from hil.pyocd_targets import check_target, read_chip, target_names
+from hil.probe import usb
+from hil.probe.flash import check_core, connected
+from hil.probe.probes import ProbeInfo, choose_port, choose_probe
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
 HIL = [sys.executable, "-c", "import sys; from hil.cli import main; sys.exit(main())"]
@@ -206,7 +207,7 @@ def test_ambiguity_lists_the_candidates() -> None:
 
 
 def test_a_port_that_is_not_the_probes_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hil.probes.comports", list)
+    monkeypatch.setattr("hil.probe.probes.comports", list)
     with pytest.raises(ProbeError, match="no serial port of its own") as caught:
         choose_port(load_board("microbit"), PROBES[0], None)
     assert "--port URL" in caught.value.hint
@@ -278,7 +279,7 @@ def test_probes_without_permission_are_found(tmp_path: Path) -> None:
     assert usb.forbidden_probes(tmp_path / "sys", nodes) == []
     if os.geteuid() == 0:  # nothing is forbidden to root: ask as another user
         code = (
-            "import os, sys; from pathlib import Path; from hil import usb; os.setuid(65534);"
+            "import os, sys; from pathlib import Path; from hil.probe import usb; os.setuid(65534);"
             "print(usb.forbidden_probes(Path(sys.argv[1]), Path(sys.argv[2])))"
         )
         folder = tmp_path

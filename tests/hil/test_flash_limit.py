@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from models import model_path
 
-import hil.sources
+import hil.firmware.sources
 import hilc
 from hil import cli
 from hil.board import load_board
 from hil.build import build
 from hil.errors import InputError
-from hil.sources import ModelOptions, load_libraries
+from hil.firmware.sources import ModelOptions, load_libraries
 
 BOARD = load_board("mps2-an386")
 
@@ -60,7 +60,7 @@ def test_a_limit_that_no_link_keeps_is_refused_with_what_was_measured(
         model = SimpleNamespace(flash_bytes=built[-1])
         return SimpleNamespace(sizes=SimpleNamespace(models={"kws": model}))
 
-    monkeypatch.setattr(hil.sources, "build", larger)
+    monkeypatch.setattr(hil.firmware.sources, "build", larger)
     with pytest.raises(InputError, match=r"'kws' takes \d+ B of flash on mps2-an386") as refusal:
         load_libraries([f"kws={model_path('kws')}"], options(flash=45_000))
     assert f"takes {built[-1]} B" in refusal.value.fact

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from rpc_board import fuzz_program
 
-from hil.rpc import protocol
-from hil.rpc.protocol import Command, Kind, Tensors
+from hil.link import protocol
+from hil.link.protocol import Command, Kind, Tensors
 
 RAW, FRAME = 0, 1
 

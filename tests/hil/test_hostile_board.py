@@ -19,12 +19,12 @@ from hostile_board import BUILD_ID, Clock, HostileBoard, made_up_time
 
 from hil.device import Device
 from hil.errors import DeviceError, HilError, LinkError
-from hil.rpc import protocol
-from hil.rpc.client import RUN_TIMEOUT_S, Client
-from hil.rpc.codec import Frame, encode
-from hil.rpc.link import Link
-from hil.rpc.protocol import Command, Event, Kind, Status, Tensors
-from hil.rpc.tensors import TensorRef
+from hil.link import protocol
+from hil.link.client import RUN_TIMEOUT_S, Client
+from hil.link.codec import Frame, encode
+from hil.link.line import Link
+from hil.link.protocol import Command, Event, Kind, Status, Tensors
+from hil.link.tensors import TensorRef
 
 #: No lie may hold the host longer than its longest single wait and what an operation may take.
 LONGEST_S = RUN_TIMEOUT_S + 70

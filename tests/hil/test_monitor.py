@@ -6,11 +6,11 @@ import tracemalloc
 
 import pytest
 
+from hil.cli.monitor import Line, Splitter, listen, open_line
 from hil.errors import DeviceError, InputError, LinkError
-from hil.monitor import Line, Splitter, listen, open_line
-from hil.rpc import protocol
-from hil.rpc.codec import Frame, encode
-from hil.rpc.protocol import Command, Event, Kind
+from hil.link import protocol
+from hil.link.codec import Frame, encode
+from hil.link.protocol import Command, Event, Kind
 
 
 def event(code: Event, **fields: object) -> bytes:

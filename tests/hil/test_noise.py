@@ -10,8 +10,8 @@ from noise_campaign import digits_over_noise
 from waiting import bound
 
 from hil.errors import LinkError
-from hil.rpc.protocol import Command
-from hil.rpc.transfer import CHUNK_MIN, Pace, Part, Transfer
+from hil.link.protocol import Command
+from hil.link.transfer import CHUNK_MIN, Pace, Part, Transfer
 
 
 @pytest.mark.parametrize(("rate", "inferences"), [(1e-3, 60), (1e-2, 8)])

@@ -14,7 +14,7 @@ from tflm import needs_tflm
 import hilc
 import hilc.references
 from hil.errors import InputError
-from hil.oracle import FallbackWarning, expected_outputs, installed_reference, reference_of
+from hil.verify.oracle import FallbackWarning, expected_outputs, installed_reference, reference_of
 from hilc.artifact.library import ModelLibrary, Module
 
 

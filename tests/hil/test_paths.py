@@ -118,7 +118,7 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert b"has no name for a board" in done.stderr
         assert b"Traceback" not in done.stderr
-        script = r"from hil.console import Console; Console(False).line('\u03bc \udcff')"
+        script = r"from hil.cli.console import Console; Console(False).line('\u03bc \udcff')"
         done = subprocess.run(
             [sys.executable, "-c", script], env=environment, capture_output=True, timeout=60
         )

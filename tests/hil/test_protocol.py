@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from hil.rpc import header, protocol
-from hil.rpc.codec import Frame, cobs_encode, encode
-from hil.rpc.protocol import Command, Dtype, Event, Fault, Kind, Status
+from hil.link import header, protocol
+from hil.link.codec import Frame, cobs_encode, encode
+from hil.link.protocol import Command, Dtype, Event, Fault, Kind, Status
 from hilc.ir import DTYPES
 from hilc.support.resources import data_dir
 

@@ -31,11 +31,13 @@ from tiny_library import tiny_library
 from waiting import bound, is_under_way, until
 
 import hil
-from hil import flash, virtual_probe
+from hil import virtual_probe
 from hil.board import load_board
+from hil.board.config import remember, remembered
 from hil.build import build
-from hil.config import remember, remembered
 from hil.device import Device
+from hil.device.power import power_of
+from hil.device.recovery import Recovery, Step
 from hil.errors import (
     DeviceError,
     HangError,
@@ -45,12 +47,12 @@ from hil.errors import (
     Mend,
     NumericError,
 )
-from hil.flash import Flashed
-from hil.power import power_of
-from hil.recovery import Recovery, Step
-from hil.rpc import protocol
-from hil.rpc.fault import FaultError
-from hil.rpc.link import Link
+from hil.firmware.image import read_image
+from hil.link import protocol
+from hil.link.fault import FaultError
+from hil.link.line import Link
+from hil.probe import flash
+from hil.probe.flash import Flashed
 from hil.samples import RandomSamples
 from hil.verify import Oracle, verify
 from hilc.artifact.library import ModelLibrary
@@ -214,7 +216,7 @@ def cable_pulled(
     monkeypatch: pytest.MonkeyPatch, _: object
 ) -> Iterator[tuple[Device, Callable[[], object]]]:
     """The connection ends and nothing listens any more."""
-    monkeypatch.setattr("hil.session._PORT_LIMIT_S", 1.0)
+    monkeypatch.setattr("hil.device.session._PORT_LIMIT_S", 1.0)
     with running_board() as board:
         server = subprocess.Popen(
             [sys.executable, "-c", _BRIDGE, board.url], stdout=subprocess.PIPE, text=True
@@ -446,7 +448,8 @@ def test_old_protocol(monkeypatch: pytest.MonkeyPatch, table: list[str]) -> None
 _HALF = """
 import os, signal, sys
 from pathlib import Path
-from hil import flash
+from hil.firmware.image import read_image
+from hil.probe import flash
 from hil.board import load_board
 board = load_board("microbit")
 seen = [0.0]
@@ -455,7 +458,7 @@ def progress(done):
     if 1 in seen and 0.4 < done < 1:
         os.kill(os.getpid(), signal.SIGKILL)
 with flash.connected(board, sys.argv[1]) as session:
-    flash.program(session, flash.read_image(Path(sys.argv[2])), progress)
+    flash.program(session, read_image(Path(sys.argv[2])), progress)
 """
 
 
@@ -470,7 +473,7 @@ def test_half_programmed_flash(table: list[str]) -> None:
         )
         assert done.returncode == -signal.SIGKILL
         with flash.connected(board, virtual.uid) as session:
-            address, _, _ = flash.first_difference(session, flash.read_image(image)) or (0, 0, 0)
+            address, _, _ = flash.first_difference(session, read_image(image)) or (0, 0, 0)
             assert address > 0, "a part was programmed, and not all"
         start = time.monotonic()
         for _ in range(2):

@@ -32,10 +32,10 @@ from hil.board import Board, Renode, board_names, load_board
 from hil.build import Firmware, build
 from hil.cli import main
 from hil.errors import BoardError, DeviceError, InputError
-from hil.rpc.client import Client
-from hil.rpc.link import Link
-from hil.runner import Resettable, renode, renode_monitor
-from hil.runner.renode_monitor import Monitor, Telnet
+from hil.link.client import Client
+from hil.link.line import Link
+from hil.runners import Resettable, renode, renode_monitor
+from hil.runners.renode_monitor import Monitor, Telnet
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "renode"

@@ -14,9 +14,9 @@ from hil import virtual_probe
 from hil.board import load_board
 from hil.device import Device
 from hil.errors import InputError
-from hil.isa import ISAS, Code, Unbounded
-from hil.rpc.fault import FaultError, FaultRecord
-from hil.rpc.protocol import Fault
+from hil.firmware.isa import ISAS, Code, Unbounded
+from hil.link.fault import FaultError, FaultRecord
+from hil.link.protocol import Fault
 
 BOARD = "riscv-virt"
 RISCV = ISAS["riscv"]

@@ -25,13 +25,14 @@ import hilc
 from hil.board import load_board
 from hil.build import Firmware, build
 from hil.errors import DeviceError, InputError, LinkError
-from hil.rpc import link
-from hil.rpc.client import Client
-from hil.rpc.link import Link
-from hil.rpc.protocol import Tensors
-from hil.rpc.tensors import TensorRef
-from hil.runner import native, process, qemu, start
-from hil.runner.process import ChildProcess
+from hil.link import line
+from hil.link.client import Client
+from hil.link.line import Link
+from hil.link.protocol import Tensors
+from hil.link.tensors import TensorRef
+from hil.runners import native, qemu, start
+from hil.support import process
+from hil.support.process import ChildProcess
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 RUNNERS = {"native": "native", "qemu": "mps2-an386"}
@@ -227,7 +228,7 @@ def test_a_reset_returns_when_it_is_done() -> None:
 
 def test_a_reset_that_is_not_done_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qemu, "_RESET_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(link, "_END_GRACE_S", 0.1)
+    monkeypatch.setattr(line, "_END_GRACE_S", 0.1)
     ours, qemus = socket.socketpair()
     with ours:
         board = machine_over(ours)

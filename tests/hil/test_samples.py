@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hil.errors import InputError
-from hil.samples import RandomSamples, load_input, load_samples, random_sample, save_arrays
+from hil.verify.samples import RandomSamples, load_input, load_samples, random_sample, save_arrays
 from hilc.artifact.library import TensorInfo
 from hilc.executor import conversion_hint
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from tiny_library import tiny_library
 
-from hil import toolchain
 from hil.board import load_board
 from hil.build import build
 from hil.cli import main
 from hil.errors import BuildError
-from hil.toolchain import is_older, version_in
+from hil.firmware import toolchain
+from hil.firmware.toolchain import is_older, version_in
 
 LIBRARY = tiny_library("y[0] = x[0];")
 

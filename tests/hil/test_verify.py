@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hil.cli.render import verify_text
 from hil.errors import InputError
-from hil.render import verify_text
 from hil.verify import FLOAT_RTOL, Oracle, Report, verify
 from hilc.artifact.library import Layer, TensorInfo
 

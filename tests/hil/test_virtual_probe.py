@@ -20,10 +20,12 @@ from tiny_library import tiny_library
 import hil
 import hilc
 import hilc.host
-from hil import flash, virtual_probe
+from hil import virtual_probe
 from hil.board import load_board
 from hil.build import build
 from hil.errors import FlashError, InputError, ProbeError
+from hil.firmware.image import read_image, symbol_address
+from hil.probe import flash
 from hil.virtual_probe.dap import AccessPort, TransferFault
 
 RAM_BOARDS = ("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
@@ -37,13 +39,13 @@ def loaded(request: pytest.FixtureRequest) -> Iterator[tuple[Session, Path]]:
     board = load_board(request.param)
     firmware = build([], board)
     with virtual_probe.start(board) as (virtual, _), flash.connected(board, virtual.uid) as session:
-        flash.program(session, flash.read_image(firmware.elf))
+        flash.program(session, read_image(firmware.elf))
         session.target.reset_and_halt()
         yield session, firmware.elf
 
 
 def symbol(elf: Path, name: str) -> int:
-    return flash.symbol_address(elf, name) & ~1
+    return symbol_address(elf, name) & ~1
 
 
 def test_the_core_is_debugged_as_on_silicon(loaded: tuple[Session, Path]) -> None:
@@ -91,7 +93,7 @@ def wait_until_halted(target: Target) -> bool:
 @pytest.mark.parametrize("offset", [0, 1, 2, 3, 1021])
 def test_memory_is_what_was_written(loaded: tuple[Session, Path], size: int, offset: int) -> None:
     session, elf = loaded
-    start = flash.symbol_address(elf, "hil_bss_end") + 0x400 + offset
+    start = symbol_address(elf, "hil_bss_end") + 0x400 + offset
     data = list(np.random.default_rng(size).integers(0, 256, size, np.uint8).tolist())
     session.target.write_memory_block8(start, data)
     assert session.target.read_memory_block8(start, size) == data
@@ -120,7 +122,7 @@ def test_injected_faults_raise_and_pass(
     loaded: tuple[Session, Path], what: str, error: type[exceptions.Error]
 ) -> None:
     session, elf = loaded
-    address = flash.symbol_address(elf, "hil_bss_start")
+    address = symbol_address(elf, "hil_bss_start")
     session.probe.inject(what)
     with pytest.raises(error):
         session.target.read_memory_block8(address, 64)
@@ -130,7 +132,7 @@ def test_injected_faults_raise_and_pass(
 def test_an_image_is_programmed_once_and_read_back() -> None:
     board = load_board("microbit")
     library = tiny_library(DOUBLE, cpu=board.cpu.name)
-    image = flash.read_image(build([library], board).elf)
+    image = read_image(build([library], board).elf)
     parts: list[float] = []
     with virtual_probe.start(board) as (virtual, _):
         with flash.connected(board, virtual.uid) as session:
@@ -156,7 +158,7 @@ def test_an_image_is_programmed_once_and_read_back() -> None:
 def test_flash_that_does_not_take_the_image_is_told() -> None:
     # QEMU does not model this board's flash controller: writes vanish.
     board = load_board("lm3s6965evb")
-    image = flash.read_image(build([], board).elf)
+    image = read_image(build([], board).elf)
     with (
         virtual_probe.start(board) as (virtual, _),
         flash.connected(board, virtual.uid) as session,

@@ -9,7 +9,7 @@ import pytest
 from small_models import SMALL_MODELS
 
 import hilc
-from hil.plan_report import plan_json, plan_text
+from hil.cli.plan_report import plan_json, plan_text
 from hilc.frontends import load_model
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.explain import Explanation, explain

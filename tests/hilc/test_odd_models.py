@@ -15,8 +15,8 @@ from tflite_builder import ModelBuilder
 import hilc
 import hilc.host
 from hil.oracle import reference_of
-from hil.samples import random_sample
 from hil.verify import verify
+from hil.verify.samples import random_sample
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.host import HostModel

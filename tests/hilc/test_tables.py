@@ -123,7 +123,7 @@ def test_another_c_library_is_noticed_where_it_matters(tmp_path):
             f"print(_reference(None, load_model({str(model)!r}), "
             f"open({str(model)!r}, 'rb').read()))"
         )
-    code = "from hil.oracle import _reference; from hilc.frontends import load_model\n"
+    code = "from hil.verify.oracle import _reference; from hilc.frontends import load_model\n"
     done = subprocess.run(
         [sys.executable, "-c", code + "\n".join(programs)],
         env={**os.environ, "LD_PRELOAD": str(library)},

@@ -18,8 +18,8 @@ from hil.board import load_board
 from hil.build import build
 from hil.errors import InputError, LinkError
 from hil.lab.board_server import BoardServer
-from hil.rpc.client import Client
-from hil.rpc.link import Link
+from hil.link.client import Client
+from hil.link.line import Link
 
 
 @pytest.fixture(scope="module")

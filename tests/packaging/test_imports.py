@@ -6,12 +6,20 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import hilc
 from hilc.support.toml import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Modules for users, and where each has its names from.
+DOORS = {
+    "build": "firmware.build",
+    "bench": "verify.bench",
+    "oracle": "verify.oracle",
+    "samples": "verify.samples",
+}
 FOLDERS = {"hilc": ROOT / "compiler" / "hilc", "hil": ROOT / "hil"}
 
 
@@ -100,18 +108,41 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 
 def test_the_drawing_is_the_contract() -> None:
-    """ARCHITECTURE.md draws the rooms in the order of the contract, the harness above them."""
+    """ARCHITECTURE.md draws the rooms in the order of the contracts, those of the compiler with the
+    harness above them."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "rooms")
-    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    drawing = text.partition("```text\n")[2].partition("```")[0].splitlines()[1:]
-    # The names stand in front of two spaces.
-    drawn = [name for line in drawing for name in re.findall(r"\w+", line.partition("  ")[0])]
-    assert drawn == ["hil", *layers]
+    layers = {contract["id"]: contract.get("layers", []) for contract in contracts}
+    rooms = {name: re.findall(r"\w+", " ".join(layers[name])) for name in ("rooms", "harness")}
+    compiler, harness = drawings((ROOT / "ARCHITECTURE.md").read_text("utf-8"))
+    assert compiler == ["hil", *rooms["rooms"]]
+    assert harness == rooms["harness"]
+
+
+def drawings(text: str) -> list[list[str]]:
+    """The rooms of each drawing, whose names stand in front of two spaces."""
+    blocks = re.findall(r"```text\nrooms (.*?)```", text, re.DOTALL)
+    return [
+        [
+            name
+            for line in block.splitlines()[1:]
+            for name in re.findall(r"\w+", line.split("  ")[0])
+        ]
+        for block in blocks
+    ]
 
 
 def test_the_modules_for_users_are_there() -> None:
     """``hilc.host`` and its like, which are loaded when they are first asked for."""
     for name in sorted(set(dir(hilc)) - set(vars(hilc))):
         assert getattr(hilc, name).__name__.endswith(f".{name}")
+
+
+def test_names_for_users_have_one_definition() -> None:
+    """What the modules for users give is what the rooms use; the reference documents it all."""
+    for door, room in DOORS.items():
+        module, home = import_module(f"hil.{door}"), import_module(f"hil.{room}")
+        assert module.__all__, door
+        assert all(getattr(module, name) is getattr(home, name) for name in module.__all__)
+    reference = (ROOT / "docs/reference/python.md").read_text("utf-8")
+    assert set(re.findall(r"^## hil\.(\w+)$", reference, re.MULTILINE)) >= DOORS.keys()

@@ -144,7 +144,7 @@ def test_nothing_else_names_the_folders() -> None:
     }
     assert named == {
         "compiler/hilc/plugins.py",
-        "hil/parts.py",
-        "hil/commands/absent.py",
-        "hil/commands/command_line.py",
+        "hil/support/parts.py",
+        "hil/cli/commands/absent.py",
+        "hil/cli/commands/command_line.py",
     }

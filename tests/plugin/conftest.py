@@ -3,5 +3,5 @@
 # pytester forgets what an inner run imported; what is there before is imported only once.
 import pyocd.core.helpers  # noqa: F401
 
-import hil.doctor
-import hil.session  # noqa: F401
+import hil.cli.doctor
+import hil.device.session  # noqa: F401

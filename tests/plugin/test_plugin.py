@@ -13,8 +13,8 @@ from tflite_builder import ModelBuilder
 import hilc.references
 from hil.board import load_board
 from hil.build import build
-from hil.runner import start
-from hil.sources import ModelOptions, ModelSource, load_library
+from hil.firmware.sources import ModelOptions, ModelSource, load_library
+from hil.runners import start
 
 MODEL_TEST = """
     import numpy as np
@@ -272,7 +272,7 @@ def test_a_suite_without_hil_tests_does_not_load_the_harness(pytester: pytest.Py
         import sys
 
         def test_it():
-            assert not [name for name in sys.modules if name.startswith(("hilc", "hil.rpc"))]
+            assert not [name for name in sys.modules if name.startswith(("hilc", "hil.link"))]
         """
     )
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)

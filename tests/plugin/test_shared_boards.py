@@ -15,8 +15,8 @@ from small_models import convolutions
 
 from hil.board import load_board
 from hil.build import build
-from hil.runner import start
-from hil.sources import ModelOptions, ModelSource, load_library
+from hil.firmware.sources import ModelOptions, ModelSource, load_library
+from hil.runners import start
 
 SUITE = """
     import numpy as np

@@ -8,11 +8,11 @@ from types import NoneType
 from typing import Any, ClassVar
 
 from hil.errors import DeviceError, InputError
-from hil.rpc import protocol, replies
-from hil.rpc.calls import BoardCalls
-from hil.rpc.client import Client
-from hil.rpc.protocol import Command, MetadataList, Value
-from hil.rpc.tensors import TensorRef
+from hil.link import protocol, replies
+from hil.link.calls import BoardCalls
+from hil.link.client import Client
+from hil.link.protocol import Command, MetadataList, Value
+from hil.link.tensors import TensorRef
 from hilc.compat.tvm.metadata import Metadata, MetadataConstant, MetadataTensor, dtype_name
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hil.glue import ARENA, Glue, array, c_string, is_packed, shape_arrays
-from hil.placement import Workspace
+from hil.firmware.glue import ARENA, Glue, array, c_string, is_packed, shape_arrays
+from hil.firmware.placement import Workspace
 from hilc.artifact.library import Layer, Module
 from hilc.compat.tvm.symbols import get_metadata
 from hilc.ir import ELEMENT_TYPES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hil.compat.tvm.calls import TvmCalls
 from hil.compat.tvm.runtime import TvmFirmware
-from hil.rpc.calls import provide_board_calls
-from hil.runtime import provide_firmware_runtime
+from hil.firmware.runtime import provide_firmware_runtime
+from hil.link.calls import provide_board_calls
 
 
 def register() -> None:

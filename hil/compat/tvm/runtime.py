@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hil.compat.tvm.glue import RuntimeGlue, most_arguments
-from hil.glue import is_packed, model_key
-from hil.runtime import FirmwareRuntime
+from hil.firmware.glue import is_packed, model_key
+from hil.firmware.runtime import FirmwareRuntime
 from hilc.artifact.library import Module
 from hilc.compat.tvm.crt import crt_files, crt_sources
 from hilc.compat.tvm.system_lib import ENTRY_POINT, system_lib_source

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hil.build import Firmware, build, create_project
-from hil.commands.deploying import flash_image, is_elf
+from hil.cli.commands.deploying import flash_image, is_elf
+from hil.cli.console import Console, arrays_json
 from hil.compat.tvm.tvmc_flags import Compilation, parse_shapes, translate
 from hil.compat.tvm.tvmc_parser import DEVICES, FILL_MODES
 from hil.compat.tvm.tvmc_project import (
@@ -27,12 +27,13 @@ from hil.compat.tvm.tvmc_project import (
     load_project,
     parse_options,
 )
-from hil.compiled import compile_model
-from hil.console import Console, arrays_json, json_number
 from hil.device import Device
+from hil.device.session import open_firmware
 from hil.errors import HilError
-from hil.samples import is_saved, load_arrays, random_sample, save_arrays, split_samples
-from hil.session import open_firmware
+from hil.firmware.build import Firmware, build, create_project
+from hil.firmware.compiled import compile_model
+from hil.support.numbers import json_number
+from hil.verify.samples import is_saved, load_arrays, random_sample, save_arrays, split_samples
 from hilc import host
 from hilc.artifact.archive import is_library, tar_bytes
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo

@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import Any, Protocol
 
-from hil.commands.code_options import add_code_options
-from hil.commands.parser import Parser, Version, explain_flags_of
+from hil.cli.commands.code_options import add_code_options
+from hil.cli.commands.parser import Parser, Version, explain_flags_of
 
 FILL_MODES = ("zeros", "ones", "random")
 #: tvmc knows more devices; a model of this project runs in this process or on a board.

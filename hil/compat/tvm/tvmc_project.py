@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil.board import Board, board_file, board_names, load_board
-from hil.build import Firmware, read_firmware
-from hil.description import read_description, to_toml
+from hil.board.description import read_description, to_toml
+from hil.firmware.build import Firmware, read_firmware
 from hilc.artifact.archive import METADATA, is_library
 from hilc.artifact.library import ModelLibrary
 from hilc.errors import InputError

@@ -1,0 +1,478 @@
+"""Boards, from their descriptions: ``targets/<board>.toml`` and the chip that it names.
+
+A description that is not valid is a :class:`~hil.errors.BoardError` whose message names the file
+and the key. :mod:`hil.board.description` joins the files, :mod:`hil.board.ports` knows the ports
+and their settings; the keys are documented in ``docs/reference/board-files.md``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from hil.board.config import boards_folder
+from hil.board.description import read_description, shipped_file
+from hil.board.ports import ROLES, Port, make_port, port_description, port_names
+from hil.errors import BoardError
+from hilc.support.inputs import check_regular
+from hilc.support.resources import data_dir
+from hilc.support.suggest import nearest
+from hilc.support.tables import Table
+from hilc.support.toml import tomllib
+from hilc.target import Cpu, cpu_names, get_cpu, load_cpu
+
+#: How a firmware is started; those that have a table of their own in the description.
+RUNNERS = ("native", "qemu", "renode", "pyocd")
+
+_ADDRESS_SPACE = 1 << 32
+_GUARD_MIN, _GUARD_MAX = 256, 1 << 20
+_READ_CYCLES_MAX = 1000
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class MemoryRegion:
+    """A range of addresses. ``flash`` is what the image is loaded into, whatever it is made of."""
+
+    name: str
+    origin: int
+    size: int
+    kind: Literal["flash", "ram"]
+    #: Cycles that the core takes for a word of it, waiting included; 0 where that is not known.
+    read_cycles: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.origin + self.size
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """How QEMU runs the board."""
+
+    machine: str
+    #: An instruction takes 2**icount_shift ns of virtual time.
+    icount_shift: int
+    #: Which of the machine's serial lines the firmware's UART is.
+    serial: int
+    args: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Renode:
+    """How Renode runs the board."""
+
+    #: The platform file that it brings for the board's chip; or "": one is made of core, memory and
+    #: UART.
+    platform: str
+    #: The UART's name in the platform.
+    uart: str
+    #: Millions of instructions that the core executes in a second of virtual time.
+    mips: int
+    #: What is added to the platform or changed in it, in Renode's language.
+    changes: str = ""
+
+
+@dataclass(frozen=True)
+class PyOcd:
+    """How pyOCD reaches the board."""
+
+    #: pyOCD's name of the chip: ``pyocd list --targets``.
+    target: str
+    #: Clock of the debug port.
+    frequency_hz: int
+    #: What ``pyocd pack install`` takes where pyOCD knows the chip only from a CMSIS pack; or "".
+    pack: str
+
+
+@dataclass(frozen=True)
+class BaseFigures:
+    """What the smallest firmware takes; measured, and lower bounds for every larger one."""
+
+    flash_bytes: int
+    #: Static data without the buffers whose size the board chooses.
+    ram_bytes: int
+    #: Static buffers of the link, in frames of ``frame_max`` bytes.
+    frame_buffers: int
+    stack_bytes: int
+    handler_stack_bytes: int
+
+    def link_ram_bytes(self, frame_max: int, rx_max: int) -> int:
+        """Static RAM of the firmware without models and stacks."""
+        return self.ram_bytes + self.frame_buffers * frame_max + rx_max
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board description, valid in itself."""
+
+    name: str
+    path: Path
+    description: str
+    cpu: Cpu
+    #: Rate of the core and of the time base.
+    clock_hz: int
+    memory: tuple[MemoryRegion, ...]
+    #: Stack of the firmware and its models; interrupts and faults have the handler stack.
+    stack_bytes: int
+    handler_stack_bytes: int
+    #: Longest frame of the serial link, and the room for input that waits to be read.
+    frame_max: int
+    rx_max: int
+    ports: tuple[Port, ...]
+    #: The first is the default.
+    runners: tuple[str, ...]
+    qemu: Qemu | None
+    renode: Renode | None
+    pyocd: PyOcd | None
+    #: The board to take where the user names none; one of the shipped boards is.
+    is_default: bool
+    #: A firmware of this project has run on the real board.
+    silicon: bool
+    #: The files beside ``path`` that describe its chip.
+    chip_files: tuple[Path, ...] = ()
+
+    @property
+    def default_runner(self) -> str:
+        return self.runners[0]
+
+    @property
+    def is_host(self) -> bool:
+        """The firmware is a process of this machine, with no memory map of its own."""
+        return self.cpu.is_host
+
+    def regions(self, kind: Literal["flash", "ram"]) -> tuple[MemoryRegion, ...]:
+        return tuple(region for region in self.memory if region.kind == kind)
+
+    @property
+    def stack_guard_bytes(self) -> int:
+        """Size of the block below the first RAM region, as one MPU region, that holds no memory.
+
+        0 where another region is too near.
+        """
+        origin = self.regions("ram")[0].origin
+        below = [region.end for region in self.memory if region.end <= origin]
+        gap = min(origin - max(below, default=0), _GUARD_MAX)
+        # An MPU region's size is a power of two from 32 bytes on, and its address a multiple.
+        while gap >= _GUARD_MIN and origin % (size := 1 << (gap.bit_length() - 1)):
+            gap = size - 1
+        return size if gap >= _GUARD_MIN else 0
+
+    @property
+    def is_over_rtt(self) -> bool:
+        """The serial line goes through the debug probe."""
+        return any(port.name == "rtt" for port in self.ports)
+
+    @property
+    def macros(self) -> dict[str, int]:
+        """The settings of all ports, by macro name."""
+        return {name: value for port in self.ports for name, value in port.macros.items()}
+
+    def over_rtt(self) -> Board:
+        """The board with its serial line through the debug probe instead of a UART."""
+        if self.is_host:
+            raise BoardError(f"{self.name} has no debug probe, so no RTT", "use its UART")
+        if self.is_over_rtt:
+            return self
+        ports = [port for port in self.ports if "uart" not in port.roles]
+        about = port_description("rtt")
+        settings = {key: spec["default"] for key, spec in about["settings"].items()}
+        return replace(self, ports=(*ports, make_port("rtt", settings)))
+
+    @property
+    def base(self) -> BaseFigures:
+        return base_figures(self.cpu)
+
+
+def board_names() -> tuple[str, ...]:
+    """The boards that ship with the project, sorted."""
+    return tuple(sorted(path.stem for path in data_dir("targets").glob("*.toml")))
+
+
+def own_board_names() -> tuple[str, ...]:
+    """The boards that the user's folder of descriptions has, sorted."""
+    return tuple(sorted(path.stem for path in boards_folder().glob("*.toml")))
+
+
+def board_file(name: str) -> Path | None:
+    """The description of the board ``name``: one that ships, ``./NAME.toml``, the user's folder's.
+
+    Those that ship come first, so that a name means the same in every folder.
+    """
+    folders = (Path(), boards_folder())
+    paths = [shipped_file("board", name), *(folder / f"{name}.toml" for folder in folders)]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """The board ``name`` (:func:`board_file`), or the description in the file ``path``.
+
+    What ends in ``.toml`` or has a folder in it is a path.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
+        path = Path(name_or_path)
+        check_regular(path, "give the path of a .toml file")
+        if not path.is_file():
+            raise BoardError(
+                f"there is no board description {text!r}", "give the path of a .toml file"
+            )
+        return _read_board(path)
+    found = board_file(text) if text else None
+    if found is None:
+        here = [path.stem for path in Path().glob("*.toml")]
+        raise BoardError(
+            f"unknown board {text!r}{nearest(text, (*board_names(), *own_board_names(), *here))}",
+            f"`hil boards` lists the boards; a description of your own is ./NAME.toml, a file in "
+            f"{boards_folder()}, or the path of a .toml file",
+        )
+    return _read_board(found)
+
+
+def default_board() -> Board:
+    """The shipped board whose description says ``default = true``."""
+    return next(board for board in map(load_board, board_names()) if board.is_default)
+
+
+@functools.cache
+def base_figures(cpu: Cpu) -> BaseFigures:
+    """The template's measured figures for the core's architecture, else for its instruction set."""
+    path = data_dir("firmware_template") / "base.toml"
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    return BaseFigures(**table.get(cpu.arch, table[cpu.isa]))
+
+
+# -- the description ---------------------------------------------------------------------------
+
+
+def _read_board(path: Path) -> Board:
+    # The firmware says the board's name over the link, as text.
+    if not path.stem.isprintable():
+        raise BoardError(
+            f"the description {str(path)!r} has no name for a board",
+            "rename it: letters and digits",
+        )
+    description = read_description(path)
+    top = Table(description.place, "", description.values, BoardError)
+    cpu = _cpu(top)
+    runners = _runners(top)
+    clock_hz = top.integer("clock_hz", 1, 10**10)
+    rpc = top.table("rpc")
+    frame_max = rpc.integer("frame_max", 128, 16384)
+    rx_max = rpc.integer("rx_max", frame_max, 65536)
+    rpc.finish()
+    host = cpu.is_host
+    ports = _ports(top, cpu.isa)
+    board = Board(
+        name=path.stem,
+        path=path,
+        description=top.string("description"),
+        cpu=cpu,
+        clock_hz=clock_hz,
+        memory=() if host else _memory(top),
+        stack_bytes=0 if host else _stack(top, "stack_bytes"),
+        handler_stack_bytes=0 if host else _stack(top, "handler_stack_bytes"),
+        frame_max=frame_max,
+        rx_max=rx_max,
+        ports=ports,
+        runners=runners,
+        qemu=_qemu(top.table("qemu"), clock_hz) if "qemu" in runners else None,
+        renode=_renode(top.table("renode"), clock_hz, ports) if "renode" in runners else None,
+        pyocd=_pyocd(top.table("pyocd")) if "pyocd" in runners else None,
+        is_default=top.boolean("default", False),
+        silicon=top.boolean("silicon", False),
+        chip_files=description.chip_files,
+    )
+    top.finish()
+    if not host:
+        _check_room(board, top)
+    return board
+
+
+def _runners(top: Table) -> tuple[str, ...]:
+    runners = top.strings("runners")
+    if not runners:
+        raise top.error("runners", "the list is empty", f"choose from {', '.join(RUNNERS)}")
+    for runner in runners:
+        if runner not in RUNNERS:
+            raise top.error(
+                "runners",
+                f"unknown runner {runner!r}{nearest(runner, RUNNERS)}",
+                f"choose from {', '.join(RUNNERS)}",
+            )
+    return runners
+
+
+def _memory(top: Table) -> tuple[MemoryRegion, ...]:
+    regions: list[MemoryRegion] = []
+    for table in top.tables("memory"):
+        name = table.string("name")
+        if not _IDENTIFIER.match(name):
+            raise table.error("name", f"{name!r} is not a lower-case identifier")
+        region = MemoryRegion(
+            name=name,
+            origin=table.integer("origin", 0, _ADDRESS_SPACE - 1),
+            size=table.size("size"),
+            kind="flash" if table.choice("kind", ("flash", "ram")) == "flash" else "ram",
+            read_cycles=table.integer("read_cycles", 0, _READ_CYCLES_MAX, default=0),
+        )
+        table.finish()
+        if region.end > _ADDRESS_SPACE:
+            raise table.error("size", f"the region ends at {region.end:#x}, beyond 32 bits")
+        if region.origin % 8 or region.size % 8:
+            raise table.error("origin", "origin and size must be multiples of 8")
+        for other in regions:
+            if other.name == region.name:
+                raise table.error("name", f"{name!r} is also the name of an earlier region")
+            if region.origin < other.end and other.origin < region.end:
+                raise table.error(
+                    "origin",
+                    f"{name!r} ({region.origin:#x} to {region.end:#x}) overlaps {other.name!r} "
+                    f"({other.origin:#x} to {other.end:#x})",
+                )
+        regions.append(region)
+    for kind in ("flash", "ram"):
+        if not any(region.kind == kind for region in regions):
+            raise top.error("memory", f"there is no region of kind {kind!r}")
+    return _without_boot_loader(top, regions)
+
+
+def _without_boot_loader(top: Table, regions: Sequence[MemoryRegion]) -> tuple[MemoryRegion, ...]:
+    """The regions without the bytes that the board's boot loader holds."""
+    first = next(region for region in regions if region.kind == "flash")
+    if "boot_loader_bytes" not in top:
+        top.known("boot_loader_bytes")
+        return tuple(regions)
+    held = top.size("boot_loader_bytes")
+    if held % 8 or held >= first.size:
+        raise top.error(
+            "boot_loader_bytes",
+            f"{held} is not a multiple of 8 below {first.size}, the size of {first.name!r}",
+        )
+    rest = replace(first, origin=first.origin + held, size=first.size - held)
+    return tuple(rest if region is first else region for region in regions)
+
+
+def _stack(top: Table, key: str) -> int:
+    size = top.size(key)
+    if size % 32:
+        raise top.error(key, f"{size} is not a multiple of 32")
+    return size
+
+
+def _cpu(top: Table) -> Cpu:
+    """The core by its name, or by the file that describes it."""
+    word = top.string("cpu")
+    if word.endswith(".toml"):
+        return load_cpu(word)
+    return get_cpu(top.choice("cpu", cpu_names()))
+
+
+def _ports(top: Table, isa: str) -> tuple[Port, ...]:
+    """Each role's port: what one port provides beside its first role needs no table of its own."""
+    provided: dict[str, str] = {}
+    ports: list[Port] = []
+    for role in ROLES:
+        if role in provided:
+            if role in top:
+                raise top.error(role, f"port {provided[role]!r} provides the {role} already")
+            continue
+        table = top.table(role)
+        name = table.choice("port", port_names())
+        about = port_description(name)
+        if role not in about["provides"]:
+            provides = ", ".join(about["provides"])
+            raise table.error("port", f"{name!r} provides {provides}, no {role}")
+        if about["arch"] != isa and (about["arch"] != "any" or isa == "host"):
+            raise table.error("port", f"{name!r} is for {about['arch']}, the cpu is {isa}")
+        settings = {
+            key: table.integer(key, low=spec["min"], high=spec["max"], default=spec.get("default"))
+            for key, spec in about.get("settings", {}).items()
+        }
+        table.finish()
+        ports.append(make_port(name, settings))
+        provided.update(dict.fromkeys(about["provides"], name))
+    return tuple(ports)
+
+
+def _qemu(table: Table, clock_hz: int) -> Qemu:
+    qemu = Qemu(
+        machine=table.string("machine"),
+        icount_shift=table.integer("icount_shift", 0, 10),
+        serial=table.integer("serial", 0, 7, default=0),
+        args=table.strings("args", default=()),
+    )
+    table.finish()
+    instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
+    # A measurement is short of the truth by up to a tick; half an instruction is rounded away.
+    # Where an instruction takes whole ticks, nothing is short.
+    if 2 * tick_ns > instruction_ns and (clock_hz << qemu.icount_shift) % 10**9:
+        raise table.error(
+            "icount_shift",
+            f"an instruction of {instruction_ns} ns is shorter than two ticks of {tick_ns:g} ns, "
+            "so counts would not be exact",
+            f"raise it to {math.ceil(2 * tick_ns - 1).bit_length()} or more",
+        )
+    return qemu
+
+
+def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
+    platform = table.string("platform", default="")
+    renode = Renode(
+        platform=platform,
+        uart=table.string("uart", default=None if platform else "uart"),
+        mips=table.integer("mips", 1, 10_000, default=max(1, clock_hz // 2_000_000)),
+        changes=table.string("changes", default=""),
+    )
+    table.finish()
+    if 2_000_000 * renode.mips > clock_hz:
+        raise table.error(
+            "mips",
+            f"{renode.mips} million instructions a second are more than one for two ticks of "
+            f"{clock_hz} Hz, so counts would not be exact",
+            f"lower it to {clock_hz // 2_000_000} or less",
+        )
+    unknown = [port.name for port in ports if port.renode is None]
+    if not platform and unknown:
+        raise table.error(
+            "platform",
+            f"no platform can be made for the port {unknown[0]!r}, whose chip has no known model",
+            "name the platform file of Renode's that has the chip",
+        )
+    return renode
+
+
+def _pyocd(table: Table) -> PyOcd:
+    pyocd = PyOcd(
+        target=table.string("target"),
+        frequency_hz=table.integer("frequency_hz", 10_000, 50_000_000, default=4_000_000),
+        pack=table.string("pack", default=""),
+    )
+    table.finish()
+    return pyocd
+
+
+def _check_room(board: Board, top: Table) -> None:
+    """The firmware without a model must have room, so that a fit error is always about a model."""
+    base = board.base
+    for key, had, needed in (
+        ("stack_bytes", board.stack_bytes, base.stack_bytes),
+        ("handler_stack_bytes", board.handler_stack_bytes, base.handler_stack_bytes),
+    ):
+        if had < needed:
+            raise top.error(key, f"{had} bytes are too few, the firmware itself needs {needed}")
+    stacks = board.stack_bytes + board.handler_stack_bytes
+    ram_bytes = base.link_ram_bytes(board.frame_max, board.rx_max) + stacks
+    for kind, needed in (("flash", base.flash_bytes), ("ram", ram_bytes)):
+        region = next(region for region in board.memory if region.kind == kind)
+        if region.size < needed:
+            raise top.error(
+                f"memory[{board.memory.index(region)}].size",
+                f"{region.name!r} has {region.size} bytes, the firmware without a model needs "
+                f"{needed}",
+            )

@@ -1,0 +1,136 @@
+"""What the user configured and chose of their boards: ``config.toml``, checked strictly.
+
+::
+
+    [boards.nucleo-f446re]
+    probe = "0667FF"                          # a probe's unique id, or a part of it
+    port = "/dev/ttyACM0"
+
+    [boards.nucleo-f446re.power]              # :mod:`hil.device.power`
+    cycle = "uhubctl -l 1-1 -p 2 -a cycle"    # one command, or two:
+    off = "relay 3 off"
+    on = "relay 3 on"
+    off_s = 1.0                               # pause between the two
+    timeout_s = 30.0                          # for each command
+
+Beside the file, in ``boards/``, are descriptions of boards that are found by their names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hil.errors import InputError
+from hilc.support.inputs import check_regular
+from hilc.support.outputs import OutputError, write_file
+from hilc.support.suggest import listed, nearest
+from hilc.support.toml import tomllib
+
+#: Keys of a board's table, and of its table ``power``, with the type that each has.
+_BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
+_POWER_KEYS: Mapping[str, type] = {
+    "cycle": str,
+    "off": str,
+    "on": str,
+    "off_s": float,
+    "timeout_s": float,
+}
+_TYPE_NAMES = {str: "a text", dict: "a table", float: "a number"}
+
+
+def config_path() -> Path:
+    """``HIL_CONFIG``, or ``hil/config.toml`` in the user's configuration folder."""
+    if chosen := os.environ.get("HIL_CONFIG"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "hil" / "config.toml"
+
+
+def boards_folder() -> Path:
+    """Return the folder of the user's own board descriptions."""
+    return config_path().parent / "boards"
+
+
+def remembered(board: str) -> dict[str, str]:
+    """``probe`` and ``port`` that the user chose for ``board``, where they did."""
+    return {k: v for k, v in read_config().get(board, {}).items() if isinstance(v, str)}
+
+
+def power_table(board: str) -> dict[str, Any] | None:
+    """The table ``power`` that the user wrote for ``board``."""
+    table = read_config().get(board, {}).get("power")
+    return dict(table) if table is not None else None
+
+
+def remember(board: str, **choices: str | None) -> None:
+    """Keeps the ``choices`` that are given for the next time."""
+    chosen = {key: value for key, value in choices.items() if value}
+    boards = read_config()
+    if not chosen or boards.get(board, {}) == {**boards.get(board, {}), **chosen}:
+        return
+    boards[board] = {**boards.get(board, {}), **chosen}
+    lines = ["# What hil remembers of your boards; edit or delete it as you like.\n"]
+    for name, values in sorted(boards.items()):
+        tables = {key: value for key, value in values.items() if isinstance(value, dict)}
+        lines.append(f"\n[boards.{json.dumps(name)}]\n")
+        lines += _lines({key: value for key, value in values.items() if key not in tables})
+        for key, table in sorted(tables.items()):
+            lines += [f"\n[boards.{json.dumps(name)}.{key}]\n", *_lines(table)]
+    try:
+        write_file(config_path(), "".join(lines))
+    except OutputError as error:
+        raise InputError(error.fact, "set HIL_CONFIG") from None
+
+
+def _lines(values: Mapping[str, Any]) -> list[str]:
+    # Text and numbers look in TOML as in JSON.
+    return [f"{key} = {json.dumps(value)}\n" for key, value in sorted(values.items())]
+
+
+def read_config() -> dict[str, dict[str, Any]]:
+    """Each board's values; InputError names the file and the key that is not right."""
+    path = config_path()
+    check_regular(path, "set HIL_CONFIG to a file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path} cannot be read: {why}", "correct or delete it") from None
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}", "correct or delete it") from None
+    _check(path, "", values, {"boards": dict})
+    boards: dict[str, dict[str, Any]] = values.get("boards", {})
+    for name, board in boards.items():
+        where = f"boards.{name}"
+        _check(path, "boards", {name: board}, {name: dict})
+        _check(path, where, board, _BOARD_KEYS)
+        _check(path, f"{where}.power", board.get("power", {}), _POWER_KEYS)
+    return boards
+
+
+def _check(path: Path, where: str, values: Mapping[str, Any], keys: Mapping[str, type]) -> None:
+    """Refuses the first key of the table ``where`` that it does not have, or not of this type."""
+    prefix = f"{where}." if where else ""
+    for key, value in values.items():
+        if key not in keys:
+            raise InputError(
+                f"{path}: {prefix}{key}: unknown key{nearest(key, keys)}",
+                f"the keys here are {listed(keys, 'and')}"
+                if len(keys) > 1
+                else f"write [{next(iter(keys))}.NAME]",
+            )
+        # A whole number is a number, true and false are none.
+        kinds = (int, float) if keys[key] is float else (keys[key],)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise InputError(
+                f"{path}: {prefix}{key}: {value!r} is not {_TYPE_NAMES[keys[key]]}",
+                "correct it, or leave it out",
+            )

@@ -1,0 +1,337 @@
+"""Makes board descriptions: from another one, from what pyOCD knows of a chip, from answers.
+
+A chip whose peripherals no port knows gets one that needs none: clocks as they are after reset,
+SysTick as the time base, RTT through the debug probe as the serial line. That runs on any Cortex-M
+that has a SysTick, so a new chip runs before somebody has written a driver for it.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hil.board.board import Board, board_names, load_board
+from hil.board.description import read_description, to_toml
+from hil.board.ports import ROLES, port_names
+from hil.board.pyocd_targets import Chip, read_chip
+from hil.errors import BoardError, InputError
+from hilc.target import cpu_names, get_cpu, load_cpu
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
+_REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):(\d+)([KM]?)\Z")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
+#: What runs on any chip, as far as one port can be right for all.
+_PLAIN_PORTS = {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"}
+#: Where a chip has not what the plain ports need, by the start of pyOCD's name of it. The nRF51 has
+#: no SysTick (nRF51 Series Reference Manual, 3 and 18).
+_CHIP_PORTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "nrf51": {"timer": {"port": "nrf51_timer", "base": 0x4000_8000, "irq": 8}},
+    # Without this port it may close its debug port: see _IMAGE_RULES.
+    "nrf52": {"soc": {"port": "nrf52"}},
+}
+#: The core's clock after reset where it cannot be another one, by the start of pyOCD's name
+#: (nRF51 Reference Manual, 13; nRF52832, 52833 and 52840 Product Specifications, CLOCK).
+_CHIP_CLOCK_HZ = {"nrf51": 16_000_000, "nrf52": 64_000_000}
+#: What an image for a family of chips must hold beside the firmware, and the port of the SoC that
+#: brings it. Without it a chip may lock its debug port, or does not start.
+_IMAGE_RULES: Mapping[str, tuple[str, str | None]] = {
+    "Kinetis": ("its flash configuration at 0x400, or it may lock itself", "kinetis"),
+    "RP2Base": ("a block that its boot ROM looks for", "rp2"),
+    "NRF52": ("code that keeps its debug port open after a reset", "nrf52"),
+    "NRF91": ("code that keeps its debug port open after a reset", None),
+    "NRF54L": ("code that keeps its debug port open after a reset", None),
+    "IMXRT": ("a block that its boot ROM looks for", None),
+    "PSoC64": ("a signature that its boot ROM checks", None),
+}
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What a firmware takes of RAM for itself, by how much there is."""
+
+    #: For first RAM regions of this size or more.
+    ram_bytes: int
+    stack_bytes: int
+    handler_stack_bytes: int
+    frame_max: int
+    rx_max: int
+    #: Buffers of RTT, where that is the line.
+    up_bytes: int
+    down_bytes: int
+
+
+_SIZINGS = (
+    Sizing(128 << 10, 16384, 2048, 4096, 8192, 4096, 1024),
+    Sizing(48 << 10, 8192, 2048, 2048, 4096, 4096, 1024),
+    Sizing(16 << 10, 2048, 768, 512, 640, 1024, 512),
+    Sizing(0, 1536, 768, 256, 320, 512, 256),
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the user said; None where nothing was said."""
+
+    base: str | None = None
+    pyocd_target: str | None = None
+    description: str | None = None
+    cpu: str | None = None
+    clock_hz: str | None = None
+    flash: Sequence[str] = ()
+    ram: Sequence[str] = ()
+    #: The ports by role, as ``PORT[,KEY=N]...``.
+    ports: Mapping[str, str] | None = None
+    qemu: str | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """A description as text that the loader has accepted."""
+
+    text: str
+    board: Board
+    #: What the user should know of it.
+    notes: tuple[str, ...]
+
+
+#: Asks the user: ``(option, question, default) -> answer``; raises where nobody can answer.
+Ask = Callable[[str, str, str], str]
+
+
+def describe(name: str, answers: Answers, ask: Ask) -> Description:
+    """The description of the board ``name``.
+
+    ``ask`` is called for what neither the answers nor their sources say. Raises
+    :class:`~hil.errors.InputError` for answers that cannot be, :class:`~hil.errors.BoardError`
+    where the loader refuses the result.
+    """
+    if not _NAME.match(name):
+        raise InputError(
+            f"{name!r} cannot name a board", "use lower-case letters, digits, - and _ and ."
+        )
+    values = _base_values(answers.base)
+    notes: list[str] = []
+    chip = read_chip(answers.pyocd_target) if answers.pyocd_target else None
+    if chip is not None:
+        notes += chip.notes
+    values["cpu"] = answers.cpu or _cpu(chip) or values.get("cpu") or _asked_cpu(ask)
+    values["memory"] = _memory(answers, chip, values.get("memory"), ask)
+    values["clock_hz"] = _clock_hz(answers.clock_hz, values.get("clock_hz"), chip, ask)
+    values["description"] = answers.description or _description(name, answers, chip, values)
+    _fill_ports(values, answers.ports or {}, chip)
+    if chip is not None:
+        _check_image_rule(chip, values["soc"]["port"])
+        notes += _relatives(chip, answers)
+    _fill_sizes(values)
+    _fill_runners(values, answers, chip)
+    if values["soc"]["port"] == "fixed_clock":
+        notes.append(
+            f"nothing sets up the clocks: clock_hz = {values['clock_hz']} must be the core's after "
+            "reset, or times will be wrong (results will not)"
+        )
+    text = to_toml(values)
+    return Description(text, _checked(name, text), tuple(notes))
+
+
+def _base_values(base: str | None) -> dict[str, Any]:
+    """The keys of another description, without what is true of that board alone."""
+    if base is None:
+        return {}
+    board = load_board(base)
+    if board.is_host:
+        raise InputError(f"{base} is this machine, not a board", "name a board with a core")
+    values = copy.deepcopy(dict(read_description(board.path).values))
+    values.pop("default", None)
+    values.pop("silicon", None)
+    return values
+
+
+def _cpu(chip: Chip | None) -> str:
+    return chip.cpu if chip is not None else ""
+
+
+def _asked_cpu(ask: Ask) -> str:
+    # Of a core that no probe reaches, a chip is not described from what pyOCD says of it.
+    names = [name for name in cpu_names() if get_cpu(name).debug.part_numbers]
+    return ask("--cpu", f"core, one of {', '.join(names)}", "cortex-m4")
+
+
+def _memory(
+    answers: Answers, chip: Chip | None, base: list[dict[str, Any]] | None, ask: Ask
+) -> list[dict[str, Any]]:
+    """Flash and RAM, each from what is said first: options, the chip, the other description."""
+    regions: list[dict[str, Any]] = []
+    said = {"flash": answers.flash, "ram": answers.ram}
+    examples = {"flash": "0x08000000:512K", "ram": "0x20000000:128K"}
+    for kind, words in said.items():
+        found = [_region(word, kind, index) for index, word in enumerate(words)]
+        if not found and chip is not None:
+            found = [
+                {"name": r.name, "kind": kind, "origin": r.origin, "size": r.size}
+                for r in chip.memory
+                if r.is_flash == (kind == "flash")
+            ]
+        if not found and base is not None:
+            found = [region for region in base if region["kind"] == kind]
+        if not found:
+            word = ask(f"--{kind}", f"{kind}, ORIGIN:SIZE", examples[kind])
+            found = [_region(word, kind, 0)]
+        regions += found
+    return regions
+
+
+def _region(word: str, kind: str, index: int) -> dict[str, Any]:
+    match = _REGION.match(word.strip())
+    if match is None:
+        raise InputError(
+            f"--{kind} {word!r} is not a memory region", "write ORIGIN:SIZE, such as 0x20000000:64K"
+        )
+    name = match[1] or (kind if index == 0 else f"{kind}_{index + 1}")
+    size = int(match[3]) * _UNITS[match[4]]
+    return {"name": name, "kind": kind, "origin": int(match[2], 0), "size": size}
+
+
+def _clock_hz(said: str | None, base: int | None, chip: Chip | None, ask: Ask) -> int:
+    if said is None and base is not None:
+        return base
+    if said is None and chip is not None and (known := _of_chip(chip, _CHIP_CLOCK_HZ)) is not None:
+        return known
+    text = said or ask("--clock-hz", "the core's clock after reset, in Hz", "16000000")
+    digits = text.replace("_", "")
+    if not digits.isdecimal():
+        raise InputError(f"--clock-hz {text!r} is not a number of Hz", "write 16000000")
+    return int(digits)
+
+
+def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping[str, Any]) -> str:
+    """One line, where the user gave none."""
+    if chip is None and answers.base is not None:
+        return str(values["description"])
+    core = load_cpu(str(values["cpu"])).title
+    of_chip = f" ({chip.vendor} {chip.target})" if chip is not None else ""
+    return f"{name}{of_chip}: {core}"
+
+
+def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | None) -> None:
+    """The ports: those said, those of the other description, the chip's, then the plain ones."""
+    special = (_of_chip(chip, _CHIP_PORTS) if chip is not None else None) or {}
+    for role in ROLES:
+        if role in said:
+            values[role] = _port(role, said[role])
+        elif role not in values:
+            values[role] = dict(special.get(role, {"port": _PLAIN_PORTS[role]}))
+
+
+def _of_chip(chip: Chip, table: Mapping[str, T]) -> T | None:
+    """Return a table's entry for a chip, by the start of pyOCD's name of it."""
+    return next((value for start, value in table.items() if chip.target.startswith(start)), None)
+
+
+def _check_image_rule(chip: Chip, port: str) -> None:
+    """Refuses what could lock a chip, or would not start."""
+    rule, needed = _IMAGE_RULES.get(chip.family, ("", None))
+    if not rule or port == needed:
+        return
+    boards = [board.name for board in _shipped() if needed in [p.name for p in board.ports]]
+    remedy = (
+        f"start with a board that has it (--from {' or '.join(boards)}), or give --soc {needed},..."
+        if needed
+        else "write a port that brings it: docs/how-to/add-board.md"
+    )
+    raise InputError(
+        f"an image for {chip.target} must hold {rule}; the port {port!r} does not bring that",
+        remedy,
+    )
+
+
+def _relatives(chip: Chip, answers: Answers) -> list[str]:
+    """A remark on boards that ship and have the same chip, whose clocks and pins may serve."""
+    same = [b.name for b in _shipped() if b.pyocd and b.pyocd.target.lower() == chip.target]
+    if not same or answers.base is not None or chip.target == "cortex_m":
+        return []
+    names = " and ".join(same)
+    return [f"the same chip is on {names}: --from {same[0]} has its clocks, its pins and its UART"]
+
+
+def _shipped() -> list[Board]:
+    return [load_board(name) for name in board_names()]
+
+
+def _port(role: str, word: str) -> dict[str, Any]:
+    port, *settings = word.split(",")
+    if port not in port_names():
+        raise InputError(
+            f"--{role}: there is no port {port!r}", f"there are {', '.join(port_names())}"
+        )
+    table: dict[str, Any] = {"port": port}
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        try:
+            table[key.strip()] = int(value.replace("_", ""), 0)
+        except ValueError:
+            separator = ""
+        if not separator:
+            raise InputError(
+                f"--{role}: {setting!r} is not a setting", f"write {port},KEY=N with whole numbers"
+            )
+    return table
+
+
+def _fill_sizes(values: dict[str, Any]) -> None:
+    """Stacks and buffers that suit the first RAM region; another description has its own."""
+    ram = next(region for region in values["memory"] if region["kind"] == "ram")
+    size = _bytes(ram["size"])
+    sizing = next(sizing for sizing in _SIZINGS if size >= sizing.ram_bytes)
+    values.setdefault("stack_bytes", sizing.stack_bytes)
+    values.setdefault("handler_stack_bytes", sizing.handler_stack_bytes)
+    values.setdefault("rpc", {"frame_max": sizing.frame_max, "rx_max": sizing.rx_max})
+    if values["uart"]["port"] == "rtt":
+        values["uart"].setdefault("up_bytes", sizing.up_bytes)
+        values["uart"].setdefault("down_bytes", sizing.down_bytes)
+
+
+def _bytes(size: int | str) -> int:
+    """A size as descriptions write it; the loader has checked or will check it."""
+    if isinstance(size, int):
+        return size
+    number = size.rstrip("KM ")
+    return int(number) * _UNITS[size[-1]] if size[-1] in "KM" else int(number)
+
+
+def _fill_runners(values: dict[str, Any], answers: Answers, chip: Chip | None) -> None:
+    target = chip.target if chip is not None else values.get("pyocd", {}).get("target")
+    # Whatever the chip is, pyOCD debugs its core; only flash needs a target that knows it.
+    runners = ["pyocd"]
+    values["pyocd"] = {**values.get("pyocd", {}), "target": target or "cortex_m"}
+    if chip is not None:
+        values["pyocd"].pop("pack", None)
+    if answers.qemu is not None:
+        # The smallest shift that counts exactly: an instruction takes two ticks or more.
+        shortest_ns = 2 * 10**9 / values["clock_hz"]
+        shift = next(shift for shift in range(32) if 1 << shift >= shortest_ns)
+        values["qemu"] = {"machine": answers.qemu, "icount_shift": shift}
+    if "qemu" in values:
+        # Over RTT the emulated board needs a (virtual) probe, too.
+        is_rtt = values["uart"]["port"] == "rtt"
+        runners = ["pyocd", "qemu"] if is_rtt else ["qemu", "pyocd"]
+    values.pop("renode", None)
+    values["runners"] = runners
+
+
+def _checked(name: str, text: str) -> Board:
+    """The board that the loader makes of ``text``, as if it were in its file."""
+    with tempfile.TemporaryDirectory(prefix="hil-board-") as folder:
+        path = Path(folder) / f"{name}.toml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            return load_board(path)
+        except BoardError as error:
+            # The file that the user knows of is not written yet.
+            raise BoardError(error.fact.replace(str(path), path.name), error.hint) from None

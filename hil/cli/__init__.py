@@ -1,0 +1,233 @@
+"""The ``hil`` command: parses, calls, prints, and turns errors into exit codes.
+
+=====  =====================================================================================
+code   meaning
+=====  =====================================================================================
+0      good
+1      outputs differ
+2      bad input or usage, or an output that cannot be written
+3      the build failed, or the image does not fit the board
+4      board, emulator, probe or link failed; ``doctor``: something required is missing
+70     a bug in this program: the traceback is on stderr
+130    interrupted; 143 terminated, 129 hung up, 141 the reader of stdout went away
+=====  =====================================================================================
+
+On several boards the code is the largest of theirs.
+"""
+
+# What stands here is imported before anybody can catch Ctrl-C, and for `hil --help` too: little.
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False  # as in hil/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType, TracebackType
+    from typing import Any, NoReturn
+
+    from hil.cli.console import Console
+
+EXIT_USAGE = 2
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+
+class _Terminated(BaseException):
+    """SIGTERM or SIGHUP, as an exception, so that every ``with`` block closes what it opened."""
+
+
+class _Signals:
+    """Ctrl-C and its like as exceptions, the first of them only: nothing disturbs the closing."""
+
+    _RAISED = {
+        signal.SIGINT: KeyboardInterrupt,
+        signal.SIGTERM: _Terminated,
+        signal.SIGHUP: _Terminated,
+    }
+    _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
+
+    def __init__(self, is_program: bool) -> None:
+        self._is_program = is_program
+        self._previous: dict[int, Any] = {}
+        #: The signal that came.
+        self.received: int | None = None
+
+    def __enter__(self) -> _Signals:
+        for number in self._RAISED:
+            # What a shell ignores for us, or a caller of main handles, stays so.
+            if signal.getsignal(number) not in self._DEFAULTS:
+                continue
+            try:
+                self._previous[number] = signal.signal(number, self._receive)
+            except ValueError:  # not in the main thread
+                return self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._previous.items():
+            # A program has ended: Ctrl-C comes too late for it.
+            is_late = self._is_program and number == signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if is_late else handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received = number
+            raise self._RAISED[signal.Signals(number)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line; returns the exit code."""
+    is_program = argv is None
+    words = list(sys.argv[1:] if argv is None else argv)
+    with _Signals(is_program) as signals:
+        try:
+            code = _guarded(words, signals)
+        except (KeyboardInterrupt, _Terminated):
+            # It came before anything was begun, or while an error was told.
+            code = _stopped(signals)
+    if is_program and signals.received is not None:
+        _end(code)
+    return code
+
+
+def _end(code: int) -> NoReturn:
+    """Ends the process with ``code``, whatever the interpreter thinks of it.
+
+    Where Ctrl-C came amid an ``exec`` (a dataclass is made by one), Python ends itself by a signal
+    at last, although the exception was caught.
+    """
+    from contextlib import suppress
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _guarded(words: Sequence[str], signals: _Signals) -> int:
+    from hil.cli.console import Console, open_closed_streams, printing
+
+    open_closed_streams()
+    # Needed before parsing has succeeded: a usage error is reported in the form asked for, too.
+    console = Console("--json" in words)
+    try:
+        if "_ARGCOMPLETE" in os.environ:
+            from hil.cli.commands.command_line import build_parser
+            from hil.cli.commands.completing import complete
+
+            complete(build_parser(os.environ.get("COMP_LINE", "").split()))
+        code = _run(words, console)
+        # What is still buffered must fail here rather than at interpreter exit.
+        with printing():
+            return code
+    except BrokenPipeError:
+        return EXIT_BROKEN_PIPE
+    except (KeyboardInterrupt, _Terminated):
+        return _stopped(signals)
+    except Exception as error:
+        if signals.received is not None:
+            # A child that the same Ctrl-C ended, or a library that made an error of it.
+            return _stopped(signals)
+        return _report(error, console)
+
+
+def _run(words: Sequence[str], console: Console) -> int:
+    from hil.cli.commands.command_line import build_parser
+
+    try:
+        args, unknown = build_parser(words).parse_known_args(words)
+    except SystemExit as stop:  # --help and --version
+        return int(stop.code or 0)
+    args.parser.check_unknown(unknown)
+    if args.quiet and args.verbose:
+        from hil.cli.commands.parser import usage_error
+
+        raise usage_error("-q and -v are both given", "give one of them")
+    if "help_of" in args:
+        return _help(args.help_of, console)
+    if args.handler is None:
+        return _lacking_command(args.parser, console)
+    console.as_json, console.quiet = args.json, args.quiet
+    import importlib
+
+    from hil.cli.commands.each_board import on_its_boards
+
+    module_name, function_name = args.handler
+    handler = getattr(importlib.import_module(module_name), function_name)
+    # `hil tvmc compile -v` is tvmc's own, and a count, too.
+    with console.listening(args.verbose):
+        return on_its_boards(args, console, handler)
+
+
+def _help(command: Sequence[str], console: Console) -> int:
+    """Print the text of ``hil COMMAND --help``, also as JSON."""
+    words = [*command, "--help"]
+    if not console.as_json:
+        return _run(words, console)
+    import io
+    from contextlib import redirect_stdout
+
+    with redirect_stdout(io.StringIO()) as text:
+        code = _run(words, console)
+    console.result({"command": " ".join(["hil", *command]), "help": text.getvalue()}, "")
+    return code
+
+
+def _lacking_command(parser: Any, console: Console) -> int:
+    """Describes what could follow; still, nothing was done that was asked for."""
+    if console.as_json:
+        raise parser.lacking_command()
+    console.line(parser.format_help().removesuffix("\n"))
+    return EXIT_USAGE
+
+
+def _report(error: Exception, console: Console) -> int:
+    """Tells what failed, in the form that was asked for; returns the exit code."""
+    # Not at the top: the root of all errors is the compiler's.
+    from hil.errors import HilError, InputError
+    from hilc.support.outputs import OutputError, cannot_write, is_unwritable
+
+    # What the system refuses is the user's to mend; anything else is ours.
+    if isinstance(error, OSError) and is_unwritable(error):
+        import tempfile
+
+        place = error.filename or f"a file; temporary ones are in {tempfile.gettempdir()}"
+        error = cannot_write(place, error)
+    elif isinstance(error, OSError) and error.filename is not None:
+        error = InputError(f"cannot use {error.filename}: {error.strerror}")
+    if not isinstance(error, HilError):
+        return _bug(error)
+    if console.as_json and not console.has_result:
+        # Where stdout takes nothing, stderr says it.
+        from contextlib import suppress
+
+        from hil.cli.commands.each_board import error_json
+
+        with suppress(BrokenPipeError, OutputError):
+            console.result({"error": error_json(error)}, "")
+    console.error(error)
+    return error.exit_code
+
+
+def _bug(error: Exception) -> int:
+    import traceback
+
+    traceback.print_exception(error)
+    print("\nerror: this is a bug in hil; please report it with the text above", file=sys.stderr)
+    return EXIT_BUG
+
+
+def _stopped(signals: _Signals) -> int:
+    if signals.received in (None, signal.SIGINT):
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 128 + signals.received

@@ -1,0 +1,149 @@
+"""``hil compile`` and ``hil build``: from models to C, and to a firmware."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hil.board import load_board
+from hil.cli.commands.options import board_of, compile_options, compiled, compiled_for
+from hil.cli.console import Console, several, table
+from hil.cli.render import build_text, chosen_lines, folded_lines
+from hil.firmware.build import build, check_project
+from hilc.artifact.archive import check_target
+from hilc.artifact.library import Module, merge
+from hilc.errors import InputError
+from hilc.lowering.choice import ChoiceReport
+
+
+def compile_command(args: argparse.Namespace, console: Console) -> int:
+    """Models to one Model Library Format file or folder."""
+    start = time.monotonic()
+    check_target(args.output, force=args.force)
+    board = load_board(args.board) if args.board else None
+    options = compile_options(args, board, for_firmware=False)
+    library = merge(compiled(args, options, console))
+    if args.board or args.cpu:
+        _check_core(library.modules, options.cpu)
+    library.save(args.output, force=args.force)
+    seconds = round(time.monotonic() - start, 3)
+    models = [
+        _module_json(module)
+        | _choice_json(library.reports.get(module.name))
+        | ({} if args.flash is None else {"flash_limit_kept_by": "estimate"})
+        for module in library.modules
+    ]
+    data = {
+        **several(models),
+        "output": args.output,
+        "files": sorted(library.files),
+        "seconds": seconds,
+    }
+    text = table(
+        [
+            [
+                model["model"],
+                model["cpu"],
+                model["workspace_bytes"],
+                f"{model['io_bytes']:,} {'in it' if model['io_in_workspace'] else 'beside it'}",
+                *(model[column] for column in ("constants_bytes", "layers", "macs")),
+            ]
+            for model in models
+        ],
+        ["model", "core", "workspace", "inputs+outputs", "constants", "layers", "MACs"],
+    )
+    lines = [text]
+    for module in library.modules:
+        if report := library.reports.get(module.name):
+            lines += [f"{module.name}: {line}" for line in chosen_lines(report)]
+            if args.flash is not None:
+                lines.append(
+                    f"{module.name}: the limit of flash is kept by estimate; a command that builds "
+                    "firmware measures it"
+                )
+        macs = sum(layer.macs for layer in module.layers)
+        lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
+    lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")
+    console.result(data, "\n".join(lines))
+    return 0
+
+
+def _check_core(modules: Sequence[Module], cpu: str) -> None:
+    """Refuses what was compiled before for another core than the one that was asked for."""
+    for module in modules:
+        if module.cpu != cpu:
+            raise InputError(
+                f"{module.name!r} is compiled already, for {module.cpu}, and cannot become a "
+                f"library for {cpu}",
+                "give the model file that it was compiled from, or leave out the core",
+            )
+
+
+def _choice_json(report: ChoiceReport | None) -> dict[str, Any]:
+    """Return the compiler's choice; nothing for a model that was compiled before."""
+    return {} if report is None else {"choice": asdict(report)}
+
+
+def _module_json(module: Module) -> dict[str, Any]:
+    return {
+        "model": module.name,
+        "cpu": module.cpu,
+        "codegen": module.codegen,
+        "api": module.api,
+        "interface": module.interface,
+        "workspace_bytes": module.workspace_bytes,
+        "pools": [
+            {"name": pool.name, "bytes": pool.nbytes, "region": pool.region}
+            for pool in module.workspace_pools
+        ],
+        "io_bytes": module.io_bytes,
+        "io_in_workspace": module.io_in_pool,
+        "constants_bytes": module.constants_bytes,
+        "layers": len(module.layers),
+        "macs": sum(layer.macs for layer in module.layers),
+        "folded_channels": module.folded.channels,
+        "folded_macs": module.folded.macs,
+        "externals": [
+            {
+                "layer": external.layer,
+                "function": external.function,
+                "generator": external.generator,
+                "device": external.device or None,
+                "program": external.program or None,
+            }
+            for external in module.externals
+        ],
+    }
+
+
+def build_command(args: argparse.Namespace, console: Console) -> int:
+    """A firmware project with its ELF."""
+    start = time.monotonic()
+    output = Path(args.output) if args.output else None
+    if output is not None:
+        check_project(args.output, force=args.force)
+    board = board_of(args)
+    libraries = compiled_for(args, board, console)
+    firmware = build(libraries, board, output, workspace=args.workspace, force=args.force)
+    sizes = firmware.sizes
+    data = {
+        "board": board.name,
+        "folder": str(firmware.folder),
+        "elf": str(firmware.elf),
+        "build_id": firmware.build_id,
+        "flash_bytes": sizes.flash_bytes,
+        "ram_bytes": sizes.ram_bytes,
+        "stack_bytes": sizes.stack_bytes,
+        "handler_stack_bytes": sizes.handler_stack_bytes,
+        "stack_bound_bytes": sizes.stack_bound_bytes,
+        "regions": [asdict(use) for use in sizes.regions],
+        "models": [{"model": name, **asdict(model)} for name, model in sizes.models.items()],
+        "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],
+        "seconds": round(time.monotonic() - start, 3),
+    }
+    console.result(data, build_text(firmware, by_section=args.sizes))
+    return 0

@@ -1,0 +1,96 @@
+"""``hil lab``: the places of a lab, boards of this machine for it, places whose users are gone."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from typing import Any
+
+from hil.cli.console import Console, table
+from hil.errors import InputError
+from hil.lab.place import Keeper, coordinator_address
+from hil.lab.selector import parse_selector
+
+_LOOK_S = 1.0
+
+
+def list_command(args: argparse.Namespace, console: Console) -> int:
+    """The boards of the lab and who uses them."""
+    wanted = parse_selector(args.filter) if args.filter else None
+    if args.filter and wanted is None:
+        raise InputError(f"{args.filter!r} is not a lab selector", "write TAG=VALUE or lab:PLACE")
+    with contextlib.closing(Keeper()) as keeper:
+        places: list[dict[str, Any]] = keeper.ask("list")["places"]
+    chosen = [p for p in places if wanted is None or wanted.fits(p["name"], p["tags"])]
+    data = [
+        {
+            "place": place["name"],
+            "board": place["tags"].get("board", ""),
+            "tags": {key: value for key, value in place["tags"].items() if key != "board"},
+            "user": place["acquired"],
+            "reserved": bool(place["reservation"]),
+            "online": "NetworkSerialPort" in place["resources"],
+        }
+        for place in chosen
+    ]
+    rows = [
+        (
+            row["place"],
+            row["board"] or "-",
+            " ".join(f"{key}={value}" for key, value in sorted(row["tags"].items())),
+            _state(row),
+        )
+        for row in data
+    ]
+    text = table(rows, ("place", "board", "tags", "state")) if rows else "no places"
+    console.result({"coordinator": coordinator_address(), "places": data}, text)
+    return 0
+
+
+def _state(row: dict[str, Any]) -> str:
+    if row["user"]:
+        return f"used by {row['user']}"
+    if not row["online"]:
+        return "offline"
+    return "reserved" if row["reserved"] else "free"
+
+
+def serve_command(args: argparse.Namespace, console: Console) -> int:
+    """Boards of this machine as places of a lab, until interrupted."""
+    # Not at the top: it loads the runners.
+    from hil.lab.serve import served
+
+    with served(args.boards, coordinator=args.coordinator, host=args.host) as lab:
+        data = {
+            "coordinator": lab.address,
+            "places": {
+                place: {"line": server.line_port, "control": server.control_port}
+                for place, server in lab.boards.items()
+            },
+        }
+        lines = [f"LG_COORDINATOR={lab.address}", *(f"place {place}" for place in lab.boards)]
+        console.result(data, "\n".join(lines))
+        deadline = None if args.seconds is None else time.monotonic() + args.seconds
+        while deadline is None or time.monotonic() < deadline:
+            lab.alive()
+            time.sleep(_LOOK_S)
+    return 0
+
+
+def reap_command(args: argparse.Namespace, console: Console) -> int:
+    """Gives back places whose users are gone; looks for as long as an abandoned one takes."""
+    # The figure is the coordinator session's, which loads gRPC.
+    from hil.lab.coordinator import LEASE_S
+
+    freed: list[str] = []
+    deadline = time.monotonic() + (args.seconds or LEASE_S + 3 * _LOOK_S)
+    with contextlib.closing(Keeper()) as keeper:
+        while time.monotonic() < deadline:
+            for place in keeper.ask("reap")["freed"]:
+                console.log(f"{place} was abandoned, and is free again")
+                freed.append(place)
+            time.sleep(_LOOK_S)
+    text = "\n".join(freed) if freed else "no place was abandoned"
+    console.result({"freed": freed}, text)
+    return 0

@@ -1,0 +1,241 @@
+"""``hil boards``, ``hil doctor``, ``hil monitor``: boards, tools, and a board's output."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from serial import SerialBase
+from serial.tools.list_ports import comports
+
+from hil.board import Board, board_names, load_board, own_board_names
+from hil.board.config import boards_folder
+from hil.board.pyocd_targets import check_target
+from hil.cli.commands.options import compiled_for, reachable_board
+from hil.cli.console import Console, table
+from hil.cli.doctor import Finding, Tool, diagnose, missing_for_runner, self_test
+from hil.cli.monitor import listen, open_line
+from hil.cli.render import board_json, board_text, memory_bytes, ran_on, size_text
+from hil.errors import DeviceError, HilError, InputError
+from hil.firmware.build import build, check_cache
+from hil.link.line import Line
+from hil.probe.probes import ProbeInfo, choose_port, choose_probe, connected_probes
+from hil.probe.usb import REMEDY as USB_REMEDY
+from hil.probe.usb import forbidden_probes
+from hil.runners import Choice, start
+from hil.verify.oracle import installed_reference
+from hil.virtual_probe import running_boards
+
+
+def boards_command(args: argparse.Namespace, console: Console) -> int:
+    """The boards that ship with the project and the user's, or one board in detail."""
+    if args.name is not None:
+        board = load_board(args.name)
+        console.result(board_json(board), board_text(board))
+        return 0
+    boards = [load_board(name) for name in board_names()]
+    for name in own_board_names():
+        try:
+            boards.append(load_board(boards_folder() / f"{name}.toml"))
+        except HilError as error:
+            console.warn(error.fact)
+    rows = [
+        [
+            board.name,
+            board.cpu.name,
+            size_text(memory_bytes(board, "flash")),
+            size_text(memory_bytes(board, "ram")),
+            ran_on(board),
+            " ".join(board.runners),
+            board.description,
+        ]
+        for board in boards
+    ]
+    header = ["board", "core", "flash", "RAM", "ran on", "runners", "description"]
+    console.result({"boards": [board_json(board) for board in boards]}, table(rows, header))
+    return 0
+
+
+def doctor_command(args: argparse.Namespace, console: Console) -> int:
+    """Report what is installed and connected, and what is missing."""
+    board = load_board(args.board) if args.board else None
+    findings = diagnose()
+    lacking = [finding for finding in findings if finding.problem]
+    ports = [{"url": port.device, "description": port.description} for port in comports()]
+    probes, probe_problem = _probes()
+    forbidden = forbidden_probes()
+    problem = None
+    try:
+        tested = self_test()
+    except HilError as error:
+        problem = tested = error.fact
+    reference, fallback = installed_reference()
+    cache = _cache()
+    works = (
+        problem is None and cache["ok"] and not any(finding.tool.required for finding in lacking)
+    )
+    rows = [[f.tool.name, f.version or "MISSING", f.tool.purpose] for f in findings]
+    lines = [table(rows, ["tool", "version", "for"]), ""]
+    lines += [f"{f.problem}: {f.tool.remedy}" for f in lacking]
+    lines += [f"serial port {port['url']}: {port['description']}" for port in ports]
+    lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
+    lines += [f"probes: {probe_problem}"] if probe_problem else []
+    lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
+    lines.append(f"reference {reference}" + (f": {fallback}" if fallback else ""))
+    lines.append(f"self-test: {tested}")
+    lines.append(f"cache {cache['result']}" + (f" ({cache['remedy']})" if cache["remedy"] else ""))
+    lines.append("emulated boards work" if works else "emulated boards do NOT work")
+    data: dict[str, Any] = {
+        "ok": works,
+        "tools": [finding.json() for finding in findings],
+        "ports": ports,
+        "probes": [asdict(probe) for probe in probes],
+        "forbidden_probes": [{"name": p.name, "node": str(p.node)} for p in forbidden],
+        "reference": {
+            "name": reference,
+            "reference_fallback": asdict(fallback) if fallback else None,
+        },
+        "self_test": {"ok": problem is None, "result": tested},
+        "cache": cache,
+    }
+    if board is not None:
+        needs = _needs(board, probes)
+        works = works and all(need["found"] or not need["required"] for need in needs)
+        lines += [
+            f"{board.name}: {need['what']}: {need['result']}"
+            + (f" ({need['remedy']})" if need["remedy"] else "")
+            for need in needs
+        ]
+        data |= {"ok": works, "board": {"name": board.name, "needs": needs}}
+    console.result(data, "\n".join(lines))
+    return 0 if works else DeviceError.exit_code
+
+
+def _cache() -> dict[str, Any]:
+    """Return the folder of builds, and whether it can be written."""
+    try:
+        folder = str(check_cache())
+    except HilError as error:
+        return {"ok": False, "folder": None, "result": error.fact, "remedy": error.hint}
+    return {"ok": True, "folder": folder, "result": f"{folder} can be written", "remedy": ""}
+
+
+def _probes() -> tuple[list[ProbeInfo], str]:
+    """The probes that are connected, or why they cannot be listed."""
+    try:
+        return connected_probes(), ""
+    except HilError as error:
+        return [], error.fact
+
+
+def _needs(board: Board, probes: list[ProbeInfo]) -> list[dict[str, Any]]:
+    """Return the needs of the board's runners, what was found, and a remedy for what is missing.
+
+    The board can be used where all is there that its default runner needs.
+    """
+    needs = []
+    for runner in board.runners:
+        finds: list[tuple[str, Callable[[], str]]] = [(f"runner {runner}", lambda: "ready")]
+        if runner == "pyocd":
+            finds = [
+                ("pyOCD target", partial(_pyocd_target, board)),
+                ("probe", partial(_probe, board, probes)),
+                ("serial line", partial(_serial_line, board, probes)),
+            ]
+        elif (tool := missing_for_runner(board, runner)) is not None:
+            finds = [(f"runner {runner}", partial(_missing, tool))]
+        for what, find in finds:
+            try:
+                found, result, remedy = True, find(), ""
+            except HilError as error:
+                found, result, remedy = False, error.fact, error.hint
+            needs.append(
+                {
+                    "what": what,
+                    "found": found,
+                    "required": runner == board.default_runner,
+                    "result": result,
+                    "remedy": remedy,
+                }
+            )
+            if not found:
+                break  # what follows needs it
+    return needs
+
+
+def _missing(tool: Tool) -> str:
+    raise InputError(Finding(tool, tool.find()).problem, tool.remedy)
+
+
+def _pyocd_target(board: Board) -> str:
+    check_target(board)
+    assert board.pyocd is not None, "a board with the runner pyocd has its table"
+    return f"{board.pyocd.target} is supported"
+
+
+def _probe(board: Board, probes: list[ProbeInfo]) -> str:
+    return choose_probe(board, None, probes).line
+
+
+def _serial_line(board: Board, probes: list[ProbeInfo]) -> str:
+    if board.is_over_rtt:
+        return "RTT, through the probe"
+    probe = choose_probe(board, None, probes)
+    virtual = next((v for v in running_boards() if v.uid == probe.uid), None)
+    return virtual.url if virtual is not None else choose_port(board, probe, None)
+
+
+@contextmanager
+def _line(
+    args: argparse.Namespace, console: Console
+) -> Iterator[tuple[str, SerialBase | Line, Callable[[], None], Path | None]]:
+    """The serial line to listen to: that of a running board, or of a firmware started for it.
+
+    With what tells of its end, and the firmware's ELF file where it is known.
+    """
+    if args.port is not None and args.probe is None and args.runner is None:
+        if args.models:
+            raise InputError(
+                "--port listens to a firmware that runs already, so it takes no MODEL", "drop one"
+            )
+        with open_line(args.port) as port:
+            yield args.port, port, lambda: None, None
+        return
+    if args.board is None:
+        raise InputError("nothing to listen to", "give --port URL, or --board B to start one")
+    board = reachable_board(args)
+    libraries = compiled_for(args, board, console)
+    firmware = build(libraries, board, workspace=args.workspace)
+    with console.part_done(f"programming {board.name}") as progress:
+        choice = Choice(args.probe, args.port, board.is_over_rtt, progress)
+        with start(board, firmware, args.runner, choice) as running:
+            if running.line is not None:
+                yield running.url, running.line, running.alive, firmware.elf
+                return
+            with open_line(running.url) as port:
+                yield running.url, port, running.alive, firmware.elf
+
+
+def monitor_command(args: argparse.Namespace, console: Console) -> int:
+    """Print what the board sends, until Ctrl-C or --seconds."""
+    heard: list[dict[str, Any]] = []
+    with _line(args, console) as (url, port, alive, elf):
+        console.log(f"listening to {url}; Ctrl-C ends it")
+        try:
+            for seconds, line in listen(port, args.seconds, alive, elf):
+                heard.append({"seconds": round(seconds, 3), "kind": line.kind, "text": line.text})
+                if not console.as_json:
+                    console.line(f"{seconds:9.3f} {line.kind:5} {line.text}")
+        except KeyboardInterrupt:
+            # What was heard until then is the result.
+            if console.as_json:
+                console.result({"board": args.board, "lines": heard}, "")
+            raise
+    if console.as_json:
+        console.result({"board": args.board, "lines": heard}, "")
+    return 0

@@ -1,0 +1,192 @@
+"""From a command's arguments to boards and libraries."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import hil
+from hil.board import Board, load_board
+from hil.cli.byte_counts import parse_bytes
+from hil.cli.console import Console
+from hil.cli.render import flashed_text
+from hil.device import Device
+from hil.device.session import check_way
+from hil.errors import InputError
+from hil.firmware.sources import ModelOptions, load_libraries
+from hil.runners import Choice
+from hilc.artifact.library import ModelLibrary, Module
+from hilc.memory.program import Pin, PoolSpec
+from hilc.target import get_cpu, load_cpu
+
+
+def compile_options(
+    args: argparse.Namespace, board: Board | None, for_firmware: bool
+) -> ModelOptions:
+    """The compiler's options of a command line; ``--cpu`` wins over the board's core."""
+    memory = parse_memory(args.memory, board) if args.memory else ()
+    return ModelOptions(
+        cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
+        codegen=args.codegen,
+        api=args.api,
+        interface=args.interface,
+        optimize=args.optimize,
+        runtime=args.runtime,
+        pools=args.pools,
+        constants=args.constants,
+        fold_constant_channels=args.fold_constant_channels,
+        ram=args.ram,
+        flash=args.flash,
+        tuning=args.tuning,
+        memory=memory,
+        keep_inputs=args.keep_inputs,
+        pins=parse_pins(args.pin, memory) if args.pin else None,
+        external=tuple(args.external),
+        for_firmware=for_firmware,
+        board=board if for_firmware and board and not board.is_host else None,
+        workspace=args.workspace if for_firmware else "own",
+        include_dirs=tuple(vars(args).get("include_dir", ())),
+        sources=tuple(vars(args).get("source", ())),
+    )
+
+
+def board_of(args: argparse.Namespace) -> Board:
+    """The board that the arguments name, with the serial line that they choose."""
+    board = load_board(args.board)
+    return board.over_rtt() if args.transport == "rtt" else board
+
+
+def reachable_board(args: argparse.Namespace) -> Board:
+    """The board that the arguments name; raises before a build where there is no way to it."""
+    board = board_of(args)
+    choice = Choice(
+        args.probe,
+        args.port,
+        board.is_over_rtt,
+        lab=getattr(args, "lab", None),
+        bulk=getattr(args, "bulk", None),
+    )
+    check_way(board, args.runner, choice)
+    return board
+
+
+def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pin]:
+    """Return where ``--pin TENSOR=[REGION:]OFFSET`` puts inputs and outputs."""
+    pins: dict[str, Pin] = {}
+    for word in words:
+        name, separator, place = word.rpartition("=")
+        region, _, offset = place.rpartition(":")
+        if not separator or (nbytes := parse_bytes(offset)) is None:
+            raise InputError(
+                f"--pin {word!r} does not end with =OFFSET", "write TENSOR=4096 or TENSOR=REGION:4K"
+            )
+        regions = [pool.name for pool in memory]
+        if region and region not in regions:
+            raise InputError(
+                f"--pin {word!r} names the region {region!r}, in which no pool is planned",
+                f"choose one of {', '.join(regions)}" if regions else "name it with --memory",
+            )
+        if name in pins:
+            raise InputError(f"--pin names {name!r} twice", "name it once")
+        pins[name] = Pin(nbytes, regions.index(region) if region else 0)
+    return pins
+
+
+def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
+    """The pools of ``--memory REGION[:BYTES],...``: one a region, which gives it its name."""
+    pools: list[PoolSpec] = []
+    for entry in text.split(","):
+        name, separator, size = entry.strip().partition(":")
+        if board is not None:
+            regions = [region.name for region in board.regions("ram")]
+            if name not in regions:
+                raise InputError(
+                    f"{board.name} has no RAM region {name!r}",
+                    f"its RAM regions are {', '.join(regions)}" if regions else "drop --memory",
+                )
+        elif not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise InputError(
+                f"--memory {text!r} names the region {name!r}", "write REGION or REGION:BYTES"
+            )
+        if name in [pool.name for pool in pools]:
+            raise InputError(f"--memory names the region {name!r} twice", "name it once")
+        limit = parse_bytes(size)
+        if separator and limit is None:
+            raise InputError(
+                f"--memory gives region {name!r} {size!r}, which is not a number of bytes",
+                "write 65536, 64K or 1M",
+            )
+        pools.append(PoolSpec(name, limit, name))
+    return tuple(pools)
+
+
+def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> list[ModelLibrary]:
+    """The models that the arguments name, compiled for the board's core.
+
+    Archives are what they are: a note says of those for another core that they are not at their
+    best. What the core could not execute, the build refuses.
+    """
+    libraries = compiled(args, compile_options(args, board, for_firmware=True), console)
+    for library in libraries:
+        for module in library.modules:
+            if not _suits(module, board):
+                console.warn(
+                    f"{module.name} was compiled for {module.cpu}, {board.name} is a "
+                    f"{board.cpu.name}: compile the model again for it"
+                )
+    return libraries
+
+
+def _suits(module: Module, board: Board) -> bool:
+    """Return whether the compiler would have made the same of the model for the board's core.
+
+    Code for the host is for no core in particular, and a board that is the host is there to try
+    code for any.
+    """
+    if board.is_host or module.cpu == "host":
+        return True
+    core = get_cpu(module.cpu)
+    return (core.arch, core.features) == (board.cpu.arch, board.cpu.features)
+
+
+def compiled(
+    args: argparse.Namespace, options: ModelOptions, console: Console
+) -> list[ModelLibrary]:
+    """The models that the arguments name; long compiles show that they go on."""
+    with compiling(options, console) as told:
+        return load_libraries(args.models, told, args.name)
+
+
+@contextmanager
+def compiling(options: ModelOptions, console: Console) -> Iterator[ModelOptions]:
+    """The options of a compiler that shows how far it is."""
+    with console.counting("compiling", "programs tried") as progress:
+        yield replace(options, progress=progress)
+
+
+@contextmanager
+def opened(
+    args: argparse.Namespace, board: Board, libraries: list[ModelLibrary], console: Console
+) -> Iterator[Device]:
+    """The device that the arguments name, with its log on stderr."""
+    with (
+        console.part_done(f"programming {board.name}") as progress,
+        hil.open(
+            board,
+            *libraries,
+            runner=args.runner,
+            port=args.port,
+            probe=args.probe,
+            transport=args.transport or "uart",
+            bulk=args.bulk,
+            progress=progress,
+            flashed=lambda done: console.log(f"{board.name}: {flashed_text(done)}"),
+            workspace=args.workspace,
+            lab=args.lab,
+        ) as device,
+    ):
+        device.log = lambda text: console.log(f"{board.name}: {text}")
+        yield device

@@ -1,0 +1,217 @@
+"""``hil run``, ``hil verify``, ``hil bench``: inferences on a device."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from hil.cli.commands.options import compiled_for, opened, reachable_board
+from hil.cli.console import Console, arrays_json, several
+from hil.cli.render import bench_text, run_text, verify_text
+from hil.device import Model
+from hil.firmware.project import modules_of
+from hil.verify import Oracle, verify
+from hil.verify.bench import bench, check_countable
+from hil.verify.cycles import check_estimable, estimate_cycles
+from hil.verify.oracle import expected_outputs, reference_of
+from hil.verify.samples import (
+    RandomSamples,
+    Sample,
+    is_saved,
+    load_input,
+    load_samples,
+    random_sample,
+    save_arrays,
+)
+from hilc.artifact.extra import CODE_SUFFIXES
+from hilc.artifact.library import ModelLibrary, Module, TensorInfo
+from hilc.errors import InputError
+from hilc.ir import Array
+from hilc.support.outputs import check_file
+
+DEFAULT_SAMPLES = 10
+
+
+def run_command(args: argparse.Namespace, console: Console) -> int:
+    """One inference of each model of the image."""
+    if args.output:
+        check_file(args.output, ".npz", kind="a file of outputs", is_own=is_saved, force=args.force)
+    board = reachable_board(args)
+    libraries = compiled_for(args, board, console)
+    images = modules_of(libraries)
+    given = _given_inputs(
+        args.input, {_word(images, module, t): t for module in images for t in module.inputs}
+    )
+    inputs: dict[str, Sample] = {}
+    for module in images:
+        random = random_sample(module.inputs, args.seed, 0)
+        words = {tensor.name: _word(images, module, tensor) for tensor in module.inputs}
+        for word in words.values():
+            if word not in given:
+                console.log(f"input {word!r} is random, of seed {args.seed}")
+        inputs[module.name] = {name: given.get(w, random[name]) for name, w in words.items()}
+    outputs: dict[str, Array] = {}
+    counts: dict[str, int] = {}
+    with opened(args, board, libraries, console) as device:
+        for module in images:
+            ticks, arrays = device.repeated(
+                partial(_inference, device[module.name], inputs[module.name])
+            )
+            counts[module.name] = device.count(ticks)
+            for tensor, array in zip(module.outputs, arrays, strict=True):
+                outputs[_word(images, module, tensor)] = array
+        counter = device.counter
+    if args.output:
+        save_arrays(args.output, outputs)
+    data = {
+        "board": board.name,
+        "counter": counter,
+        "counts": counts,
+        "outputs": arrays_json(outputs),
+    }
+    console.result(data, run_text(outputs, counts, counter))
+    return 0
+
+
+def _inference(model: Model, inputs: Sample) -> tuple[int, list[Array]]:
+    """The ticks of one run, and its outputs."""
+    for name, array in inputs.items():
+        model.set_input(name, array)
+    ticks = model.run().ticks
+    return ticks, [model.get_output(tensor.name) for tensor in model.outputs]
+
+
+def _word(images: Sequence[Module], module: Module, tensor: TensorInfo) -> str:
+    """A tensor's name on the command line: with its model's when there are several."""
+    return tensor.name if len(images) == 1 else f"{module.name}/{tensor.name}"
+
+
+def _given_inputs(words: Sequence[str], tensors: Mapping[str, TensorInfo]) -> dict[str, Array]:
+    given: dict[str, Array] = {}
+    for word in words:
+        # Both a tensor's name and a path may hold an equals sign: the longest known name wins.
+        name = max((name for name in tensors if word.startswith(f"{name}=")), key=len, default=None)
+        if name is None:
+            raise InputError(
+                f"--input {word!r} does not begin with the name of an input and '='",
+                f"the inputs are {', '.join(tensors)}",
+            )
+        if name in given:
+            raise InputError(f"the input {name!r} is given twice", "give it once")
+        path = word[len(name) + 1 :]
+        if not path:
+            raise InputError(f"--input {word!r} has no file name", f"write {name}=FILE.npy")
+        given[name] = load_input(path, tensors[name])
+    return given
+
+
+def verify_command(args: argparse.Namespace, console: Console) -> int:
+    """Each model of the image against its reference."""
+    if args.expect and not args.inputs:
+        raise InputError("--expect gives the outputs of inputs", "give those with --inputs F.npz")
+    model = _take_model(args)
+    if args.expect and (args.reference or model or args.per_layer):
+        given = {"--reference": args.reference, "--source": model}
+        option = next((name for name, value in given.items() if value), "--per-layer")
+        raise InputError(f"{option} needs a reference that runs; --expect replaces it", "drop one")
+    board = reachable_board(args)
+    libraries = compiled_for(args, board, console)
+    images = modules_of(libraries)
+    if args.inputs and len(images) > 1:
+        raise InputError(
+            f"--inputs is for one model, and the image has {len(images)}", "verify them one by one"
+        )
+    if model and len(images) > 1:
+        raise InputError(
+            f"--source is for one model, and the image has {len(images)}", "verify them one by one"
+        )
+    # Whatever the user may have got wrong comes to light before the build.
+    checks = [
+        (module.name, samples, _oracle(args, library, module, model, len(samples)))
+        for library in libraries
+        for module in library.modules
+        for samples in [_samples(args, module)]
+    ]
+    reports = []
+    with opened(args, board, libraries, console) as device:
+        for name, samples, oracle in checks:
+            bar = console.progress(samples, f"{name} on {board.name}")
+            reports.append(
+                verify(
+                    device[name],
+                    bar,
+                    oracle,
+                    board=board.name,
+                    per_layer=args.per_layer,
+                    repeated=device.repeated,
+                )
+            )
+    data = several([report.json() for report in reports])
+    console.result(data, "\n\n".join(verify_text(report, console.verdict) for report in reports))
+    return 0 if all(report.match for report in reports) else 1
+
+
+def _take_model(args: argparse.Namespace) -> str | None:
+    """The model file among the words of ``--source``, which are the code that is left then."""
+    words: list[str] = args.source
+    code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
+    models = [word for word in words if word not in code]
+    if len(models) > 1:
+        raise InputError(
+            f"--source names the models {' and '.join(models)}", "name the one of the library"
+        )
+    args.source = code
+    return models[0] if models else None
+
+
+def _samples(args: argparse.Namespace, module: Module) -> Sequence[Sample]:
+    if not args.inputs:
+        return RandomSamples(module.inputs, args.seed, args.samples or DEFAULT_SAMPLES)
+    samples = load_samples(args.inputs, module.inputs, "input")
+    if args.samples and args.samples > len(samples):
+        raise InputError(
+            f"{args.inputs} holds {len(samples)} samples, not {args.samples}", "lower --samples"
+        )
+    return samples[: args.samples]
+
+
+def _oracle(
+    args: argparse.Namespace,
+    library: ModelLibrary,
+    module: Module,
+    model: str | None,
+    samples: int,
+) -> Oracle:
+    if args.expect:
+        return expected_outputs(args.expect, module, samples)
+    return reference_of(library, module, args.reference, source=model)
+
+
+def bench_command(args: argparse.Namespace, console: Console) -> int:
+    """Measure an inference of each model."""
+    board = reachable_board(args)
+    check_countable(board)
+    if args.cycles:
+        check_estimable(board)
+    libraries = compiled_for(args, board, console)
+    with opened(args, board, libraries, console) as device:
+        reports = [
+            device.repeated(partial(bench, device, module, runs=args.runs, seed=args.seed))
+            for module in modules_of(libraries)
+        ]
+    if args.cycles:
+        estimated = partial(
+            estimate_cycles, board, libraries, seed=args.seed, workspace=args.workspace
+        )
+        reports = [
+            replace(report, estimate=estimated(module))
+            for report, module in zip(reports, modules_of(libraries), strict=True)
+        ]
+    data = several([report.json() for report in reports])
+    console.result(
+        data, "\n\n".join(bench_text(report, per_layer=args.per_layer) for report in reports)
+    )
+    return 0

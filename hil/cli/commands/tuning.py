@@ -1,0 +1,104 @@
+"""``hil tune``: what each kernel costs on a board, as a log for the compiler."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import hilc
+from hil.cli.commands.options import compile_options, opened, reachable_board
+from hil.cli.console import Console
+from hil.cli.render import tuning_text
+from hil.firmware.sources import parse_sources
+from hil.verify.bench import check_countable
+from hil.verify.tune import tune
+from hilc.artifact.library import ModelLibrary
+from hilc.errors import InputError
+from hilc.lowering.choice import Choice
+from hilc.schedule.tuning import load_tuning
+from hilc.source import Source, prepare
+from hilc.support.outputs import check_file, write_file
+from hilc.target import get_cpu
+
+
+def tune_command(args: argparse.Namespace, console: Console) -> int:
+    """Measures every kernel of every layer of a model."""
+    start = time.monotonic()
+    board = reachable_board(args)
+    check_countable(board)
+    sources = parse_sources(args.models, args.name)
+    if len(sources) != 1 or sources[0].is_archive:
+        what = (
+            f"{len(sources)} models" if len(sources) > 1 else f"{sources[0].path}, compiled already"
+        )
+        raise InputError(f"a log is for one model file, not for {what}", "give one .tflite file")
+    for option in ("ram", "flash", "tuning"):
+        if getattr(args, option) is not None:
+            raise InputError(
+                f"--{option} selects kernels, and hil tune measures all of them", f"drop --{option}"
+            )
+    (model,) = sources
+    options = compile_options(args, board, for_firmware=True).compiler(model.name)
+    cpu = get_cpu(options.cpu)
+    source = prepare(
+        model.path,
+        model.name,
+        cpu,
+        externals=options.externals,
+        api=options.api,
+        fold_constant_channels=options.fold_constant_channels,
+    )
+
+    output = Path(args.output or f"{source.graph.name}.tuning.json")
+    check_file(
+        output,
+        ".json",
+        kind=f"a log of {source.graph.name!r} on {board.name}",
+        is_own=partial(_is_log, source=source, board=board.name, cpu=cpu.name),
+        force=args.force,
+    )
+
+    def compiled(choice: Choice) -> ModelLibrary:
+        return hilc.compile(model.path, options=replace(options, choice=choice))
+
+    log = tune(
+        source,
+        cpu,
+        board,
+        compiled,
+        lambda library: opened(args, board, [library], console),
+        seed=args.seed,
+        started=lambda image, images: console.log(f"image {image + 1} of {images}"),
+    )
+    write_file(output, log.to_json())
+    data = {
+        "output": str(output),
+        "model": log.model,
+        "board": log.board,
+        "cpu": log.cpu,
+        "counter": log.counter,
+        "layers": [
+            {
+                "name": layer.name,
+                "op": layer.op,
+                "kernels": [{"kernel": k.kernel, "count": k.count} for k in layer.kernels],
+            }
+            for layer in log.layers
+            if layer.kernels
+        ],
+        "seconds": round(time.monotonic() - start, 3),
+    }
+    console.result(data, f"{tuning_text(log)}\n{output}: {data['seconds']} s")
+    return 0
+
+
+def _is_log(path: Path, source: Source, board: str, cpu: str) -> bool:
+    """Return whether the file is an earlier log of the same measurements."""
+    try:
+        log = load_tuning(path)
+    except InputError:
+        return False
+    return (log.digest, log.board, log.cpu) == (source.digest, board, cpu)

@@ -1,0 +1,183 @@
+"""A console for a board's serial line: its logs and faults, and whatever else it prints.
+
+Only listens; so it can watch a board that nobody talks to, and it never disturbs one.
+"""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import serial
+from construct import ConstructError
+
+from hil.errors import LinkError
+from hil.link import codec, protocol
+from hil.link.codec import Frame
+from hil.link.fault import StackReader, fault_error
+from hil.link.line import Line as DeviceLine
+from hil.link.line import open_error
+from hil.link.protocol import Event, Kind
+from hil.link.replies import LogReader
+
+#: That of every port of the firmware template.
+_BAUDRATE = 115200
+_WAIT_S = 0.1
+#: Text without a newline is shown when nothing follows it for this long.
+_IDLE_S = 0.3
+_TEXT = frozenset(string.printable.encode())
+
+
+@dataclass(frozen=True)
+class Line:
+    """Something that the board said."""
+
+    #: ``boot``, ``log``, ``fault``, ``text`` (not of our protocol) or ``noise``.
+    kind: str
+    text: str
+
+
+class Splitter:
+    """Bytes in, lines out: tells frames from text that another program prints.
+
+    With the firmware's ``elf`` a fault is told with its function, file and line.
+    """
+
+    def __init__(self, elf: Path | None = None) -> None:
+        self._elf = elf
+        self._stack = StackReader()
+        self._pending = bytearray()
+        self._log = LogReader()
+
+    def feed(self, data: bytes) -> list[Line]:
+        """Return what ``data`` completes."""
+        lines: list[Line] = []
+        self._pending += data
+        *segments, rest = bytes(self._pending).split(b"\0")
+        for segment in segments:
+            lines += self._segment(segment)
+        # A frame always holds bytes that are no text, so complete lines of text are no frame.
+        end = rest.rfind(b"\n") + 1
+        if end and _is_text(rest):
+            lines += _text_lines(rest[:end])
+            rest = rest[end:]
+        if len(rest) > protocol.FRAME_LIMIT:
+            # Longer than any frame, and text of that length has no newline to wait for.
+            lines += self._segment(rest)
+            rest = b""
+        self._pending = bytearray(rest)
+        return lines
+
+    def flush(self) -> list[Line]:
+        """Text that waits for its newline; a frame that is still arriving stays."""
+        if not self._pending or not _is_text(self._pending):
+            return []
+        lines = _text_lines(bytes(self._pending))
+        self._pending.clear()
+        return lines
+
+    def _segment(self, segment: bytes) -> list[Line]:
+        if not segment:
+            return []
+        frame = codec.decode(segment)
+        if isinstance(frame, Frame):
+            return self._event(frame) if frame.kind == Kind.EVENT else []
+        if _is_text(segment):
+            return _text_lines(segment)
+        return [Line("noise", f"{len(segment)} bytes that are neither text nor a frame")]
+
+    def _event(self, frame: Frame) -> list[Line]:
+        try:
+            event = protocol.EVENTS[Event(frame.code)].parse(frame.payload)
+        except (ValueError, ConstructError):
+            return [Line("noise", f"an event {frame.code} that this version does not know")]
+        match frame.code:
+            case Event.LOG:
+                text = self._log.add(frame.payload)
+                return [Line("log", line) for line in (text or "").splitlines()]
+            case Event.BOOT:
+                return [Line("boot", f"the firmware started (protocol {event.version})")]
+            case Event.STACK:
+                self._stack.add(frame.payload)
+            case Event.FAULT:
+                told = fault_error(frame.payload, self._stack.take(), self._elf).fact
+                fields = ((name, value) for name, value in event.items() if name[0] != "_")
+                registers = " ".join(f"{name}={value:#x}" for name, value in fields)
+                texts = [*(line.strip() for line in told.splitlines()), registers]
+                return [Line("fault", text) for text in texts]
+        return []
+
+
+def open_line(url: str) -> serial.SerialBase:
+    """The serial line at ``url``, open; a context manager."""
+    try:
+        return serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S)
+    except (serial.SerialException, OSError, ValueError) as error:
+        raise open_error(url, error) from None
+
+
+def listen(
+    line: serial.SerialBase | DeviceLine,
+    seconds: float | None,
+    alive: Callable[[], None] = lambda: None,
+    elf: Path | None = None,
+) -> Iterator[tuple[float, Line]]:
+    """Yield what is said on ``line``, with the seconds since the start.
+
+    Ends after ``seconds``, or never. ``elf`` is the firmware that speaks there, where it is known.
+    """
+    start = heard_s = time.monotonic()
+    splitter = Splitter(elf)
+    while seconds is None or time.monotonic() - start < seconds:
+        data = _read(line)
+        now = time.monotonic()
+        if data:
+            heard_s = now
+        lines = splitter.feed(data)
+        if now - heard_s > _IDLE_S:
+            lines += splitter.flush()
+        yield from ((now - start, line) for line in lines)
+        if not data:
+            alive()
+
+
+def _read(line: serial.SerialBase | DeviceLine) -> bytes:
+    """Return what came, at the latest after ``_WAIT_S``."""
+    if not isinstance(line, serial.SerialBase):
+        with _link_errors("the board"):
+            return line.read()
+    with _link_errors(line.port):
+        # One byte at least, then all that is there: a line appears as soon as it came.
+        data: bytes = line.read(1)
+        return data + (line.read(line.in_waiting) if data else b"")
+
+
+@contextmanager
+def _link_errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (serial.SerialException, OSError, ValueError) as error:
+        raise LinkError(
+            f"the link to {url} failed: {error}",
+            "check the cable, the address and that no other program uses the port",
+        ) from None
+
+
+def _is_text(data: bytes | bytearray) -> bool:
+    return all(byte in _TEXT or byte >= 0x80 for byte in data) and _decodes(data)
+
+
+def _decodes(data: bytes | bytearray) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text_lines(data: bytes) -> list[Line]:
+    return [Line("text", line) for line in data.decode("utf-8").splitlines() if line]

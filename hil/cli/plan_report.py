@@ -1,0 +1,107 @@
+"""A memory plan for people, as text, and for programs, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from hil.cli.console import shown_name, table
+from hilc.memory.explain import Explanation, Tenant
+from hilc.memory.liveness import BEFORE
+
+_BAR = 40
+
+
+def plan_text(plan: Explanation) -> str:
+    """Return a plan as text: the peak, each layer's need, every tensor's live range and place."""
+    beside = "in it" if plan.io_in_pool else "outside of it"
+    lines = [
+        f"{plan.model} for {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace, "
+        f"inputs and outputs {beside}"
+    ]
+    if not plan.steps:
+        return lines[0]
+    peak = plan.steps[plan.peak]
+    lines.append(
+        f"most is needed by layer {plan.peak}, {peak.ops}: {peak.used_bytes:,} bytes in use"
+    )
+    rows = [_tenant_row(plan, tenant) for tenant in plan.at(plan.peak)]
+    lines.append(table(rows, ["there", "bytes", "from", "to"]))
+    lines += [f"  {text}" for text in _overlap_lines(plan)]
+    if peak.kept:
+        kept = [[shown_name(name), f"{start:,}", f"{end:,}"] for name, start, end in peak.kept]
+        lines += ["", table(kept, ["rows kept in the scratch", "from", "to"])]
+    most = max(max(step.used_bytes for step in plan.steps), 1)
+    steps = [
+        [str(i), step.ops, f"{step.used_bytes:,}", "#" * -(-step.used_bytes * _BAR // most)]
+        for i, step in enumerate(plan.steps)
+    ]
+    lines += ["", table(steps, ["layer", "operators", "bytes in use", ""])]
+    lives = [
+        [*_tenant_row(plan, tenant), _life(plan, tenant)]
+        for tenant in plan.tenants
+        if tenant.what != "scratch"
+    ]
+    lines += ["", table(lives, ["tensor", "bytes", "from", "to", "layers"]), "", _next(plan)]
+    return "\n".join(lines)
+
+
+def plan_json(plan: Explanation) -> dict[str, Any]:
+    """The plan as a JSON object."""
+    return {
+        "model": plan.model,
+        "cpu": plan.cpu,
+        "workspace_bytes": plan.workspace_bytes,
+        "io_in_pool": plan.io_in_pool,
+        "pools": [{"name": name, "bytes": nbytes} for name, nbytes in plan.pools],
+        "peak_layer": plan.peak,
+        "layers": [
+            {
+                "ops": [node.op for node in step.nodes],
+                "names": [node.name for node in step.nodes],
+                "macs": step.macs,
+                "used_bytes": step.used_bytes,
+                "kept": [
+                    {"name": name, "first": first, "end": end} for name, first, end in step.kept
+                ],
+                "overlaps": [
+                    {"output": output, "input": name, "difference": difference}
+                    for output, name, difference in step.overlaps
+                ],
+            }
+            for step in plan.steps
+        ],
+        "tenants": [asdict(tenant) for tenant in plan.tenants],
+        "next_saving": None if plan.saving is None else asdict(plan.saving),
+    }
+
+
+def _next(plan: Explanation) -> str:
+    if plan.saving is None:
+        return "no program that takes less memory was found"
+    saved, more = plan.saving.nbytes, plan.saving.instructions
+    return (
+        f"the next saving: {saved:,} bytes less cost {more:,} instructions more by estimate "
+        f"({100 * more / max(plan.saving.of, 1):+.1f} %), with --ram {plan.workspace_bytes - saved}"
+    )
+
+
+def _tenant_row(plan: Explanation, tenant: Tenant) -> list[str]:
+    pool = f"{plan.pools[tenant.pool][0]} " if len(plan.pools) > 1 else ""
+    name = tenant.name if tenant.what != "scratch" else "scratch"
+    where = f"{pool}{tenant.offset:,}"
+    return [shown_name(name), f"{tenant.nbytes:,}", where, f"{tenant.end:,}"]
+
+
+def _life(plan: Explanation, tenant: Tenant) -> str:
+    first = "caller" if tenant.first == BEFORE else str(tenant.first)
+    last = "caller" if tenant.last == len(plan.steps) else str(tenant.last)
+    return first if first == last else f"{first} - {last}"
+
+
+def _overlap_lines(plan: Explanation) -> Iterator[str]:
+    for output, name, difference in plan.steps[plan.peak].overlaps:
+        shown, other = shown_name(output), shown_name(name)
+        how = f"{abs(difference):,} bytes {'above' if difference > 0 else 'below'}"
+        yield f"{shown} is written over {other}, {how if difference else 'at the same address'}"

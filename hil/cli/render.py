@@ -1,0 +1,378 @@
+"""Results as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from hil.board import Board, MemoryRegion
+from hil.cli.console import shown_name, table
+from hil.firmware.build import Firmware, Sizes
+from hil.verify import Difference, LayerReport, Report, TensorReport
+from hil.verify.bench import BenchReport
+from hilc.artifact.manifest import NOTHING_FOLDED, Folded
+from hilc.ir import Array
+from hilc.lowering.choice import ChoiceReport
+from hilc.schedule.tuning import Tuning
+
+if TYPE_CHECKING:
+    from hil.probe.flash import Flashed
+
+#: What must stand beside a count, so that nobody takes it for something else.
+COUNTER_NOTES = {
+    "instructions": "instructions (QEMU), not cycles",
+    "cycles": "cycles",
+    "nanoseconds": "ns of this machine's time",
+}
+_SHOWN_VALUES = 8
+#: A port's settings from here on are addresses or masks, best read in hexadecimal.
+_HEX_FROM = 1 << 28
+
+
+def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: str) -> str:
+    """The outputs in short, and what each model's inference took."""
+    rows = [
+        [name, array.dtype.name, _shape(array.shape), _values(array)]
+        for name, array in outputs.items()
+    ]
+    lines = [table(rows, ["output", "type", "shape", "values"])]
+    lines += [f"{name}: {count:,} {COUNTER_NOTES[counter]}" for name, count in counts.items()]
+    return "\n".join(lines)
+
+
+def verify_text(
+    report: Report, verdict_text: Callable[[str, bool], str] = lambda text, good: text
+) -> str:
+    """The verdict, each output, and the first layer that differs."""
+    verdict = verdict_text("match" if report.match else "DIFFER", report.match)
+    lines = [
+        f"{report.model} on {report.board}: {verdict} over {_plural(report.samples, 'sample')} "
+        f"in {report.seconds:.1f} s",
+        f"reference {report.reference_description}",
+        table(
+            [_tensor_row(output) for output in report.outputs],
+            ["output", "shape", "type", "mismatches", "max diff"],
+        ),
+    ]
+    lines += [
+        f"first difference in output {output.name}: {_difference(output.first)}"
+        for output in report.outputs
+        if output.first
+    ]
+    if report.layers is not None:
+        lines.append(_layers_line(report.layers))
+        layer = report.first_different_layer
+        if layer is not None:
+            name = shown_name(layer.name)
+            lines.append(f"first layer that differs: {layer.index} {layer.op} {name}")
+            lines += [
+                f"  {shown_name(t.name)}: {_difference(t.first)}" for t in layer.outputs if t.first
+            ]
+    return "\n".join(lines)
+
+
+def bench_text(report: BenchReport, per_layer: bool) -> str:
+    """The figures, with a table of the layers when asked for."""
+    note = COUNTER_NOTES[report.counter]
+    lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, an inference"]
+    if len(set(report.counts)) > 1:
+        lines.append(
+            f"median of {len(report.counts)} runs, {min(report.counts):,} to {max(report.counts):,}"
+        )
+    lines += folded_lines(report.folded, report.macs)
+    where = "in the workspace" if report.io_in_workspace else "beside the workspace"
+    lines.append(
+        table(
+            [
+                ["flash of the model (code, constants, glue)", report.model_flash_bytes],
+                ["flash of the firmware", report.firmware_flash_bytes],
+                ["workspace", report.workspace_bytes],
+                [f"inputs and outputs, {where}", report.io_bytes],
+                ["static RAM of the firmware", report.ram_bytes],
+                ["stack, at its peak", report.stack_peak_bytes],
+            ],
+            ["memory", "bytes"],
+        )
+    )
+    if report.estimate is not None:
+        mix, (least, most) = report.estimate.mix, report.estimate.cycles
+        lines.append(
+            f"an estimate for a Cortex-M4: {least:,} to {most:,} cycles, by Arm's table, for "
+            "memory without wait states"
+        )
+        lines.append(
+            table(
+                [[name, count, f"{count / mix.total:.1%}"] for name, count in asdict(mix).items()],
+                ["instructions", "executed", "share"],
+            )
+        )
+    if per_layer:
+        lines.append(
+            table(
+                [
+                    [
+                        index,
+                        layer.op,
+                        layer.macs,
+                        layer.count,
+                        layer.per_mac,
+                        shown_name(layer.name),
+                    ]
+                    for index, layer in enumerate(report.layers)
+                ],
+                ["layer", "operator", "MACs", report.counter, "a MAC", "name"],
+            )
+        )
+    return "\n\n".join(lines)
+
+
+def folded_lines(folded: Folded, macs: int) -> list[str]:
+    """Return lines about what the compiler left out of a model; ``macs`` are left."""
+    if folded == NOTHING_FOLDED:
+        return []
+    return [
+        f"left out, since the same for every input: {folded.channels:,} channels with "
+        f"{folded.macs:,} of {macs + folded.macs:,} MACs"
+    ]
+
+
+def chosen_lines(report: ChoiceReport) -> list[str]:
+    """Return what the compiler chose for a model, and what that costs."""
+    chosen, fastest = report.chosen, report.fastest
+    source = "measured" if report.tuned else "by estimate"
+    lines = [
+        f"{chosen.workspace_bytes:,} B of workspace, {chosen.instructions:,} instructions "
+        f"{source}, "
+        f"about {chosen.flash_bytes:,} B of constants and code"
+    ]
+    for group in report.groups:
+        rows = f"{group.rows} row{'s' * (group.rows > 1)} at a time"
+        way = ", from the last row on" if group.direction == "backward" else ""
+        first, last = shown_name(group.nodes[0]), shown_name(group.nodes[-1])
+        what = f"{len(group.nodes)} layers, {first} to {last}" if len(group.nodes) > 1 else first
+        lines.append(f"in one step, {rows}{way}: {what}")
+    if chosen != fastest:
+        more = chosen.instructions / max(1, fastest.instructions) - 1
+        lines.append(
+            f"the fastest program: {fastest.workspace_bytes:,} B of workspace, "
+            f"{fastest.instructions:,} instructions; this one takes {more:.1%} more"
+        )
+    return lines
+
+
+def tuning_text(log: Tuning) -> str:
+    """The counts of a tuning log as a table, the fewest of each layer marked."""
+    rows = []
+    for layer in log.layers:
+        least = min((kernel.count for kernel in layer.kernels), default=0)
+        rows += [
+            [
+                shown_name(layer.name) if position == 0 else "",
+                kernel.kernel,
+                kernel.count,
+                "fewest" if kernel.count == least and len(layer.kernels) > 1 else "",
+            ]
+            for position, kernel in enumerate(layer.kernels)
+        ]
+    return table(rows, ["layer", "kernel", log.counter, ""])
+
+
+def ran_on(board: Board) -> str:
+    """Return where firmware of this project has run on this board."""
+    places = ["this machine"] if board.is_host else []
+    places += ["QEMU"] if board.qemu else []
+    places += ["silicon"] if board.silicon else []
+    return ", ".join(places) or "never"
+
+
+def memory_bytes(board: Board, kind: Literal["flash", "ram"]) -> int | None:
+    """None for a process of this machine, which has no memory map."""
+    return None if board.is_host else sum(region.size for region in board.regions(kind))
+
+
+def size_text(size: int | None) -> str:
+    if size is None:
+        return "-"
+    return f"{size >> 20} MB" if size % (1 << 20) == 0 else f"{size >> 10} KB"
+
+
+def board_json(board: Board) -> dict[str, Any]:
+    """All facts of a description."""
+    return {
+        "name": board.name,
+        "description": board.description,
+        "cpu": board.cpu.name,
+        "clock_hz": board.clock_hz,
+        "flash_bytes": memory_bytes(board, "flash"),
+        "ram_bytes": memory_bytes(board, "ram"),
+        "memory": [_region_json(region) for region in board.memory],
+        "stack_bytes": board.stack_bytes,
+        "handler_stack_bytes": board.handler_stack_bytes,
+        "rpc": {"frame_max": board.frame_max, "rx_max": board.rx_max},
+        "ports": {
+            port.roles[0]: {"port": port.name, "provides": list(port.roles), **port.settings}
+            for port in board.ports
+        },
+        "line": "rtt" if board.is_over_rtt else "uart",
+        "runners": list(board.runners),
+        "qemu": asdict(board.qemu) if board.qemu else None,
+        "renode": asdict(board.renode) if board.renode else None,
+        "pyocd": asdict(board.pyocd) if board.pyocd else None,
+        "default": board.is_default,
+        "silicon": board.silicon,
+        "ran_on": ran_on(board),
+    }
+
+
+def _region_json(region: MemoryRegion) -> dict[str, Any]:
+    facts = asdict(region)
+    if not region.read_cycles:
+        del facts["read_cycles"]
+    return facts
+
+
+def board_text(board: Board) -> str:
+    """A description for people."""
+    lines = [
+        f"{board.name}: {board.description}",
+        f"core {board.cpu.name} at {board.clock_hz / 1e6:g} MHz; ran on: {ran_on(board)}",
+    ]
+    if board.memory:
+        cycles_known = any(region.read_cycles for region in board.memory)
+        lines.append(
+            table(
+                [
+                    [r.name, r.kind, f"{r.origin:#010x}", f"{r.end - 1:#010x}", r.size]
+                    + [r.read_cycles or None] * cycles_known
+                    for r in board.memory
+                ],
+                ["memory", "kind", "from", "to", "bytes", *["cycles a read"] * cycles_known],
+            )
+        )
+        lines.append(
+            f"stack {board.stack_bytes:,} + {board.handler_stack_bytes:,} for interrupts; frames "
+            f"up to {board.frame_max:,} bytes"
+        )
+    lines.append(
+        table(
+            [
+                [
+                    " ".join(port.roles),
+                    port.name,
+                    " ".join(
+                        f"{key}={value:#x}" if value >= _HEX_FROM else f"{key}={value}"
+                        for key, value in port.settings.items()
+                    ),
+                ]
+                for port in board.ports
+            ],
+            ["role", "port", "settings"],
+        )
+    )
+    starts = [f"started by {', '.join(board.runners)}"]
+    starts += [f"QEMU machine {board.qemu.machine}"] if board.qemu else []
+    starts += [f"pyOCD target {board.pyocd.target}"] if board.pyocd else []
+    lines.append("; ".join(starts))
+    return "\n\n".join(lines)
+
+
+def flashed_text(done: Flashed) -> str:
+    """Return as text whether a board was programmed, and how long that took."""
+    if not done.programmed:
+        return f"unchanged, not programmed ({done.nbytes:,} bytes)"
+    return f"programmed {done.nbytes:,} bytes in {done.seconds:.1f} s"
+
+
+def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
+    """Return where the firmware is and what it takes, ``by_section`` down to what is whose."""
+    sizes = firmware.sizes
+    lines = [f"{firmware.elf} (build {firmware.build_id})"]
+    if sizes.regions:
+        lines.append(
+            table(
+                [
+                    [use.name, use.used, use.size, f"{use.used / use.size:.1%}"]
+                    for use in sizes.regions
+                ],
+                ["memory", "used", "size", "full"],
+            )
+        )
+    rows: list[list[object]] = [["firmware", sizes.flash_bytes, sizes.ram_bytes, None]]
+    rows += [
+        [f"of it {name}", model.flash_bytes, model.workspace_bytes, model.constants_bytes]
+        for name, model in sizes.models.items()
+    ]
+    lines.append(table(rows, ["part", "flash", "static RAM", "constants"]))
+    copied = {name: m.constants_region for name, m in sizes.models.items() if m.constants_region}
+    if copied:
+        places = ", ".join(f"{name} to {region}" for name, region in copied.items())
+        lines.append(f"constants copied to faster memory at the start: {places}")
+    if by_section and sizes.sections:
+        lines.append(_sections_table(sizes))
+    stack = f"stack {sizes.stack_bytes:,} + {sizes.handler_stack_bytes:,} for interrupts"
+    if sizes.stack_bound_bytes is not None:
+        stack += f"; calls take at most {sizes.stack_bound_bytes:,} of the first"
+    lines.append(stack)
+    return "\n\n".join(lines)
+
+
+def _sections_table(sizes: Sizes) -> str:
+    """Each kind of section, by whose it is, with the sums of flash and of RAM."""
+    owners = list(dict.fromkeys(owner for use in sizes.sections for owner in use.parts))
+    places = {(True, False): "flash", (False, True): "RAM", (True, True): "flash and RAM"}
+    rows: list[list[object]] = [
+        [
+            use.name,
+            places[use.in_flash, use.in_ram],
+            *(use.parts.get(owner) for owner in owners),
+            use.size,
+        ]
+        for use in sizes.sections
+    ]
+    for place in ("flash", "RAM"):
+        held = [use for use in sizes.sections if (use.in_flash if place == "flash" else use.in_ram)]
+        by_owner = [sum(use.parts.get(owner, 0) for use in held) for owner in owners]
+        rows.append([f"all {place}", place, *by_owner, sum(by_owner)])
+    return table(rows, ["section", "in", *owners, "bytes"])
+
+
+def _layers_line(layers: tuple[LayerReport, ...]) -> str:
+    compared = [layer for layer in layers if layer.outputs]
+    matching = sum(layer.match for layer in compared)
+    line = f"{matching} of {_plural(len(compared), 'layer')} match"
+    rest = len(layers) - len(compared)
+    # A pass may make a layer whose result the model's own file does not have.
+    return f"{line}; {rest} exist in the compiled model only" if rest else line
+
+
+def _tensor_row(tensor: TensorReport) -> list[object]:
+    difference: object = tensor.max_abs_diff
+    if isinstance(difference, float):
+        difference = f"{difference:.3g}"
+    return [tensor.name, _shape(tensor.shape), tensor.dtype, tensor.mismatches, difference]
+
+
+def _difference(difference: Difference | None) -> str:
+    if difference is None:
+        return "none"
+    return (
+        f"sample {difference.sample}, element {list(difference.position)}: "
+        f"expected {difference.expected}, got {difference.got}"
+    )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _values(array: Array) -> str:
+    flat = array.ravel()
+    shown = " ".join(f"{value:.6g}" for value in flat[:_SHOWN_VALUES].astype(float))
+    if flat.size <= _SHOWN_VALUES:
+        return shown
+    return f"{shown} ... (largest {flat.max():.6g} at {int(flat.argmax())})"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,10 @@
+"""A board that runs our firmware, and the models in it.
+
+The room of a board in use: :func:`hil.open`, and bringing it back when it fails.
+"""
+
+from __future__ import annotations
+
+from hil.device.device import Device, Model, RunResult
+
+__all__ = ["Device", "Model", "RunResult"]

@@ -1,0 +1,108 @@
+"""A firmware onto a board, and the proof that it runs there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hil.board.config import remember
+from hil.device.power import power_of
+from hil.device.recovery import Recovery, Step
+from hil.device.session import open_link
+from hil.errors import InputError, LinkError, Mend
+from hil.firmware.image import check_image, has_symbol, read_image
+from hil.link.client import Client
+from hil.link.replies import Hello
+from hil.probe import flash
+from hil.runners import Choice, start
+
+if TYPE_CHECKING:
+    from hil.board import Board
+
+#: A function that every firmware of this project has, and the block that RTT has.
+_OWN_SYMBOL, _RTT_SYMBOL = "hil_rpc_poll", "_SEGGER_RTT"
+
+
+@dataclass(frozen=True)
+class ElfImage:
+    """An image of which only the file is known."""
+
+    elf: Path
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What :func:`deploy` did."""
+
+    flashed: flash.Flashed
+    #: What the firmware answered; None where the image is none of this project's.
+    hello: Hello | None
+
+
+def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
+    """Programs ``elf`` where the board does not have it yet, resets, and shakes hands.
+
+    A board that fails is programmed again, and switched off and on where the user configured how
+    (:mod:`hil.device.power`). Raises :class:`~hil.errors.LinkError` where something else answers,
+    or nothing does. An image that is none of this project's is started, and that is all.
+    """
+    check_image(board, elf)
+    if not has_symbol(elf, _OWN_SYMBOL):
+        return Deployed(_start_foreign(board, elf, choice), None)
+    if has_symbol(elf, _RTT_SYMBOL):
+        board = board.over_rtt()
+        if choice.port is not None:
+            raise InputError(
+                f"{elf} has RTT as its line, which goes through the probe, not through a port",
+                "drop --port",
+            )
+    elif board.is_over_rtt:
+        raise InputError(
+            f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
+        )
+    power = power_of(board.name)
+    # What a step does not do itself, the repeated job does: it reads back, programs and resets.
+    steps = [Step(Mend.FLASH, "programming it again", lambda: None)]
+    if power is not None:
+        steps.append(Step(Mend.POWER, "a power cycle", power.cycle))
+    return Recovery(board.name, lambda _: steps).repeated(lambda: _deployed(board, elf, choice))
+
+
+def _deployed(board: Board, elf: Path, choice: Choice) -> Deployed:
+    done: list[flash.Flashed] = []
+    with start(board, ElfImage(elf), "pyocd", replace(choice, flashed=done.append)) as running:
+        link = open_link(board, running)
+        try:
+            hello = Client(link).hello
+        finally:
+            link.close()
+    if not _holds(elf, hello.build_id):
+        raise LinkError(
+            f"the board at {running.url} runs firmware {hello.build_id} (board {hello.board!r}), "
+            f"which is not {elf}",
+            "is this the port of the board that was programmed? choose with --port URL",
+        )
+    return Deployed(done[0], hello)
+
+
+def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
+    """Without a serial line, which nobody would use."""
+    # Not at the top: pyOCD takes a third of a second to import.
+    from hil.runners.pyocd import reached
+
+    image = read_image(elf)
+    with (
+        reached(board, choice.probe) as chosen,
+        flash.connected(board, chosen.uid) as session,
+    ):
+        done = flash.program(session, image, choice.progress)
+        flash.start_image(session, image)
+    if chosen.virtual is None:
+        remember(board.name, probe=choice.probe)
+    return done
+
+
+def _holds(elf: Path, build_id: str) -> bool:
+    """Return whether an image is the one with this id."""
+    return any(build_id.encode() in segment.data for segment in read_image(elf))

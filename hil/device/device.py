@@ -1,0 +1,478 @@
+"""A board that runs our firmware, and the models in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.device.held import Held
+from hil.device.recovery import Recovery
+from hil.errors import DeviceError, InputError, LinkError, Mend
+from hil.link.calls import board_calls
+from hil.link.client import Client
+from hil.link.protocol import Tensors
+from hil.link.replies import (
+    ENTRIES_MAX,
+    Hello,
+    Memory,
+    ModelInfo,
+    NotInFirmwareError,
+    protocol_error,
+)
+from hil.link.tensors import TensorRef
+from hil.runners import Counter, Running
+from hilc.artifact.library import Layer, ModelLibrary, Module, TensorInfo
+from hilc.executor import other_tensor_hint, run_count
+from hilc.ir import Array
+
+if TYPE_CHECKING:
+    from hil.firmware.build import Firmware
+
+_Item = TypeVar("_Item")
+#: What a request has room for.
+_REPEAT_MAX = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run cost, in ticks of the board's time base; :meth:`Device.count` converts them."""
+
+    ticks: int
+
+
+class Model:
+    """A model of the firmware; :mod:`hilc.host` offers the same for one in this process.
+
+    An input keeps the value that it was set to, and is zeros before: where a run may destroy it on
+    the board, since it shares memory with later tensors, it is sent again before the next one.
+    """
+
+    def __init__(self, client: Client, index: int, module: Module) -> None:
+        self._client = client
+        self._index = index
+        #: What the compiler knows of the model; of an unknown firmware, what the board said.
+        self.module = module
+        self._held = Held(module)
+
+    @property
+    def name(self) -> str:
+        return self.module.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        return self.module.outputs
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.module.layers
+
+    def set_input(self, name: str | int, array: npt.ArrayLike) -> None:
+        """Writes an input, which is given by name or index; shape and type must be its own."""
+        index = _find(name, self.inputs, f"input of model {self.name!r}")
+        tensor = self.inputs[index]
+        values = np.asarray(array)
+        same_type = values.dtype.newbyteorder("=") == np.dtype(tensor.dtype)
+        if not same_type or values.shape != tensor.shape:
+            raise InputError(
+                f"input {tensor.name!r} of model {self.name!r} is "
+                f"{tensor.dtype}{list(tensor.shape)}, the array is "
+                f"{values.dtype}{list(values.shape)}",
+                other_tensor_hint(tensor, values),
+            )
+        # A copy: the caller's array may change before it is sent again.
+        self._held.set(index, values.astype(tensor.dtype))
+        self._send(index, self._held.value(index))
+
+    def get_input(self, name: str | int) -> Array:
+        """A copy of what an input was set to; zeros where it was not."""
+        index = _find(name, self.inputs, f"input of model {self.name!r}")
+        return self._held.value(index).copy()
+
+    def forget(self) -> None:
+        """Reset to the state at opening: every input is zeros, and no output is a result."""
+        self._held.forget()
+
+    def run(self, repeat: int = 1) -> RunResult:
+        """Runs the inference ``repeat`` times in a row and measures all of them together.
+
+        With ``repeat`` above 1 the later runs compute on what the earlier ones left of the
+        inputs: good for counting, not for results.
+        """
+        repeat = run_count(self.name, repeat, _REPEAT_MAX)
+        with self._client.as_one("RUN"):
+            self._begin_run()
+            result = RunResult(self._client.run(self._index, repeat))
+        self._held.end_run()
+        return result
+
+    def get_output(self, name: str | int) -> Array:
+        """An output of the last run, by name or index, of the model's shape and type.
+
+        Raises :class:`~hil.errors.InputError` where the board no longer has it, since an input was
+        set that lies in the same memory.
+        """
+        index = _find(name, self.outputs, f"output of model {self.name!r}")
+        self._held.open_session(self._client.sessions)
+        self._held.require_output(index)
+        return self._read(self.outputs[index], TensorRef(self._index, Tensors.OUTPUT, index))
+
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
+        """Runs layer by layer; yields each layer's outputs right after it ran.
+
+        Afterwards the next layer may overwrite them.
+        """
+        with self._client.as_one("RUN_LAYERS"):
+            self._begin_run()
+        steps = self._held.steps
+        for number, layer in enumerate(self.layers):
+            self._held.open_session(self._client.sessions)
+            if self._held.steps != steps:
+                raise InputError(
+                    f"model {self.name!r} was used before its layer {number}, {layer.name!r}, ran",
+                    "use it again when all layers have run",
+                )
+            self._client.run_layers(self._index, number, 1)
+            yield (
+                layer,
+                [
+                    self._read(tensor, TensorRef(self._index, Tensors.LAYER_OUTPUT, index, number))
+                    for index, tensor in enumerate(layer.outputs)
+                ],
+            )
+        if self._held.steps == steps:
+            self._held.end_run()
+
+    def profile(self) -> list[int]:
+        """Runs layer by layer; returns each layer's ticks."""
+        with self._client.as_one("RUN_LAYERS"):
+            self._begin_run()
+            ticks = self._client.run_layers(self._index, 0, len(self.layers))
+        self._held.end_run()
+        return ticks
+
+    def _begin_run(self) -> None:
+        """Sends what the board may have lost of the inputs; in the same session as the run."""
+        self._held.open_session(self._client.sessions)
+        for index, value in self._held.to_send():
+            self._send(index, value)
+        self._held.begin_run()
+
+    def _send(self, index: int, value: Array) -> None:
+        self._held.open_session(self._client.sessions)
+        self._held.begin_write(index)
+        little_endian = value.dtype.newbyteorder("<")
+        data = value.astype(little_endian, copy=False).tobytes()
+        self._client.write(TensorRef(self._index, Tensors.INPUT, index), data)
+        # The session may have been opened anew for it.
+        self._held.open_session(self._client.sessions)
+        self._held.end_write(index)
+
+    def begin_call(self, arguments: Sequence[object]) -> None:
+        """Sends what the board may have lost of the inputs that a function is given."""
+        self._held.open_session(self._client.sessions)
+        for index in self._given_inputs(arguments):
+            if (value := self._held.lost_value(index)) is not None:
+                self._send(index, value)
+
+    def end_call(self, function: str, arguments: Sequence[object]) -> None:
+        """The function may have written to everything, to these inputs above all."""
+        self._held.called(function, self._given_inputs(arguments))
+
+    def _given_inputs(self, arguments: Sequence[object]) -> list[int]:
+        return [
+            argument.index
+            for argument in arguments
+            if isinstance(argument, TensorRef)
+            and (argument.model, argument.list) == (self._index, Tensors.INPUT)
+            and argument.index < len(self.inputs)
+        ]
+
+    def input_ref(self, name: str | int) -> TensorRef:
+        """An input as an argument of :meth:`Device.call`."""
+        index = _find(name, self.inputs, f"input of model {self.name!r}")
+        return TensorRef(self._index, Tensors.INPUT, index)
+
+    def output_ref(self, name: str | int) -> TensorRef:
+        """An output as an argument of :meth:`Device.call`."""
+        index = _find(name, self.outputs, f"output of model {self.name!r}")
+        return TensorRef(self._index, Tensors.OUTPUT, index)
+
+    def layer_refs(self, layer: int) -> tuple[TensorRef, ...]:
+        """The tensors that the packed function of a layer takes, in its order.
+
+        Its scratch and the constant pool are among them where it takes them, devices are not.
+        """
+        if not 0 <= layer < len(self.layers):
+            raise InputError(
+                f"model {self.name!r} has no layer {layer}", f"it has {len(self.layers)}"
+            )
+        tensors = [a for a in self.layers[layer].arguments if a.kind != "device"]
+        return tuple(
+            TensorRef(self._index, Tensors.LAYER_ARGUMENT, index, layer)
+            for index in range(len(tensors))
+        )
+
+    def pool_refs(self) -> tuple[TensorRef, ...]:
+        """The pools that the model's entry takes behind its inputs and outputs."""
+        count = len(self.module.workspace_pools) if self.module.pools == "external" else 0
+        count += self.module.constants == "external"
+        return tuple(TensorRef(self._index, Tensors.POOL, index) for index in range(count))
+
+    def metadata(self) -> Any:
+        """TVM's metadata, as the model's ``get_c_metadata`` on the board returns them.
+
+        Raises :class:`~hil.errors.DeviceError` where the model has none: those with
+        ``interface=packed`` do.
+        """
+        return board_calls().metadata(self._client, self._index)
+
+    def _read(self, tensor: TensorInfo, ref: TensorRef) -> Array:
+        data = self._client.read(ref, tensor.nbytes)
+        little_endian = np.dtype(tensor.dtype).newbyteorder("<")
+        # A copy: an array over bytes would be read-only.
+        return np.frombuffer(data, little_endian).reshape(tensor.shape).astype(tensor.dtype)
+
+
+class Device:
+    """A connected board; :func:`hil.open` makes one.
+
+    ``ticks_are`` says what the ticks of a firmware count that ran already (no ``running``).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        libraries: Sequence[ModelLibrary],
+        running: Running | None = None,
+        firmware: Firmware | None = None,
+        ticks_are: Counter = "cycles",
+        recovery: Recovery | None = None,
+    ) -> None:
+        self._client = client
+        self._running = running
+        self._ticks_are = ticks_are
+        #: How the board is brought back, and what was tried; None where it is not.
+        self.recovery = recovery
+        #: What was built and started; None for a firmware that ran already.
+        self.firmware = firmware
+        known = {module.name: module for library in libraries for module in library.modules}
+        with client.as_one("the description of the models"):
+            models = [self._model(index, known) for index in range(client.hello.models)]
+        self.models: Mapping[str, Model] = MappingProxyType({m.name: m for m in models})
+        if len(self.models) < len(models):
+            names = [model.name for model in models]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise protocol_error(f"two models called {twice!r}")
+        missing = [name for name in known if name not in self.models]
+        if missing:
+            raise DeviceError(
+                f"the firmware on {self.hello.board!r} has no model {missing[0]!r}, "
+                f"it has {', '.join(self.models) or 'none'}",
+                "flash the firmware that was built from this model",
+            )
+
+    def _model(self, index: int, known: Mapping[str, Module]) -> Model:
+        info = self._client.model_info(index)
+        module = known.get(info.name)
+        if module is None:
+            module = _ask_module(self._client, index, info)
+        elif info != _info_of(module):
+            raise LinkError(
+                f"the firmware describes its model {info.name!r} as {info}, the library as "
+                f"{_info_of(module)}",
+                "flash the firmware that was built from this model",
+                mend=Mend.FLASH,
+            )
+        return Model(self._client, index, module)
+
+    def __getitem__(self, name: str) -> Model:
+        try:
+            return self.models[name]
+        except KeyError:
+            raise InputError(
+                f"the firmware has no model {name!r}", f"it has {', '.join(self.models) or 'none'}"
+            ) from None
+
+    @property
+    def hello(self) -> Hello:
+        """The board's answer to the handshake."""
+        return self._client.hello
+
+    @property
+    def log(self) -> Callable[[str], None]:
+        """Called with each text that the firmware logs; it arrives while an answer is awaited."""
+        return self._client.on_log
+
+    @log.setter
+    def log(self, callback: Callable[[str], None]) -> None:
+        self._client.on_log = callback
+
+    @property
+    def counter(self) -> Counter:
+        """The unit of :meth:`count`."""
+        return self._running.counter if self._running else self._ticks_are
+
+    @property
+    def repeated_requests(self) -> int:
+        """Requests that were sent again so far because no answer had come.
+
+        A request that arrives during a run costs the board instructions, which are counted: a
+        measurement during which this grows is not the model's alone.
+        """
+        return self._client.repeated
+
+    def count(self, ticks: int) -> int:
+        """Ticks of the board's time base as instructions or cycles."""
+        return self._running.count(ticks, self.hello.ticks_hz) if self._running else ticks
+
+    def functions(self) -> tuple[str, ...]:
+        """The packed functions of all models, in the order of the image's registry."""
+        try:
+            return board_calls().functions(self._client)
+        except NotInFirmwareError:
+            return ()
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Calls a packed function of the image by its name, once; returns what it returned.
+
+        Tensors are on the board: write them with :meth:`Model.set_input`, pass
+        ``model.input_ref(0)`` and the like, read results with :meth:`Model.get_output`. Raises
+        :class:`~hil.errors.DeviceError` where there is no such function, or it returns an error.
+        """
+        calls = board_calls()
+        calls.check(name, arguments)
+        for model in self.models.values():
+            model.begin_call(arguments)
+        try:
+            return calls.call(self._client, name, arguments)
+        finally:
+            for model in self.models.values():
+                model.end_call(name, arguments)
+
+    def echo(self, data: bytes) -> bytes:
+        """``data``, after it went to the board and back."""
+        return self._client.echo(data)
+
+    def memory(self) -> Memory:
+        """Return how much of its stack the firmware has used, and what its serial link is like."""
+        return self._client.memory()
+
+    def repeated(self, job: Callable[[], _Item]) -> _Item:
+        """``job()``, again from its start each time that the board failed in it and is back.
+
+        The board is brought back by :mod:`hil.device.recovery`, which raises the failure where it
+        cannot. A job sets every input that it needs: what an earlier one set is not its own.
+        """
+        return self.recovery.repeated(job) if self.recovery else job()
+
+    def renew(self, running: Running) -> None:
+        """Recovery started the firmware anew: ``running`` takes the place of the old one."""
+        self._running = running
+
+    def forget(self) -> None:
+        """Reset what is known of the models, for the next user of the device.
+
+        Every input is zeros until it is set, and no output is a result.
+        """
+        for model in self.models.values():
+            model.forget()
+
+    def reset(self) -> None:
+        """Restarts the firmware; outputs and statistics start afresh, inputs keep their values."""
+        self._client.reset()
+
+    def close(self) -> None:
+        """Closes the link. What :func:`hil.open` started, it ends itself."""
+        self._client.close()
+
+
+def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
+    """Index of the tensor that is given by name or index."""
+    if isinstance(name, int):
+        if 0 <= name < len(tensors):
+            return name
+        raise InputError(f"there is no {what} number {name}", f"there are {len(tensors)}")
+    for index, tensor in enumerate(tensors):
+        if tensor.name == name:
+            return index
+    names = ", ".join(tensor.name for tensor in tensors)
+    raise InputError(f"there is no {what} called {name!r}", f"choose one of {names}")
+
+
+# -- what the board says of a model whose library is not at hand ------------------------------
+
+
+def _info_of(module: Module) -> ModelInfo:
+    """Return what the firmware of a library says of the model."""
+    return ModelInfo(
+        module.name,
+        len(module.inputs),
+        len(module.outputs),
+        len(module.layers),
+        module.workspace_bytes,
+    )
+
+
+def _ask_module(client: Client, index: int, info: ModelInfo) -> Module:
+    inputs = tuple(
+        _ask_tensor(client, TensorRef(index, Tensors.INPUT, i)) for i in range(info.inputs)
+    )
+    outputs = tuple(
+        _ask_tensor(client, TensorRef(index, Tensors.OUTPUT, i)) for i in range(info.outputs)
+    )
+    layers: list[Layer] = []
+    count = info.inputs + info.outputs
+    for number in range(info.layers):
+        layer = _ask_layer(client, index, number, ENTRIES_MAX - count)
+        layers.append(layer)
+        count += len(layer.outputs)
+    return Module(
+        name=info.name,
+        symbol=f"tvmgen_{info.name}",
+        cpu="",
+        inputs=inputs,
+        outputs=outputs,
+        layers=tuple(layers),
+        workspace_bytes=info.workspace_bytes,
+        io_bytes=sum(tensor.nbytes for tensor in inputs + outputs),
+        constants_bytes=0,
+        pools="external",
+        workspace_pools=(),
+        io_in_pool=True,
+    )
+
+
+def _ask_layer(client: Client, model: int, layer: int, most: int) -> Layer:
+    """A layer, of which no more than ``most`` outputs are expected."""
+    name, outputs = client.layer_info(model, layer)
+    if outputs > most:
+        raise protocol_error(f"a model with more than {ENTRIES_MAX} tensors")
+    refs = [TensorRef(model, Tensors.LAYER_OUTPUT, i, layer) for i in range(outputs)]
+    tensors = tuple(_ask_tensor(client, ref) for ref in refs)
+    return Layer(
+        name=name, op="", function="", arguments=(), outputs=tensors, macs=0, input_count=0
+    )
+
+
+def _ask_tensor(client: Client, ref: TensorRef) -> TensorInfo:
+    tensor = client.tensor_info(ref)
+    return TensorInfo(
+        name=tensor.name,
+        c_name=re.sub(r"\W", "_", tensor.name),
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        scale=None,
+        zero_point=None,
+        nbytes=tensor.nbytes,
+        offset=None,
+    )

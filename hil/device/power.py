@@ -1,0 +1,99 @@
+"""The user's commands that switch a board's supply off and on (:mod:`hil.board.config`)."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from dataclasses import dataclass
+
+from hil.board.config import config_path, power_table
+from hil.errors import DeviceError, InputError
+
+_OFF_S, _TIMEOUT_S = 1.0, 30.0
+_LONGEST_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Power:
+    """How one board is switched off and on again."""
+
+    board: str
+    commands: tuple[tuple[str, ...], ...]
+    #: Between the first command and the second.
+    off_s: float
+    timeout_s: float
+
+    def cycle(self) -> None:
+        """Raises :class:`DeviceError` where a command fails or does not end in time."""
+        for number, command in enumerate(self.commands):
+            if number:
+                time.sleep(self.off_s)
+            self._run(command)
+
+    def _run(self, command: tuple[str, ...]) -> None:
+        text = shlex.join(command)
+        hint = f"run it by hand; it stands in {config_path()}"
+        try:
+            # A group of its own is not needed: the command is killed with its deadline.
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=self.timeout_s,
+            )
+        except subprocess.TimeoutExpired:
+            raise DeviceError(
+                f"the power command of {self.board} did not end within {self.timeout_s:g} s: "
+                f"{text}",
+                hint,
+            ) from None
+        except OSError as error:
+            raise DeviceError(
+                f"the power command of {self.board} cannot be run: {text}: {error.strerror}", hint
+            ) from None
+        if done.returncode != 0:
+            said = done.stdout.decode("utf-8", "replace").strip().splitlines()
+            raise DeviceError(
+                f"the power command of {self.board} failed with {done.returncode}: {text}"
+                + (f", saying {said[-1]!r}" if said else ""),
+                hint,
+            )
+
+
+def power_of(board: str) -> Power | None:
+    """Return the user's power commands for ``board``, None where there are none.
+
+    Raises :class:`InputError` where it is not valid.
+    """
+    table = power_table(board)
+    if table is None:
+        return None
+    where = f"{config_path()}: boards.{board}.power"
+    for key, value in table.items():
+        if isinstance(value, str) and not _words(value):
+            raise InputError(f"{where}.{key} is {value!r}", "write a command as text")
+        if not isinstance(value, str) and not 0 < value < _LONGEST_S:
+            raise InputError(
+                f"{where}.{key} is {value!r}",
+                f"write seconds, more than 0 and less than {_LONGEST_S:g}",
+            )
+    given = [key for key in ("cycle", "off", "on") if key in table]
+    if given not in (["cycle"], ["off", "on"]):
+        raise InputError(
+            f"{where} has {' and '.join(given) or 'no command'}", "give cycle, or both off and on"
+        )
+    return Power(
+        board,
+        tuple(tuple(_words(table[key])) for key in given),
+        float(table.get("off_s", _OFF_S)),
+        float(table.get("timeout_s", _TIMEOUT_S)),
+    )
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []

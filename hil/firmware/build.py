@@ -1,0 +1,622 @@
+"""Builds firmware: project, CMake, cache, sizes.
+
+A build is kept under a key made of everything that goes into it, so the same input is never built
+twice. Builds of the same key wait for each other; a marker file, written last, tells a complete
+build from one that was interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hil.board import Board
+from hil.errors import BuildError, InputError
+from hil.firmware import fit
+from hil.firmware.glue import model_key
+from hil.firmware.linkmap import LinkMap, Piece, read_map
+from hil.firmware.placement import Workspace, check_placement
+from hil.firmware.project import (
+    check_core,
+    constants_section,
+    modules_of,
+    project_files,
+    region_section,
+    with_build_id,
+)
+from hil.firmware.stack import stack_bound
+from hil.firmware.toolchain import build_programs, compiler_version
+from hil.support.cache import (
+    REMEDY,
+    RESULT,
+    cache_folder,
+    digest,
+    forget_unused,
+    locked,
+    remove,
+    sealed,
+    unsealed,
+    used,
+)
+from hilc.artifact.library import ModelLibrary, Module
+from hilc.support.outputs import (
+    OutputError,
+    cannot_write,
+    check_folder,
+    check_place,
+    looks_like_a_file,
+    update_folder,
+    write_file,
+)
+from hilc.support.process import run
+
+_LOG = "build.log"
+_TOLD = logging.getLogger("hil.build")
+_ELF = "build/firmware.elf"
+#: Part of every key: raise it when this module builds the same project differently.
+_KEY_VERSION = b"4"
+#: What CMake and Ninja make in the folder ``build``; anything else there is the user's.
+_CMAKE_ENTRIES = (
+    "CMakeCache.txt",
+    "CMakeFiles",
+    "build.ninja",
+    "cmake_install.cmake",
+    "compile_commands.json",
+    ".ninja_deps",
+    ".ninja_log",
+    "firmware.elf",
+    "firmware.map",
+    "models",
+)
+#: What CMake takes for a part of its language, and Ninja for one of its own, in a path.
+_MISREAD = re.compile(r"""[;"|\\\x00-\x08\x0a-\x1f\x7f]|\$[{(<]""")
+_FIRST_ERRORS = 5
+#: Far above what the largest image takes on a slow machine.
+_BUILD_LIMIT_S = 1800.0
+_ERROR_LINE = re.compile(
+    r"error:|CMake Error|undefined reference|multiple definition|cannot find|link failed"
+)
+#: What tools say where a file cannot grow.
+_NO_ROOM = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
+)
+#: A disk with less is full, whatever a tool made of it.
+_LEAST_ROOM = 64 * 1024
+_MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
+_MISSING_FUNCTION = re.compile(r"undefined reference to [`'](\w+)'")
+_STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
+
+_FLASH_SECTIONS = (".text", ".rodata", ".data", ".data.rel.ro")
+_RAM_SECTIONS = (".data", ".bss", ".workspace")
+#: What the input sections hold; the first that fits.
+_KINDS = (
+    ("weights and tables of models", re.compile(r"\.rodata\.tvm\b")),
+    ("pools and buffers of models", re.compile(r"\.bss\.noinit\.tvm\b")),
+    ("constants", re.compile(r"\.(rodata|data\.rel\.ro)\b")),
+    ("data with initial values", re.compile(r"\.data\b")),
+    ("data without", re.compile(r"\.bss\b|COMMON$")),
+    ("code", re.compile(r"")),
+)
+#: Whose they are, beside the models' own.
+FIRMWARE, C_LIBRARY, PADDING = "firmware", "C library", "padding"
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    """What one model adds to an image, and the most stack that one of its functions takes."""
+
+    #: Code, constants and glue, and what of the C library only this model uses.
+    flash_bytes: int
+    constants_bytes: int
+    #: Its own pools, and its input and output buffers where they are not in a pool. What several
+    #: models work in is the firmware's.
+    workspace_bytes: int
+    stack_frame_bytes: int
+    #: The RAM region that the constants are copied to at the start; None where flash is read.
+    constants_region: str | None = None
+
+
+@dataclass(frozen=True)
+class RegionUse:
+    """How full a memory region is; stacks included."""
+
+    name: str
+    used: int
+    size: int
+
+
+@dataclass(frozen=True)
+class SectionUse:
+    """What of one kind an image holds, in bytes by whose it is."""
+
+    name: str
+    in_flash: bool
+    in_ram: bool
+    parts: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What an image takes, from the linker's map."""
+
+    flash_bytes: int
+    #: Static data: the firmware's and the models', without the stacks.
+    ram_bytes: int
+    stack_bytes: int
+    handler_stack_bytes: int
+    regions: tuple[RegionUse, ...]
+    models: Mapping[str, ModelSizes]
+    #: All of it, stacks included: what is in flash adds up to ``flash_bytes``, what is in RAM to
+    #: ``ram_bytes`` and the stacks. None of it for a process of this machine.
+    sections: tuple[SectionUse, ...] = ()
+    #: What calls and interrupts take of the stack at most, where that is known
+    #: (:mod:`hil.firmware.stack`).
+    stack_bound_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """A built firmware project."""
+
+    folder: Path
+    elf: Path
+    #: 32 hexadecimal digits that the firmware also reports itself.
+    build_id: str
+    board: Board
+    libraries: tuple[ModelLibrary, ...]
+    sizes: Sizes
+
+    def __repr__(self) -> str:
+        models = ", ".join(self.sizes.models) or "no model"
+        return f"<Firmware of {models} for {self.board.name}: {self.elf}>"
+
+
+def build(
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    output: Path | None = None,
+    *,
+    workspace: str = "own",
+    warnings_as_errors: bool = False,
+    force: bool = False,
+) -> Firmware:
+    """The firmware for ``board`` with all models of ``libraries``.
+
+    ``workspace`` is ``own`` or ``shared``: whether models whose pools the firmware provides work in
+    the same bytes (:mod:`hil.firmware.placement`). Without ``output`` the project lies in the
+    cache; an ``output`` folder that this function made before is brought up to date: what the
+    user has added stays, and what they have edited is an InputError unless with ``force``. Raises
+    :class:`~hil.firmware.fit.FitError` where the board is too small,
+    :class:`~hil.errors.BuildError` where a tool is missing or fails.
+    """
+    modules = modules_of(libraries)
+    check_core(libraries, board)
+    placed = check_placement(modules, board, workspace)
+    if not board.is_host:
+        fit.check_estimate(modules, board, placed)
+    layouts = fit.layouts(modules, board, placed)
+    definitions = ("-DHIL_WERROR=ON",) if warnings_as_errors else ()
+    files = _project(libraries, board, layouts[0], placed)
+    build_id = _key(files, (compiler_version(board), *definitions))
+    folder = _cache() / "builds" / build_id if output is None else output.resolve()
+    sizes = _look_up(folder, build_id) if output is None else None
+    if sizes is None:
+        with locked(folder), _writing(folder, is_cached=output is None):
+            if output is not None:
+                check_project(folder, force=force)
+            # Another process may have built it meanwhile.
+            sizes = _look_up(folder, build_id)
+            if output is not None and not _is_unchanged(folder, with_build_id(files, build_id)):
+                sizes = None
+            if sizes is None:
+                sizes = _build(
+                    libraries, board, layouts, placed, folder, build_id, definitions,
+                    is_cached=output is None, force=force,
+                )  # fmt: skip
+    return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
+
+
+def _build(
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    layouts: Sequence[fit.Layout],
+    placed: Workspace,
+    folder: Path,
+    build_id: str,
+    definitions: Sequence[str],
+    *,
+    is_cached: bool,
+    force: bool,
+) -> Sizes:
+    """Builds in ``folder``, whatever is there."""
+    start = time.monotonic()
+    modules = modules_of(libraries)
+    if is_cached:
+        # Whatever is there, a link to somewhere else too, is not the whole build.
+        remove(folder)
+    demands: tuple[fit.Demand, ...] = ()
+    for index, layout in enumerate(layouts):
+        # The estimate allows each of them, the linker may not.
+        project = with_build_id(_project(libraries, board, layout, placed), build_id)
+        update_folder(folder, project, force=force)
+        if index == 0:
+            _clear(folder)
+        demands = _run_cmake(folder, board, definitions, is_cached=is_cached)
+        if not demands:
+            break
+    else:
+        raise fit.fit_error(modules, board, demands, placed)
+    sizes = _measure(folder, board, modules)
+    _check_stack(sizes, board, modules, placed)
+    _write_result(folder, build_id, sizes)
+    seconds = time.monotonic() - start
+    text = "built firmware %s for %s in %.1f s: %s"
+    _TOLD.info(text, build_id, board.name, seconds, folder)
+    if is_cached:
+        forget_unused()
+    return sizes
+
+
+def create_project(
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    output: Path,
+    *,
+    workspace: str = "own",
+    force: bool = False,
+) -> None:
+    """Writes the project of :func:`build` without building it.
+
+    Raises as :func:`build` does where the board is too small by the estimate, and for a folder that
+    holds something else.
+    """
+    modules = modules_of(libraries)
+    check_core(libraries, board)
+    placed = check_placement(modules, board, workspace)
+    if not board.is_host:
+        fit.check_estimate(modules, board, placed)
+    files = _project(libraries, board, fit.layouts(modules, board, placed)[0], placed)
+    build_id = _key(files, (compiler_version(board),))
+    with locked(output.resolve()), _writing(output, is_cached=False):
+        check_project(output, force=force)
+        update_folder(output, with_build_id(files, build_id), force=force)
+        _clear(output)
+
+
+def _project(
+    libraries: Sequence[ModelLibrary], board: Board, layout: fit.Layout, workspace: Workspace
+) -> dict[str, bytes]:
+    return project_files(libraries, board, layout.workspace, workspace, layout.constants)
+
+
+def check_project(output: str | Path, *, force: bool = False) -> None:
+    """Refuses an ``output`` that :func:`build` could not write, or may not without ``force``."""
+    check_project_name(output)
+    _check_name(Path(output).resolve(), "choose another folder with -o")
+    check_folder(output, kind="a firmware project", force=force)
+
+
+def check_cache() -> Path:
+    """The folder in which builds are kept; raises where none could be kept there."""
+    folder = _cache()
+    check_place(folder, is_folder=True, remedy=REMEDY)
+    return folder
+
+
+def _cache() -> Path:
+    folder = cache_folder()
+    _check_name(folder, "set HIL_CACHE to another folder")
+    return folder
+
+
+def check_project_name(output: str | Path) -> None:
+    """Refuses a name by which a file is meant: no project, and no folder of them."""
+    if looks_like_a_file(output):
+        raise InputError(
+            f"{str(output)!r} is not the name of a folder, which a firmware project is",
+            f"give another name, or write {output}/; the ELF file is build/firmware.elf in it",
+        )
+
+
+def _check_name(folder: Path, remedy: str) -> None:
+    """Refuses a place that CMake or Ninja would misread."""
+    if found := _MISREAD.search(str(folder)):
+        raise InputError(
+            f"CMake cannot build in {str(folder)!r}: the path has {found[0]!r} in it", remedy
+        )
+
+
+def read_firmware(libraries: Sequence[ModelLibrary], board: Board, folder: Path) -> Firmware | None:
+    """The firmware that :func:`build` made in ``folder``, also with another version of hil.
+
+    None where there is none, or where it was not finished.
+    """
+    if not (folder / RESULT).is_file() or not (folder / _ELF).is_file():
+        return None
+    built = _read_result(folder)
+    if built is None:
+        raise BuildError(f"{folder / _ELF} is not the one that was built there", "build again")
+    build_id, sizes = built
+    return Firmware(folder, folder / _ELF, build_id, board, tuple(libraries), sizes)
+
+
+# -- key and cache -----------------------------------------------------------------------------
+
+
+def _key(files: Mapping[str, bytes], settings: Sequence[str]) -> str:
+    digest = hashlib.sha256(_KEY_VERSION)
+    for part in settings:
+        digest.update(f"{len(part)}:{part}".encode())
+    for path in sorted(files):
+        digest.update(f"{path}:{len(files[path])}:".encode())
+        digest.update(files[path])
+    return digest.hexdigest()[:32]
+
+
+def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Return whether the project is unedited; where the pools lie is the result of an attempt."""
+    return all(
+        (folder / path).is_file() and (folder / path).read_bytes() == data
+        for path, data in files.items()
+        if path != "generated/firmware.ld"
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Removes what an interrupted or different build left, but nothing of the user's."""
+    for name in (RESULT, _LOG, *(f"build/{name}" for name in _CMAKE_ENTRIES)):
+        remove(folder / name)
+
+
+@contextmanager
+def _writing(folder: Path, *, is_cached: bool) -> Iterator[None]:
+    """Tells where a build had no room; the place of the user's own output is theirs to choose."""
+    try:
+        yield
+    except OutputError as error:
+        if not is_cached:
+            raise
+        raise BuildError(error.fact, f"free some space there, or {REMEDY}") from None
+    except OSError as error:
+        told = cannot_write(error.filename or folder, error, _other_place(is_cached))
+        raise BuildError(told.fact, told.hint) from None
+
+
+def _other_place(is_cached: bool) -> str:
+    return REMEDY if is_cached else "choose another folder with -o"
+
+
+def _look_up(folder: Path, build_id: str) -> Sizes | None:
+    """The sizes of the build of this key, if ``folder`` holds one."""
+    built = _read_result(folder)
+    if built is None or built[0] != build_id:
+        return None
+    used(folder / RESULT)
+    _TOLD.info("firmware %s was built before: %s", build_id, folder)
+    return built[1]
+
+
+def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:
+    elf = digest(folder / _ELF)
+    write_file(folder / RESULT, sealed({"build_id": build_id, "elf": elf, "sizes": asdict(sizes)}))
+
+
+def _read_result(folder: Path) -> tuple[str, Sizes] | None:
+    """The id and sizes of a build that is complete and as it was made, if the folder holds one."""
+    found = unsealed(folder / RESULT)
+    if found is None or found["elf"] is None or found["elf"] != digest(folder / _ELF):
+        return None
+    sizes = found["sizes"]
+    return found["build_id"], Sizes(
+        **{
+            **sizes,
+            "regions": tuple(RegionUse(**use) for use in sizes["regions"]),
+            "models": {name: ModelSizes(**model) for name, model in sizes["models"].items()},
+            "sections": tuple(SectionUse(**use) for use in sizes["sections"]),
+        }
+    )
+
+
+# -- CMake -------------------------------------------------------------------------------------
+
+
+def _run_cmake(
+    folder: Path, board: Board, definitions: Sequence[str], *, is_cached: bool
+) -> tuple[fit.Demand, ...]:
+    """Configures and builds. Returns what does not fit: empty when the image is there."""
+    cmake, environment = build_programs()
+    commands = (
+        [cmake, "--preset", "firmware", *definitions],
+        [cmake, "--build", "--preset", "firmware"],
+    )
+    text, code = "", 0
+    for command in commands:
+        try:
+            done = run(
+                command, folder, limit_s=_BUILD_LIMIT_S, environment=environment, errors_apart=False
+            )
+        except subprocess.TimeoutExpired:
+            raise BuildError(
+                f"the firmware for {board.name} was not built within {_BUILD_LIMIT_S:.0f} s",
+                f"see what hangs with `{' '.join(command)}` in {folder}",
+            ) from None
+        text, code = text + done.stdout, done.returncode
+        if code < 0:
+            text += f"{Path(cmake).name} was ended: {signal.strsignal(-code)}\n"
+        if code != 0:
+            break
+    log = folder / _LOG
+    # Where there is no room for it, the build has failed for the same reason.
+    with suppress(OutputError):
+        write_file(log, text)
+    if code == 0:
+        return ()
+    _check_room(folder, text, is_cached=is_cached)
+    if demands := fit.linker_demands(text, board):
+        return demands
+    lines = [line for line in text.splitlines() if _ERROR_LINE.search(line)]
+    lines = lines[:_FIRST_ERRORS] or text.splitlines()[-_FIRST_ERRORS:]
+    shown = "\n".join(f"  {line}" for line in lines)
+    raise BuildError(
+        f"the firmware for {board.name} does not build:\n{shown or f'  exit code {code}'}",
+        f"{_remedy(text)}see {log}",
+    )
+
+
+def _remedy(log: str) -> str:
+    """Return the remedy for code that is elsewhere, where that is what the build lacks."""
+    if header := _MISSING_HEADER.search(log):
+        return f"give the folder of {header[1]} with --include-dir; "
+    names = list(dict.fromkeys(_MISSING_FUNCTION.findall(log)))
+    if names:
+        return f"give what defines {', '.join(names[:_FIRST_ERRORS])} with --source; "
+    return ""
+
+
+def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
+    """Tells of a build that failed for want of room: tools do not say where, or nothing at all."""
+    place = next((line.strip() for line in text.splitlines() if _NO_ROOM.search(line)), None)
+    for path in (folder, Path(tempfile.gettempdir())):
+        if place is None and shutil.disk_usage(path).free < _LEAST_ROOM:
+            place = f"{path} has {shutil.disk_usage(path).free} bytes left"
+    if place is not None:
+        raise BuildError(
+            f"there is no room to build in {folder}: {place}",
+            f"free some space there and in {tempfile.gettempdir()}, where compilers work, or "
+            f"{_other_place(is_cached)} (and TMPDIR)",
+        )
+
+
+# -- sizes -------------------------------------------------------------------------------------
+
+
+def _measure(folder: Path, board: Board, modules: Sequence[Module]) -> Sizes:
+    link = read_map((folder / "build" / "firmware.map").read_text(encoding="utf-8"))
+    own_sections = {r.name: region_section(r.name) for r in board.memory if r.kind == "ram"}
+    copies = {constants_section(r.name): r.name for r in board.memory if r.kind == "ram"}
+    flash_sections = (*_FLASH_SECTIONS, *copies)
+    flash = link.size(flash_sections)
+    ram = link.size((*_RAM_SECTIONS, *own_sections.values(), *copies))
+    stack, handler_stack = link.size([".stack"]), link.size([".handler_stack"])
+    regions: tuple[RegionUse, ...] = ()
+    if not board.is_host:
+        script = (folder / "generated" / "firmware.ld").read_text(encoding="utf-8")
+        match = re.search(r'REGION_ALIAS\("WORKSPACE", (\w+)\)', script)
+        assert match, "the linker script names the region of the models' pools"
+        data = board.regions("ram")[0].name
+        used = {region.name: 0 for region in board.memory}
+        used[board.regions("flash")[0].name] += flash
+        used[data] += link.size((".data", ".bss")) + stack + handler_stack
+        used[match[1]] += link.size([".workspace"])
+        for name, section in own_sections.items():
+            used[name] += link.size([section])
+        for section, name in copies.items():
+            used[name] += link.size([section])
+        regions = tuple(RegionUse(r.name, used[r.name], r.size) for r in board.memory)
+    models = {module.name: _measure_model(folder, link, module, copies) for module in modules}
+    sections: tuple[SectionUse, ...] = ()
+    if not board.is_host:
+        stacks = (".stack", ".handler_stack")
+        ram_sections = (*_RAM_SECTIONS, *own_sections.values(), *copies, *stacks)
+        sections = _measure_sections(link, modules, flash_sections, ram_sections)
+    bound = None
+    if not board.is_host:
+        bound = stack_bound(folder / _ELF, board.cpu)
+    return Sizes(flash, ram, stack, handler_stack, regions, models, sections, bound)
+
+
+def _measure_sections(
+    link: LinkMap,
+    modules: Sequence[Module],
+    flash_sections: Sequence[str],
+    ram_sections: Sequence[str],
+) -> tuple[SectionUse, ...]:
+    owners = dict.fromkeys((piece.file for piece in link.pieces), FIRMWARE)
+    owners |= {file: C_LIBRARY for file in owners if file.endswith(")")}
+    for module in modules:
+        owners |= dict.fromkeys(_objects(link, module), module.name)
+    parts: dict[tuple[str, bool, bool], Counter[str]] = {}
+    for output in dict.fromkeys((*flash_sections, *ram_sections)):
+        where = (output in flash_sections, output in ram_sections)
+        rest = link.sections.get(output, 0)
+        for piece in link.pieces:
+            if piece.output == output:
+                kind = next(name for name, pattern in _KINDS if pattern.match(piece.section))
+                parts.setdefault((kind, *where), Counter())[owners[piece.file]] += piece.size
+                rest -= piece.size
+        if rest:
+            is_stack = output.endswith("stack")
+            kind = f"{'stack' if output == '.stack' else 'stack of interrupts'}"
+            name = kind if is_stack else "between and around them"
+            owner = FIRMWARE if is_stack else PADDING
+            parts.setdefault((name, *where), Counter())[owner] += rest
+    return tuple(SectionUse(*key, dict(counts)) for key, counts in parts.items())
+
+
+def _objects(link: LinkMap, module: Module) -> set[str]:
+    """The object files of a model, and those of the C library that only it needs."""
+    objects = f"CMakeFiles/model_{model_key(module)}.dir/"
+    # Objects that came with the library lie in its folder.
+    compiled = re.compile(rf"/{module.name}_lib\d+\.o$")
+    origins = {piece.file: link.origin(piece.file) for piece in link.pieces}
+    return {f for f, origin in origins.items() if objects in origin or compiled.search(origin)}
+
+
+def _measure_model(
+    folder: Path, link: LinkMap, module: Module, copies: Mapping[str, str]
+) -> ModelSizes:
+    """``copies`` are the regions of the output sections with copied constants."""
+    objects = f"CMakeFiles/model_{model_key(module)}.dir/"
+
+    def size(pieces: Iterator[Piece]) -> int:
+        return sum(piece.size for piece in pieces)
+
+    mine = _objects(link, module)
+    own = [piece for piece in link.pieces if piece.file in mine]
+    frames = [0]
+    usage = [*(folder / "build" / objects).rglob("*.su")]
+    usage += (folder / "models").glob(f"*/codegen/host/lib/{module.name}_lib*.su")
+    for path in usage:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if match := _STACK_USE.search(line):
+                frames.append(int(match[1]))
+    return ModelSizes(
+        flash_bytes=size(p for p in own if p.output in _FLASH_SECTIONS or p.output in copies),
+        constants_bytes=size(piece for piece in own if piece.section.startswith(".rodata")),
+        workspace_bytes=size(piece for piece in own if piece.section.startswith(".bss.noinit.tvm")),
+        stack_frame_bytes=max(frames),
+        constants_region=next((copies[p.output] for p in own if p.output in copies), None),
+    )
+
+
+def _check_stack(
+    sizes: Sizes, board: Board, modules: Sequence[Module], workspace: Workspace
+) -> None:
+    """The firmware's own depth and the largest frame of a model must fit the stack."""
+    if board.is_host:
+        return
+    frame = max((model.stack_frame_bytes for model in sizes.models.values()), default=0)
+    needed = board.base.stack_bytes + frame
+    if needed > board.stack_bytes:
+        note = f"{frame} for the largest function of a model"
+        code = board.regions("flash")[0]
+        demands = (
+            fit.Demand("flash", sizes.flash_bytes, code.size, f"region {code.name!r}"),
+            fit.Demand("stack", needed, board.stack_bytes, note),
+        )
+        raise fit.fit_error(modules, board, demands, workspace)

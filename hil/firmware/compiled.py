@@ -1,0 +1,162 @@
+"""Compiles a model, or takes what was compiled of the same before.
+
+The search for a program takes seconds, and `bench`, `verify` and `build` of one model make the same
+one. An entry lies under a key made of everything that goes into it, the compiler itself included.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import os
+import platform
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hilc
+from hil.firmware.toolchain import program_version
+from hil.support.cache import cache_folder, digest, forget_unused, sealed, unsealed, used
+from hilc.artifact.library import ModelLibrary
+from hilc.codegen.llvm import find_clang
+from hilc.errors import HilError, InputError
+from hilc.lowering.choice import ChoiceReport
+from hilc.lowering.registry import has_foreign_builders
+from hilc.options import CompileOptions
+from hilc.support.jsondata import decode
+from hilc.support.outputs import write_file
+from hilc.support.resources import data_dir
+from hilc.target import Cpu, load_cpu
+
+_LOG = logging.getLogger("hil.compiled")
+#: Part of every key: raise it when entries look differently.
+_KEY_VERSION = 1
+#: Options that are in the key in another way, or change nothing of the library.
+_NOT_KEY = frozenset({"cpu", "name", "externals", "progress"})
+#: What the compiler is made of.
+_SOURCES = (".py", ".c", ".h", ".toml")
+
+
+def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
+    """Return what :func:`hilc.compile` makes of a model file with these options."""
+    start = time.monotonic()
+    entry = _entry(path, options)
+    library = _read(entry) if entry is not None else None
+    how = "took %s for %s from the cache in %.1f s"
+    if library is None:
+        library = hilc.compile(path, options=options)
+        how = "compiled %s for %s in %.1f s"
+        # The file may have been written meanwhile.
+        if entry is not None and entry == _entry(path, options):
+            _keep(entry, library)
+    _LOG.info(how, path, options.cpu, time.monotonic() - start)
+    return library
+
+
+def _entry(path: Path, options: CompileOptions) -> Path | None:
+    """Return the folder of a kept library; None for what cannot be told from anything else.
+
+    That is a generator or a builder of kernel calls of the user's, which is any program, and what
+    cannot be read, of which the compiler says why.
+    """
+    model = digest(path)
+    if model is None or options.externals or has_foreign_builders():
+        return None
+    values = {name: v for name, v in _values(options).items() if name not in _NOT_KEY}
+    if isinstance(options.tuning, str | Path):
+        values["tuning"] = digest(Path(options.tuning))
+        if values["tuning"] is None:
+            return None
+    core = load_cpu(options.cpu)
+    key = {
+        "version": _KEY_VERSION,
+        "model": model,
+        "cpu": core.name,
+        # One of the user's own is no part of the compiler.
+        "core": [digest(core.path), digest(core.toolchain.path)],
+        "name": options.name if options.name is not None else path.stem,
+        "options": values,
+        "compiler": _compiler(),
+        "clang": _clang(core) if options.codegen == "llvm" else None,
+        "date": os.environ.get("SOURCE_DATE_EPOCH"),
+    }
+    text = json.dumps(key, sort_keys=True, default=_plain)
+    try:
+        return cache_folder() / "libraries" / hashlib.sha256(text.encode()).hexdigest()[:32]
+    except HilError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _values(value)
+    assert isinstance(value, Mapping), "options are numbers, texts, dataclasses and mappings"
+    return dict(value)
+
+
+def _values(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, as they are: mappings that are proxies cannot be copied."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+@functools.cache
+def _compiler() -> str:
+    """Return what tells this compiler from any other, and what it computes with."""
+    found = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
+    for root in _roots():
+        for path in sorted(root.rglob("*")):
+            if path.suffix in _SOURCES:
+                found.update(f"{path.relative_to(root).as_posix()}:{digest(path)}\n".encode())
+    return found.hexdigest()
+
+
+def _roots() -> tuple[Path, Path]:
+    return Path(hilc.__file__).parent, data_dir("runtime")
+
+
+def _clang(cpu: Cpu) -> list[str | None]:
+    """Return what makes objects: clang, with the C library of the GNU toolchain."""
+    try:
+        clang: str | None = program_version(find_clang()[0])
+    except HilError:
+        clang = None  # the compiler says so itself
+    gcc = shutil.which(cpu.toolchain.gcc)
+    return [clang, program_version(gcc) if gcc else None]
+
+
+def _read(entry: Path) -> ModelLibrary | None:
+    """The library of an entry that is whole."""
+    archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
+    found = unsealed(about)
+    if found is None or found["archive"] is None or found["archive"] != digest(archive):
+        return None
+    try:
+        library = ModelLibrary.load(archive)
+    except InputError:
+        return None  # somebody has just replaced it
+    for path in (archive, about):
+        used(path)
+    reports = {
+        name: decode(ChoiceReport, report, f"{about}: {name}")
+        for name, report in found["reports"].items()
+    }
+    return ModelLibrary(library.modules, library.files, reports)
+
+
+def _keep(entry: Path, library: ModelLibrary) -> None:
+    """Writes an entry; where there is no room or right to, it is compiled again the next time."""
+    archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
+    reports = {name: asdict(report) for name, report in library.reports.items()}
+    try:
+        library.save(archive, force=True)
+        write_file(about, sealed({"archive": digest(archive), "reports": reports}))
+        forget_unused()
+    except (InputError, OSError) as error:
+        _LOG.info("not kept: %s", error)

@@ -1,0 +1,462 @@
+"""Generates a firmware project: the template, the board's ports, the models and what joins them.
+
+Everything here is a function from libraries and board to file contents;
+:mod:`hil.firmware.build` writes, builds and measures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from hil.board import Board, MemoryRegion
+from hil.errors import InputError
+from hil.firmware.glue import GENERATED, Glue, block_source, c_string, is_packed, model_key
+from hil.firmware.placement import ALIGNMENT, GUARD_BYTES, Workspace, arena_bytes, shared_bytes
+from hil.firmware.runtime import FirmwareRuntime, firmware_runtime, found_runtime
+from hilc.artifact.extra import EXTRA, SAFE_PATH, extra_code, is_extra
+from hilc.artifact.library import ModelLibrary, Module, module_path
+from hilc.support.resources import data_dir
+from hilc.target.objects import require_fits
+
+#: What stands for the build id until the rest of the project is known.
+BUILD_ID_PLACEHOLDER = b"@BUILD_ID@"
+
+_NO_COPIES: Mapping[str, MemoryRegion] = MappingProxyType({})
+
+_SOURCES, _OBJECTS, _HEADERS = (f"codegen/host/{part}/" for part in ("src", "lib", "include"))
+
+
+def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
+    """All models of a firmware; raises where two share their symbols."""
+    modules = tuple(module for library in libraries for module in library.modules)
+    keys = [model_key(module) for module in modules]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise InputError(
+                f"two models of one firmware are called {key!r}", "name them: NAME=path"
+            )
+    return modules
+
+
+_SOURCES = "codegen/host/src/"
+_HELIUM_KERNELS = f"{_HEADERS}hil/kernels/mve/"
+_INCLUDES_TVM = re.compile(rb'^#include "tvm/', re.MULTILINE)
+
+
+def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
+    """Refuses code that the board's core cannot execute: a linker would not, or not by name."""
+    for library in libraries:
+        names = " and ".join(module.name for module in library.modules)
+        for path, data in library.files.items():
+            if path.startswith((_OBJECTS, EXTRA)) and path.endswith(".o"):
+                require_fits(data, board.cpu, f"{names}: {path}")
+            # Other kernels have a twin in plain C.
+            if path.startswith(_HELIUM_KERNELS) and "mve" not in board.cpu.features:
+                raise InputError(
+                    f"the library of {names} is for {library.modules[0].cpu}, with kernels for "
+                    f"Helium, which {board.cpu.name} lacks",
+                    f"compile the model again: hil compile MODEL --board {board.name}",
+                )
+
+
+def runtime_of(libraries: Sequence[ModelLibrary]) -> FirmwareRuntime | None:
+    """The C run time that an image of the libraries has; None where it has none."""
+    for library in libraries:
+        if needs_runtime(library):
+            names = " and ".join(module.name for module in library.modules)
+            return firmware_runtime(names)
+    return found_runtime() if any(map(_may_call_runtime, libraries)) else None
+
+
+def needs_runtime(library: ModelLibrary) -> bool:
+    """Whether the library includes or calls a C run time, or is called through it.
+
+    Ours does where a packed function, a call for workspace or a registry is in it; TVM's always.
+    """
+    sources = (text for path, text in library.files.items() if path.startswith(_SOURCES))
+    return any(map(_INCLUDES_TVM.search, sources)) or any(
+        is_packed(module) or module.pools == "calls" or is_foreign(library, module)
+        for module in library.modules
+    )
+
+
+def _may_call_runtime(library: ModelLibrary) -> bool:
+    """Whether a user's own code is in it, which may call what it likes."""
+    return any(
+        module.devices or any(layer.op == "EXTERNAL" for layer in module.layers)
+        for module in library.modules
+    )
+
+
+def is_foreign(library: ModelLibrary, module: Module) -> bool:
+    """TVM wrote it: nothing can be said of warnings, and its global names are not all its own."""
+    return module_path(module.name) not in library.files
+
+
+def project_files(
+    libraries: Sequence[ModelLibrary],
+    board: Board,
+    workspace_region: MemoryRegion | None,
+    workspace: Workspace = "own",
+    constants: Mapping[str, MemoryRegion] = _NO_COPIES,
+) -> dict[str, bytes]:
+    """Every file of the project by its path in it, with the placeholder for the build id.
+
+    ``workspace_region`` is where the pools lie that name no region; None on the host. ``constants``
+    are by model key the regions to which constants are copied.
+    """
+    modules = modules_of(libraries)
+    runtime = runtime_of(libraries)
+    files = _template_files(board)
+    if runtime is not None:
+        files.update(runtime.files())
+    texts = {
+        "CMakePresets.json": _presets(board),
+        "generated/hil_config.h": _config_header(board, modules, runtime),
+        "generated/hil_build.h": _build_header(),
+        "generated/models.c": _models_source(modules, workspace, runtime),
+        "generated/firmware.cmake": _cmake_settings(libraries, board, runtime),
+    }
+    for library in libraries:
+        folder = _folder(library)
+        for path, data in library.files.items():
+            if path.startswith((_SOURCES, _OBJECTS, _HEADERS)):
+                files[f"{folder}/{_checked(path, library)}"] = data
+            elif is_extra(path):
+                files[_checked(path, library)] = data
+        for module in library.modules:
+            header = f"{_HEADERS}{module.symbol}.h"
+            glue = Glue if runtime is None else runtime.glue
+            texts[f"generated/model_{model_key(module)}.c"] = glue(
+                module, workspace, has_header=header in library.files
+            ).text()
+    if runtime is not None:
+        texts.update(runtime.generated(modules))
+    if workspace_region is not None:
+        named = {pool.region for module in modules for pool in module.workspace_pools}
+        copies: dict[str, list[str]] = {}
+        for library in libraries:
+            for module in library.modules:
+                if region := constants.get(model_key(module)):
+                    copies.setdefault(region.name, []).extend(_model_objects(library, module))
+        texts["generated/firmware.ld"] = linker_script(board, workspace_region, named, copies)
+    files.update((path, text.encode()) for path, text in texts.items())
+    return files
+
+
+def _checked(path: str, library: ModelLibrary) -> str:
+    """The path of a library's file, which CMake will read: an archive may come from anywhere."""
+    if not SAFE_PATH.fullmatch(path):
+        raise InputError(
+            f"the library of {library.modules[0].name!r} has the file {path!r}, "
+            "whose name build tools would misread",
+            "export the model again",
+        )
+    return path
+
+
+def _folder(library: ModelLibrary) -> str:
+    return f"models/{model_key(library.modules[0])}"
+
+
+def _model_objects(library: ModelLibrary, module: Module) -> list[str]:
+    """Patterns of the linker for the object files of a model's own code, without the glue."""
+    return [
+        f"*/model_{model_key(module)}.dir/{_folder(library)}/*",
+        f"*/{_folder(library)}/{_OBJECTS}{module.name}_lib[0-9]*.o",
+    ]
+
+
+def linker_script(
+    board: Board,
+    workspace_region: MemoryRegion,
+    named: Container[str | None],
+    copies: Mapping[str, Sequence[str]],
+) -> str:
+    """The core's linker script for the board's memory.
+
+    ``named`` are regions that pools name, ``copies`` by region the object files whose constants are
+    copied there.
+    """
+    regions = [region for region in board.regions("ram") if region.name in named]
+    # First the pools that are for a certain region: the pattern of all would take them.
+    workspaces = [
+        *((region_section(r.name), f".bss.noinit.tvm.{r.name}", r.name) for r in regions),
+        (".workspace", ".bss.noinit.tvm .bss.noinit.tvm.*", "WORKSPACE"),
+    ]
+    core = next(port for port in board.ports if "core" in port.roles)
+    path = data_dir("firmware_template") / "ports" / core.name / "firmware.ld.in"
+    memory = "\n".join(
+        f"    {region.name} ({'rx' if region.kind == 'flash' else 'rwx'}) : "
+        f"ORIGIN = {region.origin:#010x}, LENGTH = {region.size:#x}"
+        for region in board.memory
+    )
+    values = {
+        "MEMORY": memory,
+        "HEAD": _head(board),
+        "CODE": board.regions("flash")[0].name,
+        "DATA": board.regions("ram")[0].name,
+        "WORKSPACE": workspace_region.name,
+        "GUARDS": "".join(
+            f"        LONG({_guard(i, side)})\n" for i in range(len(workspaces)) for side in _SIDES
+        ),
+        "COPIES": "".join(f"        {_copy(constants_section(region))}\n" for region in copies),
+        "CONSTANTS": "".join(_constants(region, files) for region, files in copies.items()),
+        "WORKSPACES": "".join(_workspace(i, *names) for i, names in enumerate(workspaces)),
+        "STACK_BYTES": str(board.stack_bytes),
+        "HANDLER_STACK_BYTES": str(board.handler_stack_bytes),
+    }
+    text = path.read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _head(board: Board) -> str:
+    """The statements of the ports that lay out the image's start before all else."""
+    paths = [
+        data_dir("firmware_template") / "ports" / port.name / "head.ld" for port in board.ports
+    ]
+    return "".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
+
+
+def region_section(region: str) -> str:
+    """The output section with the pools that are for this region."""
+    return f".workspace.{region}"
+
+
+def constants_section(region: str) -> str:
+    """The output section with the constants that are copied to this region."""
+    return f".constants.{region}"
+
+
+def _constants(region: str, files: Sequence[str]) -> str:
+    """The statement for constants that run in ``region`` and are loaded into flash."""
+    inputs = "".join(f"        {file}(.rodata.tvm .rodata.tvm.*)\n" for file in files)
+    return (
+        f"    {constants_section(region)} : ALIGN({ALIGNMENT}) {{\n{inputs}"
+        f"        . = ALIGN({ALIGNMENT});\n    }} > {region} AT > CODE\n\n"
+    )
+
+
+def _copy(section: str) -> str:
+    """An entry of the table that the start-up copies by."""
+    return f"LONG(ADDR({section})) LONG(LOADADDR({section})) LONG(SIZEOF({section}))"
+
+
+#: Where pools have guards (``hil_guard.h``).
+_SIDES = ("below", "above")
+
+
+def _guard(workspace: int, side: str) -> str:
+    return f"hil_guard_{side}_{workspace}"
+
+
+def _workspace(index: int, section: str, inputs: str, region: str) -> str:
+    """The statement for pools, with room for their guards."""
+    below, above = (
+        f"        {_guard(index, side)} = .;\n        . += {GUARD_BYTES};\n" for side in _SIDES
+    )
+    return (
+        f"    {section} (NOLOAD) : ALIGN({ALIGNMENT}) {{\n{below}"
+        f"        *({inputs})\n        . = ALIGN({ALIGNMENT});\n{above}    }} > {region}\n\n"
+    )
+
+
+def _template_files(board: Board) -> dict[str, bytes]:
+    template = data_dir("firmware_template")
+    used = [template / folder for folder in _port_folders(board)]
+    paths: list[Path] = [template / "CMakeLists.txt", template / "README.md"]
+    folders = [template / name for name in ("cmake", "include", "src")]
+    for folder in (*folders, *used):
+        paths += sorted(folder.glob("*.[ch]")) + sorted(folder.glob("*.cmake"))
+    files = {path.relative_to(template).as_posix(): path.read_bytes() for path in paths}
+    return files
+
+
+def _port_folders(board: Board) -> list[str]:
+    """The ports of the board, then what they share, as folders of the template."""
+    names = [name for port in board.ports for name in (port.name, *port.uses)]
+    return [f"ports/{name}" for name in dict.fromkeys(names)]
+
+
+def _presets(board: Board) -> str:
+    variables: dict[str, bool | str] = {"CMAKE_EXPORT_COMPILE_COMMANDS": True}
+    configure: dict[str, object] = {
+        "name": "firmware",
+        "displayName": f"Firmware for {board.name}",
+        "generator": "Ninja",
+        "binaryDir": "${sourceDir}/build",
+        "cacheVariables": variables,
+    }
+    if not board.is_host:
+        configure["toolchainFile"] = "${sourceDir}/cmake/bare-metal.cmake"
+        variables["CMAKE_C_COMPILER"] = board.cpu.toolchain.gcc
+        variables["CMAKE_SYSTEM_PROCESSOR"] = board.cpu.isa
+    presets = {
+        "version": 3,
+        "configurePresets": [configure],
+        "buildPresets": [{"name": "firmware", "configurePreset": "firmware"}],
+    }
+    return json.dumps(presets, indent=2) + "\n"
+
+
+def _config_header(board: Board, modules: Sequence[Module], runtime: FirmwareRuntime | None) -> str:
+    values = {
+        "HIL_CLOCK_HZ": board.clock_hz,
+        "HIL_FRAME_MAX": board.frame_max,
+        "HIL_RX_MAX": board.rx_max,
+        **board.macros,
+    }
+    if not board.is_host:
+        values["HIL_STACK_GUARD_BYTES"] = board.stack_guard_bytes
+    if runtime is not None:
+        values.update(runtime.macros(modules))
+    lines = [f"#define {name} {_c_integer(value)}" for name, value in values.items()]
+    return (
+        GENERATED
+        + "#ifndef HIL_CONFIG_H\n#define HIL_CONFIG_H\n\n"
+        + f"#define HIL_BOARD_NAME {c_string(board.name)}\n"
+        + "\n".join(lines)
+        + "\n\n#endif\n"
+    )
+
+
+def _build_header() -> str:
+    """Return the header of what no two firmwares share, which one source includes."""
+    return (
+        GENERATED
+        + "#ifndef HIL_BUILD_H\n#define HIL_BUILD_H\n\n"
+        + f'#define HIL_BUILD_ID "{BUILD_ID_PLACEHOLDER.decode()}"\n'
+        + "\n#endif\n"
+    )
+
+
+def _c_integer(value: int) -> str:
+    # Addresses are easier to read in hexadecimal.
+    return f"{value:#010x}U" if value >= 0x4000_0000 else str(value)
+
+
+def _cmake_settings(
+    libraries: Sequence[ModelLibrary], board: Board, runtime: FirmwareRuntime | None
+) -> str:
+    sources = [
+        # What several ports share stands in a folder of its own.
+        f"ports/{source}" if "/" in source else f"ports/{port.name}/{source}"
+        for port in board.ports
+        for source in port.sources
+    ]
+    modules = modules_of(libraries)
+    toolchain = board.cpu.toolchain
+    lines = [
+        _cmake_list("HIL_CPU_FLAGS", board.cpu.cflags),
+        _cmake_list("HIL_TOOLCHAIN_C_FLAGS", toolchain.c_flags),
+        _cmake_list("HIL_TOOLCHAIN_MODEL_FLAGS", toolchain.model_flags),
+        _cmake_list("HIL_TOOLCHAIN_LINK_FLAGS", toolchain.link_flags),
+        _cmake_list("HIL_PORT_SOURCES", sources),
+        _cmake_list("HIL_PORT_INCLUDES", _port_folders(board)),
+        _cmake_list("HIL_CRT_SOURCES", runtime.sources(modules) if runtime else ()),
+        _cmake_list("HIL_CRT_INCLUDES", runtime.includes if runtime else ()),
+        _cmake_list("HIL_MODELS", [model_key(module) for module in modules]),
+    ]
+    # Models that bring the same code have it in the same place.
+    extras = [extra_code(library.files) for library in libraries]
+    for name in ("includes", "sources", "objects"):
+        paths = dict.fromkeys(path for extra in extras for path in getattr(extra, name))
+        lines.append(_cmake_list(f"HIL_EXTRA_{name.upper()}", paths))
+    shared: dict[str, tuple[Module, bytes]] = {}
+    for library in libraries:
+        for module in library.modules:
+            lines += _model_settings(library, module, shared)
+            if runtime is not None and is_foreign(library, module):
+                # Each of TVM's libraries defines this one, but an image has only one.
+                name = f"HIL_MODEL_{model_key(module)}_RENAMED"
+                lines.append(_cmake_list(name, [runtime.entry_point()]))
+    return "# Generated by hil for this firmware; changes are lost.\n" + "".join(lines)
+
+
+def _model_settings(
+    library: ModelLibrary, module: Module, shared: dict[str, tuple[Module, bytes]]
+) -> Iterator[str]:
+    folder, key = _folder(library), model_key(module)
+    # A library of one model may hold files of other names.
+    own = re.compile("" if len(library.modules) == 1 else rf"{re.escape(module.name)}_lib\d+\.")
+    names = sorted(path for path in library.files if own.match(path.rpartition("/")[2]))
+    for path in names:
+        if path.startswith(_SOURCES) and not path.endswith((".c", ".h")):
+            raise InputError(
+                f"model {module.name!r} has the source {path}, which is not C",
+                "export the model with its external modules as C",
+            )
+    sources = [f"{folder}/{p}" for p in names if p.startswith(_SOURCES) and p.endswith(".c")]
+    objects = [path for path in names if path.startswith(_OBJECTS) and path.endswith(".o")]
+    if not is_foreign(library, module):
+        common = _shared_objects(library)
+        objects = [path for path in objects if path not in common]
+        objects += _first_links(library, module, common, shared)
+    yield _cmake_list(f"HIL_MODEL_{key}_SOURCES", sources)
+    yield _cmake_list(f"HIL_MODEL_{key}_OBJECTS", [f"{folder}/{path}" for path in objects])
+    yield _cmake_list(f"HIL_MODEL_{key}_INCLUDES", [f"{folder}/{_HEADERS}".rstrip("/")])
+
+
+def _shared_objects(library: ModelLibrary) -> list[str]:
+    """The objects that belong to no single model: what several models' external modules call."""
+    names = "|".join(re.escape(module.name) for module in library.modules)
+    own = re.compile(rf"{re.escape(_OBJECTS)}({names})_lib\d+\.o")
+    objects = (p for p in library.files if p.startswith(_OBJECTS) and p.endswith(".o"))
+    return sorted(path for path in objects if not own.fullmatch(path))
+
+
+def _first_links(
+    library: ModelLibrary,
+    module: Module,
+    paths: Sequence[str],
+    shared: dict[str, tuple[Module, bytes]],
+) -> Iterator[str]:
+    """Those of ``paths`` that no earlier model has brought; an image links each once."""
+    for path in paths:
+        name, data = path.rpartition("/")[2], library.files[path]
+        if name not in shared:
+            shared[name] = (module, data)
+            yield path
+        elif shared[name][1] != data:
+            raise InputError(
+                f"the models {shared[name][0].name!r} and {module.name!r} bring different objects "
+                f"{name}",
+                "compile both with one version of the library that it is",
+            )
+
+
+def _cmake_list(name: str, values: Iterable[str]) -> str:
+    return f"set({name} {' '.join(values)})\n" if (values := list(values)) else f"set({name})\n"
+
+
+def _models_source(
+    modules: Sequence[Module], workspace: Workspace, runtime: FirmwareRuntime | None
+) -> str:
+    names = [f"hil_model_{model_key(module)}" for module in modules]
+    declarations = "".join(f"extern const struct hil_model {name};\n" for name in names)
+    entries = ", ".join(f"&{name}" for name in names) or "0"
+    # What is not referenced is not linked: TVM's run time has an arena wherever it may ask for one.
+    arena = max(arena_bytes(modules), ALIGNMENT) if runtime else 0
+    blocks = block_source(modules, shared_bytes(modules) if workspace == "shared" else {}, arena)
+    includes = '#include "hil_model.h"\n'
+    if runtime is not None:
+        includes += f'#include "{runtime.header}"\n'
+    return (
+        f"{GENERATED}{includes}\n{declarations}\n"
+        f"const struct hil_model *const hil_models[] = {{{entries}}};\n"
+        f"const uint8_t hil_model_count = {len(names)};\n"
+        f"{runtime.tables(modules) if runtime else ''}{blocks}"
+    )
+
+
+def with_build_id(files: Mapping[str, bytes], build_id: str) -> dict[str, bytes]:
+    """The files with the placeholder filled in."""
+    header = "generated/hil_build.h"
+    filled = files[header].replace(BUILD_ID_PLACEHOLDER, build_id.encode())
+    return {**files, header: filled}

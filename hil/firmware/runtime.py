@@ -1,0 +1,58 @@
+"""A C run time in firmware, where models are called through one or call it: who brings it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from hil.firmware.glue import Glue
+from hil.support.parts import TVM
+from hilc.artifact.library import Module
+from hilc.plugins import Slot
+
+
+class FirmwareRuntime(ABC):
+    #: What joins such a model to it, and to the firmware.
+    glue: type[Glue]
+    #: Folders of the project with its headers.
+    includes: tuple[str, ...]
+    #: What declares its memory.
+    header: str
+
+    @abstractmethod
+    def files(self) -> Mapping[str, bytes]:
+        """Its files by their path in a project."""
+
+    @abstractmethod
+    def sources(self, modules: Sequence[Module]) -> Sequence[str]:
+        """Those of them, and of :meth:`generated`, that are compiled."""
+
+    @abstractmethod
+    def generated(self, modules: Sequence[Module]) -> Mapping[str, str]:
+        """Further files of the project, which are made for its models."""
+
+    @abstractmethod
+    def macros(self, modules: Sequence[Module]) -> Mapping[str, int]:
+        """What the firmware's configuration says for it."""
+
+    @abstractmethod
+    def tables(self, modules: Sequence[Module]) -> str:
+        """C that stands beside the table of all models."""
+
+    @abstractmethod
+    def entry_point(self) -> str:
+        """The function that each library of another compiler defines, and an image only once."""
+
+
+_SLOT: Slot[FirmwareRuntime] = Slot(TVM)
+provide_firmware_runtime = _SLOT.fill
+#: The one that there is; None where no part of the installation has one.
+found_runtime = _SLOT.found
+
+
+def firmware_runtime(models: str) -> FirmwareRuntime:
+    """The one that there is; InputError, which names the ``models`` that need it, where none is."""
+    return _SLOT.get(
+        f"the run time in firmware that {models} needs",
+        "or compile the model with interface=c and without pools=calls",
+    )

@@ -1,0 +1,316 @@
+"""From the words that name models (``MODEL``, ``NAME=path``) to compiled libraries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import hilc
+from hil.board import Board
+from hil.firmware.build import build
+from hil.firmware.compiled import compile_model
+from hil.firmware.fit import region_rooms, workspace_regions
+from hil.firmware.placement import aligned, buffer_bytes
+from hilc.artifact.archive import is_archive
+from hilc.artifact.library import ModelLibrary
+from hilc.errors import InputError
+from hilc.external import load_generator
+from hilc.memory.explain import Explanation
+from hilc.memory.program import Pin, PoolSpec
+from hilc.options import CompileOptions
+from hilc.schedule.search import LimitError
+from hilc.support.inputs import check_regular
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+#: How often a limit of flash that a link was over is corrected by what its estimate lacked.
+_CORRECTIONS = 2
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What the user chose for the models of a command; None leaves what suits the purpose."""
+
+    cpu: str
+    codegen: str | None = None
+    api: str | None = None
+    interface: str | None = None
+    optimize: str | None = None
+    pools: str | None = None
+    constants: str | None = None
+    runtime: str | None = None
+    fold_constant_channels: bool | None = None
+    #: Limits in bytes, and the file of a tuning log.
+    ram: int | None = None
+    flash: int | None = None
+    tuning: str | None = None
+    #: The workspace pools to plan; without any one pool, or, on ``board``, one in each of several
+    #: RAM regions where none of them alone has room.
+    memory: tuple[PoolSpec, ...] = ()
+    #: With inputs and outputs in the workspace: whether a run leaves the inputs as they are, and
+    #: where inputs and outputs shall lie.
+    keep_inputs: bool | None = None
+    pins: Mapping[str, Pin] | None = None
+    #: Code generators of the user, in :func:`hilc.external.load_generator`'s words.
+    external: tuple[str, ...] = ()
+    #: A firmware of ours gives the models their pools, with inputs and outputs in them; a library
+    #: for another firmware brings its own.
+    for_firmware: bool = True
+    #: The board of that firmware, where it is known.
+    board: Board | None = None
+    #: Whether models of one firmware work in the same memory; then what they are given and what
+    #: they find is not in it.
+    workspace: str = "own"
+    #: What the models' code includes or calls, beside what they bring (:mod:`hilc.artifact.extra`).
+    include_dirs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    #: Called for every program that the compiler tries.
+    progress: Callable[[], None] | None = field(default=None, compare=False)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The options of the compiler that the user chose, by name."""
+        names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
+        more = ("fold_constant_channels", "ram", "flash", "tuning", "keep_inputs", "pins")
+        values = {name: getattr(self, name) for name in (*names, *more)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def compiler(self, name: str | None) -> CompileOptions:
+        """All options of the compiler, for the model ``name``; None: named like its file."""
+        pools = self.pools or ("external" if self.for_firmware else "internal")
+        io_in_pool = (
+            (self.for_firmware or bool(self.keep_inputs or self.pins))
+            and self.workspace == "own"
+            and (pools == "external" or not self.for_firmware)
+            and self.interface in (None, "c")
+        )
+        return CompileOptions(
+            cpu=self.cpu,
+            name=name,
+            memory=self.memory,
+            externals=tuple(load_generator(spec) for spec in self.external),
+            progress=self.progress,
+            **{"pools": pools, "io_in_pool": io_in_pool, **self.chosen},
+        )
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A file or folder, and the name that its model shall have."""
+
+    path: Path
+    name: str | None
+
+    @property
+    def is_archive(self) -> bool:
+        """Already compiled: a Model Library Format folder or tar."""
+        return is_archive(self.path)
+
+
+def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSource]:
+    """The models that the words of a command line name; ``name`` is the one of ``--name``."""
+    sources = [_parse_source(word) for word in words]
+    if name is not None:
+        if len(sources) != 1:
+            raise InputError(
+                f"--name names one model, and there are {len(sources)}", "write NAME=path"
+            )
+        sources = [ModelSource(sources[0].path, _checked_name(name))]
+    return sources
+
+
+def load_library(source: ModelSource, options: ModelOptions) -> ModelLibrary:
+    """The library of a source: read when it is an archive, compiled otherwise."""
+    return load_sources([source], options)[0]
+
+
+def load_libraries(
+    words: Sequence[str], options: ModelOptions, name: str | None = None
+) -> list[ModelLibrary]:
+    """The libraries of several words, in their order."""
+    return load_sources(parse_sources(words, name), options)
+
+
+def explain_models(
+    words: Sequence[str], options: ModelOptions, name: str | None = None
+) -> list[Explanation]:
+    """Return what the plans of several models do, each as a firmware of it alone would have it."""
+    sources = parse_sources(words, name)
+    for source in sources:
+        if source.is_archive:
+            raise InputError(
+                f"{source.path} is compiled already, and an archive does not hold its plan",
+                "give the model file that it was compiled from",
+            )
+    return [hilc.explain(source.path, options=options.compiler(source.name)) for source in sources]
+
+
+def load_sources(
+    sources: Sequence[ModelSource | ModelLibrary], options: ModelOptions
+) -> list[ModelLibrary]:
+    """The libraries of several sources, for one firmware where the options say so.
+
+    Where no RAM region of the board has room for all their pools, but several together do, each
+    model is planned for what is left of them, in the order of the board's description.
+
+    The compiler keeps a limit of flash by its estimate. For a board the firmware is built, and what
+    the linker finds over the limit is compiled anew, for as much less as its estimate was short of.
+    """
+    libraries = _load_all(sources, options)
+    if options.board is None or options.flash is None:
+        return libraries
+    return _held_in_flash(sources, options, libraries)
+
+
+def _held_in_flash(
+    sources: Sequence[ModelSource | ModelLibrary],
+    options: ModelOptions,
+    libraries: list[ModelLibrary],
+) -> list[ModelLibrary]:
+    """``libraries``, or in place of those over the limit smaller ones; InputError without any."""
+    board, limit = options.board, options.flash
+    assert board is not None
+    assert limit is not None
+    limits: dict[int, int] = {}
+    for correction in range(_CORRECTIONS + 1):
+        sizes = build(libraries, board, workspace=options.workspace).sizes.models
+        over: dict[str, int] = {}
+        for index, library in enumerate(libraries):
+            for name, report in library.reports.items():
+                measured = sizes[name].flash_bytes
+                if measured > limit:
+                    over[name] = measured
+                    limits[index] = limit - (measured - report.chosen.flash_bytes)
+        if not over:
+            return libraries
+        if correction == _CORRECTIONS:
+            break
+        try:
+            libraries = _load_all(sources, options, limits)
+        except LimitError as error:
+            # Too little by estimate; what is least by estimate may keep the limit all the same.
+            reports = [r for index in limits for r in libraries[index].reports.values()]
+            if len(reports) > 1 or error.least_flash >= reports[0].chosen.flash_bytes:
+                break
+            libraries = _load_all(sources, options, dict.fromkeys(limits, error.least_flash))
+    name, measured = max(over.items(), key=lambda item: item[1])
+    raise InputError(
+        f"{name!r} takes {measured} B of flash on {board.name}, and the limit is {limit} B",
+        "raise the limit, or take a smaller model",
+    )
+
+
+def _load_all(
+    sources: Sequence[ModelSource | ModelLibrary],
+    options: ModelOptions,
+    flash: Mapping[int, int] = MappingProxyType({}),
+) -> list[ModelLibrary]:
+    """The libraries of the sources; ``flash`` are limits of some, by their position."""
+    own = [replace(options, flash=flash[i]) if i in flash else options for i in range(len(sources))]
+    libraries = [
+        s if isinstance(s, ModelLibrary) else _load(s, chosen)
+        for s, chosen in zip(sources, own, strict=True)
+    ]
+    modules = [module for library in libraries for module in library.modules]
+    board = options.board
+    if board is None or options.memory or len(board.regions("ram")) < 2:
+        return libraries
+    shared = options.workspace == "shared"
+    if workspace_regions(modules, board, "shared" if shared else "own"):
+        return libraries
+    # A run-time allocator has one arena; what is compiled already stays as it is.
+    moving = [
+        source
+        if isinstance(source, ModelSource) and not source.is_archive and options.pools != "calls"
+        else None
+        for source in sources
+    ]
+    rows = list(zip(moving, libraries, own, strict=True))
+    fixed = [module for source, library, _ in rows if source is None for module in library.modules]
+    buffers = [sum(buffer_bytes(lib.modules[0])) for source, lib, _ in rows if source is not None]
+    rooms = region_rooms(fixed, board, reserved=sum(buffers))
+    spread = []
+    try:
+        for source, library, chosen in rows:
+            spread.append(_compile(source, chosen, _pools_in(rooms)) if source else library)
+            for pool in spread[-1].modules[0].workspace_pools if source and not shared else ():
+                assert pool.region is not None, "each of the pools was for a region"
+                rooms[pool.region] -= aligned(pool.nbytes)
+    except InputError:
+        # Not even all regions together: the figures of one pool are what the refusal shows.
+        return libraries
+    return spread
+
+
+def _load(source: ModelSource, options: ModelOptions) -> ModelLibrary:
+    _existing(str(source.path))
+    if not source.is_archive:
+        return _compile(source, options)
+    changing = [*options.chosen, *(n for n in ("memory", "external") if getattr(options, n))]
+    if changing:
+        option = {"pins": "pin"}.get(changing[0], changing[0]).replace("_", "-")
+        if getattr(options, changing[0]) is False:
+            option = f"no-{option}"
+        raise InputError(
+            f"{source.path} is compiled already, so --{option} cannot change it",
+            "give the model file that it was compiled from",
+        )
+    library = ModelLibrary.load(source.path)
+    if source.name is not None and (source.name,) != tuple(m.name for m in library.modules):
+        raise InputError(
+            f"{source.path} holds {', '.join(m.name for m in library.modules)}; "
+            f"a compiled model cannot be renamed to {source.name!r}",
+            "compile the model file again with that name",
+        )
+    return _with_code(library, options)
+
+
+def _with_code(library: ModelLibrary, options: ModelOptions) -> ModelLibrary:
+    """The library with the code from elsewhere that the options name."""
+    if not options.include_dirs and not options.sources:
+        return library
+    return library.with_code(options.include_dirs, options.sources)
+
+
+def _compile(
+    source: ModelSource, options: ModelOptions, memory: tuple[PoolSpec, ...] = ()
+) -> ModelLibrary:
+    own = options.compiler(source.name)
+    library = compile_model(source.path, replace(own, memory=memory) if memory else own)
+    return _with_code(library, options)
+
+
+def _pools_in(rooms: Mapping[str, int]) -> tuple[PoolSpec, ...]:
+    """A pool in each region, as large as its room."""
+    return tuple(
+        PoolSpec(f"{region}_workspace", limit_bytes=room, region=region)
+        for region, room in rooms.items()
+    )
+
+
+def _parse_source(word: str) -> ModelSource:
+    name, separator, rest = word.partition("=")
+    # A file whose own name has an equals sign is taken as it is.
+    if not separator or Path(word).exists():
+        return ModelSource(_existing(word), None)
+    return ModelSource(_existing(rest), _checked_name(name))
+
+
+def _existing(word: str) -> Path:
+    path, hint = Path(word), "give a .tflite file or a Model Library Format tar or folder"
+    if not word or not path.exists():
+        raise InputError(f"{word!r} does not exist" if word else "a model's path is empty", hint)
+    check_regular(path, hint)
+    return path
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot name a model in C code",
+            "use letters, digits and underscores, a letter first",
+        )
+    return name

@@ -1,0 +1,40 @@
+"""Calls of an image's functions by name over the link: who knows how."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from hil.link.client import Client
+from hil.support.parts import TVM
+from hilc.plugins import Slot
+
+
+class BoardCalls(ABC):
+    @abstractmethod
+    def functions(self, client: Client) -> tuple[str, ...]:
+        """The names of the functions, in the order of the image's table."""
+
+    @abstractmethod
+    def check(self, name: str, arguments: Sequence[Any]) -> None:
+        """Raises for what the function ``name`` cannot be given."""
+
+    @abstractmethod
+    def call(self, client: Client, name: str, arguments: Sequence[Any]) -> Any:
+        """What the function returns; it is called once."""
+
+    @abstractmethod
+    def metadata(self, client: Client, model: int) -> Any:
+        """What a model on the board says of itself."""
+
+
+_SLOT: Slot[BoardCalls] = Slot(TVM)
+provide_board_calls = _SLOT.fill
+
+
+def board_calls() -> BoardCalls:
+    """The one that there is; InputError where no part of the installation has one."""
+    return _SLOT.get(
+        "calling functions of a board by name", "or use the models' set_input, run and get_output"
+    )

@@ -1,0 +1,251 @@
+"""Frames over a serial line: any pyserial URL, the deadlines, and what was skipped."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import serial
+
+from hil.errors import HilError, InputError, LinkError, Mend
+from hil.link.codec import BadFrame, Decoder, Frame, encode
+
+#: How often a wait looks whether the board's process still lives. QEMU needs the look as well: a
+#: character device that was full is sometimes polled again only when the main loop wakes up.
+_LOOK_S = 0.01
+_READ_BYTES = 65536
+_WRITE_TIMEOUT_S = 5.0
+#: A process that closes the line ends a moment later; its end explains more than the closed line.
+_END_GRACE_S = 1.0
+
+
+class Line(Protocol):
+    """Bytes to and from a board; failures are OSErrors."""
+
+    def read(self) -> bytes:
+        """Return what is there, or what comes first within a few milliseconds."""
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+class _Port:
+    """A line that pyserial opens."""
+
+    def __init__(self, url: str, baudrate: int) -> None:
+        self._serial = serial.serial_for_url(
+            url,
+            baudrate=baudrate,
+            timeout=_LOOK_S,
+            # pyserial refuses one for RFC 2217.
+            write_timeout=None if url.startswith("rfc2217://") else _WRITE_TIMEOUT_S,
+            do_not_open=True,
+        )
+        # Two programs on one line would each take half of the other's answers.
+        self._serial.exclusive = True
+        self._serial.open()
+
+    def read(self) -> bytes:
+        """Return what is there, or what comes first within ``_LOOK_S``."""
+        first: bytes = self._serial.read(1)
+        waiting = self._serial.in_waiting if first else 0
+        return first + (self._serial.read(waiting) if waiting else b"")
+
+    def write(self, data: bytes) -> None:
+        self._serial.write(data)
+
+    def close(self) -> None:
+        self._serial.close()
+
+
+class _Socket:
+    """``socket://host:port``, without pyserial: its handler cannot say how much has arrived, leaves
+    Nagle's delay on, and sleeps 0.3 s when it is closed."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.port is None:
+            raise ValueError("write socket://HOST:PORT")
+        self._socket = socket.create_connection((parts.hostname, parts.port), _WRITE_TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def read(self) -> bytes:
+        """Return what is there, or what comes first within ``_LOOK_S``."""
+        ready, _, _ = select.select([self._socket], [], [], _LOOK_S)
+        if not ready:
+            return b""
+        data = self._socket.recv(_READ_BYTES)
+        if not data:
+            raise ConnectionResetError("the other side closed the connection")
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Link:
+    """An open line: ``line``, else the one that ``url`` names.
+
+    ``alive`` raises when the process behind the line has ended.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        baudrate: int = 115200,
+        alive: Callable[[], None] = lambda: None,
+        line: Line | None = None,
+    ) -> None:
+        self.url = url
+        self._alive = alive
+        self._decoder = Decoder()
+        self._stopped = False
+        #: Bytes received, and those of them that were no frame.
+        self.received_bytes = 0
+        self.skipped_bytes = 0
+        self.bad_frames = 0
+        try:
+            self._line = line or open_line(url, baudrate)
+        except (serial.SerialException, OSError, ValueError) as error:
+            raise open_error(url, error) from None
+
+    def send(self, frame: Frame) -> int:
+        """Writes the frame; returns its bytes on the line."""
+        self.require_open()
+        data = encode(frame)
+        try:
+            self._line.write(data)
+        except (serial.SerialException, OSError) as error:
+            raise self._lost(error) from None
+        return len(data)
+
+    def receive(self, timeout_s: float) -> list[Frame]:
+        """The frames of the first bytes that arrive; empty when none were complete in time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self.require_open()
+            try:
+                data = self._line.read()
+            except (serial.SerialException, OSError) as error:
+                raise self._lost(error) from None
+            if data:
+                self.received_bytes += len(data)
+                return self._good(self._decoder.feed(data))
+            self._alive()
+            if time.monotonic() >= deadline:
+                return []
+
+    def _good(self, found: list[Frame | BadFrame]) -> list[Frame]:
+        frames = []
+        for item in found:
+            if isinstance(item, Frame):
+                frames.append(item)
+            else:
+                self.bad_frames += 1
+                self.skipped_bytes += item.size
+        return frames
+
+    def require_open(self) -> None:
+        """Raises :class:`InputError` for a link that was closed."""
+        if self._stopped:
+            raise InputError(
+                f"the device at {self.url} is closed",
+                "use it inside of its `with` block, or open it again",
+            )
+
+    def _lost(self, error: Exception) -> LinkError:
+        """The error of a line that failed; raises the better one when the process has ended."""
+
+        def look() -> None:
+            self.require_open()
+            self._alive()
+
+        raise_if_ending(look)
+        return LinkError(
+            f"the link to {self.url} failed: {error}",
+            "check the cable and that no other program uses the port",
+            mend=Mend.RESET,
+        )
+
+    def stop(self) -> None:
+        """Ends every wait for the line, in other threads too; only :meth:`close` is left to do."""
+        self._stopped = True
+
+    def close(self) -> None:
+        self.stop()
+        self._line.close()
+
+
+def raise_if_ending(alive: Callable[[], None]) -> None:
+    """Returns after a moment, unless the process that ``alive`` watches has ended by then."""
+    end = time.monotonic() + _END_GRACE_S
+    while time.monotonic() < end:
+        alive()
+        time.sleep(_LOOK_S)
+
+
+def open_line(url: str, baudrate: int) -> Line:
+    """The line behind any pyserial URL; failures are OSErrors and ValueErrors."""
+    return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
+
+
+def open_error(url: str, error: Exception) -> HilError:
+    """Return the error for ``url``, which cannot be opened, from what pyserial raised."""
+    if isinstance(error, ValueError):
+        return _no_url(url)
+    number = getattr(error, "errno", None)
+    if number is None and error.__context__ is not None and error.__context__.args:
+        number = error.__context__.args[0]  # pyserial puts termios' into words
+    if number in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EBUSY):
+        return LinkError(f"{url} is in use by another program", "close it, or give another port")
+    if number in (errno.EACCES, errno.EPERM):
+        return LinkError(
+            f"no permission to open {url}",
+            "join the group that owns it (often: sudo usermod -aG dialout $USER) and log in again",
+        )
+    if number == errno.ECONNREFUSED:
+        return LinkError(f"nothing listens at {url}", "start the program that serves the port")
+    if number == errno.ENOENT:
+        return _no_port(url)
+    if number in (errno.ENOTTY, errno.EISDIR, errno.EINVAL):
+        return LinkError(f"{url} is not a serial port", "`hil doctor` lists the ports")
+    return LinkError(f"cannot open {url}: {error}", "check the URL and that the board is connected")
+
+
+def check_port(url: str) -> None:
+    """Raises for a device that is not there, and for a URL of no form that can be opened."""
+    scheme, separator, _ = url.lower().partition("://")
+    if separator:
+        if not (scheme.isidentifier() and any(_has_handler(scheme))):
+            raise _no_url(url)
+    elif not os.path.exists(url):
+        raise _no_port(url)
+
+
+def _has_handler(scheme: str) -> Iterator[bool]:
+    """Of each package that pyserial looks into, whether it opens URLs of this scheme."""
+    for package in serial.protocol_handler_packages:
+        yield find_spec(f".protocol_{scheme}", package) is not None
+
+
+def _no_url(url: str) -> InputError:
+    return InputError(
+        f"{url} is not a serial port: the forms are /dev/NAME, socket://HOST:PORT, "
+        "rfc2217://HOST:PORT and pyserial's others",
+        "`hil doctor` lists the ports",
+    )
+
+
+def _no_port(url: str) -> LinkError:
+    return LinkError(f"there is no port {url}", "connect the board; `hil doctor` lists the ports")

@@ -1,0 +1,26 @@
+"""How the host names tensors to the board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hil.link.protocol import Tensors
+
+
+@dataclass(frozen=True)
+class TensorRef:
+    """Names a tensor to the board."""
+
+    model: int
+    list: Tensors
+    index: int
+    layer: int = 0
+
+    @property
+    def fields(self) -> dict[str, int]:
+        return {
+            "model": self.model,
+            "list": self.list,
+            "layer": self.layer,
+            "index": self.index,
+        }

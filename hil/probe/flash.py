@@ -1,0 +1,250 @@
+"""Puts a firmware into a board's memory through a debug probe, and proves that it is there.
+
+What the board has already is read back first, so an unchanged image is not programmed again; what
+was programmed is read back always, since some flash algorithms report success for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hil.board.pyocd_targets import check_target
+from hil.errors import FlashError, InputError, Mend, ProbeError
+from hil.firmware.image import Segment
+
+if TYPE_CHECKING:
+    from pyocd.core.session import Session
+
+    from hil.board import Board
+
+#: Called with the part done, 0 to 1.
+Progress = Callable[[float], None]
+
+# Of a flash that was erased: enough to tell, little enough to read at once.
+_ERASED_LOOK_BYTES = 1024
+# The halted state of a Cortex-M with nothing pending, in Thumb state.
+_XPSR_THUMB = 1 << 24
+
+
+@dataclass(frozen=True)
+class Flashed:
+    """What :func:`program` did."""
+
+    #: False where the board had the image already.
+    programmed: bool
+    nbytes: int
+    seconds: float
+
+
+@contextlib.contextmanager
+def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator[Session]:
+    """A pyOCD session on ``board`` through the probe ``uid``; leaving the context closes it.
+
+    ``connect_mode`` is pyOCD's: ``halt``, ``attach``, ``pre-reset`` or ``under-reset``.
+    """
+    from pyocd.core.exceptions import Error
+    from pyocd.core.helpers import ConnectHelper
+
+    # pyOCD reports on its own log what it also raises.
+    logging.getLogger("pyocd").setLevel(logging.CRITICAL)
+    options = {
+        "target_override": board.pyocd.target if board.pyocd else "cortex_m",
+        "connect_mode": connect_mode,
+        "hide_programming_progress": True,
+        **({"frequency": board.pyocd.frequency_hz} if board.pyocd else {}),
+    }
+    probes = ConnectHelper.get_all_connected_probes(blocking=False, unique_id=uid)
+    if not probes:
+        raise ProbeError(f"there is no probe {uid!r}", "plug it in; `hil doctor` lists the probes")
+    from pyocd.core.session import Session
+
+    check_target(board)
+    with _as_probe_error(f"cannot connect to {board.name} through the probe {uid}"):
+        session = Session(probes[0], options=options)
+        session.open()
+    try:
+        check_core(board, session.target.selected_core.core_type, uid)
+        yield session
+    except Error as error:
+        raise _probe_error(f"the probe {uid} on {board.name} failed", error) from None
+    finally:
+        # The board may be gone: what cannot be closed in order is let go.
+        with contextlib.suppress(Error, OSError):
+            session.close()
+
+
+def check_core(board: Board, part_number: int, uid: str) -> None:
+    """Raises :class:`ProbeError` where the probe found a core that is not the board's."""
+    from pyocd.coresight.core_ids import CORE_TYPE_NAME
+
+    names = {part: name for (_, part), name in CORE_TYPE_NAME.items()}
+    expected = board.cpu.debug.part_numbers
+    # A core that nobody knows yet may be right.
+    if expected and part_number in names and part_number not in expected:
+        raise ProbeError(
+            f"the probe {uid} is on a {names[part_number]}, and {board.name} has a "
+            f"{board.cpu.name}",
+            "choose the probe of this board with --probe UID, or the --board that is connected",
+        )
+
+
+def program(
+    session: Session, image: Sequence[Segment], progress: Progress | None = None
+) -> Flashed:
+    """Brings ``image`` into the board's memory unless it is there; the core is left halted."""
+    start = time.monotonic()
+    nbytes = sum(len(segment.data) for segment in image)
+    target = session.target
+    target.halt()
+    if _is_there(session, image):
+        return Flashed(False, nbytes, time.monotonic() - start)
+    in_flash = [segment for segment in image if _is_flash(session, segment)]
+    if in_flash:
+        from pyocd.flash.loader import MemoryLoader
+
+        loader = MemoryLoader(
+            session, progress=progress or _ignore, chip_erase="sector", smart_flash=False
+        )
+        with _as_flash_error():
+            for segment in in_flash:
+                loader.add_data(segment.address, segment.data)
+            loader.commit()
+    for segment in image:
+        if segment not in in_flash:
+            target.write_memory_block8(segment.address, segment.data)
+    target.flush()
+    wrong = first_difference(session, image)
+    if wrong is not None:
+        address, expected, found = wrong
+        raise FlashError(
+            f"{address:#010x} reads {found:#04x} after {expected:#04x} was programmed",
+            "erase the board (hil erase) and try again; check its supply and its protection",
+            mend=Mend.FLASH,
+        )
+    return Flashed(True, nbytes, time.monotonic() - start)
+
+
+def _is_there(session: Session, image: Sequence[Segment]) -> bool:
+    """Return whether the board has the image; some erased flash, as the LPC55's, cannot be read."""
+    from pyocd.core.exceptions import TransferFaultError
+
+    try:
+        return first_difference(session, image) is None
+    except TransferFaultError:
+        return False
+
+
+def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, int, int] | None:
+    """Address, byte of the image and byte on the board where they first differ."""
+    for segment in image:
+        found = bytes(session.target.read_memory_block8(segment.address, len(segment.data)))
+        if found != segment.data:
+            at = next(i for i, byte in enumerate(segment.data) if found[i] != byte)
+            return segment.address + at, segment.data[at], found[at]
+    return None
+
+
+def start_image(session: Session, image: Sequence[Segment], *, halted: bool = False) -> None:
+    """Resets the board and lets it run, or leaves it ``halted`` before its first instruction.
+
+    An image in RAM is entered through its vectors.
+    """
+    target = session.target
+    if any(_is_flash(session, segment) for segment in image):
+        if halted:
+            target.reset_and_halt()
+        else:
+            target.reset()
+        return
+    target.reset_and_halt()
+    vectors = image[0].data
+    stack_pointer, entry = (int.from_bytes(vectors[at : at + 4], "little") for at in (0, 4))
+    core = target.selected_core
+    core.write32(_VTOR, image[0].address)
+    core.write_core_register("xpsr", _XPSR_THUMB)
+    core.write_core_register("msp", stack_pointer)
+    core.write_core_register("pc", entry & ~1)
+    if not halted:
+        target.resume()
+
+
+_VTOR = 0xE000_ED08
+
+
+def erase(session: Session) -> int:
+    """Erases the whole flash of the board's controller; returns its bytes.
+
+    Raises :class:`InputError` where there is no flash, :class:`FlashError` where it does not read
+    erased afterwards.
+    """
+    from pyocd.flash.eraser import FlashEraser
+
+    regions = [region for region in session.target.memory_map if region.is_flash]
+    if not regions:
+        raise InputError(
+            "the board's pyOCD target has no flash, so nothing to erase",
+            "an image in RAM is gone when the board loses power",
+        )
+    with _as_flash_error():
+        FlashEraser(session, FlashEraser.Mode.MASS).erase()
+    first = min(regions, key=lambda region: int(region.start))
+    start = bytes(session.target.read_memory_block8(first.start, _ERASED_LOOK_BYTES))
+    if any(byte != first.erased_byte_value for byte in start):
+        raise FlashError(
+            f"the flash at {first.start:#010x} does not read erased",
+            "check the board's supply, and whether its flash is protected",
+        )
+    return sum(int(region.length) for region in regions)
+
+
+def _is_flash(session: Session, segment: Segment) -> bool:
+    region = session.target.memory_map.get_region_for_address(segment.address)
+    return region is not None and bool(region.is_flash)
+
+
+def _ignore(_done: float) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _as_flash_error() -> Iterator[None]:
+    from pyocd.core.exceptions import FlashFailure
+
+    try:
+        yield
+    except FlashFailure as error:
+        raise FlashError(
+            f"programming failed: {error}",
+            "try again; a board that is protected or half programmed needs hil erase first",
+            mend=Mend.FLASH,
+        ) from None
+
+
+@contextlib.contextmanager
+def _as_probe_error(what: str) -> Iterator[None]:
+    from pyocd.core.exceptions import Error
+
+    try:
+        yield
+    except (Error, OSError) as error:
+        raise _probe_error(what, error) from None
+
+
+def _probe_error(what: str, error: Any) -> ProbeError:
+    from pyocd.core import exceptions
+
+    hint = "check the cable and the board's supply"
+    mend: Mend | None = Mend.FLASH
+    if isinstance(error, exceptions.ProbeDisconnected):
+        hint = "the probe was unplugged: plug it in and try again"
+    elif isinstance(error, exceptions.TransferFaultError):
+        hint = "the board has no memory there: is it the board of this name?"
+    elif isinstance(error, exceptions.ProbeError) or "busy" in str(error).lower():
+        hint = "another program may hold the probe: close it, or choose another with --probe"
+        mend = None  # the board is not to be switched off under its user
+    return ProbeError(f"{what}: {error or type(error).__name__}", hint, mend=mend)

@@ -1,0 +1,244 @@
+"""Runs a firmware on a board behind a debug probe: programs, resets, finds the serial port."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hil import virtual_probe
+from hil.board.config import remember
+from hil.errors import DeviceError, FlashError, InputError, LinkError, Mend, ProbeError
+from hil.firmware.image import read_image, symbol_address
+from hil.link.rtt import RttLine
+from hil.probe import flash
+from hil.probe.probes import ProbeInfo, choose_port, choose_probe, connected_probes
+from hil.runners.choice import VIRTUAL, Choice
+from hil.runners.qemu import QemuBoard, QemuMemory
+
+if TYPE_CHECKING:
+    from pyocd.core.session import Session
+
+    from hil.board import Board
+    from hil.link.bulk import BoardMemory
+    from hil.link.line import Line
+    from hil.virtual_probe import VirtualBoard
+
+
+class ProbeMemory:
+    """The memory behind a session of pyOCD, through which the line goes, too."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        with self._explained():
+            return bytes(self._session.target.read_memory_block8(address, nbytes))
+
+    def write(self, address: int, data: bytes) -> None:
+        with self._explained():
+            self._session.target.write_memory_block8(address, data)
+            self._session.target.flush()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        from pyocd.core.exceptions import Error
+
+        try:
+            yield
+        except Error as error:
+            raise LinkError(
+                f"the probe failed at a tensor: {error or type(error).__name__}",
+                "check the cable; --no-bulk takes the serial line instead",
+            ) from None
+
+
+class ProbedBoard:
+    """A firmware on a real board that a probe programmed."""
+
+    counter: Final = "cycles"
+    is_emulated: Final = False
+
+    def __init__(
+        self,
+        url: str,
+        line: Line | None,
+        reset: Callable[[], None] | None = None,
+        memory: BoardMemory | None = None,
+    ) -> None:
+        """``reset`` restarts the firmware through a probe that is free."""
+        self.url = url
+        self.line = line
+        self.memory = memory
+        self._reset = reset
+
+    @property
+    def can_reset(self) -> bool:
+        """Return whether :meth:`reset` can be called."""
+        return self._reset is not None
+
+    def reset(self) -> None:
+        """Resets the board through its probe; the serial line must be closed."""
+        assert self._reset is not None, "only what can_reset says"
+        self._reset()
+
+    def alive(self) -> None:
+        """Nothing tells of a board's end but its silence."""
+
+    def count(self, ticks: int, ticks_hz: int) -> int:
+        """Cycles: the time base runs at the core's clock."""
+        return ticks
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A probe that was chosen for a board."""
+
+    uid: str
+    #: None where the board is virtual and was started for this.
+    probe: ProbeInfo | None
+    #: The QEMU machine behind the probe, where there is one.
+    virtual: VirtualBoard | None
+    #: Raises where that machine has ended.
+    is_alive: Callable[[], None]
+
+
+@contextlib.contextmanager
+def reached(board: Board, asked: str | None) -> Iterator[Reached]:
+    """The probe for ``board`` that was ``asked`` for, or the one that fits.
+
+    Asked for ``virtual``, it starts the board's QEMU machine, which ends with the context.
+    """
+    if asked == VIRTUAL:
+        with virtual_probe.start(board) as (virtual, process):
+            yield Reached(virtual.uid, None, virtual, process.alive)
+        return
+    probe = choose_probe(board, asked, connected_probes())
+    running = next((v for v in virtual_probe.running_boards() if v.uid == probe.uid), None)
+    if running is not None and running.board != board.name:
+        raise InputError(
+            f"the probe {probe.uid} is on {running.board}, not on {board.name}",
+            f"use --board {running.board}, or another probe",
+        )
+    yield Reached(probe.uid, probe, running, _aliveness(running))
+
+
+@contextlib.contextmanager
+def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
+    """Programs ``elf`` where it is not on the board yet, resets the board and lets it run.
+
+    The probe is free again when the firmware runs. What was started for it (a virtual board) ends
+    with the context; a real board runs on.
+    """
+    image = read_image(elf)
+    with contextlib.ExitStack() as stack:
+        chosen = stack.enter_context(reached(board, choice.probe))
+        virtual = chosen.virtual
+        # Before the board is touched: without a port, programming it would be for nothing.
+        url = line_url(board, chosen, choice)
+        session = stack.enter_context(flash.connected(board, chosen.uid))
+        done = flash.program(session, image, choice.progress)
+        flash.start_image(session, image)
+        line: Line | None = None
+        memory: BoardMemory | None = None
+        if choice.rtt:
+            line = RttLine(session, symbol_address(elf, "_SEGGER_RTT"))
+            memory = ProbeMemory(session)
+        else:
+            session.close()  # others may use the probe while the firmware runs
+        if choice.flashed is not None:
+            choice.flashed(done)
+
+        def reset() -> None:
+            with flash.connected(board, chosen.uid) as session:
+                session.target.halt()
+                if wrong := flash.first_difference(session, image):
+                    raise FlashError(
+                        f"{board.name} has lost its firmware: {wrong[0]:#010x} reads "
+                        f"{wrong[2]:#04x}, not {wrong[1]:#04x}",
+                        "flash it again; check the supply if it happens again",
+                        mend=Mend.FLASH,
+                    )
+                flash.start_image(session, image)
+
+        def claim() -> tuple[socket.socket, BoardMemory]:
+            assert virtual is not None
+            control = stack.enter_context(_Control(virtual, chosen.is_alive))
+            return control, control.memory
+
+        def reset_virtual() -> tuple[socket.socket, BoardMemory]:
+            reset()
+            return claim()
+
+        if virtual is None:
+            remember(board.name, probe=choice.probe, port=choice.port)
+            # Over RTT the line keeps the probe.
+            yield ProbedBoard(url, line, None if choice.rtt else reset, memory)
+        else:
+            assert board.qemu is not None
+            qmp: socket.socket | None = None
+            if not choice.rtt:
+                qmp, memory = claim()
+            shift = board.qemu.icount_shift
+            yield QemuBoard(
+                chosen.is_alive, url, qmp, shift, line=line, memory=memory, reset=reset_virtual
+            )
+
+
+def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
+    """The serial line's URL; over RTT only a name."""
+    if choice.rtt:
+        return f"rtt://{chosen.uid}"
+    if chosen.virtual is not None:
+        return chosen.virtual.url
+    assert chosen.probe is not None, "a board that is not virtual has a real probe"
+    return choose_port(board, chosen.probe, choice.port)
+
+
+class _Control(socket.socket):
+    """A connection to a machine's QMP, and its memory; both are the probe's again when it is
+    closed."""
+
+    def __init__(self, virtual: VirtualBoard, is_alive: Callable[[], None]) -> None:
+        super().__init__(socket.AF_UNIX)
+        try:
+            self._claim = virtual.claim()
+        except BlockingIOError:
+            super().close()
+            raise ProbeError(
+                f"the probe {virtual.uid} is busy: another session uses it",
+                "close it, or start another virtual board",
+            ) from None
+        self._qtest = socket.socket(socket.AF_UNIX)
+        try:
+            self.connect(f"{virtual.sockets}/qmp")
+            self.setblocking(False)
+            self._qtest.connect(f"{virtual.sockets}/qtest")
+        except OSError as error:
+            self.close()
+            raise DeviceError(
+                f"the virtual board {virtual.uid} does not take connections: {error}",
+                "start it again, then try again",
+                mend=Mend.POWER,
+            ) from None
+        self.memory = QemuMemory(self._qtest, is_alive)
+
+    def close(self) -> None:
+        self._qtest.close()
+        super().close()
+        self._claim.close()
+
+
+def _aliveness(virtual: VirtualBoard | None) -> Callable[[], None]:
+    def check() -> None:
+        if virtual is not None and virtual not in virtual_probe.running_boards():
+            raise DeviceError(
+                f"the virtual board {virtual.uid} has ended",
+                "start it again, then try again",
+                mend=Mend.POWER,
+            )
+
+    return check

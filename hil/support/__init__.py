@@ -1,0 +1,1 @@
+"""What every room uses: child processes, the cache, QEMU's control, optional parts."""

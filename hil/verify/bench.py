@@ -1,0 +1,179 @@
+"""Counts what an inference costs on a board: instructions or cycles, flash and RAM.
+
+The first inference warms the board's caches and is not counted. An emulator that counts
+instructions gives the same figure for the same input on every run, so one measured run is enough.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hil.board import Board
+from hil.device import Device, Model
+from hil.errors import LinkError
+from hil.verify.cycles import Estimate
+from hil.verify.samples import Sample, random_sample
+from hilc.artifact.library import Module
+from hilc.artifact.manifest import NOTHING_FOLDED, Folded
+from hilc.errors import InputError
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class LayerCount:
+    """One layer's share of an inference."""
+
+    name: str
+    op: str
+    macs: int
+    count: int
+
+    @property
+    def per_mac(self) -> float | None:
+        """Instructions or cycles a multiply-accumulate; None for a layer that has none."""
+        return self.count / self.macs if self.macs else None
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """What a measurement found; ``json()`` is the contract of ``hil bench --json``."""
+
+    model: str
+    board: str
+    #: What was counted: ``instructions`` or ``cycles``.
+    counter: str
+    #: Median of the measured runs.
+    per_inference: int
+    #: Every measured run.
+    counts: tuple[int, ...]
+    model_flash_bytes: int
+    firmware_flash_bytes: int
+    workspace_bytes: int
+    io_bytes: int
+    #: Whether ``workspace_bytes`` holds ``io_bytes``, or the caller has them beside it.
+    io_in_workspace: bool
+    ram_bytes: int
+    stack_peak_bytes: int
+    layers: tuple[LayerCount, ...]
+    #: What the compiler left out of the model.
+    folded: Folded = NOTHING_FOLDED
+    #: What is executed, and the cycles that a Cortex-M4 would take; None where nobody asked.
+    estimate: Estimate | None = None
+
+    @property
+    def macs(self) -> int:
+        return sum(layer.macs for layer in self.layers)
+
+    def json(self) -> dict[str, Any]:
+        report: dict[str, Any] = {
+            "model": self.model,
+            "board": self.board,
+            "counter": self.counter,
+            "per_inference": self.per_inference,
+            "model_flash_bytes": self.model_flash_bytes,
+            "firmware_flash_bytes": self.firmware_flash_bytes,
+            "workspace_bytes": self.workspace_bytes,
+            "io_bytes": self.io_bytes,
+            "io_in_workspace": self.io_in_workspace,
+            "ram_bytes": self.ram_bytes,
+            "stack_peak_bytes": self.stack_peak_bytes,
+            "macs": self.macs,
+            "folded_channels": self.folded.channels,
+            "folded_macs": self.folded.macs,
+            "layers": [
+                {"name": layer.name, "op": layer.op, "macs": layer.macs, "count": layer.count}
+                for layer in self.layers
+            ],
+        }
+        if self.estimate is not None:
+            report["estimate"] = self.estimate.json()
+        return report
+
+
+def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> BenchReport:
+    """Measures ``module`` on ``device``, with the same random input in every run.
+
+    The stack's peak is that of everything that the firmware has done since its start.
+    """
+    firmware = device.firmware
+    if firmware is None:
+        raise InputError(
+            "the sizes of a firmware that runs already are not known",
+            "give the model, so that its firmware is built",
+        )
+    board = firmware.board
+    check_countable(board)
+    model = device[module.name]
+    sample = random_sample(module.inputs, seed, 0)
+
+    def inference() -> int:
+        return model.run().ticks
+
+    def measured(run: Callable[[], T]) -> T:
+        return _undisturbed(device, model, sample, run)
+
+    measured(inference)
+    counts = [device.count(measured(inference)) for _ in range(runs)]
+    profile = [device.count(ticks) for ticks in measured(model.profile)]
+    sizes = firmware.sizes
+    return BenchReport(
+        model=module.name,
+        board=board.name,
+        counter=device.counter,
+        # The median of an even number of runs would be one that nobody measured.
+        per_inference=statistics.median_low(counts),
+        counts=tuple(counts),
+        model_flash_bytes=sizes.models[module.name].flash_bytes,
+        firmware_flash_bytes=sizes.flash_bytes,
+        workspace_bytes=module.workspace_bytes,
+        io_bytes=module.io_bytes,
+        io_in_workspace=module.io_in_pool,
+        ram_bytes=sizes.ram_bytes,
+        stack_peak_bytes=device.memory().stack_peak_bytes,
+        folded=module.folded,
+        layers=tuple(
+            LayerCount(layer.name, layer.op, layer.macs, count)
+            for layer, count in zip(module.layers, profile, strict=True)
+        ),
+    )
+
+
+def layer_counts(device: Device, module: Module, *, seed: int = 0) -> list[int]:
+    """Return the count of each layer of ``module`` on ``device``, the caches warm."""
+    model = device[module.name]
+    sample = random_sample(module.inputs, seed, 0)
+    _undisturbed(device, model, sample, model.run)
+    return [device.count(ticks) for ticks in _undisturbed(device, model, sample, model.profile)]
+
+
+def check_countable(board: Board) -> None:
+    """Refuses a board whose time base counts neither instructions nor cycles of its core."""
+    if board.is_host:
+        raise InputError(
+            f"board {board.name!r} is a process of this machine: its clock counts neither "
+            "instructions nor cycles",
+            "measure on an emulated or a real board",
+        )
+
+
+def _undisturbed(device: Device, model: Model, sample: Sample, run: Callable[[], T]) -> T:
+    """``run()`` on ``sample``, again when the request had to be repeated meanwhile."""
+    for _ in range(_ATTEMPTS):
+        # A run may destroy the inputs.
+        for name, array in sample.items():
+            model.set_input(name, array)
+        before = device.repeated_requests
+        result = run()
+        if device.repeated_requests == before:
+            return result
+    raise LinkError(
+        f"in each of {_ATTEMPTS} attempts a request had to be repeated during the run, so nothing "
+        "was measured undisturbed",
+        "check the cable; an emulator needs a computer that is less busy",
+    )

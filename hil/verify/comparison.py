@@ -1,0 +1,359 @@
+"""Compares a model on a device with a reference, output by output and layer by layer.
+
+Integer and boolean results must be equal. A float result may differ from the reference's by
+``FLOAT_RTOL`` times the largest magnitude of the reference's tensor: relative to the tensor, since
+sums taken in another order make its small elements differ by as much as its large ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from hil.errors import NumericError
+from hil.support.numbers import json_number
+from hil.verify.samples import Sample
+from hilc.artifact.library import Layer, TensorInfo
+from hilc.errors import InputError
+from hilc.executor import Model as ExecutedModel
+from hilc.ir import Array
+
+FLOAT_RTOL = 1e-5
+
+#: The outputs of a model, and of each of its layers.
+_Arrays = tuple[list[Array], list[list[Array]]]
+
+
+class RunnableModel(ExecutedModel, Protocol):
+    """What a model on a device and one in this process have in common."""
+
+    @property
+    def layers(self) -> tuple[Layer, ...]: ...
+    def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]: ...
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Why the reference is not the one that is compared with by default."""
+
+    #: The default one.
+    wanted: str
+    #: What it lacks, and how to get it.
+    missing: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"compared with this compiler's own interpreter, not with {self.wanted}: "
+            f"{self.missing} ({self.remedy})"
+        )
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What a device is compared with: a reference that computes, or outputs from a file."""
+
+    name: str
+    description: str
+    #: Every tensor that it knows, by name, for sample number ``index``.
+    values: Callable[[int, Sample], Mapping[str, Array]]
+    #: None for the default reference, and for one that was asked for.
+    fallback: Fallback | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element of a tensor that differs."""
+
+    sample: int
+    position: tuple[int, ...]
+    expected: float | int | bool
+    got: float | int | bool
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "sample": self.sample,
+            "position": list(self.position),
+            "expected": json_number(self.expected),
+            "got": json_number(self.got),
+        }
+
+
+@dataclass(frozen=True)
+class TensorReport:
+    """One tensor over all samples."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    #: Elements that differ, over all samples.
+    mismatches: int
+    #: Largest difference; NaN when one side is not a finite number and the other is.
+    max_abs_diff: float | int
+    first: Difference | None
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "mismatches": self.mismatches,
+            "max_abs_diff": json_number(self.max_abs_diff),
+        }
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """The outputs of one layer; ``outputs`` leaves out what the reference does not have."""
+
+    index: int
+    name: str
+    op: str
+    outputs: tuple[TensorReport, ...]
+    #: Tensors that exist in the compiled model only (made by a pass), so nothing to compare with.
+    uncompared: tuple[str, ...]
+
+    @property
+    def match(self) -> bool:
+        return all(output.mismatches == 0 for output in self.outputs)
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "index": self.index,
+            "name": self.name,
+            "op": self.op,
+            "match": self.match,
+            "outputs": [output.json() for output in self.outputs],
+            "uncompared": list(self.uncompared),
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a verification found; ``json()`` is the contract of ``hil verify --json``."""
+
+    model: str
+    board: str
+    samples: int
+    reference: str
+    reference_description: str
+    outputs: tuple[TensorReport, ...]
+    #: None when layers were not asked for.
+    layers: tuple[LayerReport, ...] | None
+    seconds: float
+    fallback: Fallback | None = None
+
+    @property
+    def match(self) -> bool:
+        return all(output.mismatches == 0 for output in self.outputs) and all(
+            layer.match for layer in self.layers or ()
+        )
+
+    def check(self) -> None:
+        """Raises :class:`~hil.errors.NumericError` where something differs."""
+        if self.match:
+            return
+        layer = self.first_different_layer
+        tensors = layer.outputs if layer else self.outputs
+        tensor = next(tensor for tensor in tensors if tensor.first)
+        assert tensor.first is not None
+        first = tensor.first
+        raise NumericError(
+            f"{self.model} on {self.board} differs from {self.reference}: {tensor.mismatches} "
+            f"elements of {tensor.name!r}, the first in sample {first.sample} at "
+            f"{list(first.position)}: {first.got}, expected is {first.expected}",
+            f"the earliest layer that differs is {layer.name!r} ({layer.op})"
+            if layer
+            else "compare the layers, too (--per-layer): the earliest that differs tells where",
+        )
+
+    @property
+    def first_different_layer(self) -> LayerReport | None:
+        """The earliest layer that differs in any sample: the one to look at."""
+        return next((layer for layer in self.layers or () if not layer.match), None)
+
+    def json(self) -> dict[str, Any]:
+        report: dict[str, Any] = {
+            "model": self.model,
+            "board": self.board,
+            "samples": self.samples,
+            "reference": self.reference,
+            "reference_description": self.reference_description,
+            "reference_fallback": asdict(self.fallback) if self.fallback else None,
+            "match": self.match,
+            "outputs": [output.json() for output in self.outputs],
+            "seconds": round(self.seconds, 3),
+        }
+        differing = next((output for output in self.outputs if output.first), None)
+        report["first_difference"] = _first_difference_json(differing)
+        if self.layers is not None:
+            report["layers"] = [layer.json() for layer in self.layers]
+            layer = self.first_different_layer
+            report["first_different_layer"] = None
+            if layer is not None:
+                tensor = next(output for output in layer.outputs if output.first)
+                report["first_different_layer"] = {
+                    "index": layer.index,
+                    "name": layer.name,
+                    "op": layer.op,
+                    **(_first_difference_json(tensor) or {}),
+                }
+        return report
+
+
+@dataclass
+class _Comparison:
+    """Collects one tensor's differences, sample by sample."""
+
+    tensor: TensorInfo
+    mismatches: int = 0
+    max_abs_diff: float = 0
+    first: Difference | None = field(default=None)
+
+    def add(self, sample: int, whole: Array, got: Array) -> None:
+        """Compare with what the tensor holds of the reference's."""
+        expected = self.tensor.held(np.asarray(whole))
+        if expected.dtype != got.dtype or expected.size != got.size:
+            raise InputError(
+                f"the reference's {self.tensor.name!r} is {expected.dtype}{list(expected.shape)} "
+                f"but the compiled model's is {got.dtype}{list(got.shape)}",
+                "compare with the reference of the same model file",
+            )
+        expected = expected.reshape(got.shape)
+        # Flat, because numpy's functions make numbers of arrays without dimensions.
+        difference, different = _differences(expected.ravel(), got.ravel())
+        count = int(np.count_nonzero(different))
+        # numpy's maximum hands a NaN on, so one element that is no number is never hidden.
+        self.max_abs_diff = float(np.maximum(self.max_abs_diff, difference.max(initial=0)))
+        self.mismatches += count
+        if count and self.first is None:
+            position = np.unravel_index(int(np.argmax(different)), got.shape)
+            self.first = Difference(
+                sample,
+                tuple(int(i) for i in position),
+                expected[position].item(),
+                got[position].item(),
+            )
+
+    def report(self) -> TensorReport:
+        is_float = self.tensor.dtype == "float32"
+        return TensorReport(
+            self.tensor.name,
+            self.tensor.shape,
+            self.tensor.dtype,
+            self.mismatches,
+            self.max_abs_diff if is_float else int(self.max_abs_diff),
+            self.first,
+        )
+
+
+def verify(
+    model: RunnableModel,
+    samples: Iterable[Sample],
+    oracle: Oracle,
+    *,
+    board: str,
+    per_layer: bool = False,
+    repeated: Callable[[Callable[[], _Arrays]], _Arrays] = lambda job: job(),
+) -> Report:
+    """Runs every sample on ``model`` and compares its outputs, and its layers' when asked for.
+
+    ``samples`` may be a progress bar around the samples. A sample is computed again where the board
+    fails and :meth:`hil.device.Device.repeated` brings it back, never because of its results. The
+    reference computes beside the board, which takes as long as both together otherwise.
+    """
+    start = time.monotonic()
+    outputs = [_Comparison(tensor) for tensor in model.outputs]
+    layers = [[_Comparison(tensor) for tensor in layer.outputs] for layer in model.layers]
+    uncompared: list[dict[str, None]] = [{} for _ in layers]
+    count = 0
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
+        for index, sample in enumerate(samples):
+            expected = beside.submit(oracle.values, index, sample)
+            arrays, layer_arrays = repeated(partial(_computed, model, sample, per_layer))
+            values = expected.result()
+            for comparison, array in zip(outputs, arrays, strict=True):
+                comparison.add(index, values[comparison.tensor.name], array)
+            for position, computed in enumerate(layer_arrays):
+                for comparison, array in zip(layers[position], computed, strict=True):
+                    name = comparison.tensor.name
+                    if name in values:
+                        comparison.add(index, values[name], array)
+                    else:
+                        uncompared[position][name] = None
+            count += 1
+    return Report(
+        model=model.name,
+        board=board,
+        samples=count,
+        reference=oracle.name,
+        reference_description=oracle.description,
+        outputs=tuple(comparison.report() for comparison in outputs),
+        layers=_layer_reports(model.layers, layers, uncompared) if per_layer else None,
+        seconds=time.monotonic() - start,
+        fallback=oracle.fallback,
+    )
+
+
+def _computed(model: RunnableModel, sample: Sample, per_layer: bool) -> _Arrays:
+    """The outputs of ``sample``, and those of each layer when asked for."""
+    _set_inputs(model, sample)
+    model.run()
+    outputs = [model.get_output(tensor.name) for tensor in model.outputs]
+    if not per_layer:
+        return outputs, []
+    _set_inputs(model, sample)
+    return outputs, [arrays for _, arrays in model.layer_outputs()]
+
+
+def _set_inputs(model: RunnableModel, sample: Sample) -> None:
+    for name, array in sample.items():
+        model.set_input(name, array)
+
+
+def _layer_reports(
+    layers: Sequence[Layer],
+    comparisons: Sequence[Sequence[_Comparison]],
+    uncompared: Sequence[Mapping[str, None]],
+) -> tuple[LayerReport, ...]:
+    return tuple(
+        LayerReport(
+            index,
+            layer.name,
+            layer.op,
+            tuple(c.report() for c in comparisons[index] if c.tensor.name not in uncompared[index]),
+            tuple(uncompared[index]),
+        )
+        for index, layer in enumerate(layers)
+    )
+
+
+def _differences(expected: Array, got: Array) -> tuple[Array, Array]:
+    """Absolute difference of each element, and which elements count as different."""
+    if expected.dtype == np.bool_:
+        different = expected != got
+        return different.astype(np.int64), different
+    if np.issubdtype(expected.dtype, np.integer):
+        # float64 holds every difference of the types up to 32 bits; int64 would overflow itself.
+        difference = np.abs(expected.astype(np.float64) - got.astype(np.float64))
+        return difference, expected != got
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(expected.astype(np.float64) - got.astype(np.float64))
+    # The same NaN or the same infinity on both sides is agreement.
+    same = (expected == got) | (np.isnan(expected) & np.isnan(got))
+    difference[same] = 0
+    finite = np.abs(expected[np.isfinite(expected)])
+    tolerance = FLOAT_RTOL * float(finite.max(initial=0))
+    return difference, ~same & ~(difference <= tolerance)
+
+
+def _first_difference_json(tensor: TensorReport | None) -> dict[str, Any] | None:
+    if tensor is None or tensor.first is None:
+        return None
+    return {"tensor": tensor.name, **tensor.first.json()}

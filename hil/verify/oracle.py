@@ -1,0 +1,158 @@
+"""What a device's results are compared with: a reference of numerics, or outputs from a file."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hil.errors import HilWarning
+from hil.verify.comparison import Fallback, Oracle
+from hil.verify.samples import Sample, load_samples
+from hilc.artifact.library import ModelLibrary, Module, TensorInfo
+from hilc.errors import InputError
+from hilc.frontends import load_model, reader_of
+from hilc.ir import Array, Graph
+from hilc.references import Reference, get_reference, tflm_package
+from hilc.support.inputs import check_regular
+
+DEFAULT_REFERENCE = "tflm"
+FALLBACK_REFERENCE = "hilc"
+
+
+class FallbackWarning(HilWarning):
+    """Nobody named a reference, and the default one cannot run here."""
+
+
+def installed_reference() -> tuple[str, Fallback | None]:
+    """Return the reference to take where none is named, and why it is not the usual one."""
+    try:
+        tflm_package()
+    except InputError as error:
+        return FALLBACK_REFERENCE, _fallback(error)
+    return DEFAULT_REFERENCE, None
+
+
+def _fallback(error: InputError) -> Fallback:
+    return Fallback(DEFAULT_REFERENCE, error.fact, error.hint)
+
+
+def reference_of(
+    library: ModelLibrary,
+    module: Module,
+    name: str | None = None,
+    *,
+    source: str | Path | None = None,
+) -> Oracle:
+    """The reference called ``name`` for a model of ``library``.
+
+    It computes the model's file, which the library holds; for one that does not (TVM's), ``source``
+    is the file. Without a name the reference is ``tflm``, or ``hilc`` where that one cannot run:
+    then the oracle has the reason, and a :class:`FallbackWarning` is given.
+    """
+    model = _model_file(library, module)
+    if source is not None:
+        model = _read(Path(source))
+    if model is None:
+        raise InputError(
+            f"the library of {module.name!r} does not hold the model that it was compiled from, "
+            "so no reference can run",
+            "give the model's file (--source MODEL.tflite), or the outputs to expect "
+            "(--inputs F.npz --expect F.npz)",
+        )
+    graph = load_model(model, module.name)
+    # Where the file is another one, the mismatch is to be told before anything runs.
+    names = _pair(module, graph, "input", module.inputs, graph.inputs)
+    outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
+    reference, fallback = _reference(name, graph, model)
+    if fallback is not None:
+        warnings.warn(f"{module.name}: {fallback}", FallbackWarning, stacklevel=2)
+
+    def values(index: int, sample: Sample) -> Mapping[str, Array]:
+        inputs = {
+            names[tensor]: np.reshape(array, graph.tensors[names[tensor]].shape)
+            for tensor, array in sample.items()
+        }
+        computed = reference.run_all(inputs)
+        return {**computed, **{ours: computed[theirs] for ours, theirs in outputs.items()}}
+
+    remark = f" ({fallback.missing})" if fallback else ""
+    return Oracle(reference.name, reference.description + remark, values, fallback)
+
+
+def _model_file(library: ModelLibrary, module: Module) -> bytes | None:
+    """The file that a module was compiled from; TVM's archives hold texts in its place."""
+    stem = f"src/{module.name}"
+    kept = (data for path, data in library.files.items() if path.rpartition(".")[0] == stem)
+    return next((data for data in kept if reader_of(data) is not None), None)
+
+
+def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
+    """The outputs of ``samples`` samples from an NPZ file."""
+    expected = load_samples(path, module.outputs, "output")
+    if len(expected) != samples:
+        raise InputError(
+            f"{path} holds outputs of {len(expected)} samples, the inputs have {samples}",
+            "give as many outputs as inputs",
+        )
+    return Oracle("expect", f"expected outputs of {path}", lambda index, sample: expected[index])
+
+
+def _read(path: Path) -> bytes:
+    check_regular(path, "give the model's file as --source")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read the model {path}: {error.strerror}", "give the file as --source"
+        ) from None
+
+
+def _pair(
+    module: Module,
+    graph: Graph,
+    kind: str,
+    tensors: Sequence[TensorInfo],
+    originals: Sequence[str],
+) -> dict[str, str]:
+    """The model file's name of each of the module's tensors.
+
+    By name, as it is or as TVM writes it in C; where TVM renamed all of them (its outputs are
+    ``output0``, ``output1``), by position. A shape may be flat, but sizes and types agree.
+    """
+    by_name = {_in_c(name): name for name in originals}
+    found = [by_name.get(_in_c(tensor.name), "") for tensor in tensors]
+    if sorted(found) != sorted(originals):
+        found = list(originals)
+    infos = [graph.tensors[name] for name in found]
+    if len(found) != len(tensors) or any(
+        (tensor.dtype, tensor.nbytes) != (info.dtype, info.nbytes)
+        for tensor, info in zip(tensors, infos, strict=True)
+    ):
+        ours = ", ".join(f"{t.name} {t.dtype}{list(t.shape)}" for t in tensors)
+        theirs = ", ".join(
+            f"{name} {graph.tensors[name].dtype}{list(graph.tensors[name].shape)}"
+            for name in originals
+        )
+        raise InputError(
+            f"the {kind}s of the compiled model {module.name!r} ({ours}) are not those of the "
+            f"model's file ({theirs})",
+            "give the file that the library was compiled from",
+        )
+    return {tensor.name: name for tensor, name in zip(tensors, found, strict=True)}
+
+
+def _in_c(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]", "_", name)
+
+
+def _reference(name: str | None, graph: Graph, source: bytes) -> tuple[Reference, Fallback | None]:
+    if name is not None:
+        return get_reference(name, graph, source), None
+    try:
+        return get_reference(DEFAULT_REFERENCE, graph, source), None
+    except InputError as error:
+        return get_reference(FALLBACK_REFERENCE, graph, source), _fallback(error)

@@ -1,0 +1,257 @@
+"""Inputs for a model: random ones from a seed, or arrays from NPZ and NPY files.
+
+Everything from a file is checked against the model's tensors before a device sees it; what does not
+fit is an :class:`~hil.errors.InputError` that names file, array and remedy.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from hilc.artifact.library import TensorInfo
+from hilc.errors import HilError, InputError
+from hilc.executor import conversion_hint
+from hilc.ir import ELEMENT_TYPES, Array
+from hilc.support.inputs import check_regular
+from hilc.support.outputs import replacing
+
+#: Of an NPY file, and of a ZIP file with entries and without any, which an NPZ file is.
+_BEGINNINGS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
+#: The arrays of one file. A deflated file of a megabyte may hold a thousand times as much, so this
+#: is checked before anything is read; it is ten thousand colour pictures of 180 x 180.
+_MAX_BYTES = 1 << 30
+Sample = Mapping[str, Array]
+
+#: In files of outputs, to tell them from the user's own.
+_OUTPUTS_MARK = b"written by hil"
+
+#: int32 and int64 inputs are counts and indices as a rule, so they stay small; the narrow types are
+#: quantised values and take their whole range.
+_COUNTS = (-1000, 1000)
+
+
+def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[str, Array]:
+    """Sample number ``index`` of the series ``seed``; it does not depend on the series' length.
+
+    Quantised types are uniform over all their values, floats are standard normal.
+    """
+    rng = np.random.default_rng([seed, index])
+    return {tensor.name: _random_array(rng, tensor) for tensor in tensors}
+
+
+class RandomSamples(Sequence[Sample]):
+    """The first ``count`` samples of the series ``seed``, made when asked for."""
+
+    def __init__(self, tensors: Sequence[TensorInfo], seed: int, count: int) -> None:
+        self._tensors = tensors
+        self._seed = seed
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        return random_sample(self._tensors, self._seed, index)
+
+
+def _random_array(rng: np.random.Generator, tensor: TensorInfo) -> Array:
+    if tensor.dtype == "float32":
+        return rng.standard_normal(tensor.shape, dtype=np.float32)
+    if tensor.dtype == "bool":
+        return rng.integers(0, 1, tensor.shape, endpoint=True).astype(np.bool_)
+    row = ELEMENT_TYPES[tensor.dtype]
+    low, high = row.bounds if row.quantized else _COUNTS
+    return rng.integers(low, high, tensor.shape, dtype=np.dtype(tensor.dtype), endpoint=True)
+
+
+class ArraySamples(Sequence[Sample]):
+    """The samples along the first axis of ``arrays``, which all have the same length.
+
+    Views, made when asked for: of small samples, all at once would take far more than the arrays.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
+
+    def __len__(self) -> int:
+        return min(map(len, self._arrays.values()), default=0)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        taken = {name: array[index] for name, array in self._arrays.items()}
+        return ArraySamples(taken) if isinstance(index, slice) else taken
+
+
+def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> Sequence[Sample]:
+    """The samples of an NPZ file: one array for each tensor, by its name.
+
+    An array has the tensor's shape behind a leading sample axis, or the tensor's own shape with the
+    samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages.
+    """
+    arrays = load_arrays(Path(path))
+    known = {tensor.name: tensor for tensor in tensors}
+    for name in arrays:
+        if name not in known:
+            raise InputError(
+                f"{path} holds an array {name!r}, which is not an {role} of the model",
+                f"name the arrays {', '.join(known)}",
+            )
+    samples_by_name: dict[str, Array] = {}
+    for name, tensor in known.items():
+        if name not in arrays:
+            raise InputError(
+                f"{path} lacks an array for the model's {role} {name!r}",
+                f"it holds {', '.join(arrays) or 'nothing'}; name arrays as the model does",
+            )
+        samples_by_name[name] = split_samples(arrays[name], tensor, f"{path}: array {name!r}")
+    counts = {name: len(array) for name, array in samples_by_name.items()}
+    if len(set(counts.values())) > 1:
+        raise InputError(
+            f"{path} holds different numbers of samples: "
+            + ", ".join(f"{name} {count}" for name, count in counts.items()),
+            "give every array the same length along its first axis",
+        )
+    samples = ArraySamples(samples_by_name)
+    if not samples:
+        raise InputError(f"{path} holds no sample", "give at least one")
+    return samples
+
+
+def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
+    """Writes an NPZ file; unlike ``numpy.savez`` with arrays of any name, and without a date."""
+    with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        archive.comment = _OUTPUTS_MARK
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def is_saved(path: str | Path) -> bool:
+    """Return whether :func:`save_arrays` wrote the file: no inputs of the user's, say."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.comment == _OUTPUTS_MARK
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+
+
+def load_input(path: str | Path, tensor: TensorInfo) -> Array:
+    """One array of an NPY file, in the tensor's exact shape and type."""
+    samples = split_samples(_load_npy(Path(path)), tensor, str(path))
+    if len(samples) != 1:
+        raise InputError(
+            f"{path} holds {len(samples)} samples for {tensor.name!r} but one inference takes one",
+            "use `hil verify --inputs F.npz` for several",
+        )
+    array: Array = samples[0]
+    return array
+
+
+def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
+    """The array as (samples, *tensor.shape)."""
+    if array.dtype != np.dtype(tensor.dtype):
+        raise InputError(
+            f"{where} is {array.dtype} but the model's {tensor.name!r} is {tensor.dtype}",
+            conversion_hint(tensor, array),
+        )
+    shape = tensor.shape
+    if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
+        return array
+    if array.shape == shape:
+        return array[np.newaxis]
+    if shape[:1] == (1,) and array.ndim == len(shape) and array.shape[1:] == shape[1:]:
+        return array[:, np.newaxis]
+    # TVM's archives may not say a shape: the tensor is flat then, and the size decides.
+    if len(shape) == 1 and array.ndim > 1 and array.size and array.size % shape[0] == 0:
+        if array.size == shape[0]:
+            return array.reshape(1, -1)
+        if array.size == shape[0] * len(array):
+            return array.reshape(len(array), -1)
+    raise InputError(
+        f"{where} has shape {list(array.shape)} but the model's {tensor.name!r} has {list(shape)}",
+        f"give one sample as {list(shape)} or several as {['N', *shape]}".replace("'", ""),
+    )
+
+
+def load_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of an NPZ file by their names."""
+    loaded = _load(path, "an NPZ file (numpy.savez)")
+    if isinstance(loaded, np.ndarray):
+        raise InputError(f"{path} is an NPY file with one array", "numpy.savez writes an NPZ")
+    with loaded:
+        _check_size(path, sum(member.file_size for member in loaded.zip.infolist()))
+        arrays: dict[str, Array] = {}
+        for name in loaded.files:
+            try:
+                array = loaded[name]
+            except Exception as error:  # as below
+                raise InputError(
+                    f"{path}: array {name!r} cannot be read: {_why(error)}", "save it again"
+                ) from None
+            # Of a member that is not an NPY file, numpy returns the bytes.
+            if not isinstance(array, np.ndarray):
+                raise InputError(
+                    f"{path}: the member {name!r} is not an NPY file", "numpy.savez writes an NPZ"
+                )
+            arrays[name] = array
+        return arrays
+
+
+def _check_size(path: Path, nbytes: int) -> None:
+    if nbytes > _MAX_BYTES:
+        raise InputError(
+            f"{path} holds {nbytes} bytes of arrays, and at most {_MAX_BYTES} are read",
+            "split it into several files",
+        )
+
+
+def _load_npy(path: Path) -> Array:
+    loaded = _load(path, "an NPY file (numpy.save)")
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise InputError(f"{path} is an NPZ file with several arrays", "numpy.save writes an NPY")
+    return loaded
+
+
+def _load(path: Path, what: str) -> Any:
+    check_regular(path, f"give {what}", most_bytes=None)
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(np.lib.format.MAGIC_PREFIX))
+        # numpy takes anything else for a pickle, and advises to load that.
+        if not start.startswith(_BEGINNINGS):
+            raise InputError(f"{path} is neither an NPZ nor an NPY file", f"give {what}")
+        _check_size(path, path.stat().st_size)
+        return np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist", f"give {what}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder", f"give {what}") from None
+    except HilError:
+        raise
+    except Exception as error:
+        # Of a garbled file numpy and zipfile raise whatever their parsers do.
+        raise InputError(f"{path} cannot be read: {_why(error)}", f"give {what}") from None
+
+
+def _why(error: Exception) -> str:
+    # numpy's own sentence advises to load it, which would run whatever is in it.
+    if "pickle" in str(error):
+        return "it holds Python objects, not numbers"
+    return str(error) or ("not enough memory" if isinstance(error, MemoryError) else repr(error))
