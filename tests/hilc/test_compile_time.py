@@ -23,7 +23,8 @@ from hilc.fusion.call import Entry
 from hilc.fusion.layout import Layout
 from hilc.fusion.schedule import Schedule, Turn
 from hilc.fusion.streams import Streams
-from hilc.lowering import candidates, dsp
+from hilc.lowering import candidates
+from hilc.lowering.dsp import affine
 from hilc.memory.plan import Planner
 from hilc.ops import OPS
 from hilc.transforms import run_passes
@@ -150,14 +151,16 @@ def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
     low = -rng.integers(2000, 200_000, channels)
     real = 255 / (high - low) * rng.uniform(0.5, 4, channels)
     off = np.sort(rng.uniform(-1, 1, (channels, 255)) * 10.0 ** rng.integers(-4, 1), axis=1)
-    first = np.ceil((dsp._LEVELS - 0.5) / real[:, np.newaxis] + off).astype(np.int64)
+    first = np.ceil((affine._LEVELS - 0.5) / real[:, np.newaxis] + off).astype(np.int64)
     first = np.clip(first, low[:, np.newaxis], high[:, np.newaxis] + 1)
     exact = np.rint(real * 2.0 ** (24 + shift)).astype(np.int64)
     exact += rng.integers(-40, 40, channels)
     shifts, lacking = np.full(channels, shift), np.full(channels, seed % 2)
 
     def tried(channel: int) -> tuple[int, int] | None:
-        for offset in sorted(range(-dsp._TRIED_MULTIPLIERS, dsp._TRIED_MULTIPLIERS + 1), key=abs):
+        for offset in sorted(
+            range(-affine._TRIED_MULTIPLIERS, affine._TRIED_MULTIPLIERS + 1), key=abs
+        ):
             mantissa = int(exact[channel]) + offset
             at = [
                 (256 * x * mantissa >> 32) - (seed % 2) * (x < 0) for x in first[channel].tolist()
@@ -166,10 +169,10 @@ def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
                 (256 * (x - 1) * mantissa >> 32) - (seed % 2) * (x - 1 < 0)
                 for x in first[channel].tolist()
             ]
-            reached = (dsp._LEVELS << shift).tolist()
+            reached = (affine._LEVELS << shift).tolist()
             rows = list(zip(first[channel].tolist(), reached, at, before, strict=True))
-            least = max((r - a for x, r, a, _ in rows if x <= high[channel]), default=-dsp._ANY)
-            most = min((r - 1 - b for x, r, _, b in rows if x > low[channel]), default=dsp._ANY)
+            least = max((r - a for x, r, a, _ in rows if x <= high[channel]), default=-affine._ANY)
+            most = min((r - 1 - b for x, r, _, b in rows if x > low[channel]), default=affine._ANY)
             if least <= most:
                 return mantissa, (max(least, -(2**31)) + min(most, 2**31)) >> 1
         return None
@@ -178,7 +181,7 @@ def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
     for channel in range(channels):
         part = slice(channel, channel + 1)
         arrays = (first, low, high, shifts, exact, lacking)
-        found = dsp._lines(*(array[part] for array in arrays))
+        found = affine._lines(*(array[part] for array in arrays))
         assert (None if found is None else (found[0][0], found[1][0])) == expected[channel]
-    found = dsp._lines(first, low, high, shifts, exact, lacking)
+    found = affine._lines(first, low, high, shifts, exact, lacking)
     assert (found is None) == (None in expected)

@@ -12,23 +12,26 @@ does not serve it. What the kernels ask for, and what is checked here for each l
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array
-from hilc.lowering.kernels import KernelCall
+from hilc.lowering.channels import Channels, channels_of, padded, sum_ends
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
     LinearForm,
     MatrixProduct,
-    RequantizationParameters,
-    linear_form,
+    linear_calls,
 )
 from hilc.lowering.parameters import (
+    HilOutputRange,
+    HilRequantization,
     HilV7mColumns,
     HilV7mConv2dS8,
     HilV7mDepthwise3x3S8,
@@ -67,73 +70,61 @@ _BAND_BYTES = (448, 0)
 
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"})
-def linear(layer: Layer) -> list[KernelCall]:
+def linear(layer: Layer) -> Iterator[KernelCall]:
     """The family's kernels for a linear layer."""
-    form = linear_form(layer)
-    if isinstance(form, MatrixProduct):
-        return _matvec(form) if form.rows < _FEW_ROWS else _matmul(form)
-    if isinstance(form, Convolution):
-        return _conv2d(form)
-    assert isinstance(form, DepthwiseConvolution)
-    return _depthwise(form)
+    return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
 
-def _matvec(form: MatrixProduct) -> list[KernelCall]:
+def _rows(form: MatrixProduct) -> Iterable[Parameters]:
+    return _matvec(form) if form.rows < _FEW_ROWS else _matmul(form)
+
+
+def _matvec(form: MatrixProduct) -> list[Parameters]:
     """The kernel for few rows, where its columns fill its blocks well enough and sums 24 bits."""
     outputs = form.requantization
     channels = _channels(form.weights, outputs)
     if channels is None:
         return []
-    padded = _padded(channels.weights, _VECTOR_BLOCK)
-    largest = 128 * np.abs(padded.astype(np.int64)).sum(axis=1).max()
-    if len(padded) > _VECTOR_PADDING * form.channels or largest >= _VECTOR_LIMIT:
+    weights = padded(channels.weights, _VECTOR_BLOCK)
+    largest = 128 * np.abs(weights.astype(np.int64)).sum(axis=1).max()
+    if len(weights) > _VECTOR_PADDING * form.channels or largest >= _VECTOR_LIMIT:
         return []
     even_shift, scales = _scales(channels)
     parameters = HilV7mMatvecS8(
         rows=form.rows,
         depth=form.depth,
         columns=form.channels,
-        out_zero_point=outputs.out_zero_point,
-        out_min=outputs.out_min,
-        out_max=outputs.out_max,
+        output_range=outputs.output_range,
         even_shift=even_shift,
-        weights=(_interleaved(padded, _VECTOR_BLOCK).astype(np.int16) + 128).astype(np.uint8),
+        weights=(_interleaved(weights, _VECTOR_BLOCK).astype(np.int16) + 128).astype(np.uint8),
         scales=scales,
     )
-    return [KernelCall(parameters, macs=form.macs)]
+    return [parameters]
 
 
-def _matmul(form: MatrixProduct) -> list[KernelCall]:
+def _matmul(form: MatrixProduct) -> list[Parameters]:
     """The kernel for three rows at a time."""
     return [
-        KernelCall(
-            HilV7mMatmulS8(
-                rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns
-            ),
-            macs=form.macs,
-        )
+        HilV7mMatmulS8(rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns)
         for columns in _columns(form)
     ]
 
 
-def _conv2d(form: Convolution) -> list[KernelCall]:
+def _conv2d(form: Convolution) -> list[Parameters]:
     """The kernel for three windows at a time."""
     return [
-        KernelCall(
-            HilV7mConv2dS8(
-                images=form.images,
-                out_c=form.channels,
-                window=form.window,
-                in_zero_point=form.pad_value,
-                v7m_columns=columns,
-            ),
-            macs=form.macs,
+        HilV7mConv2dS8(
+            images=form.images,
+            out_c=form.channels,
+            window=form.window,
+            in_zero_point=form.pad_value,
+            v7m_columns=columns,
         )
         for columns in _columns(form)
     ]
 
 
-def _depthwise(form: DepthwiseConvolution) -> list[KernelCall]:
+def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
     """Filters of 3x3, one a channel."""
     window, images, outputs = form.window, form.images, form.requantization
     size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
@@ -156,16 +147,14 @@ def _depthwise(form: DepthwiseConvolution) -> list[KernelCall]:
             line=line,
             block=_block(images.out_w),
             in_zero_point=form.pad_value,
-            out_zero_point=outputs.out_zero_point,
-            out_min=outputs.out_min,
-            out_max=outputs.out_max,
+            output_range=outputs.output_range,
             even_shift=even_shift,
             weights=channels.weights.reshape(-1),
             scales=scales,
         )
 
     bands = {_band(line, stride, images.out_h, room): None for room in _BAND_BYTES}
-    return [KernelCall(parameters(band), macs=form.macs) for band in bands]
+    return [parameters(band) for band in bands]
 
 
 def _scales(channels: _Channels) -> tuple[int, Array]:
@@ -173,7 +162,7 @@ def _scales(channels: _Channels) -> tuple[int, Array]:
     all where that is exact."""
     even = channels.even_scales()
     scales, shift = (channels.scales(), -1) if even is None else even
-    return shift, _padded(scales).reshape(-1)
+    return shift, padded(scales, _BLOCK).reshape(-1)
 
 
 def _block(out_w: int) -> int:
@@ -200,14 +189,12 @@ def _columns(form: LinearForm) -> list[HilV7mColumns]:
     for wide, raised in ((2, 0), (1, _RAISED)):
         channels = _channels(form.weights, outputs, raised)
         if channels is not None:
-            weights = _padded(channels.weights)
+            weights = padded(channels.weights, _BLOCK)
             even_shift, scales = _scales(channels)
             columns = HilV7mColumns(
                 part=_part(weights, raised),
                 wide=wide,
-                out_zero_point=outputs.out_zero_point,
-                out_min=outputs.out_min,
-                out_max=outputs.out_max,
+                output_range=outputs.output_range,
                 even_shift=even_shift,
                 weights=_interleaved(weights),
                 scales=scales,
@@ -217,34 +204,25 @@ def _columns(form: LinearForm) -> list[HilV7mColumns]:
 
 
 @dataclass(frozen=True)
-class _Channels:
+class _Channels(Channels):
     """Channels whose sums stay below the limit, with shifts to the right."""
 
-    weights: Array
-    bias: npt.NDArray[np.int64]
-    multipliers: npt.NDArray[np.int64]
-    #: Shifts to the right.
-    shifts: npt.NDArray[np.int64]
-    zero_point: int
-    low: int
-    high: int
-    #: By how much inputs are raised, which the bias takes off again.
-    raised: int
+    range: HilOutputRange
 
     @property
     def ends(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The least and the largest sum of each channel, bias not included."""
-        return _ends(self.weights, self.raised)
+        return self.lowest - self.bias, self.highest - self.bias
 
     @property
     def rectified(self) -> bool:
         """Whether no output is below the zero point."""
-        return self.low >= self.zero_point
+        return self.range.out_min >= self.range.out_zero_point
 
     def scales(self) -> npt.NDArray[np.int32]:
         """``[channels, 4]`` as ``hil_v7m_output`` takes them."""
-        bias, shifts = self.bias, self.shifts
-        units = 2 * self.zero_point + 1
+        bias, shifts = self.bias, self.right
+        units = 2 * self.range.out_zero_point + 1
         if self.rectified:
             added = bias * self.multipliers + (1 << 30) + (units << (shifts + 30))
             first, second, moves = added, added >> 32, shifts - 1
@@ -256,10 +234,10 @@ class _Channels:
     def outputs(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The outputs of ``sums [channels, n]``, bias not included."""
         bias, multipliers, shifts = (
-            v[:, np.newaxis] for v in (self.bias, self.multipliers, self.shifts)
+            v[:, np.newaxis] for v in (self.bias, self.multipliers, self.right)
         )
-        values = requantize(sums + bias, multipliers, -shifts) + self.zero_point
-        return np.clip(values, self.low, self.high)
+        values = requantize(sums + bias, multipliers, -shifts) + self.range.out_zero_point
+        return np.clip(values, self.range.out_min, self.range.out_max)
 
     def even_scales(self) -> tuple[npt.NDArray[np.int32], int] | None:
         """``[channels, 4]`` as ``hil_v7m_even_output`` takes them, and the shift of all channels;
@@ -270,13 +248,13 @@ class _Channels:
         lowest, highest = self.ends
         alive = lowest < highest
         # The multipliers of all but the smallest shift lose bits.
-        shift = int(self.shifts[alive].min(initial=_MAX_SHIFT)) - 1
+        shift = int(self.right[alive].min(initial=_MAX_SHIFT)) - 1
         if shift > _MAX_EVEN_SHIFT:
             return None
-        exponents = 1 + shift - self.shifts
+        exponents = 1 + shift - self.right
         multipliers = np.rint(np.ldexp(np.where(alive, self.multipliers, 0.0), exponents))
         factors = multipliers.astype(np.int64)
-        levels = np.arange(self.low, self.high + 1)
+        levels = np.arange(self.range.out_min, self.range.out_max + 1)
         least, most = self.outputs(np.stack([lowest, highest], axis=1)).T
         reached = (levels > least[:, np.newaxis]) & (levels <= most[:, np.newaxis])
         begins = self._first_sums(levels, lowest, highest)
@@ -286,16 +264,16 @@ class _Channels:
         products = begins * factors[:, np.newaxis]
         enough = np.where(reached, levels * unit - products, -_ANY).max(axis=1)
         enough = np.maximum(
-            enough, np.where(least > self.low, least * unit - lowest * factors, -_ANY)
+            enough, np.where(least > self.range.out_min, least * unit - lowest * factors, -_ANY)
         )
         before = products - factors[:, np.newaxis]
         limit = np.where(reached, levels * unit - before, _ANY).min(axis=1)
         limit = np.minimum(
-            limit, np.where(most < self.high, (most + 1) * unit - highest * factors, _ANY)
+            limit, np.where(most < self.range.out_max, (most + 1) * unit - highest * factors, _ANY)
         )
         if (enough >= limit).any():
             return None
-        exact = self.bias * factors + (1 << 30) + (2 * self.zero_point + 1) * (unit >> 1)
+        exact = self.bias * factors + (1 << 30) + (2 * self.range.out_zero_point + 1) * (unit >> 1)
         added = np.clip(exact, enough, limit - 1)
         zeros = np.zeros_like(added)
         return np.stack([added, added >> 32, factors, zeros], axis=1).astype(np.int32), shift
@@ -320,41 +298,14 @@ class _Channels:
         return reaching
 
 
-def _ends(weights: Array, raised: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The least and the largest sum of each column, for all int8 inputs, so much raised."""
-    wide = weights.astype(np.int64)
-    above, below = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
-    least, most = raised - 128, raised + 127
-    return most * below + least * above, most * above + least * below
-
-
-def _channels(
-    matrix: Array, outputs: RequantizationParameters, raised: int = 0
-) -> _Channels | None:
-    """The channels as the kernels take them, inputs so much raised; None where they cannot.
-
-    A channel whose output is the same for every input, as nearly dead ones are whose bias exceeds
-    all else, becomes one without weights.
-    """
-    low, high, zero_point = outputs.out_min, outputs.out_max, outputs.out_zero_point
-    weights = matrix.astype(np.int64)
-    sums = outputs.bias.astype(np.int64) - raised * weights.sum(axis=1)
-    right = np.broadcast_to(-outputs.shifts.astype(np.int64), sums.shape)
-    factors = np.broadcast_to(outputs.multipliers.astype(np.int64), sums.shape)
-    least, most = (
-        np.clip(requantize(end, factors, -right) + zero_point, low, high)
-        for end in (sums + end for end in _ends(matrix, raised))
-    )
-    is_constant = least == most
-    # A quarter of four times the value.
-    sums = np.where(is_constant, 4 * (least - zero_point), sums)
-    weights = np.where(is_constant[:, np.newaxis], 0, weights)
-    factors = np.where(is_constant, 1 << 30, factors)
-    right = np.where(is_constant, 1, right)
-    reach = np.abs(sums) + (128 + raised) * np.abs(weights).sum(axis=1)
-    if reach.max() >= _SUM_LIMIT or right.min() < 1 or right.max() > _MAX_SHIFT:
+def _channels(matrix: Array, outputs: HilRequantization, raised: int = 0) -> _Channels | None:
+    """The channels as the kernels take them, inputs so much raised; None where they cannot."""
+    found = channels_of(matrix, outputs, raised=raised)
+    weights = found.weights.astype(np.int64)
+    reach = np.abs(found.bias) + (128 + raised) * np.abs(weights).sum(axis=1)
+    if reach.max() >= _SUM_LIMIT or found.right.min() < 1 or found.right.max() > _MAX_SHIFT:
         return None
-    return _Channels(weights.astype(np.int8), sums, factors, right, zero_point, low, high, raised)
+    return _Channels(**vars(found), range=outputs.output_range)
 
 
 def _part(weights: Array, raised: int) -> int:
@@ -370,14 +321,9 @@ def _part(weights: Array, raised: int) -> int:
         limit = 1 << (_PART_BITS - 1)
         if all(
             -limit <= least.min() and most.max() < limit
-            for least, most in (_ends(cut, raised) for cut in cuts)
+            for least, most in (sum_ends(cut, raised) for cut in cuts)
         ):
             return int(min(part, depth))
-
-
-def _padded(values: Array, block: int = _BLOCK) -> Array:
-    """``values`` along the first axis, with zeros up to a whole number of blocks."""
-    return np.pad(values, [(0, -len(values) % block)] + [(0, 0)] * (values.ndim - 1))
 
 
 def _interleaved(weights: Array, block: int = _BLOCK) -> Array:

@@ -363,7 +363,7 @@ def _kernel_of(parameters: type[Parameters]) -> Kernel:
         raise InputError(
             f"{parameters.__name__} has the fields {', '.join(own)}, but struct {name} of "
             f"{kernel.header} has {', '.join(wanted)}",
-            "write the dataclass anew: python -m hilc.lowering.structs FOLDER",
+            "write the dataclass anew: python -m hilc.lowering.write_parameters FOLDER",
         )
     return kernel
 

@@ -7,13 +7,15 @@ that every family of kernels takes; the families add their own packing of the we
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Tensor
-from hilc.lowering.parameters import HilImages, HilWindow
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.parameters import HilImages, HilOutputRange, HilRequantization, HilWindow
 from hilc.lowering.registry import Layer, once
 from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
 from hilc.ops.geometry import Window
@@ -28,24 +30,6 @@ COLUMN_BLOCK = 4
 
 # Magnitude of a sum below which hil_requantize_narrow is exact.
 _NARROW_LIMIT = 2**30
-
-
-@dataclass(frozen=True, eq=False)
-class RequantizationParameters:
-    """How the int8 kernels make outputs of sums."""
-
-    out_zero_point: int
-    out_min: int
-    out_max: int
-    #: 1: each output channel has a multiplier and a shift; 0: one for all.
-    per_channel: int
-    #: 1: every sum is less than 2**30 in magnitude, and every shift is to the right.
-    narrow: int
-    #: Of each output channel, the input's zero point folded in.
-    bias: npt.NDArray[np.int32]
-    multipliers: npt.NDArray[np.int32]
-    #: To the left; negative ones are to the right.
-    shifts: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +48,7 @@ class LinearForm:
     #: The weight matrix, ``[output channels, products of a sum]``.
     weights: Array
     #: How sums become outputs.
-    outputs: RequantizationParameters | FloatParameters
+    outputs: HilRequantization | FloatParameters
     #: The model's own bias, one value a channel; zeros where it has none.
     bias: Array
     #: What positions outside the image hold: the input's zero point; 0 for floats.
@@ -83,9 +67,15 @@ class LinearForm:
         return int(self.weights.shape[1])
 
     @property
-    def requantization(self) -> RequantizationParameters:
+    def requantization(self) -> HilRequantization:
         """How the sums of an int8 layer become outputs."""
-        assert isinstance(self.outputs, RequantizationParameters)
+        assert isinstance(self.outputs, HilRequantization)
+        return self.outputs
+
+    @property
+    def floats(self) -> FloatParameters:
+        """How the sums of a float layer become outputs."""
+        assert isinstance(self.outputs, FloatParameters)
         return self.outputs
 
 
@@ -126,10 +116,36 @@ def linear_form(layer: Layer) -> LinearForm:
     return _FORMS[layer.node.op](layer)
 
 
+def linear_calls(
+    layer: Layer,
+    *,
+    rows: Callable[[MatrixProduct], Iterable[Parameters]],
+    convolution: Callable[[Convolution], Iterable[Parameters]],
+    depthwise: Callable[[DepthwiseConvolution], Iterable[Parameters]],
+) -> Iterator[KernelCall]:
+    """The calls of a family of kernels for a layer of one of :data:`LINEAR`.
+
+    By the layer's form one of the functions gives the parameters of each way that the family has,
+    those of the fastest first, and none where it does not serve the layer.
+    """
+    form = linear_form(layer)
+    match form:
+        case MatrixProduct():
+            ways = rows(form)
+        case Convolution():
+            ways = convolution(form)
+        case DepthwiseConvolution():
+            ways = depthwise(form)
+        case _:
+            raise AssertionError(form)
+    for parameters in ways:
+        yield KernelCall(parameters, macs=form.macs)
+
+
 def _fully_connected(layer: Layer) -> LinearForm:
     ops = fully_connected.layer_operands(layer.node, layer.ins)
     channels, depth = ops.weights.shape
-    outputs: RequantizationParameters | FloatParameters
+    outputs: HilRequantization | FloatParameters
     if ops.x.element.quantized:
         requant = fully_connected.requantization(layer.node, ops, layer.out)
         outputs = _requantization_parameters(layer, ops, requant, channel_axis=0)
@@ -186,7 +202,7 @@ def _sliding(
     ops: Operands,
     window: Window,
     weights: Array,
-    outputs: RequantizationParameters | FloatParameters,
+    outputs: HilRequantization | FloatParameters,
 ) -> LinearForm:
     depth = weights.shape[1]
     common = (weights, outputs, ops.bias_data, _pad_value(layer, ops), layer.out.size * depth)
@@ -234,7 +250,7 @@ def _pad_value(layer: Layer, ops: Operands) -> int:
 
 def _output_parameters(
     layer: Layer, ops: Operands, channel_axis: int
-) -> RequantizationParameters | FloatParameters:
+) -> HilRequantization | FloatParameters:
     if not ops.x.element.quantized:
         return _float_parameters(layer, ops)
     factors = linear.channel_factors(layer.node, ops)
@@ -244,14 +260,14 @@ def _output_parameters(
 
 def _requantization_parameters(
     layer: Layer, ops: Operands, requant: Requantization, channel_axis: int
-) -> RequantizationParameters:
+) -> HilRequantization:
     zero_point = quantization(layer.node, ops.x)[1]
     bias = fold_zero_point(ops.weight_data, ops.bias_data, zero_point, channel_axis)
     bound = accumulator_bound(ops.weight_data, bias, -ops.x.element.bounds[0], channel_axis)
-    return RequantizationParameters(
-        out_zero_point=requant.zero_point,
-        out_min=requant.low,
-        out_max=requant.high,
+    return HilRequantization(
+        output_range=HilOutputRange(
+            out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
+        ),
         per_channel=int(requant.mantissas.size > 1),
         narrow=int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
         bias=bias.astype(np.int32),

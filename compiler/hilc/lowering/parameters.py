@@ -18,11 +18,17 @@ from hilc.lowering.kernels import FieldGroup, Parameters
 class HilImages(FieldGroup):
     """The fields of ``HIL_IMAGES_FIELDS``."""
 
+    #: images
     batch: int
+    #: rows of an input image
     in_h: int
+    #: columns of an input image
     in_w: int
+    #: channels of an input pixel
     in_c: int
+    #: rows of an output image
     out_h: int
+    #: columns of an output image
     out_w: int
 
 
@@ -30,14 +36,34 @@ class HilImages(FieldGroup):
 class HilWindow(FieldGroup):
     """The fields of ``HIL_WINDOW_FIELDS``."""
 
+    #: rows of the filter
     filter_h: int
+    #: columns of the filter
     filter_w: int
+    #: input rows from a window to the one below it
     stride_h: int
+    #: input columns from a window to the next
     stride_w: int
+    #: input rows from a row of the filter to the next; 1: neighbours
     dilation_h: int
+    #: input columns from a column of the filter to the next
     dilation_w: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilOutputRange(FieldGroup):
+    """The fields of ``HIL_OUTPUT_RANGE_FIELDS``."""
+
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,14 +71,54 @@ class HilCompact(FieldGroup):
     """The fields of ``HIL_COMPACT_FIELDS``."""
 
     in_zero_point: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: 1: every |accumulator| < 2^30 and every shift < 0
     narrow: int
     weights: npt.NDArray[np.int8]
     #: [channels][2]: 64 * bias + shift + 32, multiplier
     scales: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPoolWindows(FieldGroup):
+    """The fields of ``HIL_POOL_WINDOWS_FIELDS``."""
+
+    #: images
+    batches: int
+    #: rows of an input image
+    in_h: int
+    #: columns of an input image
+    in_w: int
+    #: of each pixel
+    channels: int
+    #: rows of an output image
+    out_h: int
+    #: columns of an output image
+    out_w: int
+    #: rows of a window
+    filter_h: int
+    #: columns of a window
+    filter_w: int
+    #: input rows from a window to the one below it
+    stride_h: int
+    #: input columns from a window to the next
+    stride_w: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspPairs(FieldGroup):
+    """The fields of ``HIL_DSP_PAIRS_FIELDS``."""
+
+    #: rows at a time, 2 or 3
+    group: int
+    #: whether weights are wide
+    wide: int
+    #: whether negative sums lack something
+    signs: int
+    #: to the right, of all columns
+    shift: int
+    #: of each pair of columns in turn: biases, weights, scales
+    stream: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,6 +195,23 @@ class HilBinaryF32(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilRequantization(FieldGroup):
+    """The fields of ``HIL_REQUANTIZATION_FIELDS``."""
+
+    output_range: HilOutputRange
+    #: 1: each output channel has a multiplier and a shift; 0: one for all
+    per_channel: int
+    #: 1: every |sum| < 2^30 and every shift < 0
+    narrow: int
+    #: of each output channel, the input's zero point folded in
+    bias: npt.NDArray[np.int32]
+    #: in Q0.31
+    multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
+    shifts: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilRowsS16(FieldGroup):
     """The fields of ``HIL_ROWS_S16_FIELDS``."""
 
@@ -161,16 +244,7 @@ class HilMean(FieldGroup):
 class HilPool(FieldGroup):
     """The fields of ``HIL_POOL_FIELDS``."""
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
-    filter_h: int
-    filter_w: int
-    stride_h: int
-    stride_w: int
+    pool_windows: HilPoolWindows
     pad_top: int
     pad_left: int
 
@@ -187,9 +261,7 @@ class HilMvePixels(FieldGroup):
     any: int
     #: 1: where any is 0, products fit 16 bits and are narrowed before the shift
     first: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: the head draws it; columns of weights 0 fill the last 16
     stream: npt.NDArray[np.int8]
 
@@ -210,9 +282,7 @@ class HilMveColumns(FieldGroup):
     column_step: int
     #: 1: values below the zero point remain after the clamp
     linear: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: blocks_s8.h draws it; an odd column is a pair with itself
     stream: npt.NDArray[np.int8]
 
@@ -225,9 +295,7 @@ class HilV7mColumns(FieldGroup):
     part: int
     #: words of widened rows an element of depth: 2 or 1
     wide: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: of hil_v7m_even_output, or -1 where columns have their own
     even_shift: int
     #: HIL_V7M_SCALE_WORDS a column, of whole blocks
@@ -301,17 +369,8 @@ class HilDspAveragePoolS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dsp_average_pool_s8"
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
     #: filter_h * filter_w is at most HIL_DSP_POOL_TAPS
-    filter_h: int
-    filter_w: int
-    stride_h: int
-    stride_w: int
+    pool_windows: HilPoolWindows
     low: int
     high: int
 
@@ -326,13 +385,9 @@ class HilDspConv2dPairsS8(Parameters):
     out_c: int
     window: HilWindow
     in_zero_point: int
-    #: of four elements under a window; this and the rest as in hil_dsp_pairs_s8
+    #: of four elements under a window
     units: int
-    group: int
-    wide: int
-    signs: int
-    shift: int
-    stream: npt.NDArray[np.int32]
+    dsp_pairs: HilDspPairs
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
 
@@ -349,9 +404,7 @@ class HilDspConv2dS8(Parameters):
     #: of four elements under a window
     units: int
     in_zero_point: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: these as in struct hil_dsp_columns_s8; a column is an output channel
     weights: npt.NDArray[np.int16]
     pairs: npt.NDArray[np.int32]
@@ -371,9 +424,7 @@ class HilDspDepthwise3x3S8(Parameters):
     #: pixels that a row of windows spans: (out_w - 1) * stride + 3
     line: int
     in_zero_point: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: twice the bias, the input's zero point folded in
     bias: npt.NDArray[np.int32]
     multipliers: npt.NDArray[np.int32]
@@ -419,14 +470,10 @@ class HilDspMatmulPairsS8(Parameters):
 
     rows: int
     depth: int
-    #: this and what follows as in struct hil_dsp_pairs_s8
+    #: of four elements of depth
     units: int
     columns: int
-    group: int
-    wide: int
-    signs: int
-    shift: int
-    stream: npt.NDArray[np.int32]
+    dsp_pairs: HilDspPairs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -440,9 +487,7 @@ class HilDspMatmulS8(Parameters):
     #: of four elements of depth
     units: int
     columns: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: these as in struct hil_dsp_columns_s8
     weights: npt.NDArray[np.int16]
     pairs: npt.NDArray[np.int32]
@@ -481,9 +526,7 @@ class HilDspMatvecS8(Parameters):
     columns: int
     #: 1: each row is widened to scratch first; 0: four columns at a time, anew
     widened: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: 1: a multiplier and a shift a column; 0: one for all
     per_channel: int
     #: as in struct hil_dsp_columns_s8, in blocks of four columns
@@ -663,15 +706,7 @@ class HilConv2dS8(Parameters):
     out_c: int
     window: HilWindow
     in_zero_point: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
-    #: a column is an output channel: see struct hil_columns_s8
-    per_channel: int
-    narrow: int
-    bias: npt.NDArray[np.int32]
-    multipliers: npt.NDArray[np.int32]
-    shifts: npt.NDArray[np.int8]
+    requantization: HilRequantization
     weights: npt.NDArray[np.int8]
 
 
@@ -709,17 +744,7 @@ class HilDepthwiseConv2dS8(Parameters):
     #: input pixels of a band, all that tile_w windows span
     band_w: int
     in_zero_point: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
-    #: 1: each channel has a multiplier and a shift; 0: one for all
-    per_channel: int
-    #: 1: every |accumulator| < 2^30 and every shift < 0
-    narrow: int
-    #: with the input's zero point folded in
-    bias: npt.NDArray[np.int32]
-    multipliers: npt.NDArray[np.int32]
-    shifts: npt.NDArray[np.int8]
+    requantization: HilRequantization
     #: [in_c * depth_multiplier][filter_h][filter_w]
     weights: npt.NDArray[np.int8]
 
@@ -775,15 +800,7 @@ class HilMatmulS8(Parameters):
     rows: int
     depth: int
     columns: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
-    #: these, and the layout of the weights, as in struct hil_columns_s8
-    per_channel: int
-    narrow: int
-    bias: npt.NDArray[np.int32]
-    multipliers: npt.NDArray[np.int32]
-    shifts: npt.NDArray[np.int8]
+    requantization: HilRequantization
     weights: npt.NDArray[np.int8]
 
 
@@ -1142,13 +1159,8 @@ class HilConv2d3x3S8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_conv2d_3x3_s8_mve"
 
-    batch: int
-    in_h: int
-    in_w: int
-    #: 16, 32 or 64
-    in_c: int
-    out_h: int
-    out_w: int
+    #: in_c: 16, 32 or 64
+    images: HilImages
     #: 1 or 2
     stride: int
     pad_top: int
@@ -1160,9 +1172,7 @@ class HilConv2d3x3S8Mve(Parameters):
     any: int
     #: 1: values below the zero point remain after the clamp
     linear: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: the head draws it
     stream: npt.NDArray[np.int8]
 
@@ -1217,12 +1227,7 @@ class HilDepthwiseConv2dS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_depthwise_conv2d_s8_mve"
 
-    batch: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
+    images: HilImages
     #: at most 3 with stride 1, 4 with stride 2
     filter_h: int
     filter_w: int
@@ -1257,9 +1262,7 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     #: neither masks nor bounds. 0: there is none
     addressed: int
     in_zero_point: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: turns of int32 places of two tiles in a plane, where masked a mask between them, and uint16
     #: places of their outputs; of a last column int32 places of four tiles, and uint16 places
     table: npt.NDArray[np.int8]
@@ -1295,9 +1298,7 @@ class HilVectorS8Mve(Parameters):
     uniform: int
     #: as in HIL_MVE_COLUMNS_FIELDS
     linear: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: blocks_s8.h draws it, columns filled up to groups of eight
     stream: npt.NDArray[np.int8]
 
@@ -1323,12 +1324,7 @@ class HilPointsS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_points_s8_mve"
 
-    batch: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
+    images: HilImages
     stride_h: int
     stride_w: int
     #: last pixels of each row that are copied
@@ -1342,12 +1338,7 @@ class HilStripsS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_strips_s8_mve"
 
-    batch: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
+    images: HilImages
     filter_h: int
     filter_w: int
     stride_h: int
@@ -1374,16 +1365,7 @@ class HilAveragePoolS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_average_pool_s8_mve"
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
-    filter_h: int
-    filter_w: int
-    stride_h: int
-    stride_w: int
+    pool_windows: HilPoolWindows
     #: 2^24 over the window's size, rounded up
     reciprocal: int
     low: int
@@ -1421,9 +1403,7 @@ class HilV7mDepthwise3x3S8(Parameters):
     #: outputs at a time, 1 to 6; at most out_w
     block: int
     in_zero_point: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: the shift of hil_v7m_even_output, or -1 where channels have their own
     even_shift: int
     #: [in_c][3][3]
@@ -1453,9 +1433,7 @@ class HilV7mMatvecS8(Parameters):
     rows: int
     depth: int
     columns: int
-    out_zero_point: int
-    out_min: int
-    out_max: int
+    output_range: HilOutputRange
     #: the shift of hil_v7m_even_output, or -1 where columns have their own
     even_shift: int
     #: HIL_V7M_SCALE_WORDS a column

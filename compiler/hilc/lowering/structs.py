@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from hilc.ir import ELEMENT_TYPES
 
-_MACRO = re.compile(r"^#define (HIL_\w+_FIELDS)((?:.*\\\n)*.*)$", re.MULTILINE)
+_MACRO = re.compile(r"^#define (HIL_\w+_FIELDS)\b((?:.*\\\n)*.*)$", re.MULTILINE)
 _STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _PIECE = re.compile(r"/\*(?P<comment>.*?)\*/|(?P<declaration>[^;/]+?)\s*(?:;|$|(?=/\*))", re.DOTALL)
 _DECLARATION = re.compile(

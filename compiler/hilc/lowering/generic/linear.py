@@ -12,11 +12,9 @@ from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
-    FloatParameters,
-    LinearForm,
     MatrixProduct,
     interleave,
-    linear_form,
+    linear_calls,
 )
 from hilc.lowering.parameters import (
     HilConv2dF32,
@@ -41,15 +39,16 @@ _PIXEL_BLOCK = 4
 _WORD = 4
 
 
-@lowers(*LINEAR, dtypes={"int8", "float32"})
+@lowers(*LINEAR, dtypes={"int8"})
 def portable(layer: Layer) -> Iterator[KernelCall]:
-    """The kernel of any linear layer on any core."""
-    form = linear_form(layer)
-    if isinstance(form.outputs, FloatParameters):
-        parameters = _float_parameters(form, form.outputs)
-    else:
-        parameters = _int8_parameters(form)
-    yield KernelCall(parameters, macs=form.macs)
+    """The kernel of any linear int8 layer on any core."""
+    return linear_calls(layer, rows=_matmul_s8, convolution=_conv2d_s8, depthwise=_depthwise_s8)
+
+
+@lowers(*LINEAR, dtypes={"float32"})
+def floats(layer: Layer) -> Iterator[KernelCall]:
+    """The kernel of any linear float32 layer on any core."""
+    return linear_calls(layer, rows=_matmul_f32, convolution=_conv2d_f32, depthwise=_depthwise_f32)
 
 
 @lowers("FULLY_CONNECTED", dtypes={"int16"}, roundings={Rounding.SINGLE, Rounding.DOUBLE})
@@ -91,91 +90,75 @@ def wide(layer: Layer) -> Iterator[KernelCall]:
     yield KernelCall(parameters, macs=rows * depth * columns)
 
 
-def _float_parameters(form: LinearForm, outputs: FloatParameters) -> Parameters:
-    if isinstance(form, DepthwiseConvolution):
-        return HilDepthwiseConv2dF32(
-            images=form.images,
-            depth_multiplier=form.multiplier,
-            window=form.window,
-            out_min=outputs.out_min,
-            out_max=outputs.out_max,
-            weights=form.weights.reshape(-1),
-            bias=outputs.bias,
-        )
-    if isinstance(form, MatrixProduct):
-        return HilMatmulF32(
-            rows=form.rows,
-            depth=form.depth,
-            columns=form.channels,
-            out_min=outputs.out_min,
-            out_max=outputs.out_max,
-            weights=interleave(form.weights),
-            bias=outputs.bias,
-        )
-    assert isinstance(form, Convolution)
-    return HilConv2dF32(
-        images=form.images,
-        out_c=form.channels,
-        window=form.window,
-        out_min=outputs.out_min,
-        out_max=outputs.out_max,
+def _matmul_s8(form: MatrixProduct) -> Iterator[Parameters]:
+    yield HilMatmulS8(
+        rows=form.rows,
+        depth=form.depth,
+        columns=form.channels,
+        requantization=form.requantization,
         weights=interleave(form.weights),
-        bias=outputs.bias,
     )
 
 
-def _int8_parameters(form: LinearForm) -> Parameters:
-    outputs = form.requantization
-    if isinstance(form, DepthwiseConvolution):
-        block, tile_w, band_w = _band(form)
-        return HilDepthwiseConv2dS8(
-            images=form.images,
-            depth_multiplier=form.multiplier,
-            window=form.window,
-            block=block,
-            tile_w=tile_w,
-            band_w=band_w,
-            in_zero_point=form.pad_value,
-            out_zero_point=outputs.out_zero_point,
-            out_min=outputs.out_min,
-            out_max=outputs.out_max,
-            per_channel=outputs.per_channel,
-            narrow=outputs.narrow,
-            weights=form.weights.reshape(-1),
-            bias=outputs.bias,
-            multipliers=outputs.multipliers,
-            shifts=outputs.shifts,
-        )
-    if isinstance(form, MatrixProduct):
-        return HilMatmulS8(
-            rows=form.rows,
-            depth=form.depth,
-            columns=form.channels,
-            out_zero_point=outputs.out_zero_point,
-            out_min=outputs.out_min,
-            out_max=outputs.out_max,
-            per_channel=outputs.per_channel,
-            narrow=outputs.narrow,
-            weights=interleave(form.weights),
-            bias=outputs.bias,
-            multipliers=outputs.multipliers,
-            shifts=outputs.shifts,
-        )
-    assert isinstance(form, Convolution)
-    return HilConv2dS8(
+def _conv2d_s8(form: Convolution) -> Iterator[Parameters]:
+    yield HilConv2dS8(
         images=form.images,
         out_c=form.channels,
         window=form.window,
         in_zero_point=form.pad_value,
-        out_zero_point=outputs.out_zero_point,
-        out_min=outputs.out_min,
-        out_max=outputs.out_max,
-        per_channel=outputs.per_channel,
-        narrow=outputs.narrow,
+        requantization=form.requantization,
         weights=interleave(form.weights),
-        bias=outputs.bias,
-        multipliers=outputs.multipliers,
-        shifts=outputs.shifts,
+    )
+
+
+def _depthwise_s8(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    block, tile_w, band_w = _band(form)
+    yield HilDepthwiseConv2dS8(
+        images=form.images,
+        depth_multiplier=form.multiplier,
+        window=form.window,
+        block=block,
+        tile_w=tile_w,
+        band_w=band_w,
+        in_zero_point=form.pad_value,
+        requantization=form.requantization,
+        weights=form.weights.reshape(-1),
+    )
+
+
+def _matmul_f32(form: MatrixProduct) -> Iterator[Parameters]:
+    yield HilMatmulF32(
+        rows=form.rows,
+        depth=form.depth,
+        columns=form.channels,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        weights=interleave(form.weights),
+        bias=form.floats.bias,
+    )
+
+
+def _conv2d_f32(form: Convolution) -> Iterator[Parameters]:
+    yield HilConv2dF32(
+        images=form.images,
+        out_c=form.channels,
+        window=form.window,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        weights=interleave(form.weights),
+        bias=form.floats.bias,
+    )
+
+
+def _depthwise_f32(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    yield HilDepthwiseConv2dF32(
+        images=form.images,
+        depth_multiplier=form.multiplier,
+        window=form.window,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        weights=form.weights.reshape(-1),
+        bias=form.floats.bias,
     )
 
 

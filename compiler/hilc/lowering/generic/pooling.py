@@ -15,11 +15,11 @@ from hilc.lowering.parameters import (
     HilMaxPoolF32,
     HilMaxPoolS8,
     HilPool,
+    HilPoolWindows,
 )
 from hilc.lowering.registry import Layer, adds_rows, lowers
-from hilc.ops.operands import (
-    operand,
-)
+from hilc.ops.geometry import Window
+from hilc.ops.operands import operand
 from hilc.ops.pooling import pooling_clamp, pooling_window
 
 
@@ -30,16 +30,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     place = pooling_window(layer.node, x)
     low, high = pooling_clamp(layer.node, layer.out)
     pool = HilPool(
-        batches=x.shape[0],
-        in_h=x.shape[1],
-        in_w=x.shape[2],
-        channels=x.shape[3],
-        out_h=place.h.out_size,
-        out_w=place.w.out_size,
-        filter_h=place.h.filter_size,
-        filter_w=place.w.filter_size,
-        stride_h=place.h.stride,
-        stride_w=place.w.stride,
+        pool_windows=pool_windows(x, place),
         pad_top=place.h.pad_before,
         pad_left=place.w.pad_before,
     )
@@ -51,6 +42,22 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         of_floats = HilAveragePoolF32 if average else HilMaxPoolF32
         parameters = of_floats(pool=pool, low=low, high=high)
     yield KernelCall(parameters)
+
+
+def pool_windows(x: Tensor, place: Window) -> HilPoolWindows:
+    """The windows of a pooling layer on its input."""
+    return HilPoolWindows(
+        batches=x.shape[0],
+        in_h=x.shape[1],
+        in_w=x.shape[2],
+        channels=x.shape[3],
+        out_h=place.h.out_size,
+        out_w=place.w.out_size,
+        filter_h=place.h.filter_size,
+        filter_w=place.w.filter_size,
+        stride_h=place.h.stride,
+        stride_w=place.w.stride,
+    )
 
 
 @adds_rows("AVERAGE_POOL_2D")

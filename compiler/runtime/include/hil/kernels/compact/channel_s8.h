@@ -5,7 +5,7 @@
  *
  * Registers: of gcc's choice; the assembly is single instructions.
  *
- * Data: weights as the model has them. scales, packed by `_call()` of the family, per channel 8
+ * Data: weights as the model has them. scales, packed by `_compact()`, per channel 8
  * bytes:
  *
  *   int32 +0  64 * bias + shift + 32     bits 31..6 bias, 5..0 shift + 32
@@ -32,14 +32,13 @@
 #define HIL_KERNELS_COMPACT_CHANNEL_S8_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
 
 /* Fields of the kernels' structs that describe the output channels. */
 #define HIL_COMPACT_FIELDS                                                                         \
     int32_t in_zero_point;                                                                         \
-    int32_t out_zero_point;                                                                        \
-    int32_t out_min;                                                                               \
-    int32_t out_max;                                                                               \
+    HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     int32_t narrow; /* 1: every |accumulator| < 2^30 and every shift < 0 */                        \
     const int8_t *weights;                                                                         \
     const int32_t *scales /* [channels][2]: 64 * bias + shift + 32, multiplier */

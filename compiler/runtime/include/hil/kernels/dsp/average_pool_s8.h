@@ -4,6 +4,7 @@
 #define HIL_KERNELS_DSP_AVERAGE_POOL_S8_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/generic/fields.h"
 
 /*@kernel
 name = "hil_dsp_average_pool_s8"
@@ -16,16 +17,7 @@ reads = "channel window"
 cost = "batches * out_h * out_w * ((channels + 3) // 4) * (filter_h * (5 + 3.3 * filter_w) + 45)"
 @*/
 struct hil_dsp_average_pool_s8 {
-    int32_t batches;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t channels;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t filter_h; /* filter_h * filter_w is at most HIL_DSP_POOL_TAPS */
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
+    HIL_POOL_WINDOWS_FIELDS; /* filter_h * filter_w is at most HIL_DSP_POOL_TAPS */
     int32_t low;
     int32_t high;
 };

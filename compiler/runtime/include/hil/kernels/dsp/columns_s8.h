@@ -12,7 +12,7 @@
  * widened rows; r12 the weights; r0 to r2, r3, lr as above; r7 untouched, for a frame. In memory:
  * the rows' start and end, the pairs' place and end, half a unit of output, the outputs and steps.
  *
- * Data: rows as widen.h lays them. Columns are packed by `_packed()` and `_pairs()`:
+ * Data: rows as widen.h lays them. Columns are packed by `packed_columns()` and `paired_weights()`:
  *
  *   weights  per block of columns, int16 [units][pairs of the block][4]: 256 * w1 + w0 of elements
  *            4u, 4u + 2, 4u + 1, 4u + 3; +8 bytes a unit and pair. Blocks are of 2 columns here.
@@ -22,9 +22,9 @@
  * Order: as pairs_s8.h: three rows are read whole, outputs are written pair by pair, the last row's
  * first. A row too many goes where the one before it goes.
  *
- * Bounds: smlad adds modulo 2^32. 256 * w1 + w0 is a half-word (`_pairs()` refuses others); sums
- * are below 2^23 in magnitude, bias included, for all inputs (`plain`), so the difference of both
- * words is 256 * A1 exactly, and 2 * A below 2^24. Shifts are 1 to 23 (`MAX_SHIFT`): |2 * zero
+ * Bounds: smlad adds modulo 2^32. 256 * w1 + w0 is a half-word (`paired_weights()` refuses others);
+ * sums are below 2^23 in magnitude, bias included, for all inputs (`plain`), so the difference of
+ * both words is 256 * A1 exactly, and 2 * A below 2^24. Shifts are 1 to 23 (`MAX_SHIFT`): |2 * zero
  * point + 1| * 2^22 <= 255 * 2^22 < 2^30, and smmlar's product is below 2^23, so their sum fits 32
  * bits.
  *
@@ -53,9 +53,7 @@
 struct hil_dsp_columns_s8 {
     int32_t depth;
     int32_t count;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     const int16_t *weights;
     const int32_t *pairs; /* HIL_DSP_PAIR_WORDS a pair of columns */
 };

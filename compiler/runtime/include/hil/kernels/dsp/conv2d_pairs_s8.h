@@ -38,12 +38,8 @@ struct hil_dsp_conv2d_pairs_s8 {
     int32_t out_c;
     HIL_WINDOW_FIELDS;
     int32_t in_zero_point;
-    int32_t units; /* of four elements under a window; this and the rest as in hil_dsp_pairs_s8 */
-    int32_t group;
-    int32_t wide;
-    int32_t signs;
-    int32_t shift;
-    const int32_t *stream;
+    int32_t units; /* of four elements under a window */
+    HIL_DSP_PAIRS_FIELDS;
     const int8_t *border; /* a pixel outside the image */
 };
 

@@ -28,9 +28,7 @@ struct hil_dsp_conv2d_s8 {
     HIL_WINDOW_FIELDS;
     int32_t units; /* of four elements under a window */
     int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     const int16_t
         *weights; /* these as in struct hil_dsp_columns_s8; a column is an output channel */
     const int32_t *pairs;

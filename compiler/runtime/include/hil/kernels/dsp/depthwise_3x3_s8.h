@@ -72,9 +72,7 @@ struct hil_dsp_depthwise_3x3_s8 {
     int32_t pad_left;
     int32_t line; /* pixels that a row of windows spans: (out_w - 1) * stride + 3 */
     int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     const int32_t *bias; /* twice the bias, the input's zero point folded in */
     const int32_t *multipliers;
     const int8_t *shifts;  /* to the right, less one: 0 to 22 */

@@ -32,8 +32,8 @@
  * 4095: hil_dsp_plane_fits asks for line <= 160 (3 * 2 * 160 - 4 = 956), 128 with stride 2 (4 * 2 *
  * 128 - 8 = 1016), and the outputs' distances; other layers run in C.
  *
- * Output: that of pairs_s8.h by `_affine()`; a shift for all channels is part of the ssat, else one
- * instruction more.
+ * Output: that of pairs_s8.h by `affine_of()`; a shift for all channels is part of the ssat, else
+ * one instruction more.
  *
  * Scratch: the plane of one channel; `rows` trades it for instructions.
  *

@@ -30,13 +30,9 @@ code = 900
 struct hil_dsp_matmul_pairs_s8 {
     int32_t rows;
     int32_t depth;
-    int32_t units; /* this and what follows as in struct hil_dsp_pairs_s8 */
+    int32_t units; /* of four elements of depth */
     int32_t columns;
-    int32_t group;
-    int32_t wide;
-    int32_t signs;
-    int32_t shift;
-    const int32_t *stream;
+    HIL_DSP_PAIRS_FIELDS;
 };
 
 HIL_INLINE void hil_dsp_matmul_pairs_s8(const struct hil_dsp_matmul_pairs_s8 *p, const int8_t *in,

@@ -26,9 +26,7 @@ struct hil_dsp_matmul_s8 {
     int32_t depth;
     int32_t units; /* of four elements of depth */
     int32_t columns;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     const int16_t *weights; /* these as in struct hil_dsp_columns_s8 */
     const int32_t *pairs;
 };

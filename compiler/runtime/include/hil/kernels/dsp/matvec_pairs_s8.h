@@ -11,7 +11,8 @@
  *   r2 r3           the same of columns 2, 3
  *   r9 r10          x0|x2 and x1|x3 of the row                            r7  untouched
  *
- * Data: the stream, packed by `_stream()` from `_pairs()`; per four columns, of U units, in bytes:
+ * Data: the stream, packed by `column_stream()` from `paired_weights()`; per four columns, of U
+ * units, in bytes:
  *
  *   +0           b0, 256 * b1 + b0, b2, 256 * b3 + b2
  *   +16 + 16u    columns 0, 1: 256 * w1 + w0 of elements 4u | 4u + 2, of 4u + 1 | 4u + 3;

@@ -11,7 +11,7 @@
  *   r2 r3           the same of columns 2, 3
  *   r11 r12         x0|x2 and x1|x3 of the row; r11 also where the loop ends
  *
- * Data: packed by `_packed()` and `_pairs()` in blocks of four columns.
+ * Data: packed by `packed_columns()` and `paired_weights()` in blocks of four columns.
  *
  *   weights      int16 [block][units][2 pairs][4]: 256 * w1 + w0 of elements 4u, 4u + 2, 4u + 1,
  *                4u + 3; 16 bytes a unit
@@ -21,7 +21,7 @@
  * Order: a row is read whole to scratch first (`widened`), or once for each four columns; outputs
  * are written in order.
  *
- * Bounds: those of columns_s8.h: |A| < 2^23 and half-words that `_pairs()` accepts.
+ * Bounds: those of columns_s8.h: |A| < 2^23 and half-words that `paired_weights()` accepts.
  *
  * Output: hil_dsp_requantize as in columns_s8.h, in C.
  *
@@ -62,9 +62,7 @@ struct hil_dsp_matvec_s8 {
     int32_t units; /* of four elements of depth */
     int32_t columns;
     int32_t widened; /* 1: each row is widened to scratch first; 0: four columns at a time, anew */
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     int32_t per_channel;    /* 1: a multiplier and a shift a column; 0: one for all */
     const int16_t *weights; /* as in struct hil_dsp_columns_s8, in blocks of four columns */
     const int32_t *bias;    /* of each pair of columns in whole blocks: b0, 256 * b1 + b0 */

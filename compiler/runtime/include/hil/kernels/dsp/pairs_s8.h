@@ -21,7 +21,8 @@
  *   +0  x0|x2 of row 0   +4  of row 1   +8  of row 2      a word: low half | high half
  *   +12 x1|x3 of row 0   +16 of row 1   +20 of row 2      the last unit ends with zeros
  *
- * The stream, packed by `_stream()` from `_pairs()` or `_wide()`; per pair of columns, of U units:
+ * The stream, packed by `column_stream()` from `paired_weights()` or `_wide()`; per pair of
+ * columns, of U units:
  *
  *   packed  +0       b0           +4   256 * b1 + b0        what the sums start from
  *           +8 + 8u  even: 256 * w1 + w0 of elements 4u | 4u + 2     +4  odd: of 4u + 1 | 4u + 3
@@ -36,9 +37,9 @@
  * place.
  *
  * Bounds: smlad adds modulo 2^32.
- *   packed  256 * w1 + w0 is a half-word unless w1 = -128 and w0 < 0: `_pairs()` refuses those.
- *           With the raw word s3 adds up 256 * A1 + A0, with sxtb16 of it s0 adds up A0; the
- *           difference 256 * A1 is exact whatever wrapped on the way, since |A1| < 2^23.
+ *   packed  256 * w1 + w0 is a half-word unless w1 = -128 and w0 < 0, which `paired_weights()`
+ *           refuses. With the raw word s3 adds up 256 * A1 + A0, with sxtb16 of it s0 adds up
+ *           A0; the difference 256 * A1 is exact whatever wrapped on the way, since |A1| < 2^23.
  *   wide    -32768 <= 256 * w <= 32512, and 256 * A is exact for the same reason.
  *   |A| < 2^23 for all inputs, bias included, is proven by `_proven()`, which else starts the sum
  *   from half its range instead of the bias and moves the rest to the addend.
@@ -68,14 +69,18 @@
 
 #define HIL_DSP_MAX_ROWS 3
 
+/* Pairs of columns as the head draws them. */
+#define HIL_DSP_PAIRS_FIELDS                                                                       \
+    int32_t group;        /* rows at a time, 2 or 3 */                                             \
+    int32_t wide;         /* whether weights are wide */                                           \
+    int32_t signs;        /* whether negative sums lack something */                               \
+    int32_t shift;        /* to the right, of all columns */                                       \
+    const int32_t *stream /* of each pair of columns in turn: biases, weights, scales */
+
 struct hil_dsp_pairs_s8 {
     int32_t units; /* of four elements of depth */
     int32_t count; /* of columns; an odd one is followed by a column that gives no output */
-    int32_t group; /* rows at a time, 2 or 3 */
-    int32_t wide;  /* whether weights are wide */
-    int32_t signs; /* whether negative sums lack something */
-    int32_t shift;
-    const int32_t *stream;
+    HIL_DSP_PAIRS_FIELDS;
 };
 
 /* Words of the stream for a pair of columns. */

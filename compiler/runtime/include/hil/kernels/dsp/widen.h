@@ -11,7 +11,7 @@
  *
  *   +0 row a: x0 low, x2 high   +4 row b   +8 row c   +12 row a: x1 low, x3 high   +16 b   +20 c
  *
- * The last unit is filled up with zeros; weights are packed in the same order (`_UNIT_ORDER`).
+ * The last unit is filled up with zeros; weights are packed in the same order (`UNIT_ORDER`).
  *
  * Order: rows from first to last; nothing is read behind depth bytes of a row.
  *
@@ -30,6 +30,7 @@
 #define HIL_KERNELS_DSP_WIDEN_H
 
 #include "hil/dsp.h"
+#include "hil/kernels/generic/fields.h"
 
 /* Widens a row to two words for each four elements. */
 HIL_INLINE void hil_dsp_widen_row(const int8_t *row, int32_t depth, uint32_t *to) {

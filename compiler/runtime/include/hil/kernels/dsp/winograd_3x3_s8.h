@@ -38,7 +38,7 @@
  * |U| <= 3 * 3 * 128 = 1152. Both are half-words. Products add up modulo 2^32, as do A' and A; the
  * result is 4 * sum, exactly so as |sum| < 2^23 (`_proven()`), and 256 * sum after a shift by 6.
  *
- * Output: that of pairs_s8.h, `_affine()`, with one shift for all channels.
+ * Output: that of pairs_s8.h, `affine_of()`, with one shift for all channels.
  *
  * Scratch: 256 bytes of sums, and V of one row of tiles.
  *

@@ -10,20 +10,14 @@
 
 #include <stdint.h>
 
+#include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
 
 struct hil_columns_s8 {
     int32_t depth;
     int32_t count;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t per_channel; /* 1: a multiplier and a shift a column; 0: one for all */
-    int32_t narrow;      /* 1: every |accumulator| < 2^30 and every shift < 0 */
+    HIL_REQUANTIZATION_FIELDS;
     const int8_t *weights;
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
 };
 
 /* The output of one accumulator. */

@@ -30,14 +30,7 @@ struct hil_conv2d_s8 {
     int32_t out_c;
     HIL_WINDOW_FIELDS;
     int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t per_channel; /* a column is an output channel: see struct hil_columns_s8 */
-    int32_t narrow;
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    HIL_REQUANTIZATION_FIELDS;
     const int8_t *weights;
 };
 
@@ -51,10 +44,10 @@ HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, i
         .out_max = p->out_max,
         .per_channel = p->per_channel,
         .narrow = p->narrow,
-        .weights = p->weights,
         .bias = p->bias,
         .multipliers = p->multipliers,
         .shifts = p->shifts,
+        .weights = p->weights,
     };
     const struct hil_patch window = HIL_PATCH_OF(p, 1, p->in_zero_point);
     int8_t *const rows = (int8_t *)scratch;

@@ -33,14 +33,7 @@ struct hil_depthwise_conv2d_s8 {
     int32_t tile_w; /* output pixels of a band */
     int32_t band_w; /* input pixels of a band, all that tile_w windows span */
     int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t per_channel; /* 1: each channel has a multiplier and a shift; 0: one for all */
-    int32_t narrow;      /* 1: every |accumulator| < 2^30 and every shift < 0 */
-    const int32_t *bias; /* with the input's zero point folded in */
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    HIL_REQUANTIZATION_FIELDS;
     const int8_t *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
 };
 

@@ -28,14 +28,7 @@ struct hil_matmul_s8 {
     int32_t rows;
     int32_t depth;
     int32_t columns;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t per_channel; /* these, and the layout of the weights, as in struct hil_columns_s8 */
-    int32_t narrow;
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    HIL_REQUANTIZATION_FIELDS;
     const int8_t *weights;
 };
 
@@ -48,10 +41,10 @@ HIL_INLINE void hil_matmul_s8(const struct hil_matmul_s8 *p, const int8_t *in, i
         .out_max = p->out_max,
         .per_channel = p->per_channel,
         .narrow = p->narrow,
-        .weights = p->weights,
         .bias = p->bias,
         .multipliers = p->multipliers,
         .shifts = p->shifts,
+        .weights = p->weights,
     };
     for (int32_t pairs = p->rows / 2; pairs > 0; pairs--) {
         hil_columns_s8_two_rows(&columns, in, out, out + p->columns);

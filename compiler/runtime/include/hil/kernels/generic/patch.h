@@ -6,26 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
-
-/* Fields of the kernels' structs: the images that a layer reads and writes, and the windows through
- * which it reads them. */
-#define HIL_IMAGES_FIELDS                                                                          \
-    int32_t batch;                                                                                 \
-    int32_t in_h;                                                                                  \
-    int32_t in_w;                                                                                  \
-    int32_t in_c;                                                                                  \
-    int32_t out_h;                                                                                 \
-    int32_t out_w
-#define HIL_WINDOW_FIELDS                                                                          \
-    int32_t filter_h;                                                                              \
-    int32_t filter_w;                                                                              \
-    int32_t stride_h;                                                                              \
-    int32_t stride_w;                                                                              \
-    int32_t dilation_h;                                                                            \
-    int32_t dilation_w;                                                                            \
-    int32_t pad_top;                                                                               \
-    int32_t pad_left
 
 struct hil_patch {
     int32_t in_h;

@@ -6,19 +6,11 @@
 #include <stdint.h>
 
 #include "hil/kernels/generic/clamp_f32.h"
+#include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
 
 #define HIL_POOL_FIELDS                                                                            \
-    int32_t batches;                                                                               \
-    int32_t in_h;                                                                                  \
-    int32_t in_w;                                                                                  \
-    int32_t channels;                                                                              \
-    int32_t out_h;                                                                                 \
-    int32_t out_w;                                                                                 \
-    int32_t filter_h;                                                                              \
-    int32_t filter_w;                                                                              \
-    int32_t stride_h;                                                                              \
-    int32_t stride_w;                                                                              \
+    HIL_POOL_WINDOWS_FIELDS;                                                                       \
     int32_t pad_top;                                                                               \
     int32_t pad_left
 

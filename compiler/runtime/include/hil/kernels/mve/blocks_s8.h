@@ -15,7 +15,7 @@
  * to jump to; r7 end of x; r9 place in the stream; r11 outputs; q4 offsets of eight outputs, q5
  * zero point, q6 low, q7 high. On the stack: d8-d15 at 0, r0 (x, where r1 starts again) at 64.
  *
- * Data: n chunks, depths filled up with weights of 0. Packed by `_columns()` and `_vector()`.
+ * Data: n chunks, depths filled up with weights of 0. Packed by `columns_of()` and `_vector()`.
  *
  *   x        int8 [n][4][16] of four rows, [n][16] of one
  *   rows     per pair of columns, 32n + 28 bytes: int8 [n][2][16] weights, then int32 +32n bias 0,
@@ -29,15 +29,16 @@
  * jump skips those that a depth does not have: their size is checked by the assembler.
  *
  * Order: x is read whole for each pair (each eight columns); eight outputs are scattered at 16-bit
- * offsets, which `_columns()` checks against 65535.
+ * offsets, which `columns_of()` checks against 65535.
  *
  * Bounds: vmladava adds modulo 2^32; a sum, bias included, is at most |bias| + 128 * sum |w| < 2^31
  * (`_check_quantized()`), and so is every part of it.
  *
  * Output: vqrdmulh and vrshl, the reference's double rounding but for halves below zero, which go
- * up instead of away from zero. Where such values remain after the clamp (`linear`, `_linear()`),
- * one is taken from negative products first: exact for shifts below 0 (`linear()`). Then
- * saturation to 16 bits, the zero point, the clamp: what saturates lies beyond int8 anyway.
+ * up instead of away from zero. Where such values remain after the clamp (`linear`,
+ * `below_zero_point()`), one is taken from negative products first: exact for shifts below 0
+ * (`linear()`). Then saturation to 16 bits, the zero point, the clamp: what saturates lies beyond
+ * int8 anyway.
  *
  * Scratch: x, where it is gathered.
  *
@@ -55,6 +56,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
 
 #define HIL_MVE_CHUNK 16

@@ -7,7 +7,7 @@
  * Registers: blocks_s8.h; the copies use q0, lr (a low-overhead loop) and two places of gcc's
  * choice.
  *
- * Data: HIL_MVE_COLUMNS_FIELDS, packed by `_columns()`; rows are int8 [chunks][4][16], 64 bytes a
+ * Data: HIL_MVE_COLUMNS_FIELDS, packed by `columns_of()`; rows are int8 [chunks][4][16], 64 bytes a
  * chunk:
  *
  *   +0 row 0, elements 0..15   +16 row 1   +32 row 2   +48 row 3   +64 row 0, elements 16..31 ...
@@ -17,7 +17,7 @@
  * Order: rows are copied whole before the first output of the four is written.
  *
  * Bounds and
- * Output: blocks_s8.h. Offsets of a group's outputs are 16 bits, which `_columns()` checks.
+ * Output: blocks_s8.h. Offsets of a group's outputs are 16 bits, which `columns_of()` checks.
  *
  * Scratch: 64 bytes a chunk.
  *
@@ -45,9 +45,7 @@
     int32_t row_step;    /* from a row's outputs to the next row's */                              \
     int32_t column_step; /* from the first output of a pair to its second */                       \
     int32_t linear;      /* 1: values below the zero point remain after the clamp */               \
-    int32_t out_zero_point;                                                                        \
-    int32_t out_min;                                                                               \
-    int32_t out_max;                                                                               \
+    HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     const int8_t *stream /* blocks_s8.h draws it; an odd column is a pair with itself */
 
 struct hil_mve_columns {

@@ -278,22 +278,15 @@ cost = """(
 // 16 * (34 + 3 * stride))))"""
 @*/
 struct hil_conv2d_3x3_s8_mve {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c; /* 16, 32 or 64 */
-    int32_t out_h;
-    int32_t out_w;
-    int32_t stride; /* 1 or 2 */
+    HIL_IMAGES_FIELDS; /* in_c: 16, 32 or 64 */
+    int32_t stride;    /* 1 or 2 */
     int32_t pad_top;
     int32_t pad_left;
     int32_t in_zero_point;
     int32_t columns; /* filters, even */
     int32_t any;     /* 1: outputs are clamped to less than int8, or out_w is no multiple of 4 */
     int32_t linear;  /* 1: values below the zero point remain after the clamp */
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *stream; /* the head draws it */
 };
 

@@ -13,7 +13,7 @@
  * Registers: those of pixels_s8.h, but r1, r3, r7 are the three rows; q0 and q2 hold the chunks of
  * one window, q1 and q3 of the other; q6 and q7 the loads of row 1, before the weights need q7.
  *
- * Data: the streams of pixels_s8.h for two chunks, packed by `_rgb()` and `_pixels()`: 768 bytes
+ * Data: the streams of pixels_s8.h for two chunks, packed by `_rgb()` and `pixels_of()`: 768 bytes
  * for each 16 filters (736 `_first`), 448 (416) for eight. A filter's 27 weights are in the order
  * of the lanes above.
  *

@@ -20,7 +20,7 @@
  *   r9  zero point      r10 parts left    r11 table     p0  outputs that are stored (masked)
  *   stack: planes at 64, stream at 68, outputs at 72, struct hil_mve_tiles at 76
  *
- * Data: packed by `_depthwise()` of the Helium family.
+ * Data: packed by `_depthwise_planes()` of the Helium family.
  *
  *   stream   per channel 28 bytes: int8[4][4] filter, upper left; int32 +16 bias, +20 multiplier,
  *            +24 shift
@@ -35,8 +35,8 @@
  * written.
  *
  * Bounds: at most 16 products, 16 * 128 * 128 = 2^18, and the bias, below 2^31
- * (`_check_quantized()`). Offsets of outputs and patches are 16 bits: `_depthwise()` shortens bands
- * until both fit 65535.
+ * (`_check_quantized()`). Offsets of outputs and patches are 16 bits: `_depthwise_planes()`
+ * shortens bands until both fit 65535.
  *
  * Output: as in blocks_s8.h, one multiplier and one shift a channel; `any` corrects signs and
  * clamps.
@@ -336,12 +336,7 @@ cost = """
 + (1 - gathered) * in_h * in_w * (0.2 + 4.8 / planes))"""
 @*/
 struct hil_depthwise_conv2d_s8_mve {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t filter_h; /* at most 3 with stride 1, 4 with stride 2 */
     int32_t filter_w;
     int32_t stride; /* 1 or 2 */
@@ -363,9 +358,7 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t addressed;  /* bytes of a copy of the table with addresses of tiles, which is faster;
                          * with  stride 1 and neither masks nor bounds. 0: there is none */
     int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *table;  /* turns of int32 places of two tiles in a plane, where masked a mask
                            * between them, and uint16 places of their outputs; of a last column
                            * int32 places of four tiles, and uint16 places */

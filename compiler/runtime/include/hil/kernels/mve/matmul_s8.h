@@ -64,9 +64,7 @@ struct hil_vector_s8_mve {
     int32_t copied;  /* 1: the depth is not whole chunks, so that rows are copied to be read so */
     int32_t uniform; /* 1: one multiplier and one shift for all columns */
     int32_t linear;  /* as in HIL_MVE_COLUMNS_FIELDS */
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *stream; /* blocks_s8.h draws it, columns filled up to groups of eight */
 };
 

@@ -23,8 +23,8 @@
  *   stack           sp + 0: sums, 4 fours x (pixel 0, pixel 1) x 4 words = 128 bytes
  *                   sp + 128: d8-d15    sp + 192: r0-r11, lr (196: stream, 204: struct)
  *
- * Data: the stream, packed by `_pixels()`; per 16 channels, of n chunks, in bytes. The last 16 are
- * filled up with channels of zeros.
+ * Data: the stream, packed by `pixels_of()`; per 16 channels, of n chunks, in bytes. The last 16
+ * are filled up with channels of zeros.
  *
  *   +0              int32[8]        biases of the four's channels a b c d, then a b c d again
  *   +32             int8[n][4][16]  weights: chunk, channel of the four, element
@@ -380,9 +380,7 @@ HIL_INLINE void hil_mve_pixels_eight(hil_mve_pixels_function *function,
     int32_t columns; /* outputs of a pixel */                                                      \
     int32_t any;     /* 0: outputs have the whole range of int8, and what is below zero clamps */  \
     int32_t first; /* 1: where any is 0, products fit 16 bits and are narrowed before the shift */ \
-    int32_t out_zero_point;                                                                        \
-    int32_t out_min;                                                                               \
-    int32_t out_max;                                                                               \
+    HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     const int8_t *stream /* the head draws it; columns of weights 0 fill the last 16 */
 
 #define HIL_MVE_PIXELS(p, step)                                                                    \
@@ -514,12 +512,7 @@ cost = """
 first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_points_s8_mve {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t stride_h;
     int32_t stride_w;
     int32_t copied; /* last pixels of each row that are copied */
@@ -566,12 +559,7 @@ filter_h * (19 + 16 * (strip_bytes // 16))) + (lines * out_w + 1 + 2 * eight) //
 * first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_strips_s8_mve {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
+    HIL_IMAGES_FIELDS;
     int32_t filter_h;
     int32_t filter_w;
     int32_t stride_h;

@@ -27,6 +27,7 @@
 
 #include <arm_mve.h>
 
+#include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
 
 /*@kernel
@@ -42,16 +43,7 @@ cost = """(
 filter_w)))"""
 @*/
 struct hil_average_pool_s8_mve {
-    int32_t batches;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t channels;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
+    HIL_POOL_WINDOWS_FIELDS;
     int32_t reciprocal; /* 2^24 over the window's size, rounded up */
     int32_t low;
     int32_t high;

@@ -53,15 +53,14 @@
 #ifndef HIL_KERNELS_V7M_COLUMNS_S8_H
 #define HIL_KERNELS_V7M_COLUMNS_S8_H
 
+#include "hil/kernels/generic/fields.h"
 #include "hil/v7m.h"
 
 /* Fields of the kernels' structs that describe the columns. */
 #define HIL_V7M_COLUMNS_FIELDS                                                                     \
     int32_t part; /* elements of depth after which sums are taken out of their words */            \
     int32_t wide; /* words of widened rows an element of depth: 2 or 1 */                          \
-    int32_t out_zero_point;                                                                        \
-    int32_t out_min;                                                                               \
-    int32_t out_max;                                                                               \
+    HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     int32_t even_shift;    /* of hil_v7m_even_output, or -1 where columns have their own */        \
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */                     \
     const int8_t *weights

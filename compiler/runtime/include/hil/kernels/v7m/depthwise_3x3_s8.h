@@ -72,9 +72,7 @@ struct hil_v7m_depthwise_3x3_s8 {
     int32_t line;  /* pixels under a row of windows */
     int32_t block; /* outputs at a time, 1 to 6; at most out_w */
     int32_t in_zero_point;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where channels have their own */
     const int8_t *weights; /* [in_c][3][3] */
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a channel */

@@ -41,6 +41,7 @@
 
 #include <string.h>
 
+#include "hil/kernels/generic/fields.h"
 #include "hil/v7m.h"
 
 /*@kernel
@@ -62,9 +63,7 @@ struct hil_v7m_matvec_s8 {
     int32_t rows;
     int32_t depth;
     int32_t columns;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
+    HIL_OUTPUT_RANGE_FIELDS;
     int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
     const int32_t *scales;  /* HIL_V7M_SCALE_WORDS a column */
     const uint8_t *weights; /* 128 more than they are, in blocks of eight columns: [depth][8] */

@@ -1,0 +1,83 @@
+"""Output channels as kernels for int8 take them: shifted to the right, constant ones emptied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import ELEMENT_TYPES, Array
+from hilc.lowering.parameters import HilRequantization
+from hilc.numerics.requantize import requantize
+
+_LEAST, _MOST = ELEMENT_TYPES["int8"].bounds
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The weights of each output channel, and what makes its output of its sum."""
+
+    weights: npt.NDArray[np.int8]
+    bias: npt.NDArray[np.int64]
+    multipliers: npt.NDArray[np.int32]
+    #: Shifts to the right.
+    right: npt.NDArray[np.int64]
+    #: The least and the largest sum that an input makes, bias included.
+    lowest: npt.NDArray[np.int64]
+    highest: npt.NDArray[np.int64]
+    #: Whether the output was the same for every input, so that there are no weights.
+    emptied: npt.NDArray[np.bool_]
+
+
+def channels_of(
+    matrix: Array, outputs: HilRequantization, *, raised: int = 0, empty: bool = True
+) -> Channels:
+    """The channels of a matrix of weights, for inputs that are ``raised`` by so much, which the
+    bias takes off again.
+
+    With ``empty`` a channel whose output is the same for every input, as nearly dead ones are whose
+    bias exceeds all else, becomes one without weights.
+    """
+    weights = matrix.astype(np.int64)
+    bias = outputs.bias.astype(np.int64) - raised * weights.sum(axis=1)
+    right = np.broadcast_to(-outputs.shifts.astype(np.int64), bias.shape)
+    multipliers = np.broadcast_to(outputs.multipliers.astype(np.int64), bias.shape)
+    range_ = outputs.output_range
+    ends = [bias + end for end in sum_ends(weights, raised)]
+    least, most = (
+        np.clip(
+            requantize(end, multipliers, -right) + range_.out_zero_point,
+            range_.out_min,
+            range_.out_max,
+        )
+        for end in ends
+    )
+    emptied = (least == most) & empty
+    # A quarter of four times the value.
+    bias = np.where(emptied, 4 * (least - range_.out_zero_point), bias)
+    lowest, highest = (np.where(emptied, bias, end) for end in ends)
+    return Channels(
+        np.where(emptied[:, np.newaxis], 0, weights).astype(np.int8),
+        bias,
+        np.where(emptied, 1 << 30, multipliers).astype(np.int32),
+        np.where(emptied, 1, right),
+        lowest,
+        highest,
+        emptied,
+    )
+
+
+def sum_ends(
+    weights: Array, raised: int = 0
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The least and the largest sum of each channel, bias not included, for all int8 inputs."""
+    wide = weights.astype(np.int64)
+    above, below = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
+    least, most = raised + _LEAST, raised + _MOST
+    return most * below + least * above, most * above + least * below
+
+
+def padded(values: Array, block: int) -> Array:
+    """``values`` along the first axis, with zeros up to a whole number of blocks."""
+    return np.pad(values, [(0, -len(values) % block)] + [(0, 0)] * (values.ndim - 1))

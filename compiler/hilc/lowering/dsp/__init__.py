@@ -1,0 +1,17 @@
+"""Kernels for cores that multiply pairs of half-words (``kernels/dsp``): when, and how packed.
+
+Each builder gives the calls of a layer, the fastest first as a rule, or none where the family does
+not serve it and the portable kernel must. Kernels of products are of two kinds:
+
+* Those of ``pairs_s8.h``, ``matvec_pairs_s8.h`` and ``depthwise_plane_s8.h`` requantise by a line:
+  a multiplication, an addition and a shift, which :mod:`hilc.lowering.dsp.affine` proves to give
+  what the double rounding gives, for each channel and every sum that its weights allow. Outputs
+  take the whole range of int8.
+* The others round twice, for any range. Two columns of weights share half-words,
+  ``256 * w1 + w0``, which must fit 16 bits; sums stay below 2**23, so that 256 times a sum comes
+  out of 32 bits; every shift is to the right.
+"""
+
+from hilc.lowering.dsp import elementwise, linear, pooling
+
+__all__ = ["elementwise", "linear", "pooling"]

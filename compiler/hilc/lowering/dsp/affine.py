@@ -1,0 +1,229 @@
+"""Requantization by a multiplication, an addition and a shift, where that is proven to be exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array
+from hilc.lowering.channels import Channels, channels_of
+from hilc.lowering.parameters import (
+    HilRequantization,
+)
+from hilc.numerics.requantize import requantize
+
+_SUM_LIMIT = 2**23
+#: The largest shift to the right: a channel beyond it has an output that does not change.
+MAX_SHIFT = 23
+
+
+@dataclass(frozen=True)
+class RightChannels(Channels):
+    """Channels with shifts to the right."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether sums and shifts are such that kernels can round twice as the reference does."""
+        sums = max(self.highest.max(), -self.lowest.min())
+        return bool(sums < _SUM_LIMIT and self.right.max() <= MAX_SHIFT)
+
+    @property
+    def shifts(self) -> npt.NDArray[np.int8]:
+        """Shifts to the right, less one."""
+        return (self.right - 1).astype(np.int8)
+
+
+def right_channels(matrix: Array, outputs: HilRequantization) -> RightChannels | None:
+    """The channels as the kernels take them; None where they cannot."""
+    if outputs.shifts.max() >= 0:
+        return None
+    # One scale for all leaves none of its own to a channel without weights.
+    return RightChannels(**vars(channels_of(matrix, outputs, empty=bool(outputs.per_channel))))
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Requantisation as a multiplication, an addition and a shift.
+
+    The output is ``addend + (256 * sum * multiplier >> 32) >> shift``, saturated, for the sum that
+    starts from ``bias`` instead of the channel's own: a large one would not leave room for 256.
+    """
+
+    bias: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]
+    multipliers: npt.NDArray[np.int64]
+    addends: npt.NDArray[np.int64]
+    #: What the addend lacks for negative sums; None where it is right for all.
+    lacking: npt.NDArray[np.int64] | None
+    #: Whether all channels have the same shift.
+    shared: bool
+
+    @property
+    def shift(self) -> int:
+        """The shift of all channels, 0 where each has its own."""
+        return int(self.shifts[0]) if self.shared else 0
+
+    @property
+    def scales(self) -> list[npt.NDArray[np.int64]]:
+        """Multipliers, addends and, where each channel has its own, what these lack and shifts."""
+        lacking = [] if self.lacking is None else [self.lacking]
+        return [self.multipliers, self.addends, *lacking, *([] if self.shared else [self.shifts])]
+
+
+#: How far from the exact one a channel's multiplier may be, in its last place.
+_TRIED_MULTIPLIERS = 64
+_MAX_AFFINE_SHIFT = 22
+#: The shift of all layers whose multipliers keep bits enough with it.
+_USUAL_SHIFT = 12
+
+
+def affine_of(
+    channels: RightChannels, outputs: HilRequantization, signs: bool = False
+) -> Affine | None:
+    """The requantisation in that form; None where it is not proven to be the same.
+
+    All channels share the least shift if that leaves the others' multipliers bits enough. Halves
+    are rounded away from zero, which no one line does for both signs unless one of them is clamped:
+    with ``signs`` negative sums may have an addend of their own.
+    """
+    if (outputs.output_range.out_min, outputs.output_range.out_max) != (-128, 127):
+        return None
+    zero_point = outputs.output_range.out_zero_point
+    numbers = (
+        channels.bias,
+        channels.multipliers,
+        channels.right,
+        channels.lowest,
+        channels.highest,
+    )
+    key = (*(array.tobytes() for array in numbers), zero_point, signs)
+    if key not in _AFFINES:
+        if len(_AFFINES) >= _AFFINES_KEPT:
+            _AFFINES.clear()
+        _AFFINES[key] = _proven(channels, zero_point, signs)
+    return _AFFINES[key]
+
+
+#: What was proven for a layer's channels holds for all bands of its image.
+_AFFINES: dict[tuple[object, ...], Affine | None] = {}
+_AFFINES_KEPT = 200
+
+
+def _proven(channels: RightChannels, zero_point: int, signs: bool) -> Affine | None:
+    first = _thresholds(channels, _LEVELS - zero_point)
+    if first is None:
+        return None
+    large = np.maximum(channels.highest, -channels.lowest) >= _SUM_LIMIT
+    moved = np.where(large, (channels.lowest + channels.highest) // 2, 0)
+    first = first - moved[:, np.newaxis]
+    lowest, highest = channels.lowest - moved, channels.highest - moved
+    if max(highest.max(), -lowest.min()) >= _SUM_LIMIT:
+        return None
+    fixed = lowest == highest
+    own = np.where(fixed, _MAX_AFFINE_SHIFT, np.minimum(_MAX_AFFINE_SHIFT, 7 + channels.right))
+    least = np.full_like(own, own.min())
+    # A unit of the first rounding, in the addend's.
+    unit = np.where(fixed, 0, 1 << np.maximum(least - channels.right, 0))
+    none = np.zeros_like(unit)
+    # The same for many layers, which then may share a body: it is a number in the code.
+    usual = np.minimum(least, _USUAL_SHIFT)
+    tried = [
+        (usual, none),
+        (least, none),
+        *([(least, unit)] if signs and not large.any() else []),
+        (own, none),
+    ]
+    for shifts, lacking in tried:
+        # 2**-31 * 2**-right is a multiplier's weight in the sum's factor, 2**-(24 + shift) here.
+        excess = channels.right + 7 - shifts
+        exact = (channels.multipliers.astype(np.int64) << 1 >> np.maximum(excess, 0)) + 1 >> 1
+        found = _lines(first, lowest, highest, shifts, np.where(fixed, 0, exact), lacking)
+        if found is not None:
+            shared = bool((shifts == shifts[0]).all())
+            given = lacking if lacking.any() else None
+            return Affine(channels.bias - moved, shifts, *found, given, shared)
+    return None
+
+
+#: Every output but the least, which is what a sum gives that reaches none of these.
+_LEVELS = np.arange(-127, 128)
+
+
+def _lines(
+    first: npt.NDArray[np.int64],
+    lowest: npt.NDArray[np.int64],
+    highest: npt.NDArray[np.int64],
+    shifts: npt.NDArray[np.int64],
+    exact: npt.NDArray[np.int64],
+    lacking: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """A multiplier near ``exact`` and an addend for each channel; None where one has none.
+
+    ``lacking`` is what is taken from the addend for negative sums.
+
+    Outputs rise with sums, by whichever formula, so two formulas agree for all sums if the same
+    sum is the ``first`` to give each of the 256 values.
+    """
+    multipliers, addends = exact.copy(), np.zeros_like(exact)
+    offsets = np.array(sorted(range(-_TRIED_MULTIPLIERS, _TRIED_MULTIPLIERS + 1), key=abs))
+    candidates = np.clip(exact[:, np.newaxis] + offsets, 0, 2**31 - 1)
+    #: By channel and candidate, whether it may do, as far as is known.
+    possible = np.ones(candidates.shape, bool)
+    left = np.arange(len(exact))
+    while left.size:
+        if not possible[left].any(axis=1).all():
+            return None
+        nearest = possible[left].argmax(axis=1)
+        tried = candidates[left, nearest, np.newaxis]
+        sums, reached = first[left], _LEVELS << shifts[left, np.newaxis]
+        low, high = lowest[left, np.newaxis], highest[left, np.newaxis]
+        lack = lacking[left, np.newaxis]
+        at, before = (256 * x * tried >> 32 for x in (sums, sums - 1))
+        least = np.where(sums <= high, reached - at + np.where(sums < 0, lack, 0), -_ANY)
+        most = np.where(sums > low, reached - 1 - before + np.where(sums <= 0, lack, 0), _ANY)
+        # The two sums between which a line is the most too flat, or too steep.
+        channels = np.arange(left.size)
+        one, other = (channels, least.argmax(axis=1)), (channels, most.argmin(axis=1))
+        needed, allowed = least[one], most[other]
+        addend = (np.maximum(needed, -(2**31)) + np.minimum(allowed, 2**31)) >> 1
+        ends = np.abs(256 * np.concatenate([low, high], axis=1) * tried >> 32).max(axis=1)
+        found = (needed <= allowed) & (np.abs(addend) + ends + lacking[left] < 2**31)
+        multipliers[left[found]] = tried[found, 0]
+        addends[left[found]] = addend[found]
+        # From the one sum to the other it may rise so much; rounding down takes less than 1 of it.
+        rise = allowed - needed + before[other] - at[one] + 1
+        run = sums[other] - 1 - sums[one]
+        may = run[:, np.newaxis] * candidates[left] < rise[:, np.newaxis] << 24
+        possible[left] &= may | (needed <= allowed)[:, np.newaxis]
+        possible[left, nearest] = False
+        left = left[~found]
+    return multipliers, addends
+
+
+#: Beyond every addend.
+_ANY = 2**40
+
+
+def _thresholds(
+    channels: RightChannels, levels: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64] | None:
+    """The first sum of each channel whose output is no less than each level above the zero point.
+
+    It lies between the channel's least sum and one more than its largest, which stands for none.
+    """
+    right = channels.right[:, np.newaxis]
+    factors = channels.multipliers.astype(np.int64)[:, np.newaxis]
+    low, high = channels.lowest[:, np.newaxis], channels.highest[:, np.newaxis]
+    # Halves are rounded away from zero.
+    rounded = (levels << right) - (1 << right - 1) + (levels <= 0)
+    guess = np.clip(-(((1 << 30) - (rounded << 31)) // np.maximum(factors, 1)), low, high + 1)
+    found = np.full(guess.shape, 2**40)
+    for sums in (guess + 1, guess, guess - 1):
+        enough = (requantize(sums, factors, -right) >= levels) & (sums <= high) & (sums >= low)
+        found = np.where(enough, sums, found)
+    found = np.minimum(found, high + 1)
+    before = (found > low) & (requantize(found - 1, factors, -right) >= levels)
+    after = (found <= high) & (requantize(found, factors, -right) < levels)
+    return None if (before | after).any() else found

@@ -1,0 +1,117 @@
+"""Windows that slide over an image."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.lowering.channels import padded
+from hilc.lowering.dsp.affine import affine_of, right_channels
+from hilc.lowering.dsp.packing import (
+    PAIR,
+    UNIT,
+    UNIT_ORDER,
+    packed_columns,
+    pair_words,
+    streams_of,
+    units_of,
+)
+from hilc.lowering.kernels import Parameters
+from hilc.lowering.linear import (
+    Convolution,
+)
+from hilc.lowering.parameters import (
+    HilDspConv2dPairsS8,
+    HilDspConv2dS8,
+    HilDspWinograd3x3S8,
+)
+
+
+def conv2d(form: Convolution) -> list[Parameters]:
+    """A window at every place of an image."""
+    outputs = form.requantization
+    direct, flash_heavy = _direct(form), _winograd(form)
+    packed = packed_columns(form.weights, outputs, PAIR)
+    if packed is None:
+        return [*direct, *flash_heavy]
+    parameters = HilDspConv2dS8(
+        images=form.images,
+        out_c=form.channels,
+        window=form.window,
+        units=units_of(form),
+        in_zero_point=form.pad_value,
+        output_range=outputs.output_range,
+        weights=packed[1],
+        pairs=pair_words(*packed),
+    )
+    return [*direct, parameters, *flash_heavy]
+
+
+def _direct(form: Convolution) -> list[Parameters]:
+    """The convolution from windows that are widened where they lie."""
+    in_c, window, weights = form.images.in_c, form.window, form.weights
+    run = window.filter_w * in_c
+    if in_c % UNIT != 0:
+        # The kernel reads rows of windows in words.
+        if window.filter_w > 1 and window.dilation_w != 1:
+            return []
+        # First the whole words of each row, then what is left of each.
+        rows = weights.reshape(-1, window.filter_h, run)
+        whole = run - run % UNIT
+        parts = [rows[:, :, :whole], rows[:, :, whole:]]
+        weights = np.concatenate([part.reshape(len(rows), -1) for part in parts], axis=1)
+    border = np.full(in_c, form.pad_value, np.int8)
+    return [
+        HilDspConv2dPairsS8(
+            images=form.images,
+            out_c=form.channels,
+            window=window,
+            in_zero_point=form.pad_value,
+            units=units_of(form),
+            dsp_pairs=pairs,
+            border=border,
+        )
+        for pairs in streams_of(weights, form.requantization)
+    ]
+
+
+#: From a filter's row to four numbers, of which two outputs next to each other are made: twice G.
+_WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+
+
+def _winograd(form: Convolution) -> list[Parameters]:
+    """The convolution by fewer products, of weights that take 3.6 times the flash; where it can.
+
+    That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
+    """
+    in_c, window = form.images.in_c, form.window
+    sizes = [window.filter_h, window.filter_w]
+    ones = [window.stride_h, window.stride_w, window.dilation_h, window.dilation_w]
+    if sizes != [3, 3] or ones != [1, 1, 1, 1] or in_c % UNIT != 0:
+        return []
+    channels = right_channels(form.weights, form.requantization)
+    affine = None if channels is None else affine_of(channels, form.requantization, signs=True)
+    if channels is None or affine is None or not affine.shared:
+        return []
+    filters = padded(channels.weights.astype(np.int64), PAIR).reshape(-1, 3, 3, in_c)
+    places = np.einsum("iy,jx,oyxc->oijc", _WINOGRAD, _WINOGRAD, filters)
+    units = places.reshape(-1, PAIR, 16, in_c // UNIT, UNIT)[..., UNIT_ORDER]
+    # Words of both filters of a pair in turn.
+    words = units.reshape(*units.shape[:4], 2, 2).transpose(0, 2, 3, 4, 1, 5).astype(np.int16)
+    scales = padded(np.stack(affine.scales, axis=1), PAIR)
+    parts = [
+        4 * padded(affine.bias, PAIR).reshape(-1, PAIR),
+        scales.reshape(len(words), -1),
+        np.ascontiguousarray(words).reshape(len(words), -1).view(np.int32),
+    ]
+    parameters = HilDspWinograd3x3S8(
+        images=form.images,
+        out_c=form.channels,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        units=in_c // UNIT,
+        signs=int(affine.lacking is not None),
+        shift=affine.shift,
+        stream=np.concatenate(parts, axis=1).reshape(-1).astype(np.int32),
+        border=np.full(in_c, form.pad_value, np.int8),
+    )
+    return [parameters]

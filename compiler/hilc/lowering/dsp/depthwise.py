@@ -1,0 +1,95 @@
+"""Filters of 3x3, one a channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.lowering.dsp.affine import RightChannels, affine_of, right_channels
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    DepthwiseConvolution,
+)
+from hilc.lowering.parameters import (
+    HilDspDepthwise3x3S8,
+    HilDspDepthwisePlaneS8,
+)
+
+#: Pixels of a line of the depthwise kernel's scratch, 32 bytes each.
+_MAX_LINE = 128
+
+
+def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
+    """Filters of 3x3, one a channel."""
+    window = form.window
+    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    stride = window.stride_w
+    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
+        return []
+    channels = right_channels(form.weights, form.requantization)
+    if channels is None:
+        return []
+    return [*_depthwise_planes(form, channels), *_depthwise_lines(form, channels)]
+
+
+def _depthwise_planes(form: DepthwiseConvolution, channels: RightChannels) -> list[Parameters]:
+    """A channel's plane at a time: the whole of it, or some rows where that takes much scratch."""
+    affine = affine_of(channels, form.requantization)
+    if affine is None:
+        return []
+    images, stride, left = form.images, form.window.stride_w, form.window.pad_left
+    extent = (images.out_w - 1) * stride + 3
+    columns = max(0, min(images.in_w, extent - left))
+    line = columns + max(left, extent - left - columns)
+    line += line % 2
+    # Windows of the last row reach into the next, which is not there, and so does a word's end.
+    beyond = max(0, extent + 1 - line)
+    beyond += beyond % 2
+    filters = channels.weights.reshape(-1, 3, 3)
+    # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
+    packed = np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
+    scales = np.stack([256 * affine.bias, *affine.scales], axis=1).reshape(-1).astype(np.int32)
+    found: list[Parameters] = []
+    least = 0
+    for count in (images.out_h, 8, 2):
+        parameters = HilDspDepthwisePlaneS8(
+            images=images,
+            stride=stride,
+            pad_top=form.window.pad_top,
+            pad_left=left,
+            columns=columns,
+            line=line,
+            beyond=beyond,
+            rows=min(count, images.out_h),
+            in_zero_point=form.pad_value,
+            shift=affine.shift,
+            weights=packed,
+            scales=scales,
+        )
+        scratch = KernelCall(parameters).scratch_bytes
+        if not found or scratch < least:
+            found.append(parameters)
+            least = scratch
+    return found
+
+
+def _depthwise_lines(form: DepthwiseConvolution, channels: RightChannels) -> list[Parameters]:
+    """Four channels at a time, line by line, whatever the range of the outputs."""
+    line = (form.images.out_w - 1) * form.window.stride_w + 3
+    if line > _MAX_LINE or not channels.plain:
+        return []
+    outputs, filters = form.requantization, channels.weights.reshape(-1, 3, 3)
+    parameters = HilDspDepthwise3x3S8(
+        images=form.images,
+        stride=form.window.stride_w,
+        pad_top=form.window.pad_top,
+        pad_left=form.window.pad_left,
+        line=line,
+        in_zero_point=form.pad_value,
+        output_range=outputs.output_range,
+        # By column of the filter, its rows 0, 1, 1, 2: two pairs.
+        weights=np.ascontiguousarray(filters.transpose(0, 2, 1)[..., (0, 1, 1, 2)]).reshape(-1),
+        bias=(2 * channels.bias).astype(np.int32),
+        multipliers=channels.multipliers,
+        shifts=channels.shifts,
+    )
+    return [parameters]

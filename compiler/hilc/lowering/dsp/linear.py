@@ -1,0 +1,124 @@
+"""Linear layers: matrix products here, windows in the modules beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from hilc.lowering.channels import padded
+from hilc.lowering.dsp.affine import affine_of, right_channels
+from hilc.lowering.dsp.convolution import conv2d
+from hilc.lowering.dsp.depthwise import depthwise
+from hilc.lowering.dsp.packing import (
+    PAIR,
+    UNIT,
+    VECTOR_BLOCK,
+    column_stream,
+    packed_columns,
+    pair_words,
+    paired_weights,
+    streams_of,
+    units_of,
+)
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    LINEAR,
+    MatrixProduct,
+    linear_calls,
+)
+from hilc.lowering.parameters import (
+    HilDspMatmulPairsS8,
+    HilDspMatmulS8,
+    HilDspMatvecPairsS8,
+    HilDspMatvecS8,
+)
+from hilc.lowering.registry import Layer, lowers
+
+#: Rows below which a kernel for single rows is better than one for three at a time.
+_FEW_ROWS = 3
+
+
+@lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+def linear(layer: Layer) -> Iterator[KernelCall]:
+    """The family's kernels for a linear layer."""
+    return linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
+
+
+def _rows(form: MatrixProduct) -> Iterable[Parameters]:
+    return _matvec(form) if form.rows < _FEW_ROWS else _matmul(form)
+
+
+def _matvec(form: MatrixProduct) -> Iterator[Parameters]:
+    """Few rows."""
+    yield from _matvec_pairs(form)
+    outputs = form.requantization
+    packed = packed_columns(form.weights, outputs, VECTOR_BLOCK)
+    if packed is None:
+        return
+    channels, weights, bias = packed
+    multipliers, shifts = channels.multipliers, channels.shifts
+    # Without scratch it costs two instructions in sixteen.
+    for widened in (1, 0):
+        yield HilDspMatvecS8(
+            rows=form.rows,
+            depth=form.depth,
+            units=units_of(form),
+            columns=form.channels,
+            widened=widened,
+            output_range=outputs.output_range,
+            per_channel=outputs.per_channel,
+            weights=weights,
+            bias=bias.reshape(-1).astype(np.int32),
+            multipliers=padded(multipliers, VECTOR_BLOCK)
+            if outputs.per_channel
+            else multipliers[:1],
+            shifts=padded(shifts, VECTOR_BLOCK) if outputs.per_channel else shifts[:1],
+        )
+
+
+def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
+    """Three rows at a time, or two."""
+    for pairs in streams_of(form.weights, form.requantization):
+        yield HilDspMatmulPairsS8(
+            rows=form.rows,
+            depth=form.depth,
+            units=units_of(form),
+            columns=form.channels,
+            dsp_pairs=pairs,
+        )
+    outputs = form.requantization
+    packed = packed_columns(form.weights, outputs, PAIR)
+    if packed is not None:
+        yield HilDspMatmulS8(
+            rows=form.rows,
+            depth=form.depth,
+            units=units_of(form),
+            columns=form.channels,
+            output_range=outputs.output_range,
+            weights=packed[1],
+            pairs=pair_words(*packed),
+        )
+
+
+def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
+    """The kernel of few rows that requantizes by a line, where it serves."""
+    outputs = form.requantization
+    channels = right_channels(form.weights, outputs)
+    affine = None if channels is None else affine_of(channels, outputs, signs=True)
+    weights = None if channels is None else paired_weights(channels.weights, VECTOR_BLOCK)
+    if affine is None or weights is None or not affine.shared:
+        return
+    stream = column_stream(affine, weights.view(np.int32), wide=False, block=VECTOR_BLOCK)
+    # Without scratch it costs two instructions in sixteen.
+    for widened in (1, 0) if form.depth % UNIT == 0 else (1,):
+        yield HilDspMatvecPairsS8(
+            rows=form.rows,
+            depth=form.depth,
+            units=units_of(form),
+            columns=form.channels,
+            widened=widened,
+            signs=int(affine.lacking is not None),
+            shift=affine.shift,
+            stream=stream,
+        )

@@ -1,0 +1,117 @@
+"""Weights as the kernels of products read them: pairs of columns, units of four of depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array
+from hilc.lowering.channels import padded
+from hilc.lowering.dsp.affine import Affine, RightChannels, affine_of, right_channels
+from hilc.lowering.linear import (
+    LinearForm,
+)
+from hilc.lowering.parameters import (
+    HilDspPairs,
+    HilRequantization,
+)
+
+#: Elements of depth that a kernel takes at a time, in the order in which they are widened.
+UNIT = 4
+UNIT_ORDER = (0, 2, 1, 3)
+#: Weights up to which twice the room for them is nothing.
+_SMALL_WEIGHTS = 1024
+#: Columns whose weights lie next to each other, for three rows and for a single one.
+PAIR = 2
+VECTOR_BLOCK = 4
+
+
+def units_of(form: LinearForm) -> int:
+    return -(-form.depth // UNIT)
+
+
+def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
+    """The ways to pack the weights in pairs, where that serves."""
+    channels = right_channels(matrix, outputs)
+    affine = None if channels is None else affine_of(channels, outputs, signs=True)
+    if channels is None or affine is None or not affine.shared:
+        return []
+    pairs = paired_weights(channels.weights, PAIR)
+    # Wide weights take twice the room and save an instruction in seventeen.
+    kinds = [(3, True), (2, True)]
+    if pairs is not None and matrix.size > _SMALL_WEIGHTS:
+        kinds = [(3, False), (3, True), (2, False)]
+    found = []
+    for group, wide in kinds:
+        if wide:
+            weights = _wide(channels.weights)
+        else:
+            assert pairs is not None
+            weights = pairs.view(np.int32)
+        found.append(
+            HilDspPairs(
+                group=group,
+                wide=int(wide),
+                signs=int(affine.lacking is not None),
+                shift=affine.shift,
+                stream=column_stream(affine, weights, wide),
+            )
+        )
+    return found
+
+
+def column_stream(
+    affine: Affine, weights: npt.NDArray[np.int32], wide: bool, block: int = PAIR
+) -> Array:
+    """What kernels read of each block of columns, one after the other: ``dsp/pairs_s8.h``."""
+    first, second = padded(affine.bias, block).reshape(-1, 2).T
+    bias = [256 * first, 256 * second] if wide else [first, first + 256 * second]
+    scales = padded(np.stack(affine.scales, axis=1), block)
+    blocks = len(scales) // block
+    parts = [
+        np.stack(bias, axis=1).reshape(blocks, -1),
+        weights.reshape(blocks, -1),
+        scales.reshape(blocks, -1),
+    ]
+    return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
+
+
+def _wide(matrix: Array) -> npt.NDArray[np.int32]:
+    """Weights times 256 in half-words, words of both columns of a pair in turn."""
+    depth = matrix.shape[1]
+    whole = np.pad(padded(matrix.astype(np.int16), PAIR), ((0, 0), (0, -depth % UNIT))) * 256
+    units = whole.reshape(-1, PAIR, whole.shape[1] // UNIT, UNIT)[..., UNIT_ORDER]
+    words = units.reshape(*units.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4)
+    return np.ascontiguousarray(words).reshape(-1).astype(np.int16).view(np.int32)
+
+
+def packed_columns(
+    matrix: Array, outputs: HilRequantization, block: int
+) -> tuple[RightChannels, Array, Array] | None:
+    """The channels, their weights in blocks of ``block`` and the biases of pairs; None where they
+    do not fit."""
+    channels = right_channels(matrix, outputs)
+    weights = None if channels is None else paired_weights(channels.weights, block)
+    if channels is None or weights is None or not channels.plain:
+        return None
+    first, second = padded(channels.bias, block).reshape(-1, 2).T
+    return channels, weights, np.stack([first, first + 256 * second], axis=1)
+
+
+def pair_words(channels: RightChannels, weights: Array, bias: Array) -> Array:
+    """What each pair of columns does with its sums: HIL_DSP_PAIR_WORDS."""
+    factors = padded(channels.multipliers.astype(np.int64), PAIR).reshape(-1, 2)
+    moves = padded(channels.shifts.astype(np.int64), PAIR).reshape(-1, 2) @ (1, 256)
+    pairs = np.concatenate([bias, factors, moves[:, np.newaxis]], axis=1)
+    return pairs.reshape(-1).astype(np.int32)
+
+
+def paired_weights(matrix: Array, block: int) -> npt.NDArray[np.int16] | None:
+    """Weights as ``kernels/dsp/columns_s8.h`` lays them out; None where a pair needs 17 bits."""
+    depth = matrix.shape[1]
+    whole = np.pad(padded(matrix.astype(np.int32), block), ((0, 0), (0, -depth % UNIT)))
+    pairs = 256 * whole[1::2] + whole[::2]
+    if pairs.min() < np.iinfo(np.int16).min:
+        return None
+    units = pairs.reshape(-1, block // 2, whole.shape[1] // UNIT, UNIT)[..., UNIT_ORDER]
+    return np.ascontiguousarray(units.transpose(0, 2, 1, 3)).reshape(-1).astype(np.int16)

@@ -1,0 +1,32 @@
+"""AVERAGE_POOL_2D."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hilc.lowering.generic.pooling import pool_windows
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import (
+    HilDspAveragePoolS8,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.pooling import pooling_clamp, pooling_window
+
+#: Values whose sum has 16 bits (``HIL_DSP_POOL_TAPS``).
+_POOL_TAPS = 255
+
+
+@lowers("AVERAGE_POOL_2D", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
+def average_pool(layer: Layer) -> Iterator[KernelCall]:
+    """Averages over windows that lie inside the image."""
+    x = layer.operand(0)
+    window = pooling_window(layer.node, x)
+    if window.padded or window.h.filter_size * window.w.filter_size > _POOL_TAPS:
+        return
+    low, high = pooling_clamp(layer.node, layer.out)
+    parameters = HilDspAveragePoolS8(
+        pool_windows=pool_windows(x, window),
+        low=int(low),
+        high=int(high),
+    )
+    yield KernelCall(parameters)

@@ -1,0 +1,9 @@
+"""Kernels for Helium (``kernels/mve``): when they serve, and how their data is packed.
+
+Each builder gives the calls of a layer, the fastest first as a rule, or none where its shape or
+quantization is not one that the kernels take; the portable kernels take every layer.
+"""
+
+from hilc.lowering.helium import elementwise, linear, pooling
+
+__all__ = ["elementwise", "linear", "pooling"]

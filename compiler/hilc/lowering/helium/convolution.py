@@ -1,0 +1,216 @@
+"""Windows that slide over an image."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hilc.lowering.helium.packing import (
+    CHUNK,
+    DEEPEST,
+    FARTHEST,
+    below_zero_point,
+    bytes_of,
+    columns_of,
+    is_full,
+    pixels_of,
+)
+from hilc.lowering.kernels import Parameters
+from hilc.lowering.linear import (
+    Convolution,
+)
+from hilc.lowering.parameters import (
+    HilConv2d3x3S8Mve,
+    HilConv2dRgbS8Mve,
+    HilConv2dS8Mve,
+    HilPointsS8Mve,
+    HilStripsS8Mve,
+)
+
+#: Strips of windows: bytes that a gather reaches, and windows at least and at most.
+GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
+
+
+def conv2d(form: Convolution) -> list[Parameters]:
+    """A window at every place of an image."""
+    made = [make(form) for make in (_points, _three_by_three)]
+    calls = [call for call in made if call is not None]
+    if not calls:
+        calls = [*_rgb(form), *_strips(form)]
+    gathered = _gathered(form)
+    return [*calls, *([] if gathered is None else [gathered])]
+
+
+def _points(form: Convolution) -> Parameters | None:
+    """Filters of one pixel without padding."""
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    out_w, stride_w = images.out_w, window.stride_w
+    inside = (images.out_h - 1) * window.stride_h < images.in_h
+    inside = inside and (out_w - 1) * stride_w < images.in_w
+    padded = bool(window.pad_top or window.pad_left)
+    if window.filter_h * window.filter_w > 1 or padded or not inside or chunks > DEEPEST:
+        return None
+    reached = [x * stride_w * depth + chunks * CHUNK for x in range(out_w)]
+    copied = sum(end > images.in_w * depth for end in reached)
+    if copied > 0 and copied < out_w and (out_w - copied) % 2:
+        copied += 1
+    parameters = HilPointsS8Mve(
+        images=images,
+        stride_h=window.stride_h,
+        stride_w=stride_w,
+        copied=copied,
+        mve_pixels=pixels_of(form.weights, form.requantization),
+    )
+    return parameters
+
+
+def _rgb(form: Convolution) -> list[Parameters]:
+    """Filters of 3x3 pixels of three channels, rows of whole groups of windows."""
+    images, window, count = form.images, form.window, form.channels
+    in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
+    shape = [*(window.filter_h, window.filter_w, images.in_c, window.dilation_h, window.dilation_w)]
+    eight = count == 8
+    group = 4 if eight else 2
+    if (
+        shape != [3, 3, 3, 1, 1]
+        or stride != window.stride_w
+        or stride not in (1, 2)
+        or (count % CHUNK and not eight)
+        or out_w % group
+    ):
+        return []
+    # A load of a group's last window may not reach beyond its row.
+    starts = 3 * (np.arange(0, out_w, group) * stride - pad_left)
+    last = starts + 3 * stride * (group - 1) + CHUNK
+    direct = np.flatnonzero((starts >= 0) & (last <= 3 * in_w))
+    # Copies are made of windows with some of the image in the first sixteen bytes.
+    if not direct.size or pad_left > 2 or (out_w - 1) * stride - pad_left >= in_w:
+        return []
+    rows = form.weights.reshape(count, 3, 9)
+    taps = np.concatenate([rows[:, 0], rows[:, 1, :7], rows[:, 2], rows[:, 1, 7:]], axis=1)
+    parameters = HilConv2dRgbS8Mve(
+        batch=images.batch,
+        in_h=images.in_h,
+        in_w=in_w,
+        out_h=images.out_h,
+        out_w=out_w,
+        stride=stride,
+        pad_top=window.pad_top,
+        pad_left=pad_left,
+        in_zero_point=form.pad_value,
+        group=group,
+        eight=int(eight),
+        before=int(direct[0]),
+        direct=int(direct.size),
+        mve_pixels=pixels_of(taps, form.requantization, 2 if eight else 1),
+    )
+    return [parameters]
+
+
+def _strips(form: Convolution) -> list[Parameters]:
+    """Images of few channels, of which a strip of windows lies within the reach of a gather."""
+    images, window, depth = form.images, form.window, form.depth
+    chunks = -(-depth // CHUNK)
+    in_c, out_w, filter_h, filter_w = images.in_c, images.out_w, window.filter_h, window.filter_w
+    if chunks > DEEPEST or window.dilation_h * window.dilation_w != 1:
+        return []
+
+    def strip_bytes(windows: int) -> int:
+        return ((windows - 1) * window.stride_w + filter_w) * in_c
+
+    def reaches(windows: int) -> bool:
+        return (filter_h - 1) * strip_bytes(windows) + filter_w * in_c <= GATHERED
+
+    longest = max(filter(reaches, range(1, min(out_w, _LONGEST_STRIP) + 1)), default=0)
+    if longest < min(out_w, _SHORTEST_STRIP):
+        return []
+    # Strips of about the same length, all but the last even.
+    strip_w = -(-out_w // -(-out_w // longest))
+    if strip_w < out_w and strip_w % 2:
+        strip_w += 1 if strip_w < longest else -1
+    row, offset = np.divmod(np.arange(depth), filter_w * in_c)
+    taps = np.zeros(chunks * CHUNK, np.uint8)
+    taps[:depth] = row * strip_bytes(strip_w) + offset
+    eight = form.channels == 8 and chunks == 2 and filter_h * strip_bytes(strip_w) >= CHUNK
+    pixels = pixels_of(form.weights, form.requantization, 2 if eight else 1)
+    # Two rows of an odd number of windows make pairs.
+    return [
+        HilStripsS8Mve(
+            images=images,
+            filter_h=filter_h,
+            filter_w=filter_w,
+            stride_h=window.stride_h,
+            stride_w=window.stride_w,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            in_zero_point=form.pad_value,
+            strip_w=strip_w,
+            lines=lines,
+            strip_bytes=strip_bytes(strip_w),
+            eight=int(eight),
+            taps=taps,
+            mve_pixels=pixels,
+        )
+        for lines in ((2, 1) if strip_w == out_w and out_w % 2 else (1,))
+    ]
+
+
+def _three_by_three(form: Convolution) -> Parameters | None:
+    """Filters of 3x3 pixels of one, two or four chunks."""
+    images, window, count, outputs = form.images, form.window, form.channels, form.requantization
+    in_c, stride = images.in_c, window.stride_h
+    shape = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    if (
+        shape != [3, 3, 1, 1]
+        or stride != window.stride_w
+        or stride not in (1, 2)
+        or in_c not in (16, 32, 64)
+        or count % 2
+        or 4 * count > FARTHEST
+    ):
+        return None
+    weights = form.weights.reshape(-1, 2, 3, 3, in_c // CHUNK, CHUNK).transpose(0, 2, 4, 1, 3, 5)
+    values = [
+        np.broadcast_to(each, (count,)).reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    ]
+    values.append(np.full((count // 2, 1), outputs.output_range.out_zero_point))
+    stream = np.hstack([weights.reshape(count // 2, -1), bytes_of(np.hstack(values))])
+    parameters = HilConv2d3x3S8Mve(
+        images=images,
+        stride=stride,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        in_zero_point=form.pad_value,
+        columns=count,
+        any=int(not is_full(outputs) or images.out_w % 4 != 0),
+        linear=below_zero_point(outputs),
+        output_range=outputs.output_range,
+        stream=stream.reshape(-1),
+    )
+    return parameters
+
+
+def _gathered(form: Convolution) -> Parameters | None:
+    """Any convolution."""
+    filter_h, depth, count = form.window.filter_h, form.depth, form.channels
+    run = depth // filter_h
+    # Whole chunks for each row of the filter are gathered faster; one chunk more is worth that.
+    run_step = -(-run // CHUNK) * CHUNK
+    chunks = -(-depth // CHUNK)
+    if form.window.dilation_w != 1 or filter_h * run_step > (chunks + 1) * CHUNK:
+        run_step = run
+    padded = np.zeros((count, filter_h, run_step), np.int8)
+    padded[:, :, :run] = form.weights.reshape(-1, filter_h, run)
+    matrix = padded.reshape(count, -1)
+    columns = columns_of(matrix, form.requantization, step=2, distances=(count, 1))
+    if columns is None:
+        return None
+    parameters = HilConv2dS8Mve(
+        images=form.images,
+        window=form.window,
+        in_zero_point=form.pad_value,
+        run_step=run_step,
+        mve_columns=columns,
+    )
+    return parameters

@@ -1,0 +1,246 @@
+"""Filters of one channel each: planes of channels, and the table of what a plane computes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hilc.lowering.helium.convolution import GATHERED
+from hilc.lowering.helium.packing import CHUNK, FARTHEST, below_zero_point, bytes_of, is_full
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    DepthwiseConvolution,
+)
+from hilc.lowering.parameters import (
+    HilDepthwiseConv2dS8Mve,
+)
+
+#: The depthwise kernel's patch of pixels, the channels of its planes with the bytes of scratch that
+#: they may take, quick ones first.
+_PATCH = 4
+_PLANES = ((8, 4096), (8, 1024), (4, 896), (2, 448), (1, 224), (1, 112))
+#: The same where a gather fetches a channel's pixels, for images so large that a call for each
+#: channel costs little.
+_GATHERED_PLANES, _GATHERED_PIXELS = ((1, 4096), (1, 1024), (1, 512), (1, 224), (1, 112)), 256
+_PLANES_OF_GATHERS = 2
+#: Instructions of its loops: a turn of two tiles, a part of the rows, a call for a channel.
+_TURN, _PART, _CALL = 31, 8, 40
+
+
+def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
+    """Filters of one channel each."""
+    shape = form.shape
+    found: list[HilDepthwiseConv2dS8Mve] = []
+    pixels = form.images.out_h * form.images.out_w
+    alone = _within_gather(shape) and pixels >= _GATHERED_PIXELS
+    least = 1 << 62
+    for planes, planes_bytes in _GATHERED_PLANES if alone else _PLANES:
+        parameters = _depthwise_planes(form, planes, planes_bytes)
+        if parameters is None:
+            continue
+        if not found and _pays_addresses(parameters):
+            # A copy of the table in the scratch is faster, and takes more memory.
+            found.append(replace(parameters, addressed=int(parameters.table.size)))
+            least = KernelCall(found[0]).scratch_bytes
+        scratch = KernelCall(parameters).scratch_bytes
+        if scratch < least:
+            found.append(parameters)
+            least = scratch
+    return found
+
+
+def _within_gather(shape: tuple[int, ...]) -> bool:
+    """Whether sixteen pixels of a row lie within the reach of a gather of bytes."""
+    return shape[3] * (CHUNK - 1) < GATHERED
+
+
+def _pays_addresses(p: HilDepthwiseConv2dS8Mve) -> bool:
+    """Whether the table may have addresses, and copying it costs less than they save."""
+    if p.masked or p.any or p.stride != 1:
+        return False
+    parts = p.images.out_h // p.part_h
+    saved = 2 * (parts * (p.part_turns - 1) + p.rest_turns + 2 * p.half_turns) * p.images.in_c
+    return saved > 9 * (p.part_turns + p.rest_turns + p.half_turns) + 60
+
+
+def _depthwise_planes(
+    form: DepthwiseConvolution, planes: int, planes_bytes: int
+) -> HilDepthwiseConv2dS8Mve | None:
+    """The same with ``planes`` channels at a time, in at most ``planes_bytes`` of scratch."""
+    h, w = form.placed.h, form.placed.w
+    shape, filters, outputs = form.shape, form.filters, form.requantization
+    stride = h.stride
+    largest = {1: _PATCH - 1, 2: _PATCH}.get(stride, 0)
+    if (
+        filters.shape[0] != shape[3]
+        or w.stride != stride
+        or h.span != h.filter_size
+        or w.span != w.filter_size
+        or max(h.filter_size, w.filter_size) > largest
+    ):
+        return None
+    channel_count = shape[3]
+    any_clamp = bool(below_zero_point(outputs)) or not is_full(outputs)
+    planes = min(planes, channel_count)
+    # A gather takes sixteen pixels of one channel, other loads eight channels of one pixel.
+    gathered = _within_gather(shape) and (planes <= _PLANES_OF_GATHERS or shape[2] >= CHUNK)
+
+    # As far as the patches of the last tile reach.
+    def plane_width(columns: int) -> int:
+        if stride == 1:
+            return (columns - 1) // 2 * 2 + _PATCH
+        return (columns + columns % 2 - 1) * stride + _PATCH
+
+    def plane_rows(rows: int) -> int:
+        return max(rows, 2) + 2 if stride == 1 else (rows - 1) * stride + _PATCH
+
+    def fits(rows: int, columns: int) -> bool:
+        farthest = max(
+            rows * w.out_size * channel_count, 8 * plane_width(columns) * plane_rows(rows)
+        )
+        plane = plane_rows(rows) * plane_width(columns)
+        return planes * plane <= planes_bytes and farthest <= FARTHEST
+
+    tile_w = w.out_size
+    fitting = [rows for rows in range(1, h.out_size + 1) if fits(rows, tile_w)]
+    if fitting:
+        band_h, part_h = _bands(h.out_size, tile_w, fitting[-1])
+    else:
+        # Parts of a row.
+        widths = [n for n in range(1, tile_w) if tile_w % n == 0 and fits(1, n)]
+        if not widths:
+            return None
+        tile_w, band_h, part_h = widths[-1], 1, 1
+    plane_w = plane_width(tile_w)
+    # An odd last column of all rows has turns of its own.
+    halves = tile_w % 2 and tile_w > 1 and h.out_size > 1
+    halves = bool(halves and band_h == h.out_size and stride == 1 and not any_clamp)
+    whole_w = tile_w - halves
+    parts = [_tiles(part_h, whole_w), _tiles(h.out_size % part_h, whole_w)]
+    masked = any_clamp or any(tile.mask != _WHOLE_TILE for part in parts for tile in part)
+    line = w.out_size * channel_count
+    tables = [_turns(part, masked, stride, plane_w, line, channel_count) for part in parts]
+    half_turns = []
+    if halves:
+        half_turns = _half_turns(_tiles(h.out_size, 1), whole_w, plane_w, line, channel_count)
+    count = filters.shape[0]
+    weights = np.zeros((count, _PATCH, _PATCH), np.int8)
+    weights[:, : filters.shape[1], : filters.shape[2]] = filters
+    values = [
+        np.broadcast_to(each, (count,)).reshape(-1, 1)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    ]
+    stream = np.hstack([weights.reshape(count, -1), bytes_of(np.hstack(values))])
+    return HilDepthwiseConv2dS8Mve(
+        images=form.images,
+        filter_h=h.filter_size,
+        filter_w=w.filter_size,
+        stride=stride,
+        pad_top=h.pad_before,
+        pad_left=w.pad_before,
+        planes=planes,
+        gathered=int(gathered),
+        band_h=band_h,
+        tile_w=tile_w,
+        part_h=part_h,
+        part_turns=len(tables[0]),
+        rest_turns=len(tables[1]),
+        half_turns=len(half_turns),
+        plane_h=plane_rows(band_h),
+        plane_w=plane_w,
+        masked=int(masked),
+        any=int(any_clamp),
+        addressed=0,
+        in_zero_point=form.pad_value,
+        output_range=outputs.output_range,
+        table=np.frombuffer(b"".join(tables[0] + tables[1] + half_turns), np.int8),
+        stream=stream.reshape(-1),
+    )
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A tile of 2x2 outputs and which of them count, row by row."""
+
+    y: int
+    x: int
+    mask: tuple[bool, bool, bool, bool]
+
+
+_WHOLE_TILE = (True, True, True, True)
+
+
+def _tiles(rows: int, width: int) -> list[_Tile]:
+    """Tiles that cover ``rows`` rows of outputs; whole ones first."""
+    if rows == 0:
+        return []
+    tops = list(range(0, rows - 1, 2)) or [0]
+    if rows % 2 and rows > 1:
+        tops.append(rows - 2)
+    below = rows > 1
+    tiles = []
+    for x in range(0, width, 2):
+        right = x + 1 < width
+        tiles += [_Tile(y, x, (True, right, below, right and below)) for y in tops]
+    return tiles
+
+
+def _turns(
+    tiles: Sequence[_Tile], masked: bool, stride: int, plane_w: int, line: int, step: int
+) -> list[bytes]:
+    """The table's turns, two tiles each; ``line`` and ``step`` are from output to output."""
+    turns = []
+    for i in range(0, len(tiles), 2):
+        pair = (tiles[i], tiles[min(i + 1, len(tiles) - 1)])
+        # In the order in which the narrowed sums lie: those of the two tiles alternate.
+        lanes = [(tile, n // 2, n % 2) for n in range(4) for tile in pair]
+        mask = sum(
+            3 << (2 * lane)
+            for lane, (tile, down, right) in enumerate(lanes)
+            if tile.mask[2 * down + right]
+        )
+        # What is not stored may lie anywhere.
+        places = [
+            (tile.y + down) * line + (tile.x + right) * step if mask >> (2 * lane) & 1 else 0
+            for lane, (tile, down, right) in enumerate(lanes)
+        ]
+        first, second = ((tile.y * plane_w + tile.x) * stride for tile in pair)
+        words = (first, mask, second) if masked else (first, second)
+        turns.append(struct.pack(f"<{len(words)}i8H", *words, *places))
+    return turns
+
+
+def _half_turns(tiles: Sequence[_Tile], x: int, plane_w: int, line: int, step: int) -> list[bytes]:
+    """The table's turns of a last column ``x``, four tiles of 2x1 outputs each."""
+    turns = []
+    for i in range(0, len(tiles), 4):
+        four = [tiles[min(i + n, len(tiles) - 1)].y for n in range(4)]
+        # As the narrowed sums lie: of the first tile and the third alternate, upper and lower ones.
+        rows = [four[n + k] + down for n in (0, 1) for down in (0, 1) for k in (0, 2)]
+        places = [y * line + x * step for y in rows]
+        turns.append(struct.pack("<4i8H", *(y * plane_w + x for y in four), *places))
+    return turns
+
+
+def _bands(height: int, width: int, largest: int) -> tuple[int, int]:
+    """The rows of a band of at most ``largest`` outputs and those of its parts, all alike.
+
+    A part costs a few instructions; long tables cost flash.
+    """
+
+    def cost(part: int, band: int) -> float:
+        parts, rest = divmod(height, part)
+        turns = [-(-len(_tiles(rows, width)) // 2) for rows in (part, rest)]
+        calls = -(-height // band) + (2 if rest else 0)
+        return parts * (_TURN * turns[0] + _PART) + _TURN * turns[1] + _CALL * calls + sum(turns)
+
+    choices = [
+        (part, height if largest == height else largest // part * part)
+        for part in range(1, largest + 1)
+        if part == height or (height % part != 1 and largest // part > 0)
+    ]
+    part, band = min(choices, key=lambda choice: (cost(*choice), choice))
+    return band, part

@@ -1,0 +1,144 @@
+"""Weights as the kernels of products read them: chunks of sixteen, pairs and fours of columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array
+from hilc.lowering.parameters import (
+    HilMveColumns,
+    HilMvePixels,
+    HilRequantization,
+)
+
+#: Bytes of a vector register: depths are padded to this many weights.
+CHUNK = 16
+#: Rows that the blocks of ``blocks_s8.h`` take at a time, columns that they take of a vector.
+_ROWS, VECTOR_COLUMNS = 4, 8
+#: The outputs of a block are stored at 16-bit distances.
+FARTHEST = (1 << 16) - 1
+#: Of products in 16 bits, that is shifts by which the largest of them gives 255 or more.
+_NEAR_SHIFT = 8
+#: What ``pixels_s8.h`` takes: chunks of depth; fours of columns as they are narrowed.
+DEEPEST = 8
+_NARROWED = (0, 2, 1, 3)
+
+
+def below_zero_point(outputs: HilRequantization) -> int:
+    """1 where values below the zero point remain after the clamp."""
+    return int(outputs.output_range.out_min < outputs.output_range.out_zero_point)
+
+
+def is_full(outputs: HilRequantization) -> bool:
+    """Whether outputs have the whole range of int8."""
+    return (outputs.output_range.out_min, outputs.output_range.out_max) == (-128, 127)
+
+
+def whole_chunks(matrix: Array, count: int) -> npt.NDArray[np.int8]:
+    """``matrix`` with weights of 0 up to whole chunks, and ``count`` of them."""
+    depth = -(-matrix.shape[1] // CHUNK) * CHUNK
+    padded = np.zeros((count, depth), np.int8)
+    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return padded
+
+
+def bytes_of(values: npt.NDArray[Any], dtype: str = "<i4") -> npt.NDArray[np.int8]:
+    """Values, rows of them, as the bytes of a little-endian core; int32 by default."""
+    return np.ascontiguousarray(values.astype(dtype)).view(np.int8)
+
+
+def _narrow_first(matrix: Array, outputs: HilRequantization) -> bool:
+    """Whether products may be saturated to uint16 before they are shifted.
+
+    Negative ones clamp then to the zero point, which is the least output. The others either never
+    saturate, whatever the input, or still give the largest output: they do with shifts that are
+    not too far.
+    """
+    if not is_full(outputs) or outputs.output_range.out_zero_point != -128:
+        return False
+    weights = matrix.reshape(matrix.shape[0], -1).astype(np.int64)
+    largest = outputs.bias + np.maximum(127 * weights, -128 * weights).sum(axis=1)
+    products = (largest * outputs.multipliers.astype(np.int64) + (1 << 30)) >> 31
+    near = outputs.shifts >= -_NEAR_SHIFT
+    return bool(np.all(near | (products < 1 << 16)))
+
+
+def columns_of(
+    matrix: Array, outputs: HilRequantization, step: int, distances: tuple[int, int]
+) -> HilMveColumns | None:
+    """The weights in pairs of columns. ``distances`` are those of the outputs of two rows and of a
+    pair's columns, ``step`` is that of two pairs'. None where the outputs lie too far apart."""
+    row_step, column_step = distances
+    if (_ROWS - 1) * row_step + column_step > FARTHEST:
+        return None
+    count = matrix.shape[0]
+    order = np.arange(count)
+    if count % 2:
+        order = np.append(order, count - 1)
+    weights = whole_chunks(matrix, count)[order]
+    chunks = weights.shape[1] // CHUNK
+    pairs = (
+        weights.reshape(-1, 2, chunks, CHUNK).transpose(0, 2, 1, 3).reshape(-1, 2 * CHUNK * chunks)
+    )
+    values = [
+        np.broadcast_to(each, (count,))[order].reshape(-1, 2)
+        for each in (outputs.bias, outputs.multipliers, outputs.shifts)
+    ]
+    values.append(np.full((pairs.shape[0], 1), step))
+    stream = np.hstack([pairs, bytes_of(np.hstack(values))])
+    return HilMveColumns(
+        chunks=chunks,
+        pairs=count // 2,
+        odd=count % 2,
+        row_step=row_step,
+        column_step=column_step,
+        linear=below_zero_point(outputs),
+        output_range=outputs.output_range,
+        stream=stream.reshape(-1),
+    )
+
+
+def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> HilMvePixels:
+    """The weights in groups of sixteen columns, which ``pixels`` side by side share: 2 of eight."""
+    channels = matrix.shape[0]
+    count = channels * pixels
+    groups = -(-count // CHUNK)
+    filled = groups * CHUNK
+    order = np.arange(filled).reshape(groups, 4, 4).transpose(0, 2, 1)[:, _NARROWED]
+    # The columns of a second pixel are the first's, whose weights are there already.
+    weights = whole_chunks(matrix, filled)[order[..., : 4 // pixels]]
+    chunks = weights.shape[3] // CHUNK
+
+    def each(of_channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        values = np.tile(np.broadcast_to(of_channels, (channels,)), pixels)
+        return np.append(values, np.zeros(filled - count, values.dtype))[order]
+
+    bias, multipliers = each(outputs.bias), each(outputs.multipliers)
+    shifts = each(outputs.shifts)
+    if pixels == 1:
+        fours = weights.reshape(groups, 4, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
+        sums = [bytes_of(np.concatenate([bias, bias], axis=2)), fours.reshape(groups, 4, -1)]
+    else:
+        # Two fours are taken as one, whose columns are each pixel's.
+        fours = weights.reshape(groups, 2, 4, chunks, CHUNK).transpose(0, 1, 3, 2, 4)
+        sums = [bytes_of(bias.reshape(groups, 2, 8)), fours.reshape(groups, 2, -1)]
+    first = _narrow_first(matrix, outputs)
+    if first:
+        # Narrowed products of two fours alternate.
+        alternate = shifts.reshape(groups, 2, 2, 4).transpose(0, 1, 3, 2).reshape(-1, 2, 8)
+        parts = [bytes_of(multipliers.reshape(groups, 2, 8)), bytes_of(alternate, "<i2")]
+        scales = np.concatenate(parts, axis=2).reshape(groups, -1)
+    else:
+        scales = bytes_of(np.stack([multipliers, shifts], axis=2).reshape(groups, -1))
+    stream = np.hstack([np.concatenate(sums, axis=2).reshape(groups, -1), scales])
+    return HilMvePixels(
+        chunks=chunks,
+        columns=channels,
+        any=int(bool(below_zero_point(outputs)) or not is_full(outputs)),
+        first=int(first),
+        output_range=outputs.output_range,
+        stream=stream.reshape(-1),
+    )

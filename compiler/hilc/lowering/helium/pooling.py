@@ -1,0 +1,41 @@
+"""AVERAGE_POOL_2D."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hilc.lowering.generic.pooling import pool_windows
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.parameters import (
+    HilAveragePoolS8Mve,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.ops.pooling import pooling_clamp, pooling_window
+
+#: The average pooling kernel's: sums fit their shift to the left, the reciprocal's point.
+_LARGEST_POOL, _RECIPROCAL_BITS = 4096, 24
+
+
+@lowers("AVERAGE_POOL_2D", dtypes={"int8"}, requires={"mve"})
+def average_pool(layer: Layer) -> Iterator[KernelCall]:
+    """Averages over windows that lie inside the image."""
+    x = layer.operand(0)
+    window = pooling_window(layer.node, x)
+    size = window.h.filter_size * window.w.filter_size
+    if window.padded or size > _LARGEST_POOL:
+        return
+    reciprocal = -(-(1 << _RECIPROCAL_BITS) // size)
+    # The kernel divides by a product: proven for every sum that there is, a half added.
+    sums = np.arange(128 * size + size // 2 + 1, dtype=np.int64)
+    if not np.array_equal((sums * reciprocal) >> _RECIPROCAL_BITS, sums // size):
+        return
+    low, high = pooling_clamp(layer.node, layer.out)
+    parameters = HilAveragePoolS8Mve(
+        pool_windows=pool_windows(x, window),
+        reciprocal=reciprocal,
+        low=int(low),
+        high=int(high),
+    )
+    yield KernelCall(parameters)

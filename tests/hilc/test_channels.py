@@ -1,0 +1,72 @@
+"""Channels of int8 kernels: the ends of their sums, and those that are the same for every input."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hilc import lowering
+from hilc.lowering.channels import channels_of, sum_ends
+from hilc.lowering.parameters import HilOutputRange, HilRequantization
+from hilc.numerics.requantize import requantize
+
+#: Two products a sum, so that all pairs of inputs can be tried.
+WEIGHTS = np.array([[3, -5], [1, 1], [0, 0], [-128, 127], [2, 1]], np.int8)
+#: The second channel's bias exceeds all that its weights add; the fourth's leaves nothing of it.
+BIAS = np.array([7, 90_000, 12, -40_000_000, 0], np.int32)
+INPUTS = np.array(list(product(range(-128, 128, 5), repeat=2)) + [(-128, 127), (127, -128)])
+
+
+def outputs_of(bias: np.ndarray, multipliers: np.ndarray, shifts: np.ndarray) -> HilRequantization:
+    return HilRequantization(
+        output_range=HilOutputRange(out_zero_point=-3, out_min=-128, out_max=127),
+        per_channel=1,
+        narrow=1,
+        bias=bias,
+        multipliers=multipliers,
+        shifts=shifts,
+    )
+
+
+@pytest.mark.parametrize("raised", [0, 128])
+def test_a_channel_that_never_changes_loses_its_weights_and_keeps_its_output(raised: int) -> None:
+    multipliers = np.full(5, 1_500_000_000, np.int32)
+    shifts = np.full(5, -4, np.int8)
+    found = channels_of(WEIGHTS, outputs_of(BIAS, multipliers, shifts), raised=raised)
+    sums = WEIGHTS.astype(np.int64) @ INPUTS.T + BIAS[:, np.newaxis]
+    reference = np.clip(requantize(sums, multipliers[:, np.newaxis], -4) - 3, -128, 127)
+    assert found.emptied.tolist() == [False, True, True, True, False]
+    assert not found.weights[found.emptied].any()
+    own = found.weights.astype(np.int64) @ (INPUTS.T + raised) + found.bias[:, np.newaxis]
+    factors, right = found.multipliers[:, np.newaxis], found.right[:, np.newaxis]
+    assert (np.clip(requantize(own, factors, -right) - 3, -128, 127) == reference).all()
+    assert (found.lowest <= own.min(axis=1)).all()
+    assert (found.highest >= own.max(axis=1)).all()
+
+
+@pytest.mark.parametrize("raised", [0, 128])
+def test_ends_of_sums_are_reached(raised: int) -> None:
+    ends = [-128, 127]
+    sums = WEIGHTS.astype(np.int64) @ (np.array(list(product(ends, ends))).T + raised)
+    lowest, highest = sum_ends(WEIGHTS, raised)
+    assert (lowest == sums.min(axis=1)).all()
+    assert (highest == sums.max(axis=1)).all()
+
+
+def test_one_scale_for_all_empties_no_channel() -> None:
+    one = outputs_of(BIAS, np.array([1 << 30], np.int32), np.array([-4], np.int8))
+    assert not channels_of(WEIGHTS, one, empty=False).emptied.any()
+
+
+def test_no_module_of_a_family_is_long() -> None:
+    """An operator group a module; what is generated from the headers is read by nobody."""
+    folder = Path(lowering.__file__).parent
+    lines = {
+        str(path.relative_to(folder)): len(path.read_text().splitlines())
+        for path in folder.rglob("*.py")
+        if path.name != "parameters.py"
+    }
+    assert {name: count for name, count in lines.items() if count > 420} == {}
