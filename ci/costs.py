@@ -139,7 +139,7 @@ class _Layers:
         self, op: str, inputs: Sequence[str], attrs: dict[str, Any], out: Quant | None
     ) -> None:
         name = f"y{len(self._tensors)}"
-        node = Node(op, tuple(inputs), (name,), attrs, index=len(self._nodes))
+        node = Node(op, tuple(inputs), (name,), OPS[op].attributes(**attrs), index=len(self._nodes))
         ((shape, dtype),) = OPS[op].infer(node, [self._tensors[n] for n in inputs])
         self._tensors[name] = Tensor(name, shape, dtype, out)
         self._nodes.append(node)

@@ -18,7 +18,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from hilc.errors import ModelError
 from hilc.external import EXTERNAL
 from hilc.ir import DTYPES
 from hilc.ops import OPS
+from hilc.ops.attributes import describe_type
 from hilc.target import FEATURES, cpu_names, get_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -384,8 +385,41 @@ def operators() -> str:
     ]
     parts = [table(["operator", "types of the input"], sorted(rows))]
     for module, names in modules.items():
-        parts += [f"## {', '.join(names)}", _docstring(module)]
+        parts += [f"## {', '.join(names)}", _docstring(module), *_attributes(names)]
     return "\n\n".join(parts)
+
+
+def _attributes(names: Sequence[str]) -> list[str]:
+    """The attributes of operators of one module, a table for those that share a class."""
+    sharing: dict[type, list[str]] = {}
+    for name in names:
+        if OPS[name].attribute_types:
+            sharing.setdefault(OPS[name].attributes, []).append(name)
+    parts = []
+    for kind, operators in sharing.items():
+        # What a class is derived from comes first.
+        comments = {
+            name: comment
+            for cls in reversed(kind.__mro__)
+            if cls is not object
+            for name, (_, comment) in _fields(cls).items()
+        }
+        defaults = {field.name: field.default for field in fields(kind)}
+        rows = [
+            [
+                f"`{name}`",
+                describe_type(accepted),
+                "required" if defaults[name] is MISSING else f"`{defaults[name]!r}`",
+                comments[name],
+            ]
+            for name, accepted in OPS[operators[0]].attribute_types.items()
+        ]
+        others = len(operators) < len(names)
+        parts += [
+            f"Attributes of {', '.join(operators)}:" if others else "Attributes:",
+            table(["attribute", "accepts", "default", "meaning"], rows),
+        ]
+    return parts
 
 
 def _types(name: str) -> list[str]:

@@ -51,7 +51,7 @@ def checks_of(operator: Operator, cpu: Cpu, told: str = "", **options: Any) -> l
     node, ins, outs, values = operator.node, operator.ins, operator.outs, operator.values
     expected = OPS[node.op].reference(node, ins, outs, values)
     shapes = [(out.shape, out.dtype) for out in outs]
-    told = f"{node.op} {[*ins]} -> {[*outs]} {dict(node.attrs)} {told}"
+    told = f"{node.op} {[*ins]} -> {[*outs]} {node.attrs} {told}"
     found = []
     for call in candidates(node, ins, outs, cpu):
         assert isinstance(call, KernelCall)

@@ -11,6 +11,7 @@ from linear_layers import Layer, make_layer
 
 from hilc.lowering import candidates
 from hilc.lowering.kernels import KernelCall
+from hilc.ops.attributes import ActivationAttributes
 from hilc.target import get_cpu
 
 
@@ -334,7 +335,7 @@ def tamed(layer: Layer) -> Layer:
 
 def rectified(layer: Layer) -> Layer:
     """The layer, the range of its outputs starting from zero where they are rectified."""
-    if layer.node.attrs["activation"] != "RELU":
+    if ActivationAttributes.of(layer.node).activation != "RELU":
         return layer
     assert layer.out.quant is not None
     quant = replace(layer.out.quant, zero_point=(-128,))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from nodes import make_node
 from single_op import SingleOp
 from tflite_builder import ModelBuilder
 
@@ -60,7 +61,7 @@ class Layer:
             else:
                 add = builder.output if tensor is self.out else builder.input
                 add(tensor.name, tensor.shape, tensor.dtype, scale, zero_point, axis)
-        builder.op(self.node.op, self.node.inputs, self.node.outputs, **self.node.attrs)
+        builder.op(self.node.op, self.node.inputs, self.node.outputs, **vars(self.node.attrs))
         return builder.build()
 
 
@@ -82,7 +83,7 @@ def make_layer(
     """A layer of the given shapes with random values and quantisation."""
     channels = w_shape[_CHANNEL_AXIS[op]]
     inputs = ("x", "w", "b") if rng.random() < 0.8 else _WITHOUT_BIAS.get(op, ("x", "w", "b"))
-    node = Node(op, inputs, ("y",), attrs)
+    node = make_node(op, inputs, ("y",), **attrs)
     out_quant: Quant | None = None
     if dtype == "float32":
         x = rng.standard_normal(x_shape).astype(np.float32)
@@ -191,6 +192,6 @@ def as_single(layer: Layer) -> SingleOp:
     """The layer as :func:`single_op.merged` takes it."""
     ins = tuple(t for t in layer.ins if t is not None)
     names = tuple(t.name for t in ins)
-    node = type(layer.node)(layer.node.op, names, layer.node.outputs, layer.node.attrs)
+    node = replace(layer.node, inputs=names)
     values = (layer.x, *(t.data for t in ins[1:] if t.data is not None))
     return SingleOp(node, ins, (layer.out,), values)

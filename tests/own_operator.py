@@ -16,9 +16,9 @@ from hilc.lowering import Layer, lowers
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilLutS8
 from hilc.ops import register
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    activation,
     operand,
     output_clamp,
     quantization,
@@ -35,7 +35,6 @@ def infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
     require_dtype(node, x, ("int8",))
-    activation(node)
     return [(x.shape, x.dtype)]
 
 
@@ -65,7 +64,7 @@ register(
         infer,
         reference,
         check,
-        takes_activation=True,
+        attributes=ActivationAttributes,
         bounds=mapped,
         rows=SameRows(),
         links=channelwise,
@@ -76,6 +75,8 @@ register_custom(
     Operator(
         (1, 1),
         op=NAME,
-        read_custom=lambda options: {"activation": "RELU" if options == b"\x01" else "NONE"},
+        read_custom=lambda options: ActivationAttributes(
+            activation="RELU" if options == b"\x01" else "NONE"
+        ),
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from nodes import make_node
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.ops import OPS
@@ -37,7 +38,7 @@ class GraphBuilder:
     def op(self, op: str, *inputs: str, outputs: int = 1, **attrs: object) -> str:
         """A node; its first output's name, the next ones follow."""
         names = tuple(f"t{len(self.tensors) + i}" for i in range(outputs))
-        node = Node(op, inputs, names, attrs, index=len(self.nodes))
+        node = make_node(op, inputs, names, len(self.nodes), **attrs)
         ins = [self.tensors[name] if name else None for name in inputs]
         for shape, dtype in OPS[op].infer(node, ins):
             # The reference fixes the softmax's output scale.

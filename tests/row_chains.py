@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from nodes import make_node
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.lowering.choice import Choice, Group
@@ -47,7 +48,7 @@ class _Builder:
 
     def op(self, op: str, *inputs: str, **attrs: object) -> str:
         name = f"t{len(self.tensors)}"
-        node = Node(op, inputs, (name,), attrs, index=len(self.nodes))
+        node = make_node(op, inputs, (name,), len(self.nodes), **attrs)
         ins = [self.tensors[i] if i else None for i in inputs]
         ((shape, dtype),) = OPS[op].infer(node, ins)
         self.tensor(tuple(shape), dtype, self._quant())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from nodes import make_node
 from tflite_builder import file_of
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
@@ -54,7 +55,7 @@ class Draft:
 def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = None) -> SingleOp:
     """The operator with outputs of the inferred shapes, and random values for its inputs."""
     names = tuple(f"y{i}" for i in range(draft.outputs))
-    node = Node(op, tuple(t.name for t in draft.ins), names, draft.attrs)
+    node = make_node(op, [t.name for t in draft.ins], names, **draft.attrs)
     signatures = OPS[op].infer(node, draft.ins)
     outs = tuple(
         Tensor(name, shape, dtype, draft.quant)

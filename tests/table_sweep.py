@@ -144,7 +144,7 @@ def _described(single: SingleOp, ours: Array, theirs: Array) -> str:
     (x,), (y,) = single.ins, single.outs
     place = tuple(int(i) for i in np.argwhere(ours != theirs)[0])
     return (
-        f"{single.node.op} {dict(single.node.attrs)} {x.quant} -> {y.quant}: "
+        f"{single.node.op} {single.node.attrs} {x.quant} -> {y.quant}: "
         f"{np.count_nonzero(ours != theirs)} differ, first {single.values[0][place]} gives "
         f"{ours[place]}, reference {theirs[place]}"
     )

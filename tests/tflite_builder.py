@@ -339,7 +339,7 @@ def file_of(graph: Graph) -> bytes:
         builder.output(name)
     for node in graph.nodes:
         # What the file says by the output's type alone.
-        attrs = {name: value for name, value in node.attrs.items() if name != "dtype"}
+        attrs = {n: v for n, v in vars(node.attrs).items() if n != "dtype" and v is not None}
         builder.op(node.op, node.inputs, node.outputs, **attrs)
     return builder.build()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from hilc.external import ExternalCodegen
@@ -69,9 +69,8 @@ def graph_digest(graph: Graph) -> str:
     """A digest of everything but the graph's own name."""
     digest = hashlib.sha256()
     for node in graph.nodes:
-        digest.update(
-            repr((node.op, node.inputs, node.outputs, sorted(node.attrs.items()))).encode()
-        )
+        stated = sorted((f.name, getattr(node.attrs, f.name)) for f in fields(node.attrs))
+        digest.update(repr((node.op, node.inputs, node.outputs, stated)).encode())
     for name, tensor in sorted(graph.tensors.items()):
         digest.update(repr((name, tensor.shape, tensor.dtype, tensor.quant)).encode())
         digest.update(b"" if tensor.data is None else tensor.data.tobytes())

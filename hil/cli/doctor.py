@@ -26,6 +26,7 @@ from hil.firmware.toolchain import (
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
+from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.support.process import run
 from hilc.target import Toolchain, get_cpu, toolchains
 
@@ -134,7 +135,7 @@ def _small_graph() -> Graph:
         "FULLY_CONNECTED",
         ("x", "w", "b"),
         ("y",),
-        {"activation": "NONE", "keep_num_dims": False},
+        FullyConnectedAttributes(),
     )
     return Graph("self_test", {t.name: t for t in tensors}, (node,), ("x",), ("y",))
 

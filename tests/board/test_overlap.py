@@ -106,7 +106,7 @@ def test_outputs_over_inputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     for position, node in enumerate(graph.nodes):
         calls = candidates(node, graph.ins(node), graph.outs(node), board.cpu)
         chosen[node.name] = int(rng.integers(len(calls))) if position < len(any_kernel) else 0
-        told = f"{calls[chosen[node.name]]} {dict(node.attrs)}"
+        told = f"{calls[chosen[node.name]]} {node.attrs}"
         called.update(dict.fromkeys(node.outputs, told))
     place = AtTheBorder()
     monkeypatch.setattr(planner, "allocate_pools", place)

@@ -22,6 +22,7 @@ from kernel_layers import (
 from linear_layers import Layer, make_layer, random_layer
 from single_op import random_op
 
+from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.target import get_cpu
 
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -131,7 +132,7 @@ def test_depthwise_in_place(stride):
         layer
         for layer, kernel in case_layers(np.random.default_rng(36), V7M, 1)
         if "depthwise" in kernel
-        and layer.node.attrs["stride_h"] == stride
+        and DepthwiseConv2DAttributes.of(layer.node).stride_h == stride
         and layer.out.nbytes <= layer.x.nbytes
     ]
     assert check_family(layers, in_place=0)

@@ -15,6 +15,7 @@ from hil.device import Device, Model
 from hil.errors import DeviceError, InputError
 from hilc.executor import AotModule
 from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ops.attributes import ActivationAttributes
 
 SHAPE = (2, 4)
 A = np.array([[1, -2, 3.5, 0], [-1e20, 7, 1, 8]], np.float32)
@@ -27,8 +28,8 @@ def _graph(name: str) -> Graph:
     input lay."""
     tensors = [Tensor(t, SHAPE, "float32") for t in ("a", "b", "sum", "total")]
     nodes = (
-        Node("ADD", ("a", "b"), ("sum",), {"activation": "NONE"}, index=0),
-        Node("ADD", ("sum", "sum"), ("total",), {"activation": "NONE"}, index=1),
+        Node("ADD", ("a", "b"), ("sum",), ActivationAttributes(), index=0),
+        Node("ADD", ("sum", "sum"), ("total",), ActivationAttributes(), index=1),
     )
     return Graph(name, {t.name: t for t in tensors}, nodes, ("a", "b"), ("total",))
 

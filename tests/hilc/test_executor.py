@@ -17,6 +17,7 @@ from hilc.errors import HilError, InputError
 from hilc.executor import AotModule, BindableModel
 from hilc.host.build import build_shared_object
 from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ops.attributes import ActivationAttributes
 
 SHAPE = (2, 4)
 
@@ -25,8 +26,8 @@ def _graph(name: str) -> Graph:
     """``total = a + b`` and ``positive = max(total, 0)``; planned in place, a run destroys a."""
     tensors = [Tensor(t, SHAPE, "float32") for t in ("a", "b", "total", "positive")]
     nodes = (
-        Node("ADD", ("a", "b"), ("total",), {"activation": "NONE"}, index=0),
-        Node("RELU", ("total",), ("positive",), {}, index=1),
+        Node("ADD", ("a", "b"), ("total",), ActivationAttributes(), index=0),
+        Node("RELU", ("total",), ("positive",), index=1),
     )
     return Graph(name, {t.name: t for t in tensors}, nodes, ("a", "b"), ("positive", "total"))
 

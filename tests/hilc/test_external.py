@@ -38,6 +38,7 @@ from hilc.external import (
 from hilc.interpreter import run, run_all
 from hilc.ir import Array, Graph, Node
 from hilc.memory.plan import PoolSpec
+from hilc.ops.external import ExternalAttributes
 from hilc.ops.verify import verify
 from hilc.target import cpu_names, get_cpu
 from hilc.target.objects import read_object, require_fits
@@ -244,10 +245,10 @@ def test_a_partitioned_graph_computes_the_same(seeds: range) -> None:
         for name in (*parted.outputs, *got):
             np.testing.assert_array_equal(got[name], expected[name], f"{seed}: {name}")
         external = [node for node in parted.nodes if node.op == EXTERNAL]
-        inside = [n for node in external for n in node.attrs["graph"].nodes]
+        inside = [n for node in external for n in ExternalAttributes.of(node).graph.nodes]
         outside = [node for node in parted.nodes if node.op != EXTERNAL]
         assert sorted(n.index for n in (*inside, *outside)) == [n.index for n in graph.nodes]
-        names = [node.attrs["module"].symbol for node in external]
+        names = [ExternalAttributes.of(node).module.symbol for node in external]
         own = [name for name in names if "_toy_" in name]
         assert own == [f"tvmgen_net_toy_main_{i}" for i in range(len(groups))]
 
@@ -558,7 +559,7 @@ def test_the_first_generator_has_its_way() -> None:
         "unpacked",
         "net",
     )
-    assert [(n.op, n.attrs["generator"]) for n in parted.nodes] == [
+    assert [(n.op, ExternalAttributes.of(n).generator) for n in parted.nodes] == [
         *[(EXTERNAL, "one")] * 3,
         (EXTERNAL, "two"),
         (EXTERNAL, "one"),
@@ -1005,7 +1006,7 @@ def test_scratch_is_what_the_core_needs(cpu: str, dense: int, conv: int) -> None
     graph = b.graph(b.conv(b.input(1, 4, 4, 3), 2), b.dense(b.input(2, 6), 7))
     generator = cmsis_nn(STAND_IN)
     parted = partition(run_passes(graph), [generator], get_cpu(cpu), "unpacked", "net")
-    scratch = [node.attrs["module"].scratch_bytes for node in parted.nodes]
+    scratch = [ExternalAttributes.of(node).module.scratch_bytes for node in parted.nodes]
     assert scratch == [conv, dense]
 
 

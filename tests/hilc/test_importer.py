@@ -19,6 +19,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.frontends.tflite.reader import for_reference, import_graph, tensor_names
 from hilc.interpreter import run
+from hilc.ops import OPS
 
 _Q: dict[str, Any] = {"dtype": "int8", "scale": 0.5, "zero_point": 1}
 _CONV = {"stride_h": 2, "stride_w": 3, "dilation_h": 1, "dilation_w": 1, "padding": "VALID"}
@@ -117,7 +118,7 @@ def test_attributes(
     code: str, operands: int, written: dict[str, Any], read: dict[str, Any]
 ) -> None:
     (node,) = import_graph(_chain(code, operands, **written), "m")[0].nodes
-    assert (node.op, dict(node.attrs), node.outputs) == (code, read, ("y",))
+    assert (node.op, node.attrs, node.outputs) == (code, OPS[code].attributes(**read), ("y",))
     assert [name for name in node.inputs if name] == [f"x{i}" for i in range(operands)]
 
 
@@ -466,6 +467,10 @@ def test_refused(build: Callable[[ModelBuilder], None], kind: type, message: str
         (_chain("CONV_2D", 2, padding="VALID", stride_h=0), "StrideH is 0; it must be at least 1"),
         (_chain("CONV_2D", 2, dilation_w=-1), "DilationWFactor is -1"),
         (_chain("ADD", 2, activation="TANH"), "its fused activation TANH is not supported"),
+        (
+            _chain("CONCATENATION", 2, axis=0, activation="RELU"),
+            "its fused activation RELU is not supported",
+        ),
         (_chain("ADD", 3), "it has 3 inputs; it takes 2"),
         (_chain("CONV_2D", 1), "it has 1 inputs; it takes 2 to 3"),
         (_chain("FULLY_CONNECTED", 2, weights_format=1), "shuffled weights"),

@@ -33,6 +33,7 @@ from hilc.external import Device, ExternalCall, ExternalModule
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph, Node
 from hilc.memory.plan import PoolSpec, Program, plan
+from hilc.ops.external import ExternalAttributes
 from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
@@ -440,7 +441,7 @@ def _with_external(api: str, managed: bool = True) -> Graph:
         scratch_bytes=20,
         device=Device("my_npu", index=1, use_device_api=managed),
     )
-    attrs = {"module": module, "graph": inner, "generator": "test", "api": api}
+    attrs = ExternalAttributes(module=module, graph=inner, generator="test", api=api)
     node = Node("EXTERNAL", (x,), (y,), attrs, index=1)
     return graph.with_(nodes=(b.nodes[0], node, b.nodes[2]))
 

@@ -27,8 +27,7 @@ def read(data: bytes, name: str) -> tuple[Graph, set[str]]:
     names = ["x", *(f"y{i}" for i in range(len(text["operators"])))]
     tensors = {t: Tensor(t, shape, "float32") for t in names}
     nodes = tuple(
-        Node(op, (names[i],), (names[i + 1],), {}, index=i)
-        for i, op in enumerate(text["operators"])
+        Node(op, (names[i],), (names[i + 1],), index=i) for i, op in enumerate(text["operators"])
     )
     return Graph(name, tensors, nodes, ("x",), (names[-1],)), set()
 

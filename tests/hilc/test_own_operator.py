@@ -21,6 +21,7 @@ from hilc.frontends import load_model
 from hilc.frontends.tflite import schema
 from hilc.lowering import registry
 from hilc.ops import _OPS, register
+from hilc.ops.attributes import ActivationAttributes
 from hilc.transforms import run_passes
 from hilc.transforms.fold_channels import fold_channels
 
@@ -79,7 +80,7 @@ def test_it_is_imported_folded_and_fused() -> None:
     assert [node.op for node in graph.nodes].count("NEGATE") == 1  # the other was of a constant
     simplified = run_passes(graph)
     (own,) = (node for node in simplified.nodes if node.op == "NEGATE")
-    assert own.attrs["activation"] == "RELU"
+    assert own.attrs == ActivationAttributes(activation="RELU")
     assert [node.op for node in simplified.nodes] == ["CONV_2D", "NEGATE", "CONV_2D", "ADD"]
     folded = run_passes(simplified, [fold_channels])
     (own,) = (node for node in folded.nodes if node.op == "NEGATE")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nodes import make_node
 
 from hilc.interpreter import run
 from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.ops.attributes import ActivationAttributes, WindowAttributes
 from hilc.ops.verify import verify
 from hilc.transforms import PASSES, run_passes
 from hilc.transforms.drop_identities import drop_identities
@@ -63,7 +66,7 @@ class _Builder:
         """Append an operator; its output has the quantisation of the first input by default."""
         source = self.tensors[inputs[0]].quant
         name = self.add(f"t{len(self.tensors)}", shape, quant or source or Quant((1.0,), (0,)))
-        self.nodes.append(Node(code, inputs, (name,), attrs, len(self.nodes)))
+        self.nodes.append(make_node(code, inputs, (name,), len(self.nodes), **attrs))
         return name
 
     def conv(self, x: str, channels: int, padding: str = "VALID", stride: int = 1) -> str:
@@ -133,7 +136,7 @@ class TestFoldPad:
         assert after.nodes[0].inputs[0] == "x"
         if padding == "VALID":
             # What VALID leaves unread at the end is not padded.
-            assert after.nodes[0].attrs["padding"][::2] == (1, 0)
+            assert WindowAttributes.of(after.nodes[0]).padding[::2] == (1, 0)
 
     @BOTH
     def test_into_depthwise_convolution(self, dtype: str) -> None:
@@ -199,8 +202,18 @@ class TestFuseActivation:
         c = b.conv("x", 3)
         y = b.op(code, (c,), b.tensors[c].shape)
         after = _check(fuse_activation, b.graph(y), ["CONV_2D"])
-        assert after.nodes[0].attrs["activation"] == code
+        assert ActivationAttributes.of(after.nodes[0]).activation == code
         assert after.nodes[0].outputs == (y,)
+
+    @BOTH
+    @pytest.mark.parametrize("code", ["MAX_POOL_2D", "AVERAGE_POOL_2D"])
+    def test_into_pooling(self, dtype: str, code: str) -> None:
+        b = _Builder(dtype, (1, 6, 5, 2))
+        pooled = b.op(
+            code, ("x",), (1, 5, 4, 2),
+            filter_h=2, filter_w=2, stride_h=1, stride_w=1, padding="VALID",
+        )  # fmt: skip
+        _check(fuse_activation, b.graph(b.op("RELU6", (pooled,), (1, 5, 4, 2))), [code])
 
     @BOTH
     @pytest.mark.parametrize("code", ["ADD", "SUB", "MUL"])
@@ -327,7 +340,7 @@ class TestRemoveDead:
         b = _Builder(dtype, (1, 4))
         left = b.op("SPLIT", (b.integers(1), "x"), (1, 2), Quant((0.5,), (3,)), num_splits=2)
         right = b.add("right", (1, 2), Quant((0.5,), (3,)))
-        b.nodes[-1] = Node("SPLIT", b.nodes[-1].inputs, (left, right), {"num_splits": 2})
+        b.nodes[-1] = replace(b.nodes[-1], outputs=(left, right))
         _check(remove_dead, b.graph(right), ["SPLIT"])
 
 

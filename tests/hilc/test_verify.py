@@ -11,6 +11,7 @@ import pytest
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Graph, Node, Quant, Tensor
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.verify import MAX_TENSOR_BYTES, verify
 
 _QUANT = Quant((0.5,), (1,))
@@ -26,7 +27,7 @@ def _valid() -> Graph:
     ]
     nodes = (
         Node("RELU", ("x",), ("t",), index=0),
-        Node("ADD", ("t", "c"), ("y",), {"activation": "NONE"}, index=7),
+        Node("ADD", ("t", "c"), ("y",), ActivationAttributes(), index=7),
     )
     return Graph("m", {t.name: t for t in tensors}, nodes, ("x",), ("y",))
 

@@ -19,6 +19,7 @@ from hilc.errors import InputError
 from hilc.external import ExternalCall, ExternalModule
 from hilc.ir import Array
 from hilc.memory.plan import Program, Step
+from hilc.ops.external import ExternalAttributes
 
 #: Number of the first file: those before are the library's own.
 _FIRST = 3
@@ -94,7 +95,7 @@ def describe_externals(program: Program) -> tuple[External, ...]:
                 External(
                     layer=index,
                     function=module.symbol,
-                    generator=step.node.attrs["generator"],
+                    generator=ExternalAttributes.of(step.node).generator,
                     device=device.field if device else "",
                     program=device.program if device else "",
                     symbols=tuple(sorted(module.global_names)),
@@ -111,7 +112,7 @@ def _modules(program: Program) -> Iterable[tuple[Step, ExternalModule]]:
 
 def _source(program: Program, step: Step, module: ExternalModule) -> str:
     """The file of a module that is C text."""
-    include = CONVENTIONS[step.node.attrs["api"]].external_include
+    include = CONVENTIONS[ExternalAttributes.of(step.node).api].external_include
     parts = [
         f"{_title(program, step, module)}#include <stdint.h>\n\n{include}"
         f"{_prototype(step, module)};\n",
@@ -135,8 +136,8 @@ def _definitions(constants: Mapping[str, Array]) -> Iterable[str]:
 
 
 def _title(program: Program, step: Step, module: ExternalModule) -> str:
-    graph = step.node.attrs["graph"]
-    operators = ", ".join(f"{node.op} (operator {node.index})" for node in graph.nodes)
+    attributes = ExternalAttributes.of(step.node)
+    operators = ", ".join(f"{node.op} (operator {node.index})" for node in attributes.graph.nodes)
     runs = []
     if module.device is not None:
         runs.append(f"Runs on the device {module.device.field}")
@@ -144,7 +145,7 @@ def _title(program: Program, step: Step, module: ExternalModule) -> str:
             runs[0] += f" with the program {module.device.program}"
         runs[0] += "."
     return c_comment(
-        f'Part of "{program.graph.name}" by the code generator "{step.node.attrs["generator"]}": '
+        f'Part of "{program.graph.name}" by the code generator "{attributes.generator}": '
         f"{operators}.",
         *runs,
     )
@@ -152,7 +153,7 @@ def _title(program: Program, step: Step, module: ExternalModule) -> str:
 
 def _prototype(step: Step, module: ExternalModule) -> str:
     """How the compiler calls the module's function, without the semicolon."""
-    return CONVENTIONS[step.node.attrs["api"]].external_prototype(
+    return CONVENTIONS[ExternalAttributes.of(step.node).api].external_prototype(
         module.symbol,
         len(step.inputs),
         len(step.outputs),

@@ -29,6 +29,7 @@ from hilc.fusion.call import StreamCall, constant_arrays
 from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program, Step
+from hilc.ops.external import ExternalAttributes
 
 __all__ = ["Operator", "Source", "display_name", "write_operators"]
 
@@ -270,7 +271,8 @@ def _describe(tensor: Tensor) -> str:
 def _comment(program: Program, step: Step) -> str:
     """What the layer is in the model's own terms."""
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
-    maker = f" by {step.node.attrs['generator']}" if isinstance(step.call, ExternalCall) else ""
+    external = isinstance(step.call, ExternalCall)
+    maker = f" by {ExternalAttributes.of(step.node).generator}" if external else ""
     head, detail = _node_texts(program, step.node)
     return c_comment(f"{head}{maker}", f"{detail}{macs}")
 

@@ -9,6 +9,7 @@ from itertools import product
 from hilc.ir import Graph, Node, Tensor
 from hilc.lowering.choice import Group
 from hilc.ops import OPS
+from hilc.ops.attributes import WindowAttributes
 from hilc.ops.traits import BroadcastRows, SameRows, WindowRows
 
 #: The types of images that kernels take in bands.
@@ -94,7 +95,7 @@ class RowNode:
         node = self.node
         if isinstance(OPS[node.op].rows, WindowRows) and not self.accumulates:
             padding = (band.above, band.below, *self.sides)
-            node = replace(node, attrs={**node.attrs, "padding": padding})
+            node = replace(node, attrs=replace(WindowAttributes.of(node), padding=padding))
         out = self.out if self.accumulates else _rows(self.out, band.count)
         return Cut(node, tuple(ins), (out,))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
 from hilc.ir.rounding import Rounding
 
 Array = npt.NDArray[Any]
+
+_AttributesT = TypeVar("_AttributesT", bound="Attributes")
 
 
 @dataclass(frozen=True)
@@ -109,20 +111,39 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class Attributes:
+    """What a node states beside its tensors: nothing, or the fields of its operator's own class.
+
+    An operator declares that class beside its :class:`~hilc.ops.opdef.OpDef`;
+    :mod:`hilc.ops.verify` checks that each field holds what its type says.
+    """
+
+    @classmethod
+    def of(cls: type[_AttributesT], node: Node) -> _AttributesT:
+        """The attributes of a node whose operator has this class, or one that is derived from it.
+
+        :class:`~hilc.errors.ModelError` where the node carries others.
+        """
+        if not isinstance(node.attrs, cls):
+            raise ModelError(
+                f"{node.op} {node.name!r} has attributes of class {type(node.attrs).__name__}, not "
+                f"{cls.__name__}"
+            )
+        return node.attrs
+
+
+@dataclass(frozen=True)
 class Node:
     """One operator. ``inputs`` names tensors; an absent optional input is the empty string."""
 
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Attributes = Attributes()
     #: Position in the model file, for messages; nodes made by a pass inherit it.
     index: int = 0
     #: How it brings sums to the scale of its output, where it does.
     rounding: Rounding = Rounding.DOUBLE
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
 
     @property
     def name(self) -> str:

@@ -18,9 +18,10 @@ from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import HilImages, HilOutputRange, HilRequantization, HilWindow
 from hilc.lowering.registry import Layer, once
 from hilc.ops import conv2d, depthwise_conv2d, fully_connected, linear
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.geometry import Window
 from hilc.ops.linear import Operands, Requantization, accumulator_bound, fold_zero_point
-from hilc.ops.operands import ACTIVATION_RANGES, activation, quantization
+from hilc.ops.operands import ACTIVATION_RANGES, quantization
 
 #: The operators that have a linear form.
 LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
@@ -277,7 +278,7 @@ def _requantization_parameters(
 
 
 def _float_parameters(layer: Layer, ops: Operands) -> FloatParameters:
-    low, high = ACTIVATION_RANGES[activation(layer.node)]
+    low, high = ACTIVATION_RANGES[ActivationAttributes.of(layer.node).activation]
     return FloatParameters(low, high, ops.bias_data)
 
 

@@ -40,6 +40,7 @@ from hilc.memory.allocate import (
 from hilc.memory.checker import check_plan
 from hilc.memory.liveness import BEFORE, Liveness, Value, may_overlap, reads_of
 from hilc.memory.program import Pin, Place, PlanError, Pool, PoolSpec, Program, Step
+from hilc.ops.views import ReshapeAttributes
 from hilc.target import Cpu
 
 __all__ = [
@@ -346,7 +347,7 @@ def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
             while copy in tensors:
                 copy += "_"
             tensors[copy] = replace(source, name=copy, data=None)
-            attrs = {"new_shape": source.shape}
+            attrs = ReshapeAttributes(new_shape=source.shape)
             nodes.append(Node("RESHAPE", (name,), (copy,), attrs, index=len(graph.nodes)))
             name = copy
         outputs.append(name)

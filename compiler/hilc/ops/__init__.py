@@ -23,7 +23,7 @@ from hilc.ops.opdef import OpDef
 from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
 from hilc.ops.softmax import SOFTMAX
-from hilc.ops.unary import CLAMP, UNARY
+from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, UNARY
 from hilc.ops.views import EXPAND_DIMS, RESHAPE, SQUEEZE
 
 _OPS: dict[str, OpDef] = {
@@ -37,12 +37,12 @@ _OPS: dict[str, OpDef] = {
     "SUB": SUB,
     "MUL": MUL,
     "MEAN": MEAN,
-    "RELU": CLAMP,
-    "RELU6": CLAMP,
+    "RELU": RELU,
+    "RELU6": RELU6,
     "LOGISTIC": UNARY,
     "TANH": UNARY,
     "HARD_SWISH": UNARY,
-    "LEAKY_RELU": UNARY,
+    "LEAKY_RELU": LEAKY_RELU,
     "QUANTIZE": QUANTIZE,
     "DEQUANTIZE": DEQUANTIZE,
     "RESHAPE": RESHAPE,
@@ -65,8 +65,16 @@ OPS: Mapping[str, OpDef] = MappingProxyType(_OPS)
 def register(name: str, operator: OpDef) -> None:
     """Add an operator to :data:`OPS`.
 
-    :class:`~hilc.errors.InputError` where the name is taken.
+    :class:`~hilc.errors.InputError` where the name is taken, or its class of attributes has no
+    fields whose values could be checked (:mod:`hilc.ops.attributes`).
     """
     if name in _OPS:
         raise InputError(f"there is an operator {name!r} already", "give yours another name")
+    try:
+        _ = operator.attribute_types
+    except TypeError as error:
+        raise InputError(
+            f"the attributes of operator {name!r} cannot be checked: {error}",
+            "declare them as hilc.ops.attributes says",
+        ) from None
     _OPS[name] = operator

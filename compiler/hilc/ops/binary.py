@@ -1,7 +1,5 @@
 """ADD, SUB and MUL of two tensors, either of which may be broadcast to the other's shape.
 
-Attributes: ``activation`` (fused, "NONE" by default).
-
 int8 ADD and SUB bring both operands to twice the larger input scale with 20 extra bits, add, and
 requantise the sum: three roundings. MUL requantises the product of the offset values once.
 """
@@ -16,10 +14,10 @@ import numpy as np
 
 from hilc.ir import Array, Node, Tensor
 from hilc.numerics.requantize import Multiplier, requantize
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
-    activation,
     invalid,
     multiplier,
     operand,
@@ -57,7 +55,6 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if a.element.quantized:
         quantization(node, a)
         quantization(node, b)
-    activation(node)
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -123,7 +120,7 @@ def reference(
     assert y is not None
     if not out.element.quantized:
         combine = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[node.op]
-        least, most = map(np.float32, ACTIVATION_RANGES[activation(node)])
+        least, most = map(np.float32, ACTIVATION_RANGES[ActivationAttributes.of(node).activation])
         return [np.minimum(np.maximum(combine(x, y), least), most)]
     offset_x = x.astype(np.int64) - quantization(node, a)[1]
     offset_y = y.astype(np.int64) - quantization(node, b)[1]
@@ -148,7 +145,7 @@ SUB = MUL = OpDef(
     _infer,
     reference,
     _check,
-    takes_activation=True,
+    attributes=ActivationAttributes,
     bounds=corners,
     rows=BroadcastRows(),
     links=_links,

@@ -1,27 +1,25 @@
 """CONCATENATION, PACK and SPLIT: tensors of any type joined and cut along an axis.
 
-Attributes: ``axis`` (CONCATENATION, PACK), ``activation`` (CONCATENATION: only "NONE"),
-``values_count`` (PACK), ``num_splits`` (SPLIT). SPLIT takes the constant axis, then the tensor.
+SPLIT takes the constant axis, then the tensor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    activation,
     constant_int,
-    int_attribute,
     invalid,
     operand,
     require_counts,
     require_same_quantization,
     resolve_axis,
-    unsupported,
 )
 from hilc.ops.traits import Link, ascending
 
@@ -49,19 +47,22 @@ def _check_parts(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor
 # CONCATENATION ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConcatenationAttributes(Attributes):
+    #: The axis along which the inputs are joined; negative from the last.
+    axis: int
+    #: Files have a field for it; no kernel clamps what it copies.
+    activation: Literal["NONE"] = "NONE"
+
+
 def concatenation_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
-    return resolve_axis(node, int_attribute(node, "axis"), len(operand(node, ins, 0).shape))
+    axis = ConcatenationAttributes.of(node).axis
+    return resolve_axis(node, axis, len(operand(node, ins, 0).shape))
 
 
 def _infer_concatenation(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     operands = parts(node, ins)
     axis = concatenation_axis(node, ins)
-    if activation(node) != "NONE":
-        unsupported(
-            node,
-            f"has the fused activation {activation(node)}",
-            "put the activation behind it as an operator of its own",
-        )
     shape = list(operands[0].shape)
     for part in operands:
         if any(n != m for i, (n, m) in enumerate(zip(part.shape, shape, strict=True)) if i != axis):
@@ -83,8 +84,17 @@ def _concatenation(
 # PACK -------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class PackAttributes(Attributes):
+    #: The new axis, counted in the output; negative from the last.
+    axis: int
+    #: The number of inputs.
+    values_count: int
+
+
 def pack_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
-    return resolve_axis(node, int_attribute(node, "axis"), len(operand(node, ins, 0).shape) + 1)
+    axis = PackAttributes.of(node).axis
+    return resolve_axis(node, axis, len(operand(node, ins, 0).shape) + 1)
 
 
 def _infer_pack(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -94,8 +104,9 @@ def _infer_pack(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     for part in operands:
         if part.shape != shape:
             invalid(node, f"packs {list(shape)} and {list(part.shape)}")
-    if node.attrs.get("values_count", len(operands)) != len(operands):
-        invalid(node, f"packs {len(operands)} tensors and states {node.attrs['values_count']}")
+    stated = PackAttributes.of(node).values_count
+    if stated != len(operands):
+        invalid(node, f"packs {len(operands)} tensors and states {stated}")
     return [((*shape[:axis], len(operands), *shape[axis:]), operands[0].dtype)]
 
 
@@ -111,6 +122,12 @@ def _pack(
 # SPLIT ------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitAttributes(Attributes):
+    #: The number of outputs.
+    num_splits: int
+
+
 def split_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
     return resolve_axis(
         node, constant_int(node, operand(node, ins, 0)), len(operand(node, ins, 1).shape)
@@ -118,7 +135,7 @@ def split_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
 
 
 def _infer_split(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-    count = int_attribute(node, "num_splits")
+    count = SplitAttributes.of(node).num_splits
     if count < 1:
         invalid(node, f"splits into {count} parts")
     require_counts(node, inputs=2, outputs=count)
@@ -143,7 +160,7 @@ def _split(
 
 
 def _is_one(node: Node, ins: Sequence[Tensor | None]) -> bool:
-    return len(ins) == 1 and activation(node) == "NONE"
+    return len(ins) == 1
 
 
 def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
@@ -160,10 +177,11 @@ CONCATENATION = OpDef(
     _infer_concatenation,
     _concatenation,
     _check_parts,
+    attributes=ConcatenationAttributes,
     ignores_empty=True,
     passes_on=_is_one,
     bounds=ascending,
     links=_links,
 )
-PACK = OpDef(_infer_pack, _pack, _check_parts, bounds=ascending)
-SPLIT = OpDef(_infer_split, _split, bounds=ascending)
+PACK = OpDef(_infer_pack, _pack, _check_parts, attributes=PackAttributes, bounds=ascending)
+SPLIT = OpDef(_infer_split, _split, attributes=SplitAttributes, bounds=ascending)

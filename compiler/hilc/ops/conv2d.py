@@ -1,8 +1,4 @@
-"""CONV_2D over NHWC images with weights ``[O, filter_h, filter_w, I]``.
-
-Attributes: ``stride_h``, ``stride_w``, ``dilation_h``, ``dilation_w``, ``padding``
-(:mod:`hilc.ops.geometry`), ``activation``.
-"""
+"""CONV_2D over NHWC images with weights ``[O, filter_h, filter_w, I]``."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from collections.abc import Sequence
 
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import geometry, linear
+from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization, unsupported
 from hilc.ops.traits import Interval, Reference, Weights, WindowRows
@@ -99,8 +96,8 @@ CONV_2D = OpDef(
     _infer,
     _reference,
     _check,
+    attributes=ConvolutionAttributes,
     roundings=frozenset(Rounding),
-    takes_activation=True,
     bounds=_bounds,
     rows=WindowRows(_window),
     # Measured on vww: the kernels take channels in pairs, so that one more is faster than an odd

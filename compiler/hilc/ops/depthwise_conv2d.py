@@ -1,22 +1,29 @@
 """DEPTHWISE_CONV_2D over NHWC images with weights ``[1, filter_h, filter_w, C * M]``.
 
-Each input channel gives M output channels, next to each other. Attributes: those of CONV_2D and
-``depth_multiplier``, which must be M.
+Each input channel gives M output channels, next to each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import geometry, linear
+from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, quantization
 from hilc.ops.traits import Interval, Link, Reference, Weights, WindowRows, in_step
 
 CHANNEL_AXIS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthwiseConv2DAttributes(ConvolutionAttributes):
+    #: Output channels for each of the input: M of the weights' shape.
+    depth_multiplier: int
 
 
 def layer_operands(
@@ -28,11 +35,12 @@ def layer_operands(
         invalid(node, f"has an input of shape {list(ops.x.shape)}, not of 4 dimensions")
     one, filter_h, filter_w, channels = ops.weights.shape
     multiplier, rest = divmod(channels, ops.x.shape[3])
-    if one != 1 or rest != 0 or node.attrs["depth_multiplier"] != multiplier:
+    stated = DepthwiseConv2DAttributes.of(node).depth_multiplier
+    if one != 1 or rest != 0 or stated != multiplier:
         invalid(
             node,
             f"has weights of shape {list(ops.weights.shape)} for {ops.x.shape[3]} channels and "
-            f"the depth multiplier {node.attrs['depth_multiplier']}",
+            f"the depth multiplier {stated}",
         )
     return ops, geometry.window(node, ops.x.shape, filter_h, filter_w), multiplier
 
@@ -109,15 +117,16 @@ def _window(node: Node, ins: Sequence[Tensor | None]) -> geometry.Window:
 def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     x = ins[0]
     assert x is not None
-    return [in_step(x, out, node.attrs["depth_multiplier"])] if x.element.quantized else []
+    multiplier = DepthwiseConv2DAttributes.of(node).depth_multiplier
+    return [in_step(x, out, multiplier)] if x.element.quantized else []
 
 
 DEPTHWISE_CONV_2D = OpDef(
     _infer,
     _reference,
     _check,
+    attributes=DepthwiseConv2DAttributes,
     roundings=frozenset(Rounding),
-    takes_activation=True,
     bounds=_bounds,
     rows=WindowRows(_window),
     links=_links,

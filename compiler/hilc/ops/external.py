@@ -1,29 +1,36 @@
 """EXTERNAL: a subgraph that code from outside the compiler computes (:mod:`hilc.external`).
 
-Inputs and outputs are those of the subgraph, by position. Attributes: ``graph`` (the subgraph, a
-:class:`~hilc.ir.Graph` that holds its own constants), ``module``
-(:class:`~hilc.external.ExternalModule`), ``generator`` (the name of who made it), ``api`` (how its
-function is called).
+Inputs and outputs are those of the subgraph, by position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hilc.external import ExternalModule
-from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ir import Array, Attributes, Graph, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
-from hilc.ops.operands import attribute, invalid, require_counts
+from hilc.ops.operands import invalid, require_counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalAttributes(Attributes):
+    #: The subgraph, which holds its own constants.
+    graph: Graph
+    module: ExternalModule
+    #: The name of who made the module.
+    generator: str
+    #: The interface of operators by which its function is called.
+    api: str
 
 
 def subgraph(node: Node) -> Graph:
-    graph: Graph = attribute(node, "graph", Graph)
-    return graph
+    return ExternalAttributes.of(node).graph
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     graph = subgraph(node)
-    attribute(node, "module", ExternalModule)
     require_counts(node, inputs=len(graph.inputs), outputs=len(graph.outputs))
     for tensor, name in zip(ins, graph.inputs, strict=True):
         _require_same(node, tensor, graph.tensors[name])
@@ -55,4 +62,4 @@ def _reference(
     raise AssertionError("the interpreter runs the subgraph")
 
 
-EXTERNAL_NODE = OpDef(_infer, _reference, check=_check, subgraph=subgraph)
+EXTERNAL_NODE = OpDef(_infer, _reference, _check, attributes=ExternalAttributes, subgraph=subgraph)

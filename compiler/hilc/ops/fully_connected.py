@@ -1,17 +1,15 @@
-"""FULLY_CONNECTED: each row of the input times a matrix of weights ``[O, I]``, plus a bias.
-
-Attributes: ``activation``, ``keep_num_dims`` (the output keeps the input's leading dimensions;
-otherwise it has two).
-"""
+"""FULLY_CONNECTED: each row of the input times a matrix of weights ``[O, I]``, plus a bias."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import linear
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import invalid, operand, quantization
 from hilc.ops.traits import Interval, Reference, Weights
@@ -22,6 +20,12 @@ _BIAS_TOLERANCE = 0.02
 _DTYPES = ("int8", "int16", "float32")
 
 
+@dataclass(frozen=True, kw_only=True)
+class FullyConnectedAttributes(ActivationAttributes):
+    #: The output keeps the input's leading dimensions; otherwise it has two.
+    keep_num_dims: bool = False
+
+
 def layer_operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
     """The operands, checked."""
     return linear.operands(node, ins, rank=2, channel_axis=0, dtypes=_DTYPES)
@@ -30,7 +34,7 @@ def layer_operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     ops = layer_operands(node, ins)
     channels, depth = ops.weights.shape
-    if node.attrs.get("keep_num_dims"):
+    if FullyConnectedAttributes.of(node).keep_num_dims:
         if not ops.x.shape or ops.x.shape[-1] != depth:
             invalid(
                 node, f"has an input of shape {list(ops.x.shape)} for {depth} weights a channel"
@@ -122,8 +126,8 @@ FULLY_CONNECTED = OpDef(
     _infer,
     _reference,
     _check,
+    attributes=FullyConnectedAttributes,
     roundings=frozenset(Rounding),
-    takes_activation=True,
     bounds=_bounds,
     weights=Weights(channel_axis=0, sums=True, dtypes=_DTYPES, one_scale_differs=True),
 )

@@ -3,6 +3,7 @@
 The attribute ``padding`` is ``"SAME"``, ``"VALID"`` or explicit amounts
 ``(top, bottom, left, right)``, which is what the pass that folds PAD leaves. SAME pads so that the
 output has ``ceil(input / stride)`` positions; an odd total leaves its larger half after the image.
+What is added around the input is the real value zero (int8: the zero point).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from hilc.errors import ModelError
 from hilc.ir import Array, Node
+from hilc.ops.attributes import WindowAttributes
 
 #: Windows may reach far beyond a small image (dilated filters do), but not without bound: the
 #: reference makes the padding real.
@@ -95,24 +97,28 @@ def pad_before(
 def window(node: Node, in_shape: tuple[int, ...], filter_h: int, filter_w: int) -> Window:
     """The window of ``node`` over an NHWC input.
 
-    Reads the attributes ``stride_h``, ``stride_w``, ``padding`` and, where present, ``dilation_h``
-    and ``dilation_w``; raises :class:`~hilc.errors.ModelError` where they make no window.
+    :class:`~hilc.errors.ModelError` where its :class:`~hilc.ops.attributes.WindowAttributes` make
+    no window.
     """
-    padding = node.attrs["padding"]
+    attributes = WindowAttributes.of(node)
+    padding = attributes.padding
     by_axis: tuple[str | tuple[int, int], str | tuple[int, int]]
-    if isinstance(padding, tuple) and len(padding) == 4 and min(padding) >= 0:
-        by_axis = padding[:2], padding[2:]
-    elif padding in ("SAME", "VALID"):
+    if isinstance(padding, str):
         by_axis = padding, padding
+    elif min(padding) >= 0:
+        by_axis = padding[:2], padding[2:]
     else:
         raise ModelError(f"{node.op} {node.name!r} has padding {padding!r}")
     axes = []
-    for name, in_size, filter_size, pad in (
-        ("h", in_shape[1], filter_h, by_axis[0]),
-        ("w", in_shape[2], filter_w, by_axis[1]),
+    for name, in_size, filter_size, stride, dilation, pad in zip(
+        ("h", "w"),
+        in_shape[1:3],
+        (filter_h, filter_w),
+        (attributes.stride_h, attributes.stride_w),
+        attributes.dilations,
+        by_axis,
+        strict=True,
     ):
-        stride = node.attrs[f"stride_{name}"]
-        dilation = node.attrs.get(f"dilation_{name}", 1)
         if stride < 1 or dilation < 1 or filter_size < 1:
             raise ModelError(
                 f"{node.op} {node.name!r} has filter {filter_size}, stride {stride} and dilation "

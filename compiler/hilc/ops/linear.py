@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.numerics.requantize import INT32_MAX, INT32_MIN, SUMS, requantize
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     ARITHMETIC,
-    activation,
     invalid,
     multiplier,
     operand,
@@ -87,7 +87,6 @@ def operands(
                 f"(supported: {' or '.join(x.element.biases)}[{channels}])",
             )
         bias_data = bias_data.reshape(-1)
-    activation(node)
     if x.element.quantized:
         _check_quantized(node, x, weights, weight_data, bias_data, channel_axis)
     return Operands(x, weights, weight_data, bias_data)
@@ -265,7 +264,7 @@ def float_products(node: Node, rows: Array, columns: Array, bias: Array) -> npt.
 
 def clamp_float(node: Node, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Apply the fused activation."""
-    low, high = ACTIVATION_RANGES[activation(node)]
+    low, high = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
     return np.clip(values, np.float32(low), np.float32(high))
 
 

@@ -1,6 +1,6 @@
 """MEAN over any axes.
 
-Attributes: ``keep_dims``. Inputs: the tensor and the constant axes.
+Inputs: the tensor and the constant axes.
 
 int8 divides by the count within the multiplier: the mantissa, raised by as many bits as leave it
 and its shift in range, is divided by the count and truncated; the sum is then rescaled once.
@@ -15,9 +15,9 @@ import numpy as np
 
 from hilc.ir import Array, Node, Tensor
 from hilc.numerics.requantize import Multiplier, requantize
+from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    attribute,
     constant_ints,
     multiplier,
     operand,
@@ -55,7 +55,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             f"averages {count} values, more than {_MAX_COUNT}",
             "average in two steps, along one axis each",
         )
-    if attribute(node, "keep_dims", (bool, int)):
+    if ReductionAttributes.of(node).keep_dims:
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
     else:
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
@@ -119,6 +119,7 @@ MEAN = OpDef(
     _infer,
     _reference,
     _check,
+    attributes=ReductionAttributes,
     bounds=ascending,
     whole_height=whole_height,
     links=_links,

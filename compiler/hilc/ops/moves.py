@@ -1,7 +1,7 @@
 """TRANSPOSE, STRIDED_SLICE and PAD: elements of any type in other places.
 
 Inputs: the tensor and, constant, the permutation; begin, end and strides; or the padding.
-Attributes: STRIDED_SLICE's five masks. PAD fills with the real value zero.
+PAD fills with the real value zero.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_ints,
-    int_attribute,
     invalid,
     operand,
     quantization,
@@ -71,6 +70,20 @@ def _transpose(
 # STRIDED_SLICE ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class StridedSliceAttributes(Attributes):
+    #: Bit i: the i-th begin counts for nothing, the axis is taken from its start.
+    begin_mask: int = 0
+    #: Bit i: the i-th end counts for nothing, the axis is taken to its end.
+    end_mask: int = 0
+    #: Bit i: in this place stand all axes that have no begin of their own, taken whole.
+    ellipsis_mask: int = 0
+    #: Bit i: in this place stands a new axis of one element.
+    new_axis_mask: int = 0
+    #: Bit i: the element at the i-th begin is taken, and its axis dropped.
+    shrink_axis_mask: int = 0
+
+
 @dataclass(frozen=True)
 class _Slice:
     """The elements taken along one axis."""
@@ -87,11 +100,12 @@ def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, in
 
     That is the position in begin, end and strides; None where the whole axis is taken.
     """
+    masks = StridedSliceAttributes.of(node)
     shape, count = operand(node, ins, 0).shape, len(constant_ints(node, operand(node, ins, 1)))
-    wide = [i for i in range(count) if node.attrs["ellipsis_mask"] >> i & 1]
+    wide = [i for i in range(count) if masks.ellipsis_mask >> i & 1]
     if len(wide) > 1:
-        invalid(node, f"has ellipsis_mask {node.attrs['ellipsis_mask']}, more than one ellipsis")
-    added = [i for i in range(count) if node.attrs["new_axis_mask"] >> i & 1 and i not in wide]
+        invalid(node, f"has ellipsis_mask {masks.ellipsis_mask}, more than one ellipsis")
+    added = [i for i in range(count) if masks.new_axis_mask >> i & 1 and i not in wide]
     rest = list(shape)
     covered = len(shape) - (count - len(added) - len(wide))
     if covered < 0:
@@ -99,7 +113,7 @@ def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, in
     if wide and covered == 0:
         unsupported(
             node,
-            f"has ellipsis_mask {node.attrs['ellipsis_mask']} and no axis for the ellipsis",
+            f"has ellipsis_mask {masks.ellipsis_mask} and no axis for the ellipsis",
             "TFLite takes it for one axis, TensorFlow for none: leave it out",
         )
     axes: list[tuple[int, int | None]] = []
@@ -116,7 +130,7 @@ def slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
     begin, end, steps = (constant_ints(node, operand(node, ins, i)) for i in (1, 2, 3))
     if not len(begin) == len(end) == len(steps):
         invalid(node, f"slices by {len(begin)} begins, {len(end)} ends and {len(steps)} strides")
-    slices = []
+    masks, slices = StridedSliceAttributes.of(node), []
     for axis, (size, given) in enumerate(sliced_shape(node, ins)):
         if given is None:
             slices.append(_Slice(0, size, 1, dropped=False))
@@ -124,10 +138,10 @@ def slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
         step = steps[given]
         if step == 0:
             invalid(node, f"slices axis {axis} with stride 0")
-        first = None if node.attrs["begin_mask"] >> given & 1 else begin[given]
-        last = None if node.attrs["end_mask"] >> given & 1 else end[given]
+        first = None if masks.begin_mask >> given & 1 else begin[given]
+        last = None if masks.end_mask >> given & 1 else end[given]
         start, stop, step = slice(first, last, step).indices(size)
-        dropped = bool(node.attrs["shrink_axis_mask"] >> given & 1)
+        dropped = bool(masks.shrink_axis_mask >> given & 1)
         if dropped:
             if step < 0 or start >= size:
                 invalid(
@@ -145,8 +159,6 @@ def slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
 def _infer_strided_slice(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=4)
     x = operand(node, ins, 0)
-    for mask in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
-        int_attribute(node, mask)
     rank = len(sliced_shape(node, ins))
     if rank > _MAX_RANK:
         unsupported(
@@ -243,7 +255,9 @@ def _pad_links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Li
 
 
 TRANSPOSE = OpDef(_infer_transpose, _transpose, passes_on=_keeps_order, bounds=ascending)
-STRIDED_SLICE = OpDef(_infer_strided_slice, _strided_slice, bounds=ascending)
+STRIDED_SLICE = OpDef(
+    _infer_strided_slice, _strided_slice, attributes=StridedSliceAttributes, bounds=ascending
+)
 PAD = OpDef(
     _infer_pad,
     _pad,

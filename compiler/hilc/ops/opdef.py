@@ -1,20 +1,17 @@
 """What an operator is to the rest of the compiler: one :class:`OpDef`, in one module.
 
-Attributes carry snake_case names and Python values (``stride_h: int``, ``padding: "SAME"|"VALID"``,
-``activation: "NONE"|"RELU"|"RELU6"|"RELU_N1_TO_1"``); constant operands such as a new shape stay
-tensors, as in the file. Each operator's module lists the attributes that it reads.
-
-The padding of operators with a window may also be a tuple ``(top, bottom, left, right)`` of
-elements, as :mod:`hilc.transforms.fold_pad` writes it; what is added around the input is the real
-value zero (int8: the zero point).
+The module declares the operator's attributes too (:mod:`hilc.ops.attributes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from hilc.ir import Array, Graph, Node, Rounding, Tensor
+from hilc.ir import Array, Attributes, Graph, Node, Rounding, Tensor
+from hilc.ops.attributes import Activation, ActivationAttributes, field_types
 from hilc.ops.traits import Bounds, Link, Narrowed, Reference, Rows, Weights
 
 __all__ = ["Check", "Infer", "OpDef", "Reference", "Signature"]
@@ -49,6 +46,8 @@ class OpDef:
     #: What must hold between inputs and outputs beyond shape and type, above all the outputs'
     #: quantization; raises as ``infer`` does. Called after the signatures agree.
     check: Check = nothing_to_check
+    #: The class of its nodes' attributes; whoever reads them asks it (``attributes.of(node)``).
+    attributes: type[Attributes] = Attributes
     #: The policies by which it can round; what does not round takes the default.
     roundings: frozenset[Rounding] = frozenset({Rounding.DOUBLE})
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
@@ -59,10 +58,9 @@ class OpDef:
     #: interpreter asks this, not ``reference``.
     subgraph: Callable[[Node], Graph] | None = None
 
-    #: It has the attribute ``activation``, which a pass may set.
-    takes_activation: bool = False
-    #: It is such an activation: with one quantization before and behind it, it only clamps.
-    is_activation: bool = False
+    #: The fused activation that does the same: with one quantization before and behind it, it only
+    #: clamps.
+    as_activation: Activation | None = None
     #: The constant elements before and after each axis that it adds around its first input, of the
     #: real value zero.
     added_around: Callable[[Node, Sequence[Tensor | None]], Array] | None = None
@@ -82,3 +80,13 @@ class OpDef:
     weights: Weights | None = None
     #: What it becomes when its output keeps ``length`` channels; None where it stays as it is.
     narrowed: Callable[[Node, Sequence[Tensor | None], int], Narrowed] | None = None
+
+    @cached_property
+    def attribute_types(self) -> Mapping[str, Any]:
+        """What the fields of its attributes accept, by name (:mod:`hilc.ops.attributes`)."""
+        return field_types(self.attributes)
+
+    @property
+    def takes_activation(self) -> bool:
+        """Whether a pass may fuse an activation into it."""
+        return issubclass(self.attributes, ActivationAttributes)

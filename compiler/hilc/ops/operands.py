@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Node, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import Multiplier, activation_range, quantize_multiplier
+from hilc.ops.attributes import ActivationAttributes
 
 #: The types that arithmetic operators compute in.
 ARITHMETIC = ("int8", "float32")
@@ -71,32 +72,6 @@ def require_dtype(node: Node, tensor: Tensor, allowed: Sequence[str] = ARITHMETI
             f"(supported: {', '.join(allowed)})",
             "convert the model with activations of a supported type",
         )
-
-
-def attribute(node: Node, name: str, kinds: type | tuple[type, ...]) -> Any:
-    """An attribute that must be there and of one of the types ``kinds``."""
-    value = node.attrs.get(name)
-    if not isinstance(value, kinds):
-        invalid(node, f"has the attribute {name} = {value!r}")
-    return value
-
-
-def int_attribute(node: Node, name: str) -> int:
-    """An attribute that must be there and be an integer."""
-    value = node.attrs.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        invalid(node, f"has the attribute {name} = {value!r}")
-    return value
-
-
-def ints_attribute(node: Node, name: str) -> tuple[int, ...]:
-    """An attribute that must be a tuple of integers where it is there; empty where it is not."""
-    value = node.attrs.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, tuple) or not all(isinstance(n, int) for n in value):
-        invalid(node, f"has the attribute {name} = {value!r}")
-    return value
 
 
 def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
@@ -177,16 +152,6 @@ def resolve_axis(node: Node, axis: int, rank: int) -> int:
     return axis % rank
 
 
-def activation(node: Node) -> str:
-    """The fused activation, "NONE" where the operator states none."""
-    value = node.attrs.get("activation", "NONE")
-    if value not in ACTIVATION_RANGES:
-        unsupported(
-            node, f"has the fused activation {value!r}", f"known are {', '.join(ACTIVATION_RANGES)}"
-        )
-    return str(value)
-
-
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 #: Clamp of each fused activation on real numbers. The reference, too, ends at the largest number.
@@ -214,7 +179,7 @@ def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> Multip
 
 def output_clamp(node: Node, output: Tensor) -> tuple[int, int]:
     """The fused activation's range in the quantised domain of ``output``."""
-    return activation_clamp(node, activation(node), output)
+    return activation_clamp(node, ActivationAttributes.of(node).activation, output)
 
 
 def activation_clamp(node: Node, name: str, output: Tensor) -> tuple[int, int]:

@@ -1,7 +1,5 @@
 """AVERAGE_POOL_2D and MAX_POOL_2D over NHWC images.
 
-Attributes: ``filter_h``, ``filter_w``, ``stride_h``, ``stride_w``, ``padding``, ``activation``.
-
 The window never counts what lies outside the image. int8 keeps its quantisation: the average of the
 stored values, rounded half away from zero, is the stored average.
 """
@@ -9,18 +7,16 @@ stored values, rounded half away from zero, is the stored average.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hilc.ir import Array, Node, Tensor
+from hilc.ops.attributes import ActivationAttributes, WindowAttributes
 from hilc.ops.geometry import Window, patches, window
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
-    activation,
-    attribute,
-    int_attribute,
     invalid,
     operand,
     output_clamp,
@@ -31,8 +27,17 @@ from hilc.ops.operands import (
 from hilc.ops.traits import WindowRows, ascending, channelwise
 
 
+@dataclass(frozen=True, kw_only=True)
+class PoolingAttributes(WindowAttributes, ActivationAttributes):
+    #: Height of the window.
+    filter_h: int
+    #: Width of the window.
+    filter_w: int
+
+
 def pooling_window(node: Node, x: Tensor) -> Window:
-    return window(node, x.shape, node.attrs["filter_h"], node.attrs["filter_w"])
+    attributes = PoolingAttributes.of(node)
+    return window(node, x.shape, attributes.filter_h, attributes.filter_w)
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -45,11 +50,9 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             f"has an input of shape {list(x.shape)}, not of 4 dimensions (NHWC)",
             "reshape it in the model to [batch, height, width, channels]",
         )
-    for name in ("filter_h", "filter_w", "stride_h", "stride_w"):
-        int_attribute(node, name)
-    if attribute(node, "padding", str) not in ("SAME", "VALID"):
-        invalid(node, f"has padding {node.attrs['padding']!r}")
-    activation(node)
+    padding = PoolingAttributes.of(node).padding
+    if not isinstance(padding, str):
+        invalid(node, f"has padding {padding} (supported: 'SAME', 'VALID')")
     place = pooling_window(node, x)
     return [((x.shape[0], place.h.out_size, place.w.out_size, x.shape[3]), x.dtype)]
 
@@ -63,7 +66,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
 def pooling_clamp(node: Node, out: Tensor) -> tuple[float, float]:
     if out.element.quantized:
         return output_clamp(node, out)
-    return ACTIVATION_RANGES[activation(node)]
+    return ACTIVATION_RANGES[PoolingAttributes.of(node).activation]
 
 
 def _reference(
@@ -110,6 +113,7 @@ MAX_POOL_2D = OpDef(
     _infer,
     _reference,
     _check,
+    attributes=PoolingAttributes,
     bounds=ascending,
     rows=WindowRows(_rows_window),
     links=channelwise,

@@ -1,7 +1,5 @@
 """QUANTIZE and DEQUANTIZE: between float32 and integers, and from one quantisation to another.
 
-Attributes: ``dtype`` (QUANTIZE: the output's type, "int8" by default).
-
 A float32 number beyond int32, in steps of the output's scale, becomes the end of the output's type
 on its side, infinity likewise, and NaN the type's smallest value. The reference converts it to
 int32 unchecked, which C leaves undefined: on x86 all of these become the same end of the type.
@@ -13,10 +11,11 @@ From one quantisation of bytes to another every byte has one answer: a table, as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -46,11 +45,17 @@ _MAX_ADDED = 1 << 30
 _DEQUANTIZED = ("int8", "uint8", "int16")
 
 
+@dataclass(frozen=True, kw_only=True)
+class QuantizeAttributes(Attributes):
+    #: The type of the output.
+    dtype: str = "int8"
+
+
 def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
     require_dtype(node, x, tuple(_TARGETS))
-    dtype = node.attrs.get("dtype", "int8")
+    dtype = QuantizeAttributes.of(node).dtype
     if x.element.may_have_scale:
         quantization(node, x)
     if dtype not in _TARGETS[x.dtype]:
@@ -156,6 +161,7 @@ QUANTIZE = OpDef(
     _infer_quantize,
     _quantize,
     _check_quantize,
+    attributes=QuantizeAttributes,
     passes_on=always,
     bounds=mapped,
     rows=SameRows(),

@@ -1,7 +1,5 @@
 """SOFTMAX along the last axis.
 
-Attributes: ``beta``.
-
 int8 follows gemmlowp: the difference to the row's maximum in Q5.26, its exponential in Q0.31, the
 sum with 12 integer bits, and a reciprocal by three Newton steps. A row has at most 256 differences,
 so their exponentials are a table made here.
@@ -10,11 +8,12 @@ so their exponentials are a table made here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
     INT32_MAX,
@@ -25,7 +24,6 @@ from hilc.numerics.requantize import (
 )
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    attribute,
     invalid,
     operand,
     quantization,
@@ -51,11 +49,17 @@ _RECIPROCAL_OFFSET = 1515870810
 _RECIPROCAL_SLOPE = -1010580540
 
 
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxAttributes(Attributes):
+    #: The factor of the inputs, above 0.
+    beta: float
+
+
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
     require_dtype(node, x)
-    beta = attribute(node, "beta", (int, float))
+    beta = SoftmaxAttributes.of(node).beta
     if not (np.isfinite(beta) and beta > 0):
         invalid(node, f"has beta {beta}; it must be a positive number")
     if not x.shape:
@@ -120,7 +124,9 @@ def _exp_of_negative(a: Int64Array) -> Int64Array:
 def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
     """exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it vanishes."""
     scale = quantization(node, x)[0]
-    real = float(np.float32(node.attrs["beta"])) * scale * (1 << (31 - _DIFFERENCE_BITS))
+    real = (
+        float(np.float32(SoftmaxAttributes.of(node).beta)) * scale * (1 << (31 - _DIFFERENCE_BITS))
+    )
     if real <= 1:
         unsupported(
             node,
@@ -161,7 +167,7 @@ def _reference(
     assert x is not None
     if not source.element.quantized:
         with np.errstate(under="ignore", over="ignore"):
-            distance = (x - x.max(-1, keepdims=True)) * np.float32(node.attrs["beta"])
+            distance = (x - x.max(-1, keepdims=True)) * np.float32(SoftmaxAttributes.of(node).beta)
             powers = expf(distance)
         return [powers / powers.sum(-1, keepdims=True, dtype=np.float32)]
     widened = x.astype(np.int64)
@@ -177,4 +183,4 @@ def _reference(
     return [np.minimum(shares + low, high).astype(outs[0].dtype)]
 
 
-SOFTMAX = OpDef(_infer, _reference, check=_check)
+SOFTMAX = OpDef(_infer, _reference, _check, attributes=SoftmaxAttributes)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
 from hilc.ops.geometry import Window
 
 Ins = Sequence[Tensor | None]
@@ -189,6 +189,6 @@ class Weights:
 class Narrowed:
     """What a node becomes when the last axis of its output gets shorter."""
 
-    attrs: Mapping[str, object] = field(default_factory=dict)
+    attrs: Attributes
     #: New values of constant inputs, by their position.
     operands: Mapping[int, Array] = field(default_factory=dict)

@@ -1,7 +1,5 @@
 """Operators on single elements: RELU, RELU6, LOGISTIC, TANH, HARD_SWISH and LEAKY_RELU.
 
-Attributes: ``alpha`` (LEAKY_RELU).
-
 An int8 operator is a table of its 256 values, made here and exact by construction. LOGISTIC and
 TANH follow TFLite, whose reference kernels make such a table from single-precision functions of the
 C library (:mod:`hilc.numerics.libm`); TFLM computes both in fixed point, which differs by one for
@@ -11,19 +9,18 @@ some values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     activation_clamp,
-    attribute,
     invalid,
     multiplier,
     operand,
@@ -40,6 +37,12 @@ Int64Array = npt.NDArray[np.int64]
 #: Where the reference's logistic leaves the formula: above, it is 1; below, exp(x).
 _LOGISTIC_ONE_ABOVE = np.float32(16.619047164916992)
 _LOGISTIC_EXP_BELOW = np.float32(-9.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakyReluAttributes(Attributes):
+    #: The factor of numbers below zero.
+    alpha: float
 
 
 def table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int8]:
@@ -72,8 +75,10 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_dtype(node, x)
     if x.element.tabled:
         quantization(node, x)
-    if node.op == "LEAKY_RELU" and not np.isfinite(attribute(node, "alpha", (int, float))):
-        invalid(node, f"has the slope {node.attrs['alpha']}")
+    if node.op == "LEAKY_RELU":
+        alpha = LeakyReluAttributes.of(node).alpha
+        if not np.isfinite(alpha):
+            invalid(node, f"has the slope {alpha}")
     return [(x.shape, x.dtype)]
 
 
@@ -132,13 +137,14 @@ def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
 
 def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     in_scale, out_scale = _scales(node, source, target)
+    alpha = LeakyReluAttributes.of(node).alpha
     with np.errstate(all="ignore"):
         identity = _ratio(node, in_scale / out_scale)
-        slope = in_scale * np.float32(node.attrs["alpha"]) / out_scale
+        slope = in_scale * np.float32(alpha) / out_scale
     if slope < 0:
         unsupported(
             node,
-            f"has the slope {node.attrs['alpha']}",
+            f"has the slope {alpha}",
             "integers are defined for slopes from 0",
         )
     offset = _steps(node, source)
@@ -286,7 +292,7 @@ def _hard_swish_float32(node: Node, x: Array) -> Array:
 
 
 def _leaky_relu_float32(node: Node, x: Array) -> Array:
-    return np.where(x > 0, x, x * np.float32(node.attrs["alpha"]))
+    return np.where(x > 0, x, x * np.float32(LeakyReluAttributes.of(node).alpha))
 
 
 _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
@@ -299,5 +305,6 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
 }
 
 UNARY = OpDef(_infer, _reference, _check, bounds=mapped, rows=SameRows(), links=channelwise)
-#: With one quantization before and behind them they only clamp.
-CLAMP = replace(UNARY, is_activation=True)
+RELU = replace(UNARY, as_activation="RELU")
+RELU6 = replace(UNARY, as_activation="RELU6")
+LEAKY_RELU = replace(UNARY, attributes=LeakyReluAttributes)

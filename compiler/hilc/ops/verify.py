@@ -9,7 +9,9 @@ from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Graph, Node, Rounding, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import OPS
+from hilc.ops.attributes import accepts, describe_type
 from hilc.ops.opdef import Signature
+from hilc.ops.operands import invalid
 
 #: No microcontroller has as much RAM: a tensor beyond that is a damaged shape.
 MAX_TENSOR_BYTES = 1 << 26
@@ -96,6 +98,7 @@ def check_node(graph: Graph, node: Node) -> None:
                 "remove the operator from the model",
             )
     with located(where):
+        check_attributes(node)
         inferred = OPS[node.op].infer(node, graph.ins(node))
     declared: list[Signature] = [(t.shape, t.dtype) for t in graph.outs(node)]
     roundings = OPS[node.op].roundings
@@ -115,6 +118,22 @@ def check_node(graph: Graph, node: Node) -> None:
             )
     with located(where):
         OPS[node.op].check(node, graph.ins(node), graph.outs(node))
+
+
+def check_attributes(node: Node) -> None:
+    """Raise unless the node's attributes are of its operator's class, and hold what it accepts."""
+    op, stated = OPS[node.op], type(node.attrs)
+    if stated is not op.attributes:
+        invalid(
+            node,
+            f"has attributes of class {stated.__name__} (accepted: {op.attributes.__name__})",
+        )
+    for name, accepted in op.attribute_types.items():
+        value = getattr(node.attrs, name)
+        if not accepts(accepted, value):
+            invalid(
+                node, f"has the attribute {name} = {value!r} (accepted: {describe_type(accepted)})"
+            )
 
 
 @contextmanager

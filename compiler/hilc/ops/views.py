@@ -1,30 +1,39 @@
 """RESHAPE, SQUEEZE and EXPAND_DIMS: the input's bytes under another shape.
 
-Attributes: ``new_shape`` (RESHAPE without a second input), ``squeeze_dims`` (SQUEEZE; empty for
-every axis of one element). Inputs: the tensor and, constant, the shape (RESHAPE) or axis
-(EXPAND_DIMS).
+Inputs: the tensor and, constant, the shape (RESHAPE) or axis (EXPAND_DIMS).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
     constant_ints,
-    ints_attribute,
     invalid,
     operand,
     require_counts,
     resolve_axis,
 )
 from hilc.ops.traits import Link, Narrowed, always, ascending
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshapeAttributes(Attributes):
+    #: The shape of the output where there is no second input; -1 for one side that follows.
+    new_shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqueezeAttributes(Attributes):
+    #: The axes that go; empty for every axis of one element.
+    squeeze_dims: tuple[int, ...] = ()
 
 
 def _infer_reshape(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -34,7 +43,7 @@ def _infer_reshape(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if given is not None:
         wanted = constant_ints(node, given)
     else:
-        wanted = ints_attribute(node, "new_shape")
+        wanted = ReshapeAttributes.of(node).new_shape or ()
         # How old converters wrote a scalar.
         if wanted == (0,):
             wanted = ()
@@ -50,7 +59,7 @@ def _infer_squeeze(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
     rank = len(x.shape)
-    axes = {resolve_axis(node, axis, rank) for axis in ints_attribute(node, "squeeze_dims")}
+    axes = {resolve_axis(node, axis, rank) for axis in SqueezeAttributes.of(node).squeeze_dims}
     for axis in axes:
         if x.shape[axis] != 1:
             invalid(node, f"squeezes axis {axis} of {list(x.shape)}")
@@ -90,9 +99,9 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
 
 def _narrowed_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
     """The shape with its last side changed; -1 in its place stays right."""
-    attrs, operands = dict(node.attrs), dict[int, Array]()
-    if attrs.get("new_shape") and attrs["new_shape"][-1] != -1:
-        attrs["new_shape"] = (*attrs["new_shape"][:-1], length)
+    attrs, operands = ReshapeAttributes.of(node), dict[int, Array]()
+    if attrs.new_shape and attrs.new_shape[-1] != -1:
+        attrs = replace(attrs, new_shape=(*attrs.new_shape[:-1], length))
     given = ins[1] if len(ins) > 1 else None
     if given is not None:
         assert given.data is not None
@@ -106,17 +115,21 @@ def _narrowed_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> 
 def _narrowed_squeeze(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
     """The axes that it had squeezed: the channels' may have come down to one."""
     ones = tuple(axis for axis, side in enumerate(operand(node, ins, 0).shape) if side == 1)
-    return Narrowed({**node.attrs, "squeeze_dims": node.attrs.get("squeeze_dims") or ones})
+    attrs = SqueezeAttributes.of(node)
+    return Narrowed(replace(attrs, squeeze_dims=attrs.squeeze_dims or ones))
 
 
 RESHAPE = OpDef(
     _infer_reshape,
     _reference,
+    attributes=ReshapeAttributes,
     view=True,
     passes_on=always,
     bounds=ascending,
     links=_links,
     narrowed=_narrowed_reshape,
 )
-SQUEEZE = replace(RESHAPE, infer=_infer_squeeze, narrowed=_narrowed_squeeze)
-EXPAND_DIMS = replace(RESHAPE, infer=_infer_expand_dims, narrowed=None)
+SQUEEZE = replace(
+    RESHAPE, infer=_infer_squeeze, attributes=SqueezeAttributes, narrowed=_narrowed_squeeze
+)
+EXPAND_DIMS = replace(RESHAPE, infer=_infer_expand_dims, attributes=Attributes, narrowed=None)

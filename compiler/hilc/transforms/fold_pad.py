@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hilc.ir import Graph, Node
 from hilc.ops import OPS
+from hilc.ops.attributes import WindowAttributes
 from hilc.ops.geometry import MAX_ADDED_POSITIONS
 from hilc.ops.traits import WindowRows
 
@@ -41,15 +42,15 @@ def _folded(graph: Graph, pad: Node, reader: Node) -> Node | None:
     source, padded = (graph.tensors[n] for n in (pad.inputs[0], pad.name))
     own = op.rows.window(reader, graph.ins(reader))
     top, bottom, left, right = spatial
-    attrs = {
-        **reader.attrs,
-        "padding": (
+    attrs = replace(
+        WindowAttributes.of(reader),
+        padding=(
             top + own.h.pad_before,
             bottom + own.h.pad_after,
             left + own.w.pad_before,
             right + own.w.pad_after,
         ),
-    }
+    )
     added = padded.shape[1] * padded.shape[2] - source.shape[1] * source.shape[2]
     if added + own.added_positions > MAX_ADDED_POSITIONS:
         return None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hilc.ir import Graph, Node
 from hilc.ops import OPS
+from hilc.ops.attributes import ActivationAttributes
 
 
 def fuse_activation(graph: Graph) -> Graph:
@@ -20,13 +21,14 @@ def fuse_activation(graph: Graph) -> Graph:
     fused: dict[str, Node] = {}
     absorbed: set[str] = set()
     for node in graph.nodes:
-        if not OPS[node.op].is_activation:
+        activation = OPS[node.op].as_activation
+        if activation is None:
             continue
         value = node.inputs[0]
         producer = producers.get(value)
         if (
             producer is None
-            or producer.attrs["activation"] != "NONE"
+            or ActivationAttributes.of(producer).activation != "NONE"
             or len(readers[value]) != 1
             or value in graph.outputs
             or graph.tensors[value].quant != graph.tensors[node.outputs[0]].quant
@@ -35,7 +37,7 @@ def fuse_activation(graph: Graph) -> Graph:
         fused[node.outputs[0]] = replace(
             producer,
             outputs=node.outputs,
-            attrs={**producer.attrs, "activation": node.op},
+            attrs=replace(ActivationAttributes.of(producer), activation=activation),
         )
         absorbed.add(value)
     nodes = [

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from hilc.errors import UnsupportedError
 from hilc.ir import Graph, Node
+from hilc.ops.views import ReshapeAttributes
 
 
 def with_own_outputs(graph: Graph) -> Graph:
@@ -44,7 +45,7 @@ def with_own_outputs(graph: Graph) -> Graph:
             name = constants[name]
         if output != name:
             index += 1
-            attrs = {"new_shape": source.shape}
+            attrs = ReshapeAttributes(new_shape=source.shape)
             nodes.append(Node("RESHAPE", (name,), (output,), attrs, index))
         outputs.append(output)
     if constants:

@@ -17,6 +17,7 @@ from hilc.external import (
     blaming,
 )
 from hilc.ir import Graph, Node
+from hilc.ops.external import ExternalAttributes
 from hilc.ops.verify import describe, verify
 from hilc.support.identifiers import sanitise, shorten
 from hilc.target import Cpu
@@ -72,7 +73,7 @@ def partition(
             modules.append(made)
             if made.exportable:
                 _check_module(made, symbol, cpu, name)
-            attrs = {"graph": subgraph, "module": made, "generator": name, "api": api}
+            attrs = ExternalAttributes(graph=subgraph, module=made, generator=name, api=api)
             first = subgraph.nodes[0].index
             nodes.append(Node(EXTERNAL, subgraph.inputs, subgraph.outputs, attrs, index=first))
         graph = graph.with_(nodes=tuple(nodes))
@@ -126,7 +127,7 @@ def _check_claims(graph: Graph, generator: str, claims: Sequence[Sequence[int]])
                 )
             where = describe(graph.nodes[position])
             if graph.nodes[position].op == EXTERNAL:
-                taken = graph.nodes[position].attrs["generator"]
+                taken = ExternalAttributes.of(graph.nodes[position]).generator
                 refuse(f"{where}, which {taken!r} has", "claim no node EXTERNAL")
             if position in owner:
                 refuse(

@@ -9,16 +9,16 @@ here, and refused where an operand is only known at run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import Array, Graph, Node, Tensor
+from hilc.ir import Array, Attributes, Graph, Node, Tensor
 from hilc.ops import OPS
-from hilc.ops.verify import check_tensor, describe, located
+from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
+from hilc.ops.verify import check_attributes, check_tensor, describe, located
 from hilc.transforms.fold_constants import fold_node
 
 #: More elements than any arithmetic on shapes has.
@@ -58,6 +58,7 @@ def _inferred(
     open_shapes: Set[str],
 ) -> dict[str, Tensor]:
     """The outputs whose shapes are open, with those that the operator gives them."""
+    check_attributes(node)
     signatures = OPS[node.op].infer(node, ins)
     found = {
         name: replace(tensors[name], shape=shape)
@@ -85,7 +86,7 @@ def _computed(
     else:
         operands = [_constant(node, tensor) for tensor in ins]
         try:
-            values = np.asarray(CONSTANT_OPERATORS[node.op](node.attrs, *operands))
+            values = np.asarray(CONSTANT_OPERATORS[node.op](node, *operands))
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
             raise ModelError(
                 f"it cannot be computed of {[x.tolist() for x in operands]}: {error}"
@@ -113,7 +114,10 @@ def _constant(node: Node, tensor: Tensor | None) -> Array:
     return tensor.data
 
 
-_Attrs = Mapping[str, Any]
+@dataclass(frozen=True, kw_only=True)
+class GatherAttributes(Attributes):
+    axis: int
+    batch_dims: int = 0
 
 
 def _require_few(size: int) -> None:
@@ -121,23 +125,23 @@ def _require_few(size: int) -> None:
         raise ValueError(f"it has {size} elements, more than {_MAX_SIZE}")
 
 
-def _gather(attrs: _Attrs, x: Array, indices: Array) -> Array:
-    if attrs["batch_dims"]:
-        raise UnsupportedError(f"its batch_dims is {attrs['batch_dims']}", "only 0 is supported")
-    _require_few(indices.size * x.size // max(x.shape[attrs["axis"]], 1))
-    if indices.size and not 0 <= indices.min() <= indices.max() < x.shape[attrs["axis"]]:
-        raise IndexError(f"an index is outside of axis {attrs['axis']}")
-    return x.take(indices, attrs["axis"])
+def _gather(node: Node, x: Array, indices: Array) -> Array:
+    stated = GatherAttributes.of(node)
+    if stated.batch_dims:
+        raise UnsupportedError(f"its batch_dims is {stated.batch_dims}", "only 0 is supported")
+    _require_few(indices.size * x.size // max(x.shape[stated.axis], 1))
+    if indices.size and not 0 <= indices.min() <= indices.max() < x.shape[stated.axis]:
+        raise IndexError(f"an index is outside of axis {stated.axis}")
+    return x.take(indices, stated.axis)
 
 
-def _reduce_prod(attrs: _Attrs, x: Array, axes: Array) -> Array:
-    product: Array = x.prod(
-        tuple(np.atleast_1d(axes).tolist()), dtype=x.dtype, keepdims=bool(attrs["keep_dims"])
-    )
+def _reduce_prod(node: Node, x: Array, axes: Array) -> Array:
+    keep_dims = ReductionAttributes.of(node).keep_dims
+    product: Array = x.prod(tuple(np.atleast_1d(axes).tolist()), dtype=x.dtype, keepdims=keep_dims)
     return product
 
 
-def _slice(attrs: _Attrs, x: Array, begin: Array, size: Array) -> Array:
+def _slice(node: Node, x: Array, begin: Array, size: Array) -> Array:
     ends = [
         n if count == -1 else first + count
         for n, first, count in zip(x.shape, begin.tolist(), size.tolist(), strict=True)
@@ -147,7 +151,7 @@ def _slice(attrs: _Attrs, x: Array, begin: Array, size: Array) -> Array:
     return x[tuple(slice(b, e) for b, e in zip(begin.tolist(), ends, strict=True))]
 
 
-def _range(attrs: _Attrs, start: Array, limit: Array, delta: Array) -> Array:
+def _range(node: Node, start: Array, limit: Array, delta: Array) -> Array:
     if not np.issubdtype(start.dtype, np.integer):
         raise UnsupportedError(f"it counts in {start.dtype}", "integers are supported")
     taken = range(*(int(x) for x in (start, limit, delta)))
@@ -155,16 +159,16 @@ def _range(attrs: _Attrs, start: Array, limit: Array, delta: Array) -> Array:
     return np.array(taken, start.dtype)
 
 
-def _fill(attrs: _Attrs, shape: Array, value: Array) -> Array:
+def _fill(node: Node, shape: Array, value: Array) -> Array:
     _require_few(prod(shape.tolist()))
     return np.full(tuple(shape.tolist()), value.item(), value.dtype)
 
 
 def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    def computed(attrs: _Attrs, a: Array, b: Array) -> Array:
-        if attrs.get("activation", "NONE") != "NONE":
+    def computed(node: Node, a: Array, b: Array) -> Array:
+        if isinstance(node.attrs, ActivationAttributes) and node.attrs.activation != "NONE":
             raise UnsupportedError(
-                f"it has the fused activation {attrs['activation']} on integers",
+                f"it has the fused activation {node.attrs.activation} on integers",
                 "arithmetic on shapes has none",
             )
         _require_few(np.broadcast(a, b).size)
@@ -176,11 +180,11 @@ def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
 
 #: Operators on constants. Those that ``OPS`` has too are computed here for integers.
 CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
-    "SHAPE": lambda attrs, x: x,
-    "RANK": lambda attrs, x: x,
+    "SHAPE": lambda node, x: x,
+    "RANK": lambda node, x: x,
     "GATHER": _gather,
     "SLICE": _slice,
-    "CAST": lambda attrs, x: x,
+    "CAST": lambda node, x: x,
     "REDUCE_PROD": _reduce_prod,
     "RANGE": _range,
     "FILL": _fill,

@@ -39,6 +39,8 @@ from hilc.frontends.tflite.schema import (
     supported_operators,
 )
 from hilc.ir import DTYPES, ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
+from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
+from hilc.ops.quantize import QuantizeAttributes
 
 #: Bytes 4 to 8 of every TFLite file.
 IDENTIFIER = b"TFL3"
@@ -218,14 +220,14 @@ class _Importer:
         input_names = [tensor.name if tensor else "" for tensor in named]
         if code in _LINEAR:
             input_names += [""] * (most - len(input_names))
-        attrs = row.read_attrs(operator)
+        attrs = row.read_attributes(operator)
         if code == "QUANTIZE":
             # The file states it through the output alone, which inference must not look at.
-            attrs["dtype"] = self.tensor(outputs[0]).dtype
-        if attrs.get("depth_multiplier") == 0:
+            attrs = QuantizeAttributes(dtype=self.tensor(outputs[0]).dtype)
+        if isinstance(attrs, DepthwiseConv2DAttributes) and attrs.depth_multiplier == 0:
             # Converters may leave it to the shapes.
             x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])
-            attrs["depth_multiplier"] = weights_shape[-1] // x_shape[-1]
+            attrs = replace(attrs, depth_multiplier=weights_shape[-1] // x_shape[-1])
         op = row.op or code
         rounding = _rounding(code, named)
         names = tuple(self.names[i] for i in outputs)

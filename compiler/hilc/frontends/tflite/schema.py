@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,23 @@ import tflite
 
 from hilc.errors import InputError, ModelError, UnsupportedError
 from hilc.frontends.tflite.flatbuffer import ANY_TABLE, STRING, Table, Vector
+from hilc.ir import Attributes
+from hilc.ops.attributes import (
+    Activation,
+    ActivationAttributes,
+    ConvolutionAttributes,
+    Padding,
+    ReductionAttributes,
+)
+from hilc.ops.blocks import ConcatenationAttributes, PackAttributes, SplitAttributes
+from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
+from hilc.ops.fully_connected import FullyConnectedAttributes
+from hilc.ops.moves import StridedSliceAttributes
+from hilc.ops.pooling import PoolingAttributes
+from hilc.ops.softmax import SoftmaxAttributes
+from hilc.ops.unary import LeakyReluAttributes
+from hilc.ops.views import ReshapeAttributes, SqueezeAttributes
+from hilc.transforms.shapes import GatherAttributes
 
 _QUANTIZATION = Table(
     "quantization",
@@ -79,71 +96,125 @@ OPERATOR_NAMES = _names_by_value(tflite.BuiltinOperator)
 TYPE_NAMES = _names_by_value(tflite.TensorType)
 _OPTIONS_NAMES = _names_by_value(tflite.BuiltinOptions)
 _ACTIVATION_NAMES = _names_by_value(tflite.ActivationFunctionType)
-_PADDING_NAMES = _names_by_value(tflite.Padding)
-_ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+_ACTIVATIONS: Mapping[int, Activation] = {
+    tflite.ActivationFunctionType.NONE: "NONE",
+    tflite.ActivationFunctionType.RELU: "RELU",
+    tflite.ActivationFunctionType.RELU6: "RELU6",
+    tflite.ActivationFunctionType.RELU_N1_TO_1: "RELU_N1_TO_1",
+}
+_PADDINGS: Mapping[int, Padding] = {tflite.Padding.SAME: "SAME", tflite.Padding.VALID: "VALID"}
 
-#: Reads one attribute from an option table of the generated classes.
-_Read = Callable[[Any], Any]
-
-
-def _value(accessor: str) -> _Read:
-    return lambda options: getattr(options, accessor)()
-
-
-def _positive(accessor: str) -> _Read:
-    def read(options: Any) -> int:
-        value = int(getattr(options, accessor)())
-        if value < 1:
-            raise ModelError(f"its {accessor} is {value}; it must be at least 1")
-        return value
-
-    return read
+# What follows reads from an option table of the generated classes.
 
 
-def _integers(accessor: str) -> _Read:
+def _positive(options: Any, accessor: str) -> int:
+    value = int(getattr(options, accessor)())
+    if value < 1:
+        raise ModelError(f"its {accessor} is {value}; it must be at least 1")
+    return value
+
+
+def _integers(options: Any, accessor: str) -> tuple[int, ...] | None:
     """The vector as a tuple; None when the file has none."""
-
-    def read(options: Any) -> tuple[int, ...] | None:
-        if getattr(options, f"{accessor}IsNone")():
-            return None
-        return tuple(getattr(options, f"{accessor}AsNumpy")().tolist())
-
-    return read
+    if getattr(options, f"{accessor}IsNone")():
+        return None
+    return tuple(getattr(options, f"{accessor}AsNumpy")().tolist())
 
 
-def _squeeze_dims(options: Any) -> tuple[int, ...]:
-    dims: tuple[int, ...] | None = _integers("SqueezeDims")(options)
-    return dims or ()
-
-
-def _activation(options: Any) -> str:
+def _activation(options: Any) -> Activation:
     code = options.FusedActivationFunction()
-    name = _ACTIVATION_NAMES.get(code, f"number {code}")
-    if name not in _ACTIVATIONS:
+    if code not in _ACTIVATIONS:
         raise UnsupportedError(
-            f"its fused activation {name} is not supported",
-            f"supported are {', '.join(_ACTIVATIONS)}",
+            f"its fused activation {_ACTIVATION_NAMES.get(code, f'number {code}')} is not "
+            "supported",
+            f"supported are {', '.join(_ACTIVATIONS.values())}",
         )
-    return name
+    return _ACTIVATIONS[code]
 
 
-def _padding(options: Any) -> str:
+def _padding(options: Any) -> Padding:
     code = options.Padding()
-    if code not in _PADDING_NAMES:
+    if code not in _PADDINGS:
         raise ModelError(f"its padding has the unknown code {code}")
-    return _PADDING_NAMES[code]
+    return _PADDINGS[code]
 
 
-def _absent(accessor: str, what: str) -> _Read:
+def _refuse(options: Any, accessor: str, what: str) -> None:
     """For an option that must keep its default, because the compiler does not implement it."""
+    if getattr(options, accessor)():
+        raise UnsupportedError(
+            f"its option {what} is not supported", "export the model without that option"
+        )
 
-    def read(options: Any) -> None:
-        if getattr(options, accessor)():
-            raise UnsupportedError(
-                f"its option {what} is not supported", "export the model without that option"
-            )
 
-    return read
+def _conv_2d(options: Any) -> ConvolutionAttributes:
+    return ConvolutionAttributes(
+        stride_h=_positive(options, "StrideH"),
+        stride_w=_positive(options, "StrideW"),
+        dilation_h=_positive(options, "DilationHFactor"),
+        dilation_w=_positive(options, "DilationWFactor"),
+        padding=_padding(options),
+        activation=_activation(options),
+    )
+
+
+def _depthwise_conv_2d(options: Any) -> DepthwiseConv2DAttributes:
+    shared = vars(_conv_2d(options))
+    return DepthwiseConv2DAttributes(**shared, depth_multiplier=options.DepthMultiplier())
+
+
+def _fully_connected(options: Any) -> FullyConnectedAttributes:
+    _refuse(options, "WeightsFormat", "weights_format (shuffled weights)")
+    return FullyConnectedAttributes(
+        activation=_activation(options), keep_num_dims=options.KeepNumDims()
+    )
+
+
+def _pooling(options: Any) -> PoolingAttributes:
+    return PoolingAttributes(
+        filter_h=_positive(options, "FilterHeight"),
+        filter_w=_positive(options, "FilterWidth"),
+        stride_h=_positive(options, "StrideH"),
+        stride_w=_positive(options, "StrideW"),
+        padding=_padding(options),
+        activation=_activation(options),
+    )
+
+
+def _activated(options: Any) -> ActivationAttributes:
+    return ActivationAttributes(activation=_activation(options))
+
+
+def _reduction(options: Any) -> ReductionAttributes:
+    return ReductionAttributes(keep_dims=options.KeepDims())
+
+
+def _concatenation(options: Any) -> ConcatenationAttributes:
+    if (activation := _activation(options)) != "NONE":
+        raise UnsupportedError(
+            f"its fused activation {activation} is not supported",
+            "put the activation behind it as an operator of its own",
+        )
+    return ConcatenationAttributes(axis=options.Axis())
+
+
+def _strided_slice(options: Any) -> StridedSliceAttributes:
+    _refuse(options, "Offset", "offset (ends relative to begins)")
+    return StridedSliceAttributes(
+        begin_mask=options.BeginMask(),
+        end_mask=options.EndMask(),
+        ellipsis_mask=options.EllipsisMask(),
+        new_axis_mask=options.NewAxisMask(),
+        shrink_axis_mask=options.ShrinkAxisMask(),
+    )
+
+
+def _pack(options: Any) -> PackAttributes:
+    return PackAttributes(axis=options.Axis(), values_count=options.ValuesCount())
+
+
+def _gather(options: Any) -> GatherAttributes:
+    return GatherAttributes(axis=options.Axis(), batch_dims=options.BatchDims())
 
 
 @dataclass(frozen=True)
@@ -152,27 +223,24 @@ class Operator:
 
     #: The least and the largest number of inputs; those above the least are optional.
     inputs: tuple[int, int]
-    #: Option table in the schema; empty where the attributes are none.
+    #: Option table in the schema; empty where it says nothing of use.
     options: str = ""
-    attrs: Mapping[str, _Read] = field(default_factory=dict)
-    #: Checked, but no attribute of ours.
-    checks: tuple[_Read, ...] = ()
+    #: The attributes from that table, in the form of the generated classes.
+    read: Callable[[Any], Attributes] | None = None
     #: Its name in :data:`hilc.ops.OPS`; empty where that is the schema's.
     op: str = ""
     #: Attributes from the options of a custom operator, whose bytes mean what its author says.
-    read_custom: Callable[[bytes], Mapping[str, Any]] | None = None
+    read_custom: Callable[[bytes], Attributes] | None = None
     #: Only where every operand is a constant, or its shape is all that matters.
     at_compile_time: bool = False
 
-    def read_attrs(self, operator: Any) -> dict[str, Any]:
+    def read_attributes(self, operator: Any) -> Attributes:
         """The attributes of an operator of the file; absent fields have the schema's defaults."""
         if self.read_custom is not None:
             none = operator.CustomOptionsIsNone()
-            return dict(
-                self.read_custom(b"" if none else operator.CustomOptionsAsNumpy().tobytes())
-            )
-        if not self.options:
-            return {}
+            return self.read_custom(b"" if none else operator.CustomOptionsAsNumpy().tobytes())
+        if self.read is None:
+            return Attributes()
         table = getattr(tflite, self.options)()
         union = operator.BuiltinOptions()
         if union is None:
@@ -185,9 +253,7 @@ class Operator:
         else:
             table.Init(union.Bytes, union.Pos)
         try:
-            for check in self.checks:
-                check(table)
-            return {name: read(table) for name, read in self.attrs.items()}
+            return self.read(table)
         except (struct.error, ValueError):
             # A field of the union, which the check of the structure does not know, ends outside.
             raise ModelError("the file is damaged: its options reach beyond the file") from None
@@ -201,87 +267,51 @@ _NO_FIELDS_START = 4
 
 _MANY = 1 << 16
 
-_CONV: Mapping[str, _Read] = {
-    "stride_h": _positive("StrideH"),
-    "stride_w": _positive("StrideW"),
-    "dilation_h": _positive("DilationHFactor"),
-    "dilation_w": _positive("DilationWFactor"),
-    "padding": _padding,
-    "activation": _activation,
-}
-_POOL = Operator(
-    (1, 1),
-    "Pool2DOptions",
-    {
-        "filter_h": _positive("FilterHeight"),
-        "filter_w": _positive("FilterWidth"),
-        "stride_h": _positive("StrideH"),
-        "stride_w": _positive("StrideW"),
-        "padding": _padding,
-        "activation": _activation,
-    },
-)
-_ACTIVATED: Mapping[str, _Read] = {"activation": _activation}
+_POOL = Operator((1, 1), "Pool2DOptions", _pooling)
 
 _OPERATORS: dict[str, Operator] = {
-    "CONV_2D": Operator((2, 3), "Conv2DOptions", _CONV),
-    "DEPTHWISE_CONV_2D": Operator(
-        (2, 3), "DepthwiseConv2DOptions", {**_CONV, "depth_multiplier": _value("DepthMultiplier")}
-    ),
-    "FULLY_CONNECTED": Operator(
-        (2, 3),
-        "FullyConnectedOptions",
-        {**_ACTIVATED, "keep_num_dims": _value("KeepNumDims")},
-        (_absent("WeightsFormat", "weights_format (shuffled weights)"),),
-    ),
+    "CONV_2D": Operator((2, 3), "Conv2DOptions", _conv_2d),
+    "DEPTHWISE_CONV_2D": Operator((2, 3), "DepthwiseConv2DOptions", _depthwise_conv_2d),
+    "FULLY_CONNECTED": Operator((2, 3), "FullyConnectedOptions", _fully_connected),
     "AVERAGE_POOL_2D": _POOL,
     "MAX_POOL_2D": _POOL,
-    "RESHAPE": Operator((1, 2), "ReshapeOptions", {"new_shape": _integers("NewShape")}),
-    "SQUEEZE": Operator((1, 1), "SqueezeOptions", {"squeeze_dims": _squeeze_dims}),
-    "EXPAND_DIMS": Operator((2, 2)),
-    "SOFTMAX": Operator((1, 1), "SoftmaxOptions", {"beta": _value("Beta")}),
-    "ADD": Operator((2, 2), "AddOptions", _ACTIVATED),
-    "SUB": Operator((2, 2), "SubOptions", _ACTIVATED),
-    "MUL": Operator((2, 2), "MulOptions", _ACTIVATED),
-    "PAD": Operator((2, 2)),
-    "MEAN": Operator((2, 2), "ReducerOptions", {"keep_dims": _value("KeepDims")}),
-    "CONCATENATION": Operator(
-        (1, _MANY), "ConcatenationOptions", {"axis": _value("Axis"), **_ACTIVATED}
+    "RESHAPE": Operator(
+        (1, 2), "ReshapeOptions", lambda o: ReshapeAttributes(new_shape=_integers(o, "NewShape"))
     ),
+    "SQUEEZE": Operator(
+        (1, 1),
+        "SqueezeOptions",
+        lambda o: SqueezeAttributes(squeeze_dims=_integers(o, "SqueezeDims") or ()),
+    ),
+    "EXPAND_DIMS": Operator((2, 2)),
+    "SOFTMAX": Operator((1, 1), "SoftmaxOptions", lambda o: SoftmaxAttributes(beta=o.Beta())),
+    "ADD": Operator((2, 2), "AddOptions", _activated),
+    "SUB": Operator((2, 2), "SubOptions", _activated),
+    "MUL": Operator((2, 2), "MulOptions", _activated),
+    "PAD": Operator((2, 2)),
+    "MEAN": Operator((2, 2), "ReducerOptions", _reduction),
+    "CONCATENATION": Operator((1, _MANY), "ConcatenationOptions", _concatenation),
     "RELU": Operator((1, 1)),
     "RELU6": Operator((1, 1)),
     "LOGISTIC": Operator((1, 1)),
     "TANH": Operator((1, 1)),
     "HARD_SWISH": Operator((1, 1)),
-    "LEAKY_RELU": Operator((1, 1), "LeakyReluOptions", {"alpha": _value("Alpha")}),
+    "LEAKY_RELU": Operator(
+        (1, 1), "LeakyReluOptions", lambda o: LeakyReluAttributes(alpha=o.Alpha())
+    ),
     "QUANTIZE": Operator((1, 1)),
     "DEQUANTIZE": Operator((1, 1)),
     "TRANSPOSE": Operator((2, 2)),
-    "STRIDED_SLICE": Operator(
-        (4, 4),
-        "StridedSliceOptions",
-        {
-            "begin_mask": _value("BeginMask"),
-            "end_mask": _value("EndMask"),
-            "ellipsis_mask": _value("EllipsisMask"),
-            "new_axis_mask": _value("NewAxisMask"),
-            "shrink_axis_mask": _value("ShrinkAxisMask"),
-        },
-        (_absent("Offset", "offset (ends relative to begins)"),),
-    ),
-    "SPLIT": Operator((2, 2), "SplitOptions", {"num_splits": _value("NumSplits")}),
-    "PACK": Operator(
-        (1, _MANY), "PackOptions", {"axis": _value("Axis"), "values_count": _value("ValuesCount")}
-    ),
+    "STRIDED_SLICE": Operator((4, 4), "StridedSliceOptions", _strided_slice),
+    "SPLIT": Operator((2, 2), "SplitOptions", lambda o: SplitAttributes(num_splits=o.NumSplits())),
+    "PACK": Operator((1, _MANY), "PackOptions", _pack),
     # Computed by hilc.transforms.shapes.
     "SHAPE": _computed((1, 1)),
     "RANK": _computed((1, 1)),
-    "GATHER": _computed(
-        (2, 2), "GatherOptions", {"axis": _value("Axis"), "batch_dims": _value("BatchDims")}
-    ),
+    "GATHER": _computed((2, 2), "GatherOptions", _gather),
     "SLICE": _computed((3, 3)),
     "CAST": _computed((1, 1)),
-    "REDUCE_PROD": _computed((2, 2), "ReducerOptions", {"keep_dims": _value("KeepDims")}),
+    "REDUCE_PROD": _computed((2, 2), "ReducerOptions", _reduction),
     "RANGE": _computed((3, 3)),
     "FILL": _computed((2, 2)),
     "FLOOR_DIV": _computed((2, 2)),

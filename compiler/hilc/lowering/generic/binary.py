@@ -18,10 +18,10 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers, once
 from hilc.lowering.strides import broadcast_strides, nest, walk
+from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.binary import product_scale, sum_scales
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
-    activation,
     output_clamp,
     quantization,
 )
@@ -35,7 +35,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     """The kernel of any two tensors on any core, broadcast by its steps."""
     node = layer.node
     if not layer.out.element.quantized:
-        range_ = ACTIVATION_RANGES[activation(node)]
+        range_ = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
         bounded = HilBinaryF32(binary=_walk(layer), low=range_[0], high=range_[1])
         yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))
         return

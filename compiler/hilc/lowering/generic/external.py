@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from hilc.external import ExternalCall
 from hilc.lowering.registry import Layer, candidates, lowers
-from hilc.ops.external import subgraph
+from hilc.ops.external import ExternalAttributes
 
 
 @lowers("EXTERNAL")
 def external(layer: Layer) -> ExternalCall:
     """The generator's function; it counts the multiply-accumulates of our own kernels."""
-    node, graph = layer.node, subgraph(layer.node)
+    attributes = ExternalAttributes.of(layer.node)
+    graph = attributes.graph
     macs = sum(
         candidates(inner, graph.ins(inner), graph.outs(inner), layer.cpu)[0].macs
         for inner in graph.nodes
     )
-    return ExternalCall(node.attrs["module"], tuple(range(len(node.inputs))), macs)
+    return ExternalCall(attributes.module, tuple(range(len(layer.node.inputs))), macs)

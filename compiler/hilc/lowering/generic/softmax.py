@@ -10,7 +10,7 @@ from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import (
     rounding_divide_by_pot,
 )
-from hilc.ops.softmax import SUM_BITS, exponentials
+from hilc.ops.softmax import SUM_BITS, SoftmaxAttributes, exponentials
 
 
 @lowers("SOFTMAX", dtypes={"int8", "float32"})
@@ -21,7 +21,7 @@ def portable(layer: Layer) -> KernelCall:
     depth = x.shape[-1]
     rows = x.size // depth
     if not x.element.quantized:
-        beta = float(np.float32(node.attrs["beta"]))
+        beta = float(np.float32(SoftmaxAttributes.of(node).beta))
         return KernelCall(HilSoftmaxF32(rows=rows, depth=depth, beta=beta))
     powers = exponentials(node, x)
     # What adds nothing to the sum is also too little for a share.

@@ -15,10 +15,8 @@ from hilc.lowering.parameters import (
     HilTanhF32,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.ops.operands import (
-    ACTIVATION_RANGES,
-)
-from hilc.ops.unary import table
+from hilc.ops.operands import ACTIVATION_RANGES
+from hilc.ops.unary import LeakyReluAttributes, table
 
 _FLOATS = {"LOGISTIC": HilLogisticF32, "TANH": HilTanhF32, "HARD_SWISH": HilHardSwishF32}
 
@@ -39,6 +37,6 @@ def portable(layer: Layer) -> KernelCall:
         low, high = ACTIVATION_RANGES[node.op]
         return KernelCall(HilClampF32Each(size=x.size, low=low, high=high))
     if node.op == "LEAKY_RELU":
-        alpha = float(np.float32(node.attrs["alpha"]))
+        alpha = float(np.float32(LeakyReluAttributes.of(node).alpha))
         return KernelCall(HilLeakyReluF32(size=x.size, alpha=alpha))
     return KernelCall(_FLOATS[node.op](size=x.size))
