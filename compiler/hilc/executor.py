@@ -329,15 +329,15 @@ def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
     )
 
 
-def input_values(info: TensorInfo, array: npt.ArrayLike) -> Array:
-    """``array``, contiguous and in this machine's byte order, as a value for the input ``info``.
+def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Array:
+    """``array``, contiguous and in this machine's byte order, as a value for ``info``.
 
     It may be the array itself. InputError when it has another shape or element type.
     """
     values = np.asarray(array)
     native = values.dtype.newbyteorder("=")
     if native != np.dtype(info.dtype) or values.shape != info.shape:
-        raise _other_tensor(f"input {info.name!r}", info, values)
+        raise _other_tensor(f"{kind} {info.name!r}", info, values)
     # asarray: ascontiguousarray gives a scalar a dimension.
     return np.asarray(values, native, order="C")
 

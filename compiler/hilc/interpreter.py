@@ -5,27 +5,77 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from hilc.errors import InputError
-from hilc.ir import Array, Graph, Node
+from hilc.ir import Array, Graph, Node, Tensor
 from hilc.ops import OPS
 
 
+class Interpreter:
+    """Runs of one graph, one after the other: its states keep their values in between.
+
+    They begin with what a reset gives them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._states: dict[str, Array] = {}
+        self.reset_state()
+
+    def reset_state(self) -> None:
+        """Give every state its reset value."""
+        for state in self.graph.states:
+            self._states[state.name] = self.graph.reset_value(state)
+
+    def state(self, name: str) -> Array:
+        """A copy of a state's value."""
+        return self._states[self._tensor(name).name].copy()
+
+    def set_state(self, name: str, value: npt.ArrayLike) -> None:
+        """Let the next run start with ``value``, of the state's exact shape and type."""
+        tensor = self._tensor(name)
+        array = np.asarray(value)
+        _check_value(f"state {name!r}", tensor, array)
+        self._states[name] = array.copy()
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The graph's outputs by name, for its ``inputs`` by name."""
+        values = self.run_all(inputs)
+        return {name: values[name] for name in self.graph.outputs}
+
+    def run_all(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Every tensor's value by name: constants, inputs, states before and after, and all that
+        nodes compute."""
+        graph = self.graph
+        check_inputs(graph, inputs)
+        values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+        values.update({name: np.asarray(inputs[name]) for name in graph.inputs})
+        values.update(self._states)
+        for node in graph.nodes:
+            operands = [values[name] if name else None for name in node.inputs]
+            values.update(zip(node.outputs, run_node(graph, node, operands), strict=True))
+        self._states = {state.name: values[state.after] for state in graph.states}
+        return values
+
+    def _tensor(self, name: str) -> Tensor:
+        if name not in self._states:
+            known = ", ".join(map(repr, self._states)) or "none"
+            raise InputError(f"the model has no state {name!r}", f"its states are {known}")
+        return self.graph.tensors[name]
+
+
 def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The graph's outputs by name, for its ``inputs`` by name."""
-    values = run_all(graph, inputs)
-    return {name: values[name] for name in graph.outputs}
+    """The graph's outputs by name, for its ``inputs`` by name; states have their reset values."""
+    return Interpreter(graph).run(inputs)
 
 
 def run_all(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Every tensor's value by name: constants, inputs, and what each node computes."""
-    check_inputs(graph, inputs)
-    values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
-    values.update({name: np.asarray(inputs[name]) for name in graph.inputs})
-    for node in graph.nodes:
-        operands = [values[name] if name else None for name in node.inputs]
-        values.update(zip(node.outputs, run_node(graph, node, operands), strict=True))
-    return values
+    """Every tensor's value by name: constants, inputs, and what each node computes.
+
+    States have their reset values.
+    """
+    return Interpreter(graph).run_all(inputs)
 
 
 def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list[Array]:
@@ -61,9 +111,12 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
     for name in graph.inputs:
         if name not in inputs:
             raise InputError(f"there is no value for the model's input {name!r}", hint)
-        tensor, array = graph.tensors[name], np.asarray(inputs[name])
-        if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
-            raise InputError(
-                f"the value for input {name!r} is {array.dtype}{list(array.shape)}, "
-                f"not {tensor.dtype}{list(tensor.shape)}"
-            )
+        _check_value(f"input {name!r}", graph.tensors[name], np.asarray(inputs[name]))
+
+
+def _check_value(what: str, tensor: Tensor, array: Array) -> None:
+    if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
+        raise InputError(
+            f"the value for {what} is {array.dtype}{list(array.shape)}, "
+            f"not {tensor.dtype}{list(tensor.shape)}"
+        )

@@ -75,4 +75,7 @@ def graph_digest(graph: Graph) -> str:
         digest.update(repr((name, tensor.shape, tensor.dtype, tensor.quant)).encode())
         digest.update(b"" if tensor.data is None else tensor.data.tobytes())
     digest.update(repr((graph.inputs, graph.outputs)).encode())
+    for state in graph.states:
+        digest.update(repr((state.name, state.after)).encode())
+        digest.update(graph.reset_value(state).tobytes())
     return digest.hexdigest()

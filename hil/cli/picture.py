@@ -32,6 +32,7 @@ _KINDS: dict[str, tuple[str, Any, str]] = {
     "input": ("#7fb069", "-", "input"),
     "tensor": ("#5b8db8", "-", "between layers"),
     "output": ("#d98e4a", "-", "output"),
+    "state": ("#c46d7c", "-", "state, kept from run to run"),
     "scratch": ("#c4c4c4", (0, (3, 2)), "kernel scratch"),
     "kept": ("#9d7fc1", "-", "rows kept in the scratch of a group"),
 }
@@ -115,6 +116,7 @@ def plan_figure(plan: Explanation) -> Figure:
     inches = min(max(_WIDTH_WANTED / columns.count, _COLUMN_LEAST), _COLUMN_MOST)
     inches = min(inches, _WIDTH_MOST / columns.count)
     pools = len(plan.pools)
+    states = f", {plan.state_bytes:,} of state" if plan.state_bytes else ""
     with rc_context(STYLE):
         figure = Figure(figsize=(columns.count * inches + 1.2, pools * _POOL_HEIGHT + 1.4))
         canvas = FigureCanvasAgg(figure)
@@ -125,7 +127,7 @@ def plan_figure(plan: Explanation) -> Figure:
         _name_columns(all_axes[-1], plan, columns, inches)
         rows = _legend(all_axes[0], plan)
         all_axes[0].set_title(
-            f"{plan.model} on {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace",
+            f"{plan.model} on {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace{states}",
             loc="left",
             fontsize=_TITLE_SIZE,
             pad=8 + 14 * rows,

@@ -20,6 +20,8 @@ def plan_text(plan: Explanation) -> str:
         f"{plan.model} for {plan.cpu}: {plan.workspace_bytes:,} bytes of workspace, "
         f"inputs and outputs {beside}"
     ]
+    if plan.state_bytes:
+        lines[0] += f"; {plan.state_bytes:,} bytes of state"
     if not plan.steps:
         return lines[0]
     peak = plan.steps[plan.peak]
@@ -53,6 +55,7 @@ def plan_json(plan: Explanation) -> dict[str, Any]:
         "model": plan.model,
         "cpu": plan.cpu,
         "workspace_bytes": plan.workspace_bytes,
+        "state_bytes": plan.state_bytes,
         "io_in_pool": plan.io_in_pool,
         "pools": [{"name": name, "bytes": nbytes} for name, nbytes in plan.pools],
         "peak_layer": plan.peak,

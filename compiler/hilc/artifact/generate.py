@@ -25,6 +25,8 @@ from hilc.codegen.names import Names
 from hilc.codegen.naming import make_names
 from hilc.codegen.operators import Source, display_name, write_operators
 from hilc.codegen.options import Options
+from hilc.codegen.states import reset_bytes
+from hilc.errors import InputError
 from hilc.frontends import reader_of
 from hilc.ir import Graph
 from hilc.lowering.kernels import registered_header
@@ -48,6 +50,11 @@ def generate(
     ``model`` is the file that it was compiled from, ``original`` the graph before any pass,
     ``folded`` what they took out of it.
     """
+    if program.graph.states and options.runtime == "cpp":
+        raise InputError(
+            f"{program.graph.name!r} has states, which TVM's C++ run time neither keeps nor resets",
+            "use runtime=crt",
+        )
     names = make_names(program, options.interface)
     source = write_operators(program, names, options)
     module = _module(program, names, source, options, folded)
@@ -135,11 +142,13 @@ def _module(
         ),
         workspace_bytes=program.workspace_bytes,
         io_bytes=sum(info.nbytes for info in inputs + outputs),
-        constants_bytes=source.constants_bytes + external_constants_bytes(program),
+        constants_bytes=source.constants_bytes
+        + external_constants_bytes(program)
+        + reset_bytes(program),
         pools=cast(Literal["internal", "external", "calls"], options.pools),
         io_in_pool=program.io_in_pool,
         workspace_pools=tuple(
-            Pool(name, pool.nbytes, pool.region)
+            Pool(name, pool.nbytes, pool.region, pool.persistent)
             for name, pool in zip(names.pools, program.pools, strict=True)
         ),
         codegen=cast(Literal["c", "llvm"], options.codegen),
@@ -156,6 +165,10 @@ def _module(
         ),
         externals=describe_externals(program),
         folded=folded,
+        states=tuple(
+            _info(program, state.name, state.name, field)
+            for state, field in zip(program.graph.states, names.states, strict=True)
+        ),
     )
 
 

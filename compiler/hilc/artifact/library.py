@@ -138,6 +138,7 @@ def require_distinct(modules: Sequence[Module]) -> None:
     owners = {}
     for module in modules:
         entries = {f"{module.symbol}_run", f"{module.symbol}___tvm_main__"}
+        entries |= {f"{module.symbol}_reset_state"} if module.states else set()
         layers = {layer.function for layer in module.layers}
         externals = {symbol for external in module.externals for symbol in external.symbols}
         for function in sorted({*entries, *layers, *externals, *module.functions}):

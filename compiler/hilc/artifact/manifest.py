@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class Module:
     #: Empty for an archive that does not describe them (TVM's own).
     layers: tuple[Layer, ...]
     #: All memory that a run works in, inputs and outputs included where they are placed in it:
-    #: the pools, or what ``TVMBackendAllocWorkspace`` must be able to hand out.
+    #: the pools but for the states', or what ``TVMBackendAllocWorkspace`` must be able to hand out.
     workspace_bytes: int
     #: Bytes of inputs and outputs, wherever they are.
     io_bytes: int
@@ -147,6 +147,13 @@ class Module:
     functions: tuple[str, ...] = ()
     externals: tuple[External, ...] = ()
     folded: Folded = NOTHING_FOLDED
+    #: What one run leaves to the next, each in the pool that is persistent.
+    states: tuple[TensorInfo, ...] = ()
+
+    @property
+    def state_bytes(self) -> int:
+        """The pool of the states, which is no part of the workspace."""
+        return sum(pool.nbytes for pool in self.workspace_pools if pool.persistent)
 
     def __repr__(self) -> str:
         return (
@@ -155,14 +162,33 @@ class Module:
         )
 
     def to_json(self) -> bytes:
-        return json_bytes(asdict(self))
+        written = asdict(self)
+        if not self.states:
+            del written["states"]
+            for pool in written["workspace_pools"]:
+                del pool["persistent"]
+        return json_bytes(written)
 
     @staticmethod
     def from_json(text: bytes, where: str) -> Module:
         """The module that ``text`` describes, checked; ``where`` names it in messages."""
-        module = decode(Module, parse_json(text, where), where)
+        value = parse_json(text, where)
+        if isinstance(value, dict) and "states" not in value:
+            value = _with_no_states(value)
+        module = decode(Module, value, where)
         check_module(module, where)
         return module
+
+
+def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
+    """The description of a model without states, which does not speak of any."""
+    pools = written.get("workspace_pools")
+    if isinstance(pools, list):
+        pools = [
+            {**pool, "persistent": False} if isinstance(pool, dict) else pool for pool in pools
+        ]
+        written = {**written, "workspace_pools": pools}
+    return {**written, "states": []}
 
 
 #: What a model is called: part of its C symbols.
@@ -191,6 +217,11 @@ def check_module(module: Module, where: str) -> None:
         require(IDENTIFIER.fullmatch(name) is not None, f"{name!r} is not a C name")
     require(module.folded.channels >= 0 and module.folded.macs >= 0, "folded is negative")
     _check_pools(module, require)
+    for info in module.states:
+        _check_tensor(info, module.workspace_pools, require)
+        pool = module.workspace_pools[info.pool]
+        require(info.offset is not None and pool.persistent, f"state {info.name!r} lies elsewhere")
+    require(len({info.c_name for info in module.states}) == len(module.states), "two states alike")
     for border, infos in (("input", module.inputs), ("output", module.outputs)):
         for info in infos:
             _check_tensor(info, module.workspace_pools, require)
@@ -217,7 +248,10 @@ def _check_pools(module: Module, require: _Require) -> None:
             f"{at}: region is {pool.region!r}",
         )
     require(len({pool.name for pool in pools}) == len(pools), "two pools share a name")
-    require(sum(pool.nbytes for pool in pools) <= module.workspace_bytes, "pools lie outside")
+    planned = sum(pool.nbytes for pool in pools if not pool.persistent)
+    require(planned <= module.workspace_bytes, "pools lie outside")
+    require(all(pool.nbytes for pool in pools if pool.persistent), "a persistent pool is empty")
+    require(sum(pool.persistent for pool in pools) == bool(module.states), "states lack a pool")
 
 
 def _check_layer(module: Module, layer: Layer, require: _Require) -> None:

@@ -12,6 +12,7 @@ from hilc.codegen.externals import external_constants_bytes
 from hilc.codegen.names import Names
 from hilc.codegen.operators import Source
 from hilc.codegen.options import Options
+from hilc.codegen.states import reset_bytes
 from hilc.ir import Tensor
 from hilc.memory.plan import Program
 from hilc.support.jsondata import json_bytes
@@ -33,7 +34,9 @@ def write_metadata(
     main = {
         "device": _CPU_DEVICE,
         "workspace_size_bytes": program.workspace_bytes,
-        "constants_size_bytes": source.constants_bytes + external_constants_bytes(program),
+        "constants_size_bytes": source.constants_bytes
+        + external_constants_bytes(program)
+        + reset_bytes(program),
         "io_size_bytes": io_bytes,
         "inputs": {name: _size(tensors[name]) for name in program.graph.inputs},
         "outputs": {

@@ -97,8 +97,8 @@ def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ..
     pools: list[MainArgument] = []
     if options.constants == "external" and (nbytes := pool_constants(program).nbytes):
         pools.append(MainArgument("constants", 0, f"{CONSTANT_POOL}_0_var", (nbytes,), "uint8"))
-    if options.pools != "calls":
-        for index, pool in enumerate(program.pools):
+    for index, pool in enumerate(program.pools):
+        if options.pools != "calls" or pool.persistent:
             name = f"{pool.name}_{len(pools)}_var"
             pools.append(MainArgument("pool", index, name, (pool.nbytes,), "uint8"))
     devices = [

@@ -1,4 +1,4 @@
-"""``<name>_lib0.c``: the library's own workspaces, its entry point, the table of functions."""
+"""``<name>_lib0.c``: the library's own pools, its entry points, the table of functions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hilc.codegen.dialects import CONVENTIONS, INTERFACES
 from hilc.codegen.function_table import function_table
 from hilc.codegen.names import Names
 from hilc.codegen.options import Options
+from hilc.codegen.states import reset_values
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import Program
 
@@ -21,6 +22,8 @@ def write_entry(
     interface = INTERFACES[options.interface]
     main = CONVENTIONS[options.api].main_prototype(names.main, main_arguments(program, options))
     includes = [*interface.entry_includes]
+    if program.graph.states:
+        includes.append("string.h")
     if table is not None:
         includes += function_table().includes
     sections = [
@@ -29,6 +32,7 @@ def write_entry(
         f"{main};\n",
         *interface.entry_globals(options),
         *_pools(program, names, options),
+        *reset_values(program),
         *interface.entry_point(program, names, options),
     ]
     if table is not None:
@@ -41,11 +45,9 @@ def write_entry(
 
 
 def _pools(program: Program, names: Names, options: Options) -> Iterable[str]:
-    """The workspaces that are static arrays, each in the section of its memory region."""
-    if options.pools != "internal":
-        return
+    """The pools that are static arrays, each in the section of its memory region."""
     for index, pool in enumerate(program.pools):
-        if pool.nbytes:
+        if pool.is_static(options.pools) and pool.nbytes:
             section = f".bss.noinit.tvm{f'.{pool.region}' if pool.region else ''}"
             array = f"{names.pool_object(index)}[{pool.nbytes}]"
             # Global, so that a debugger and the test harness find it.

@@ -28,6 +28,7 @@ def write_header(program: Program, names: Names, options: Options, constants: Co
         f"{title}#ifndef {guard}\n#define {guard}\n\n{c_includes(*interface.header_includes)}",
         '#ifdef __cplusplus\nextern "C" {\n#endif\n',
         *_size_macros(names, _io(program, names)),
+        *_state_macro(program, names),
         *interface.declarations(program, names, options),
         *_pool_macros(program, names, options),
         *(_constant_macros(names, constants) if options.constants == "external" else ()),
@@ -74,11 +75,19 @@ def _size_macros(names: Names, io: Sequence[tuple[str, str, str, Tensor]]) -> It
         )
 
 
+def _state_macro(program: Program, names: Names) -> Iterable[str]:
+    if program.graph.states:
+        yield (
+            "/*! \\brief States size (in bytes): what one run leaves to the next */\n"
+            f"#define {names.macro('STATE_SIZE')} {program.state_bytes}\n"
+        )
+
+
 def _pool_macros(program: Program, names: Names, options: Options) -> Iterable[str]:
     what = f"aligned to {ALIGNMENT}"
     if options.pools == "calls":
         what = f"what {allocator().function} must be able to hand out"
-    elif len(program.pools) > 1:
+    elif sum(not pool.persistent for pool in program.pools) > 1:
         what = "all pools together"
     yield (
         f"/*! \\brief Workspace size (in bytes), {what} */\n"

@@ -10,11 +10,18 @@ from hilc.codegen.cwriter import c_wrapped
 from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
+from hilc.codegen.states import reset_statements, state_pool
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import Program
 
 _IO = ("inputs", "outputs")
-_MAP_COMMENT = "/*! \\brief Where the %s lie in the workspace */\n"
+_MAP_COMMENT = "/*! \\brief Where the %s lie in the %s */\n"
+
+
+_RESET_COMMENT = """\
+/*! \\brief Gives every state its first value; 0 on success, -1 when a pointer is NULL.
+ * Call it before the first run: no run does. */
+"""
 
 
 class CInterface(Interface):
@@ -39,13 +46,22 @@ class CInterface(Interface):
             yield _struct(names, "devices", "The contexts of the devices", names.devices)
         if program.io_in_pool:
             for kind in _IO:
-                yield f"{_MAP_COMMENT % kind}{_map_prototype(names, kind, options)};\n"
-        yield f"{_run_comment(program, options)}{_run_prototype(program, names, options)};\n"
+                comment = _MAP_COMMENT % (kind, "workspace")
+                yield f"{comment}{_map_prototype(names, kind, options)};\n"
+        if names.states:
+            yield _struct(names, "states", "The states", names.states)
+            comment = _MAP_COMMENT % ("states", "pool that holds them")
+            yield f"{comment}{_map_prototype(names, 'states', options)};\n"
+            yield f"{_RESET_COMMENT}{_reset_prototype(names, options)};\n"
+        yield f"{_run_comment(program, names, options)}{_run_prototype(program, names, options)};\n"
 
     def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
         if program.io_in_pool:
             for kind in _IO:
                 yield _map_function(program, names, kind, options)
+        if names.states:
+            yield _map_function(program, names, "states", options)
+            yield _reset_function(program, names, options)
         arguments = main_arguments(program, options)
         structs = _structs(program, options)
         # The fields of a struct are checked behind the struct itself.
@@ -109,7 +125,7 @@ def _struct(names: Names, suffix: str, brief: str, fields: Sequence[str]) -> str
     return f"/*! \\brief {brief} */\nstruct {names.symbol}_{suffix} {{\n{members}}};\n"
 
 
-def _run_comment(program: Program, options: Options) -> str:
+def _run_comment(program: Program, names: Names, options: Options) -> str:
     lines = ["\\brief One inference; 0 on success, -1 when an operator fails or a pointer is NULL."]
     if program.io_in_pool:
         if program.keep_inputs:
@@ -123,6 +139,8 @@ def _run_comment(program: Program, options: Options) -> str:
     else:
         lines.append("The inputs are only read. Each buffer is aligned as its elements are,")
         lines.append("and no two of them may overlap.")
+    if program.graph.states:
+        lines.append(f"It updates the states; {names.reset} must have run before the first one.")
     if options.pools == "external":
         lines.append(f"The workspace is aligned to {ALIGNMENT} and needs no initial value.")
     if options.pools == "calls":
@@ -140,16 +158,40 @@ def _run_prototype(program: Program, names: Names, options: Options) -> str:
 
 
 def _map_prototype(names: Names, kind: str, options: Options) -> str:
-    parameter = f"struct {names.symbol}_workspace_pools *workspace_pools"
     head = f"struct {names.symbol}_{kind} {names.map(kind)}("
-    return c_wrapped(head, [parameter if options.pools == "external" else "void"], ")")
+    return c_wrapped(head, [_pools_parameter(names, options)], ")")
+
+
+def _pools_parameter(names: Names, options: Options) -> str:
+    parameter = f"struct {names.symbol}_workspace_pools *workspace_pools"
+    return parameter if options.pools == "external" else "void"
+
+
+def _reset_prototype(names: Names, options: Options) -> str:
+    return c_wrapped(f"int32_t {names.reset}(", [_pools_parameter(names, options)], ")")
+
+
+def _reset_function(program: Program, names: Names, options: Options) -> str:
+    pool, check = names.pool_object(state_pool(program)), ""
+    if options.pools == "external":
+        field = f"workspace_pools->{names.pools[state_pool(program)]}"
+        pool = f"((uint8_t *){field})"
+        conditions = ["workspace_pools == NULL", f"{field} == NULL"]
+        check = c_wrapped("    if (", conditions, ") {", " ||") + "\n        return -1;\n    }\n"
+    return (
+        f"{_reset_prototype(names, options)} {{\n{check}{reset_statements(program, pool)}"
+        "    return 0;\n}\n"
+    )
 
 
 def _map_function(program: Program, names: Names, kind: str, options: Options) -> str:
     graph = program.graph
-    tensors, fields = (
-        (graph.inputs, names.inputs) if kind == "inputs" else (graph.outputs, names.outputs)
-    )
+    tensors: Sequence[str] = [state.name for state in graph.states]
+    fields = names.states
+    if kind != "states":
+        tensors, fields = (
+            (graph.inputs, names.inputs) if kind == "inputs" else (graph.outputs, names.outputs)
+        )
     members = []
     for name, field in zip(tensors, fields, strict=True):
         place = program.places[name]

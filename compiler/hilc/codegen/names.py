@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from hilc.errors import InputError
 from hilc.memory.plan import PoolSpec
+from hilc.memory.program import STATE_POOL
 from hilc.support.identifiers import c_identifier, sanitise, shorten
 
 #: The workspace pool, as TVM names the one that it plans itself.
@@ -20,7 +21,7 @@ CONSTANT_POOL = "global_const_workspace"
 class Names:
     """``module`` names files; ``symbol`` begins every global symbol and, in capitals, every macro.
 
-    ``inputs``, ``outputs``, ``pools`` and ``devices`` are the fields of the structs.
+    ``inputs``, ``outputs``, ``pools``, ``devices`` and ``states`` are the fields of the structs.
     """
 
     module: str
@@ -29,6 +30,7 @@ class Names:
     outputs: tuple[str, ...]
     pools: tuple[str, ...] = (POOL,)
     devices: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
 
     @property
     def header(self) -> str:
@@ -42,6 +44,11 @@ class Names:
     def run(self) -> str:
         return f"{self.symbol}_run"
 
+    @property
+    def reset(self) -> str:
+        """The function that resets the states."""
+        return f"{self.symbol}_reset_state"
+
     def operator(self, op: str, index: int) -> str:
         """The function of the operator at step ``index``."""
         return shorten(f"{self.symbol}_fused_{sanitise(op).lower()}_{index}")
@@ -51,7 +58,7 @@ class Names:
         return f"{self.symbol}_{self.pools[index]}"
 
     def map(self, kind: str) -> str:
-        """The function that finds the ``inputs`` or ``outputs`` in the workspace."""
+        """The function that finds the ``inputs``, ``outputs`` or ``states`` in the pools."""
         return f"{self.symbol}_map_{kind}"
 
     def macro(self, what: str) -> str:
@@ -61,7 +68,10 @@ class Names:
 def name_pools(memory: Iterable[PoolSpec]) -> tuple[PoolSpec, ...]:
     """``memory`` with names that C has; InputError where two become the same."""
     named = [(spec.name, replace(spec, name=c_identifier(spec.name))) for spec in memory]
-    owners = {CONSTANT_POOL.upper(): (-1, "the constant pool")}
+    owners = {
+        CONSTANT_POOL.upper(): (-1, "the constant pool"),
+        STATE_POOL.upper(): (-1, "the pool of the states"),
+    }
     for index, (original, spec) in enumerate(named):
         what = f"the memory pool {original!r}"
         other, owner = owners.setdefault(spec.name.upper(), (index, what))

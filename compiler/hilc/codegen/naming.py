@@ -9,6 +9,7 @@ from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.errors import InputError
 from hilc.external import Device, ExternalCall
 from hilc.memory.plan import Program
+from hilc.memory.program import STATE_POOL
 from hilc.support.identifiers import c_identifier, sanitise, shorten
 
 
@@ -30,6 +31,7 @@ def make_names(program: Program, interface: str = "c") -> Names:
         outputs=tuple(_count_repeats(fields[name] for name in program.output_names)),
         pools=pools,
         devices=_devices(program),
+        states=_states(program),
     )
     _require_distinct_symbols(program, names)
     return names
@@ -41,6 +43,7 @@ def _require_distinct_macros(fields: dict[str, str], pools: Sequence[str]) -> No
         "WORKSPACE": "the workspace",
         f"{CONSTANT_POOL.upper()}_CONSTANT_POOL": "the constant pool",
         **{f"{pool.upper()}_WORKSPACE_POOL": f"the memory pool {pool!r}" for pool in pools},
+        **({"STATE": "the states"} if STATE_POOL in pools else {}),
     }
     owners: dict[str, str] = {}
     for name, field in fields.items():
@@ -56,6 +59,20 @@ def _require_distinct_macros(fields: dict[str, str], pools: Sequence[str]) -> No
                 "rename one of the tensors in the model",
             )
         owners[macro] = name
+
+
+def _states(program: Program) -> tuple[str, ...]:
+    """The fields of the states."""
+    owners: dict[str, str] = {}
+    for state in program.graph.states:
+        field = c_identifier(state.name)
+        if field in owners:
+            raise InputError(
+                f"the states {owners[field]!r} and {state.name!r} both become {field} in C",
+                "rename one of the states in the model",
+            )
+        owners[field] = state.name
+    return tuple(owners)
 
 
 def _devices(program: Program) -> tuple[str, ...]:
@@ -85,6 +102,8 @@ def _require_distinct_symbols(program: Program, names: Names) -> None:
         names.main: "the main",
         names.map("inputs"): "the function that maps the inputs",
         names.map("outputs"): "the function that maps the outputs",
+        names.map("states"): "the function that maps the states",
+        names.reset: "the function that resets the states",
     }
     # Of all interfaces: models of each may share an image.
     for interface in INTERFACES.installed().values():

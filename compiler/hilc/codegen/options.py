@@ -42,7 +42,8 @@ class Options:
     #: convention, with TVM's metadata.
     interface: str = "c"
     #: `internal`: the workspaces are static arrays of the library; `external`: the caller hands
-    #: them over with each run; `calls`: the code asks `TVMBackendAllocWorkspace`.
+    #: them over with each run; `calls`: the code asks `TVMBackendAllocWorkspace`. States have a
+    #: pool beside them, which with `calls` is a static array.
     pools: str = "internal"
     #: Inputs and outputs lie in the workspace, where map functions find them.
     io_in_pool: bool = False

@@ -144,8 +144,13 @@ class Geometry:
         #: The stage that computes a tensor.
         self.producer = {n.out.name: i for i, n in enumerate(self.nodes)}
         inside = set(group.nodes)
+        updates = {state.after: state.name for state in graph.states}
+        for name in group.nodes:
+            if name in updates:
+                # It may be written over the old value, which no group has been asked about.
+                raise NotStreamable(f"{name!r} is the new value of the state {updates[name]!r}")
         for name in group.nodes[:-1]:
-            if name in graph.outputs or any(n.name not in inside for n in consumers.get(name, ())):
+            if name in graph.results or any(n.name not in inside for n in consumers.get(name, ())):
                 raise NotStreamable(f"{name!r} is needed after the group")
         #: The stages that read a tensor of the group.
         self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}

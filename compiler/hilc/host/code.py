@@ -8,7 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hilc.errors import InputError
+from hilc.ir import Array
 
 
 class Code:
@@ -35,6 +38,12 @@ class Code:
 
     def data_address(self, name: str) -> int:
         return ctypes.addressof(ctypes.c_char.in_dll(self._opened(), name))
+
+    def data(self, name: str, nbytes: int) -> Array:
+        """The bytes of the C array ``name``, which are those of the object itself."""
+        memory = (ctypes.c_uint8 * nbytes).from_address(self.data_address(name))
+        array: Array = np.ctypeslib.as_array(memory)
+        return array
 
     def data_text(self, name: str) -> bytes:
         """The bytes of a C string."""

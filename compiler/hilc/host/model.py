@@ -48,12 +48,19 @@ class HostModel:
         # A module has one workspace: two threads would compute in it at the same time.
         self._turn = threading.Lock()
         self._is_closed = False
-        # The caller's own; where the library has them, layers that are run one by one use these.
-        self._pools = [_aligned(pool.nbytes) for pool in module.workspace_pools]
+        # The caller's own; where the library has them, layers that are run one by one use these,
+        # but for the states, of which there is one.
+        self._pools = [
+            code.data(f"{module.symbol}_{pool.name}", pool.nbytes)
+            if pool.persistent and pool.is_static(module.pools)
+            else _aligned(pool.nbytes)
+            for pool in module.workspace_pools
+        ]
         self._session: Session | None = None
         if needs_runtime(module):
             self._session = host_runtime(module.name).session(code)
             self._start_runtime(self._session)
+        self.reset_state()
 
     def _start_runtime(self, session: Session) -> None:
         # Exactly what the library says that it needs, so that a wrong figure is an error here, too.
@@ -74,6 +81,10 @@ class HostModel:
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         return self.module.outputs
+
+    @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        return self.module.states
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -158,6 +169,37 @@ class HostModel:
                 "run the model first",
             )
         return _typed(self._outputs[index], self.outputs[index])
+
+    # States -----------------------------------------------------------------------------------
+
+    def reset_state(self) -> None:
+        """Give every state its first value, as it has when the model is loaded."""
+        self._require_open()
+        if not self.states:
+            return
+        name = f"{self.module.symbol}_reset_state"
+        given = self.module.pools == "external"
+        with self._alone():
+            if self.module.interface == "packed":
+                pool = self._pools[self.states[0].pool]
+                tensor = self._packed_session().tensor(pool.ctypes.data, pool.shape, "uint8")
+                self._call_packed(name, (tensor,) if given else ())
+            else:
+                self._call_structs(name, self._pool_struct() if given else [])
+
+    def state(self, which: Which) -> Array:
+        """A copy of what a state holds: what the last run left, or what was set since."""
+        self._require_open()
+        info = self.states[find_tensor(self.states, which, "state")]
+        return _typed(self._place(info), info)
+
+    def set_state(self, which: Which, array: npt.ArrayLike) -> None:
+        """Let the next run start with ``array``, which has the state's exact shape and type."""
+        self._require_open()
+        info = self.states[find_tensor(self.states, which, "state")]
+        values = input_values(info, array, "state")
+        with self._alone():
+            self._place(info)[:] = values.reshape(-1).view(np.uint8)
 
     # Running ----------------------------------------------------------------------------------
 

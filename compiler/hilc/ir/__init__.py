@@ -1,7 +1,7 @@
 """The intermediate representation: a graph of operators over named tensors."""
 
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
-from hilc.ir.graph import Array, Attributes, Graph, Node, Quant, Tensor
+from hilc.ir.graph import Array, Attributes, Graph, Node, Quant, State, Tensor
 from hilc.ir.rounding import Rounding
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "Node",
     "Quant",
     "Rounding",
+    "State",
     "Tensor",
 ]

@@ -152,6 +152,23 @@ class Node:
 
 
 @dataclass(frozen=True)
+class State:
+    """A value that outlives a run: the next run starts with what this one leaves.
+
+    A node that updates a state reads the old value and writes the new one, which is another tensor,
+    as each tensor is written once.
+    """
+
+    #: The tensor that holds the value before a run, which no node writes; the state's name, too.
+    name: str
+    #: The tensor of the same shape, type and quantisation that holds the value after the run;
+    #: ``name`` itself where no node updates the state.
+    after: str
+    #: The value after a reset; None for zeros.
+    reset: Array | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Graph:
     """Operators in execution order over named tensors."""
 
@@ -160,12 +177,29 @@ class Graph:
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
 
     def __repr__(self) -> str:
         return f"<Graph {self.name}: {len(self.nodes)} nodes, {len(self.tensors)} tensors>"
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The tensors that a run leaves to others: the outputs to the caller, states to the next
+        run."""
+        return (*self.outputs, *(state.after for state in self.states))
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The tensors that have a value before the first node runs, constants aside."""
+        return (*self.inputs, *(state.name for state in self.states))
+
+    def reset_value(self, state: State) -> Array:
+        """The value of a state after a reset."""
+        tensor = self.tensors[state.name]
+        return np.zeros(tensor.shape, tensor.dtype) if state.reset is None else state.reset
 
     def ins(self, node: Node) -> tuple[Tensor | None, ...]:
         """The node's input tensors; None for an absent optional one."""

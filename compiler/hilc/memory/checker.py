@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hilc.fusion.call import StreamCall
 from hilc.interpreter import check_inputs, run_node
-from hilc.ir import Array, Tensor
+from hilc.ir import Array, State, Tensor
 from hilc.lowering.access import NEVER, Access, access_of
 from hilc.memory.allocate import ALIGNMENT, align
 from hilc.memory.check_fused import check_group
@@ -38,14 +38,20 @@ def check_plan(program: Program) -> None:
     _Replay(program).run()
 
 
-def execute_plan(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def execute_plan(program: Program, *inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs by their names in the program's graph, computed where the program says.
+
+    Runs once for each of ``inputs``, the states reset before the first; returns the last outputs.
 
     Inputs that are the caller's buffers are read in place. :class:`~hilc.memory.program.PlanError`
     where a step reads a byte after another value was written there; other values that were
     overwritten show in the outputs.
     """
-    return _Execution(program).run(inputs)
+    execution = _Execution(program)
+    outputs: dict[str, Array] = {}
+    for values in inputs:
+        outputs = execution.run(values)
+    return outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,7 @@ class _Memory:
 
     def __init__(self, program: Program, empty: int, dtype: npt.DTypeLike) -> None:
         self._program = program
+        self._empty = empty
         self._pools = [np.full(pool.nbytes, empty, dtype) for pool in program.pools]
         graph = program.graph
         borders = [(Place("input", i), n) for i, n in enumerate(graph.inputs)]
@@ -78,6 +85,12 @@ class _Memory:
         self._buffers = {
             place: np.full(graph.tensors[name].nbytes, empty, dtype) for place, name in borders
         }
+
+    def forget(self) -> None:
+        """All but the states is as it was at first: so a run may find it."""
+        pools = zip(self._program.pools, self._pools, strict=True)
+        for memory in (*(m for pool, m in pools if not pool.persistent), *self._buffers.values()):
+            memory[:] = self._empty
 
     def tensor(self, name: str) -> npt.NDArray[Any]:
         """The bytes of a tensor."""
@@ -126,7 +139,10 @@ class _Replay:
         for index, name in enumerate(graph.inputs):
             self._require_border(name, Place("input", index))
             self._claim(name)
-        for name in graph.inputs:
+        for state in graph.states:
+            self._require_state(state)
+            self._claim(state.name)
+        for name in graph.given:
             self._require_intact(name, "the first step")
         steps = {step.node.name: step for step in self._program.steps}
         # Within a group, tensors have no place of their own.
@@ -147,11 +163,14 @@ class _Replay:
             self._require_intact(name, "the caller")
         for name in graph.inputs if self._program.keep_inputs else ():
             self._require_intact(name, "the caller")
+        for state in graph.states:
+            self._require_intact(state.after, "the next run")
 
     def _require_size(self) -> None:
         """Steps without a place for their scratch allocate it, one at a time."""
         own = [align(s.call.scratch_bytes) for s in self._program.steps if s.scratch is None]
-        needed = sum(pool.nbytes for pool in self._program.pools) + max(own, default=0)
+        pools = (pool for pool in self._program.pools if not pool.persistent)
+        needed = sum(pool.nbytes for pool in pools) + max(own, default=0)
         if needed != self._program.workspace_bytes:
             raise PlanError(f"{needed} bytes are needed, not {self._program.workspace_bytes}")
 
@@ -160,12 +179,28 @@ class _Replay:
         if place.kind != "pool" if self._program.io_in_pool else place != buffer:
             raise PlanError(f"the model's {buffer.kind} {name!r} lies in {place}")
 
+    def _require_state(self, state: State) -> None:
+        """The old value and the new one of a state have one place, in a pool that survives runs."""
+        before, after = (self._program.places[name] for name in (state.name, state.after))
+        if before != after or not self._is_persistent(before):
+            raise PlanError(
+                f"the state {state.name!r} lies in {before}, its new value {state.after!r} in "
+                f"{after}"
+            )
+
+    def _is_persistent(self, place: Place) -> bool:
+        pools = self._program.pools
+        inside = place.kind == "pool" and 0 <= place.pool < len(pools)
+        return inside and pools[place.pool].persistent
+
     def _execute(self, step: Step) -> None:
         tensors = self._graph.tensors
         reader = repr(step.node.name)
         for name in step.outputs:
             if self._program.places[name].kind not in ("pool", "output"):
                 raise PlanError(f"{reader} writes to {self._program.places[name]}")
+        if step.scratch is not None and self._is_persistent(step.scratch):
+            raise PlanError(f"{reader} has its scratch among the states")
         for name in step.inputs:
             if not tensors[name].is_constant:
                 self._require_intact(name, reader)
@@ -238,9 +273,12 @@ class _Execution:
         self._program = program
         self._graph = program.graph
         self._memory = _Memory(program, _GARBAGE, np.uint8)
+        for state in self._graph.states:
+            self._memory.tensor(state.name)[:] = _contents(self._graph.reset_value(state))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         check_inputs(self._graph, inputs)
+        self._memory.forget()
         for name in self._graph.inputs:
             self._memory.tensor(name)[:] = _contents(np.asarray(inputs[name]))
         for step in self._program.steps:

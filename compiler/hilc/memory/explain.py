@@ -13,7 +13,7 @@ from typing import Literal
 from hilc.external import ExternalCall
 from hilc.fusion.call import StreamCall
 from hilc.ir import Node
-from hilc.memory.liveness import Liveness
+from hilc.memory.liveness import BEFORE, Liveness
 from hilc.memory.program import Place, Program, Step
 
 _OPS_SHOWN = 3
@@ -24,7 +24,7 @@ class Tenant:
     """Bytes of a pool that are taken for some steps."""
 
     name: str
-    what: Literal["input", "tensor", "output", "scratch"]
+    what: Literal["input", "tensor", "output", "scratch", "state"]
     nbytes: int
     #: The index of its pool, and the first of its bytes there.
     pool: int
@@ -49,7 +49,7 @@ class StepMemory:
     #: The model's layers that it computes: several where a group streams through them.
     nodes: tuple[Node, ...]
     macs: int
-    #: Bytes of all pools in which something lives at this step.
+    #: Bytes of the workspace in which something lives at this step: of all pools but the states'.
     used_bytes: int
     #: The last byte, plus one, that is taken in each pool.
     ends: tuple[int, ...]
@@ -87,6 +87,7 @@ class Explanation:
     #: Names and sizes in bytes.
     pools: tuple[tuple[str, int], ...]
     workspace_bytes: int
+    state_bytes: int
     tenants: tuple[Tenant, ...]
     steps: tuple[StepMemory, ...]
     #: The step that takes the most.
@@ -117,6 +118,7 @@ def explain(program: Program, saving: Saving | None = None) -> Explanation:
         io_in_pool=program.io_in_pool,
         pools=tuple((pool.name, pool.nbytes) for pool in program.pools),
         workspace_bytes=program.workspace_bytes,
+        state_bytes=program.state_bytes,
         tenants=tuple(tenants),
         steps=steps,
         peak=peak,
@@ -130,7 +132,14 @@ def _tenants(program: Program) -> Iterator[Tenant]:
     liveness = Liveness(graph, program.io_in_pool, inner)
     liveness.set_reads([step.inputs for step in program.steps], program.keep_inputs)
     outputs = {id(liveness.by_name[name]) for name in graph.outputs}
+    states = {id(liveness.by_name[name]) for s in graph.states for name in (s.name, s.after)}
+    for state in graph.states:
+        place, size = program.places[state.name], graph.tensors[state.name].nbytes
+        end = len(program.steps)
+        yield Tenant(state.name, "state", size, place.pool, place.value, BEFORE, end)
     for value in liveness.distinct:
+        if id(value) in states:
+            continue
         name = value.tensor.name
         place = program.places[name]
         if place.kind != "pool":
@@ -154,7 +163,11 @@ def _step_memory(program: Program, index: int, living: Sequence[Tenant]) -> Step
     return StepMemory(
         nodes=nodes_of(step),
         macs=0 if isinstance(step.call, ExternalCall) else step.call.macs,
-        used_bytes=sum(_covered(tenants) for tenants in in_pools),
+        used_bytes=sum(
+            _covered(tenants)
+            for tenants, pool in zip(in_pools, program.pools, strict=True)
+            if not pool.persistent
+        ),
         ends=tuple(max((t.end for t in tenants), default=0) for tenants in in_pools),
         overlaps=tuple(_overlaps(program, step)),
         kept=tuple(_kept(step.call)) if isinstance(step.call, StreamCall) else (),

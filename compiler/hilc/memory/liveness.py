@@ -13,8 +13,9 @@ from functools import cached_property
 from hilc.errors import InputError
 from hilc.fusion.call import StreamCall
 from hilc.fusion.candidates import Call, Lowering
-from hilc.ir import Graph, Node, Tensor
+from hilc.ir import Graph, Node, State, Tensor
 from hilc.lowering.access import Differences
+from hilc.memory.allocate import align
 from hilc.memory.program import Pin, Place
 from hilc.ops import OPS
 
@@ -55,9 +56,19 @@ class Liveness:
 
     Views compute nothing. ``inner`` names the nodes that are computed along with a later one, whose
     tensors exist in a fused group only. Ranges end with the writing step until :meth:`set_reads`.
+
+    States lie in the pool ``state_pool``, the value before a run and that after it at one place, of
+    which no other value is part.
     """
 
-    def __init__(self, graph: Graph, io_in_pool: bool, inner: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        io_in_pool: bool,
+        inner: Collection[str] = (),
+        *,
+        state_pool: int = 1,
+    ) -> None:
         self.graph = graph
         self.computed: list[Node] = []
         self.by_name: dict[str, Value] = {}
@@ -65,6 +76,10 @@ class Liveness:
         for index, name in enumerate(graph.inputs):
             place = None if io_in_pool else Place("input", index)
             self.by_name[name] = Value(graph.tensors[name], BEFORE, BEFORE, place)
+        for state, place in state_places(graph, state_pool).items():
+            self.by_name[state.name] = Value(graph.tensors[state.name], BEFORE, BEFORE, place)
+            if state.after != state.name:
+                fixed[state.after] = place
         for node in graph.nodes:
             if node.name in inner:
                 continue
@@ -87,19 +102,19 @@ class Liveness:
 
     @property
     def pooled(self) -> list[Value]:
-        """Every value that lies in a pool, once."""
+        """Every value that is to get a place in a pool, once."""
         return [value for value in self.distinct if value.place is None]
 
     def set_reads(self, reads: Sequence[Sequence[str]], keep_inputs: bool = False) -> None:
         """Let every value live until the last step that reads it; ``reads`` are those of each.
 
-        Outputs live to the end, and so do inputs with ``keep_inputs``.
+        Outputs and new values of states live to the end, and so do inputs with ``keep_inputs``.
         """
         for step, names in enumerate(reads):
             for name in names:
                 if name in self.by_name:
                     self.by_name[name].last = step
-        for name in (*self.graph.outputs, *(self.graph.inputs if keep_inputs else ())):
+        for name in (*self.graph.results, *(self.graph.inputs if keep_inputs else ())):
             self.by_name[name].last = len(reads)
 
     def set_pins(self, pins: Mapping[str, Pin]) -> None:
@@ -128,6 +143,21 @@ class Liveness:
             [v for v in pooled if v.first < first and first <= v.last <= last],
             [v for v in pooled if v.first == last],
         )
+
+
+def state_places(graph: Graph, pool: int) -> dict[State, Place]:
+    """Where each state lies in the pool of states, which is the one with the index ``pool``."""
+    places: dict[State, Place] = {}
+    offset = 0
+    for state in graph.states:
+        places[state] = Place("pool", offset, pool)
+        offset += align(graph.tensors[state.name].nbytes)
+    return places
+
+
+def state_bytes(graph: Graph) -> int:
+    """The size of that pool."""
+    return sum(align(graph.tensors[state.name].nbytes) for state in graph.states)
 
 
 def reads_of(node: Node, call: Call) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """From a graph to a program: which kernel computes each layer, and where every tensor lies.
 
-All activations share one pool, or a few where a board has memories of several kinds. A tensor holds
+All activations share one pool, or a few where a board has memories of several kinds. States have a
+pool of their own, which survives runs. A tensor holds
 its bytes from the step that writes it to the last that reads it; operators that only rename bytes
 (reshape and its kind) share their input's place. A step may write its output over an operand that
 nobody needs any more, as far as it writes each byte no sooner than it has read what was there: that
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from hilc.errors import InputError
@@ -38,9 +38,9 @@ from hilc.memory.allocate import (
     step_bound,
 )
 from hilc.memory.checker import check_plan
-from hilc.memory.liveness import BEFORE, Liveness, Value, may_overlap, reads_of
-from hilc.memory.program import Pin, Place, PlanError, Pool, PoolSpec, Program, Step
-from hilc.ops.views import ReshapeAttributes
+from hilc.memory.copies import with_copies, with_state_copies
+from hilc.memory.liveness import BEFORE, Liveness, Value, may_overlap, reads_of, state_bytes
+from hilc.memory.program import STATE_POOL, Pin, Place, PlanError, Pool, PoolSpec, Program, Step
 from hilc.target import Cpu
 
 __all__ = [
@@ -90,6 +90,8 @@ class Planner:
         _check_pins(graph, io_in_pool, keep_inputs, pins, self._memory)
         self._given = graph
         graph = with_copies(graph, io_in_pool)
+        if graph.states:
+            graph = with_state_copies(graph, cpu)
         #: By the names that inputs and outputs have in the graph that is planned.
         self.pins = _renamed_pins(pins, self._given, graph)
         self.lowering = Lowering(graph, cpu)
@@ -102,7 +104,7 @@ class Planner:
         graph = self.lowering.graph
         groups = self._groups(choice)
         inner = {n.name for group in groups.values() for n in group.nodes[:-1]}
-        values = Liveness(graph, self.io_in_pool, inner)
+        values = Liveness(graph, self.io_in_pool, inner, state_pool=len(self._memory))
         nodes = values.computed
         calls = [groups.get(n.name) or self._chosen_call(n, choice) for n in nodes]
         reads = [reads_of(node, call) for node, call in zip(nodes, calls, strict=True)]
@@ -136,6 +138,8 @@ class Planner:
             Pool(spec.name, align(_end(blocks, places, index)), spec.region)
             for index, spec in enumerate(self._memory)
         )
+        if graph.states:
+            pools += (Pool(STATE_POOL, state_bytes(graph), None, persistent=True),)
         named = {name: v.place for name, v in values.by_name.items() if v.place is not None}
         constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in named))
         named.update((name, Place("constant", index)) for index, name in enumerate(constants))
@@ -153,7 +157,7 @@ class Planner:
             io_in_pool=self.io_in_pool,
             keep_inputs=self.keep_inputs,
             pools=pools,
-            workspace_bytes=sum(pool.nbytes for pool in pools) + separate,
+            workspace_bytes=sum(p.nbytes for p in pools if not p.persistent) + separate,
             workspace_bound_bytes=align(lower_bound(blocks, overlaps)) + separate,
         )
         check_plan(program)
@@ -330,28 +334,6 @@ def _end(blocks: Sequence[Block], places: Sequence[Place], pool: int) -> int:
         (p.value + b.nbytes for b, p in zip(blocks, places, strict=True) if p.pool == pool),
         default=0,
     )
-
-
-def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
-    """The graph with a copy appended for each output that has no place of its own.
-
-    That is a constant, and, where the outputs are the caller's buffers, an input or an output that
-    was named before.
-    """
-    tensors, nodes, outputs = dict(graph.tensors), list(graph.nodes), list[str]()
-    for name in graph.outputs:
-        source = tensors[name]
-        given = not io_in_pool and (name in graph.inputs or name in outputs)
-        if source.is_constant or given:
-            copy = f"{name}:copy"
-            while copy in tensors:
-                copy += "_"
-            tensors[copy] = replace(source, name=copy, data=None)
-            attrs = ReshapeAttributes(new_shape=source.shape)
-            nodes.append(Node("RESHAPE", (name,), (copy,), attrs, index=len(graph.nodes)))
-            name = copy
-        outputs.append(name)
-    return graph.with_(tensors=tensors, nodes=tuple(nodes), outputs=tuple(outputs))
 
 
 #: An operand whose last reader writes the output, and how they must not lie to each other.

@@ -51,6 +51,10 @@ class Pin:
     pool: int = 0
 
 
+#: The pool that holds the states of a model, the last of its pools.
+STATE_POOL = "global_state"
+
+
 @dataclass(frozen=True)
 class Pool:
     """Memory that a module works in: one block, planned at compile time."""
@@ -60,6 +64,15 @@ class Pool:
     nbytes: int
     #: The board's memory region that it shall lie in; None where any will do.
     region: str | None
+    #: What it holds survives from one run to the next: no other model may work in it.
+    persistent: bool = False
+
+    def is_static(self, pools: str) -> bool:
+        """Whether it is a static array of a library whose option ``pools`` is this word.
+
+        An allocation for a run cannot hold what survives it.
+        """
+        return pools == "internal" or (pools == "calls" and self.persistent)
 
 
 @dataclass(frozen=True)
@@ -106,11 +119,16 @@ class Program:
     #: Whether a run leaves the inputs in the workspace as they are.
     keep_inputs: bool
     pools: tuple[Pool, ...]
-    #: All pools, and the largest scratch where it is not part of them: what an allocator must be
-    #: able to hand out that aligns each block as the pools are.
+    #: All pools but the one of the states, and the largest scratch where it is not part of them:
+    #: what an allocator must be able to hand out that aligns each block as the pools are.
     workspace_bytes: int
     #: No placement takes less, as far as these calls let tensors overlap.
     workspace_bound_bytes: int
+
+    @property
+    def state_bytes(self) -> int:
+        """The pool of the states; 0 where there are none."""
+        return sum(pool.nbytes for pool in self.pools if pool.persistent)
 
     def __repr__(self) -> str:
         return (

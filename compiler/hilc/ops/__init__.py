@@ -24,7 +24,7 @@ from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, UNARY
-from hilc.ops.views import EXPAND_DIMS, RESHAPE, SQUEEZE
+from hilc.ops.views import COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
 
 _OPS: dict[str, OpDef] = {
     "CONV_2D": CONV_2D,
@@ -54,7 +54,8 @@ _OPS: dict[str, OpDef] = {
     "CONCATENATION": CONCATENATION,
     "PACK": PACK,
     "SPLIT": SPLIT,
-    # Not of TFLite: hilc.transforms.partition makes it.
+    # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
+    "COPY": COPY,
     EXTERNAL: EXTERNAL_NODE,
 }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import Graph, Node, Rounding, Tensor
+from hilc.ir import Graph, Node, Rounding, State, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.ops import OPS
 from hilc.ops.attributes import accepts, describe_type
@@ -20,9 +22,9 @@ MAX_TENSOR_BYTES = 1 << 26
 def verify(graph: Graph, before: Graph | None = None) -> None:
     """Raise :class:`~hilc.errors.ModelError` unless ``graph`` is well formed.
 
-    Every tensor is a constant, an input, or written by exactly one earlier node; the shapes and
-    types are those that the operators infer; quantisation is there where it is needed; every output
-    of the graph is computed.
+    Every tensor is a constant, an input, a state, or written by exactly one earlier node; the
+    shapes and types are those that the operators infer; quantisation is there where it is needed;
+    every output of the graph is computed.
 
     What stands in ``before`` too, a graph that was verified, is not looked at again by itself.
     """
@@ -60,7 +62,10 @@ def verify_order(graph: Graph, before: Graph | None = None) -> None:
     for name in graph.inputs:
         if _tensor(graph, name, "the model's inputs").is_constant:
             raise ModelError(f"the model's input {name!r} is a constant")
-    written = set(graph.inputs)
+    _check_unique((state.name for state in graph.states), "state")
+    for state in graph.states:
+        _check_state(graph, state)
+    written = set(graph.given)
     for node in graph.nodes:
         where = describe(node)
         for name in filter(None, node.inputs):
@@ -74,8 +79,33 @@ def verify_order(graph: Graph, before: Graph | None = None) -> None:
             written.add(name)
     for name in graph.outputs:
         _tensor(graph, name, "the model's outputs")
+    for state in graph.states:
+        if not graph.tensors[state.after].is_constant and state.after not in written:
+            raise ModelError(
+                f"no operator computes {state.after!r}, the new value of the state {state.name!r}"
+            )
     if not graph.outputs:
         raise ModelError("the model has no output")
+
+
+def _check_state(graph: Graph, state: State) -> None:
+    """Raise unless a state's tensors are of one kind, and its reset value is of it."""
+    where = f"the state {state.name!r}"
+    before, after = _tensor(graph, state.name, where), _tensor(graph, state.after, where)
+    if before.is_constant or state.name in graph.inputs:
+        what = "a constant" if before.is_constant else "an input of the model"
+        raise ModelError(f"{where} is {what}")
+    kinds = [(t.shape, t.dtype, t.quant) for t in (before, after)]
+    if kinds[0] != kinds[1]:
+        raise ModelError(
+            f"{where} is {_type(kinds[0][:2])} with {before.quant}, its new value {after.name!r} "
+            f"{_type(kinds[1][:2])} with {after.quant}"
+        )
+    reset = graph.reset_value(state)
+    if reset.shape != before.shape or reset.dtype != np.dtype(before.dtype):
+        raise ModelError(
+            f"{where} is {_type(kinds[0][:2])}, its reset value {reset.dtype}{list(reset.shape)}"
+        )
 
 
 def describe(node: Node) -> str:

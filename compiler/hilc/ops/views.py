@@ -1,4 +1,5 @@
-"""RESHAPE, SQUEEZE and EXPAND_DIMS: the input's bytes under another shape.
+"""RESHAPE, SQUEEZE and EXPAND_DIMS: the input's bytes under another shape. COPY: at a place of
+their own.
 
 Inputs: the tensor and, constant, the shape (RESHAPE) or axis (EXPAND_DIMS).
 """
@@ -19,6 +20,7 @@ from hilc.ops.operands import (
     invalid,
     operand,
     require_counts,
+    require_same_quantization,
     resolve_axis,
 )
 from hilc.ops.traits import Link, Narrowed, always, ascending
@@ -133,3 +135,17 @@ SQUEEZE = replace(
     RESHAPE, infer=_infer_squeeze, attributes=SqueezeAttributes, narrowed=_narrowed_squeeze
 )
 EXPAND_DIMS = replace(RESHAPE, infer=_infer_expand_dims, attributes=Attributes, narrowed=None)
+
+
+def _infer_copy(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=1)
+    x = operand(node, ins, 0)
+    return [(x.shape, x.dtype)]
+
+
+def _check_copy(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    require_same_quantization(node, operand(node, ins, 0), outs[0])
+
+
+#: Passes do not remove it: it is there for its place (:mod:`hilc.memory.copies`).
+COPY = OpDef(_infer_copy, _reference, check=_check_copy, bounds=ascending)

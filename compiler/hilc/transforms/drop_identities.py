@@ -24,7 +24,8 @@ def drop_identities(graph: Graph) -> Graph:
             alias[node.outputs[0]] = inputs[0]
         else:
             kept.append(node)
-    return graph.with_(nodes=tuple(kept))
+    states = tuple(replace(s, after=alias.get(s.after, s.after)) for s in graph.states)
+    return graph.with_(nodes=tuple(kept), states=states)
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:

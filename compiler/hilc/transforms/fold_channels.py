@@ -150,7 +150,7 @@ class _Groups:
 def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
     """The channels of each tensor that stay."""
     groups = _Groups(graph)
-    whole: list[str] = [*graph.inputs, *graph.outputs]
+    whole: list[str] = [*graph.given, *graph.results]
     summing: list[Node] = []
     for node in graph.nodes:
         # Where no rule speaks of a tensor (weights, axes, operators unknown here), it stays whole.

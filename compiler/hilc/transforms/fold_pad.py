@@ -21,7 +21,7 @@ def fold_pad(graph: Graph) -> Graph:
     #: What stands in the place of a node of the graph, by the name of that node.
     replacements: dict[str, tuple[Node, ...]] = {}
     for pad in graph.nodes:
-        if OPS[pad.op].added_around is None or pad.name in graph.outputs:
+        if OPS[pad.op].added_around is None or pad.name in graph.results:
             continue
         folded = [_folded(graph, pad, reader) for reader in readers.get(pad.name, ())]
         if folded and None not in folded:

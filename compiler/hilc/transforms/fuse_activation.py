@@ -30,7 +30,7 @@ def fuse_activation(graph: Graph) -> Graph:
             producer is None
             or ActivationAttributes.of(producer).activation != "NONE"
             or len(readers[value]) != 1
-            or value in graph.outputs
+            or value in graph.results
             or graph.tensors[value].quant != graph.tensors[node.outputs[0]].quant
         ):
             continue

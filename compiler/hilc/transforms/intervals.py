@@ -19,13 +19,13 @@ from hilc.ops.traits import BOUNDED, Interval, any_value
 def intervals(graph: Graph) -> dict[str, Interval]:
     """The interval of each int8 and uint8 tensor that the graph reads or computes, by name.
 
-    Inputs, and whatever no rule is known for, may have every value of their type.
+    Inputs, states, and whatever no rule is known for, may have every value of their type.
     """
     found: dict[str, Interval] = {}
     for name, tensor in graph.tensors.items():
         if tensor.data is not None and tensor.dtype in BOUNDED:
             found[name] = Interval(tensor.data, tensor.data)
-    for name in graph.inputs:
+    for name in graph.given:
         if graph.tensors[name].dtype in BOUNDED:
             found[name] = any_value(graph.tensors[name])
     for node in graph.nodes:

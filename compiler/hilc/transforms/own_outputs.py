@@ -19,8 +19,8 @@ from hilc.ops.views import ReshapeAttributes
 def with_own_outputs(graph: Graph) -> Graph:
     """The graph with each output computed by a node, and named once.
 
-    An output that is named before, or that is an input, is called after it and its own position,
-    ``NAME_outputPOSITION``; a constant leaves its name to the output.
+    An output that is named before, or that is an input or a state, is called after it and its own
+    position, ``NAME_outputPOSITION``; a constant leaves its name to the output.
     """
     tensors, nodes, outputs = dict(graph.tensors), list(graph.nodes), list[str]()
     constants: dict[str, str] = {}
@@ -28,7 +28,7 @@ def with_own_outputs(graph: Graph) -> Graph:
     for position, name in enumerate(graph.outputs):
         source = tensors[name]
         output = name
-        if name in graph.inputs or name in outputs:
+        if name in graph.given or name in outputs:
             output = _unused(f"{name}_output{position}", tensors)
             tensors[output] = replace(source, name=output, data=None)
         elif source.is_constant:

@@ -94,7 +94,7 @@ def extract(graph: Graph, positions: Iterable[int], name: str) -> Graph:
     nodes = tuple(graph.nodes[position] for position in inside)
     written = [name for node in nodes for name in node.outputs]
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name)
-    outside = set(graph.outputs)
+    outside = set(graph.results)
     members = set(inside)
     for position, node in enumerate(graph.nodes):
         if position not in members:
@@ -292,6 +292,6 @@ def _kind(device: Device) -> str:
 def _without_unused(graph: Graph) -> Graph:
     """The graph without the tensors that exist inside of the groups only."""
     used = {name for node in graph.nodes for name in (*node.inputs, *node.outputs)}
-    used.update(graph.inputs, graph.outputs)
+    used.update(graph.given, graph.results)
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name in used}
     return graph.with_(tensors=tensors)

@@ -6,8 +6,11 @@ from hilc.ir import Graph
 
 
 def remove_dead(graph: Graph) -> Graph:
-    """Drop nodes whose outputs nobody reads, and tensors that nobody names; inputs stay."""
-    needed = set(graph.outputs)
+    """Drop nodes whose outputs nobody reads, and tensors that nobody names.
+
+    Inputs stay, and states with what updates them: the caller may set and read them.
+    """
+    needed = set(graph.results)
     kept = []
     for node in reversed(graph.nodes):
         if needed.isdisjoint(node.outputs):
@@ -16,6 +19,6 @@ def remove_dead(graph: Graph) -> Graph:
         needed.update(name for name in node.inputs if name)
         # An output that nobody reads is still written.
         needed.update(node.outputs)
-    needed.update(graph.inputs)
+    needed.update(graph.given)
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name in needed}
     return graph.with_(tensors=tensors, nodes=tuple(reversed(kept)))

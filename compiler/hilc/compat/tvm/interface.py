@@ -10,6 +10,7 @@ from hilc.codegen.cwriter import c_quoted, c_wrapped
 from hilc.codegen.interface import Interface
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
+from hilc.codegen.states import reset_statements, state_pool
 from hilc.compat.tvm.c_metadata import write_c_metadata
 from hilc.compat.tvm.convention import (
     MODULE_CONTEXT,
@@ -47,7 +48,8 @@ class PackedInterface(Interface):
         return {name: what for what, both in names.items() for name in both}
 
     def declared(self, names: Names) -> Sequence[str]:
-        return (names.run, get_metadata(names.symbol), lookup(names.symbol))
+        reset = (names.reset,) if names.states else ()
+        return (names.run, *reset, get_metadata(names.symbol), lookup(names.symbol))
 
     def entry_globals(self, options: Options) -> Iterable[str]:
         """What TVM's C++ run time looks for in a library that may call other modules' functions."""
@@ -78,6 +80,8 @@ class PackedInterface(Interface):
     ) -> Iterable[str]:
         packed = options.api == "packed"
         yield names.run
+        if names.states:
+            yield names.reset
         if packed:
             yield from sorted(operator.function for operator in operators)
             yield names.main
@@ -89,6 +93,8 @@ class PackedInterface(Interface):
 
     def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
         yield f"{_run_comment(program, names, options)}{packed_prototype(names.run)};\n"
+        if names.states:
+            yield f"{_reset_comment(program, options)}{packed_prototype(names.reset)};\n"
         yield (
             "/*! \\brief Returns the model's TVMMetadata as an opaque handle; "
             "takes no arguments */\n"
@@ -104,6 +110,8 @@ class PackedInterface(Interface):
     def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
         arguments = main_arguments(program, options)
         given = _given(program, options)
+        if names.states:
+            yield _reset_function(program, names, options)
         yield _check(given)
         if options.api == "unpacked":
             yield _call_unpacked(arguments, names, options)
@@ -149,6 +157,40 @@ def _lookups(constants: ConstantPool, names: Names, options: Options) -> list[st
 def _is_given(argument: MainArgument, options: Options) -> bool:
     """Whether the caller hands the argument over: all but the library's own pools."""
     return argument.kind != "pool" or options.pools == "external"
+
+
+def _reset_comment(program: Program, options: Options) -> str:
+    lines = [
+        "\\brief Gives every state its first value; 0 on success, and TVM's error code for",
+        "arguments of the wrong number or type. Call it before the first run: no run does.",
+    ]
+    if options.pools == "external":
+        pool = program.pools[state_pool(program)]
+        lines.append(f"args[0] is the handle of a DLTensor, {pool.name}: uint8[{pool.nbytes}]")
+    else:
+        lines.append("It takes no arguments.")
+    return "/*! " + "\n * ".join(lines) + " */\n"
+
+
+def _reset_function(program: Program, names: Names, options: Options) -> str:
+    if options.pools != "external":
+        pool = names.pool_object(state_pool(program))
+        return (
+            f"{packed_definition(names.reset)}{unused_packed()}"
+            f"{reset_statements(program, pool)}    return 0;\n}}\n"
+        )
+    return (
+        f"{packed_definition(names.reset)}{unused_packed('args', 'type_codes', 'num_args')}"
+        "    if (num_args != 1) {\n        return kTvmErrorFunctionCallNumArguments;\n    }\n"
+        "    if (args == NULL || args[0].v_handle == NULL) {\n"
+        "        return kTvmErrorFunctionCallInvalidArg;\n    }\n"
+        "    if (type_codes != NULL && type_codes[0] != kTVMDLTensorHandle &&\n"
+        "        type_codes[0] != kTVMNDArrayHandle && type_codes[0] != kTVMOpaqueHandle) {\n"
+        "        return kTvmErrorFunctionCallWrongArgType;\n    }\n"
+        f"    uint8_t *const pool = (uint8_t *){argument_data(0)};\n"
+        "    if (pool == NULL) {\n        return kTvmErrorFunctionCallInvalidArg;\n    }\n"
+        f"{reset_statements(program, 'pool')}    return 0;\n}}\n"
+    )
 
 
 def _given(program: Program, options: Options) -> list[MainArgument]:

@@ -1,4 +1,4 @@
-"""The copy for a view whose memory is not its input's."""
+"""COPY, and the same for a view whose memory is not its input's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hilc.lowering.parameters import HilCopy
 from hilc.lowering.registry import Layer, lowers
 
 
-@lowers("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+@lowers("COPY", "RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 def copy(layer: Layer) -> KernelCall:
-    """The copy for a view whose memory is not its input's."""
+    """The bytes as they are."""
     return KernelCall(HilCopy(bytes=layer.out.nbytes))
