@@ -24,6 +24,7 @@ static inline int32_t mine_dot(const int8_t *a, const int8_t *b, int32_t count, 
 HEADER = """\
 #ifndef MINE_MATVEC_H
 #define MINE_MATVEC_H
+#include "hil/kernels/generic/fields.h"
 #include "hil/quant.h"
 #include "mine/dot.h"
 /*@kernel
@@ -41,14 +42,8 @@ struct mine_matvec_s8 {
     int32_t rows;
     int32_t depth;
     int32_t columns;
-    int32_t out_zero_point;
-    int32_t out_min;
-    int32_t out_max;
-    int32_t per_channel;
-    const int8_t *weights;
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    HIL_REQUANTIZATION_FIELDS;
+    const int8_t *weights; /* [columns][depth] */
 };
 HIL_INLINE void mine_matvec_s8(const struct mine_matvec_s8 *p, const int8_t *in, int8_t *out) {
     for (int32_t row = 0; row < p->rows; row++) {
@@ -80,20 +75,13 @@ register_kernels("kernels")
 def mine(layer):
     form = linear_form(layer)
     assert isinstance(form, MatrixProduct)
-    outputs = form.requantization
     yield KernelCall(
         MineMatvecS8(
             rows=form.rows,
             depth=form.depth,
             columns=form.channels,
-            out_zero_point=outputs.out_zero_point,
-            out_min=outputs.out_min,
-            out_max=outputs.out_max,
-            per_channel=outputs.per_channel,
+            requantization=form.requantization,
             weights=form.weights.reshape(-1),
-            bias=outputs.bias,
-            multipliers=outputs.multipliers,
-            shifts=outputs.shifts,
         ),
         macs=form.macs,
     )

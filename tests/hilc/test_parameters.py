@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from hilc.errors import InputError
 from hilc.lowering import kernels as described
-from hilc.lowering import parameters, register_kernels
+from hilc.lowering import parameters, register_kernels, write_parameters
 from hilc.lowering.kernels import KernelCall, Parameters, kernels
 from hilc.lowering.structs import python_name, read_structs
 from hilc.lowering.write_parameters import own_parameters, shipped_parameters
@@ -56,6 +57,26 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_the_module_is_what_the_headers_say():
     text = Path(parameters.__file__).read_text(encoding="utf-8")
     assert text == shipped_parameters(), "run python -m hilc.lowering.write_parameters"
+
+
+def test_every_field_of_a_kernel_has_a_meaning():
+    structs = read_structs(described.shipped_headers().values())
+    assert list(structs.without_meaning(kernels())) == []
+    # The comment goes to the dataclass, above the field.
+    lines = Path(parameters.__file__).read_text(encoding="utf-8").splitlines()
+    field = re.compile(r"    \w+: (int|float|tuple\[|npt\.)")
+    silent = [
+        line
+        for above, line in zip(lines, lines[1:], strict=False)
+        if field.match(line) and not above.startswith("    #:")
+    ]
+    assert silent == []
+
+
+def test_a_field_without_a_meaning_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(write_parameters, "shipped_headers", lambda: {"mine.h": HEADER})
+    with pytest.raises(InputError, match="no comment says what mine.counts, HIL_MINE_FIELDS.scale"):
+        shipped_parameters()
 
 
 def test_every_kernel_has_a_dataclass_with_the_fields_of_its_struct():

@@ -70,10 +70,12 @@ class HilOutputRange(FieldGroup):
 class HilCompact(FieldGroup):
     """The fields of ``HIL_COMPACT_FIELDS``."""
 
+    #: the input that stands for 0.0
     in_zero_point: int
     output_range: HilOutputRange
     #: 1: every |accumulator| < 2^30 and every shift < 0
     narrow: int
+    #: of each channel, as the model has them
     weights: npt.NDArray[np.int8]
     #: [channels][2]: 64 * bias + shift + 32, multiplier
     scales: npt.NDArray[np.int32]
@@ -133,11 +135,17 @@ class HilAverageRows(FieldGroup):
     last: int
     #: of the whole image
     height: int
+    #: columns of an input image
     in_w: int
+    #: of each pixel
     channels: int
+    #: columns of an output image
     out_w: int
+    #: columns of the filter
     filter_w: int
+    #: input columns from a window to the next
     stride_w: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
 
 
@@ -151,6 +159,7 @@ class HilMeanRows(FieldGroup):
     last: int
     #: of this call
     pixels: int
+    #: of each pixel
     channels: int
 
 
@@ -158,12 +167,19 @@ class HilMeanRows(FieldGroup):
 class HilBinary(FieldGroup):
     """The fields of ``HIL_BINARY_FIELDS``."""
 
+    #: innermost loops of `length` elements
     rows: int
+    #: turns of the loops around them
     counts: tuple[int, ...]
+    #: by which the first operand moves as each loop advances
     a_jumps: tuple[int, ...]
+    #: the same of the second operand
     b_jumps: tuple[int, ...]
+    #: elements of an innermost loop
     length: int
+    #: from one of the first operand's elements to the next; 0: one for all
     a_step: int
+    #: the same of the second operand
     b_step: int
 
 
@@ -172,16 +188,27 @@ class HilSumS8(FieldGroup):
     """The fields of ``HIL_SUM_S8_FIELDS``."""
 
     binary: HilBinary
+    #: the first operand's value that stands for 0.0
     a_zero_point: int
+    #: of the first operand, in Q0.31, to twice the larger scale
     a_multiplier: int
+    #: of that product, to the left; 0 for a factor of one half, below 0 for others
     a_shift: int
+    #: the second operand's value that stands for 0.0
     b_zero_point: int
+    #: of the second operand, in Q0.31
     b_multiplier: int
+    #: of that product, as a_shift
     b_shift: int
+    #: the output that stands for 0.0
     out_zero_point: int
+    #: of the sum, in Q0.31
     out_multiplier: int
+    #: of that product, to the left; below 0 to the right
     out_shift: int
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -190,7 +217,9 @@ class HilBinaryF32(FieldGroup):
     """The fields of ``HIL_BINARY_F32_FIELDS``."""
 
     binary: HilBinary
+    #: the least output
     low: float
+    #: the largest output
     high: float
 
 
@@ -215,12 +244,19 @@ class HilRequantization(FieldGroup):
 class HilRowsS16(FieldGroup):
     """The fields of ``HIL_ROWS_S16_FIELDS``."""
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
+    #: outputs of a row
     columns: int
+    #: the least output
     out_min: int
+    #: the largest output
     out_max: int
+    #: 1: each column has a multiplier and a shift; 0: one for all
     per_channel: int
+    #: [columns][depth]
     weights: npt.NDArray[np.int8]
 
 
@@ -230,13 +266,19 @@ class HilMean(FieldGroup):
 
     #: of the output
     size: int
+    #: turns of the loops over the outputs
     counts: tuple[int, ...]
+    #: by which the input moves as each of them advances
     jumps: tuple[int, ...]
     #: of `length` values, averaged into one output
     rows: int
+    #: turns of the loops over the rows of an output
     row_counts: tuple[int, ...]
+    #: by which the input moves as each of those advances
     row_jumps: tuple[int, ...]
+    #: values of a row
     length: int
+    #: from one value of a row to the next
     step: int
 
 
@@ -245,7 +287,9 @@ class HilPool(FieldGroup):
     """The fields of ``HIL_POOL_FIELDS``."""
 
     pool_windows: HilPoolWindows
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
 
 
@@ -300,6 +344,7 @@ class HilV7mColumns(FieldGroup):
     even_shift: int
     #: HIL_V7M_SCALE_WORDS a column, of whole blocks
     scales: npt.NDArray[np.int32]
+    #: [blocks of four columns][depth][4]
     weights: npt.NDArray[np.int8]
 
 
@@ -310,6 +355,7 @@ class HilCompactConv2dS8(Parameters):
     KERNEL: ClassVar[str] = "hil_compact_conv2d_s8"
 
     images: HilImages
+    #: output channels
     out_c: int
     window: HilWindow
     #: weights[out_c][filter_h][filter_w][in_c]
@@ -336,8 +382,11 @@ class HilCompactMatmulS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_compact_matmul_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
+    #: outputs of a row
     columns: int
     #: weights[columns][depth]
     compact: HilCompact
@@ -349,14 +398,19 @@ class HilDspAddS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dsp_add_s8"
 
+    #: elements
     length: int
     #: 1: the first operand is the one that the table holds
     swapped: int
+    #: of the sum, in Q0.31
     multiplier: int
     #: to the right, less one: 0 to 22
     shift: int
+    #: the output that stands for 0.0
     out_zero_point: int
+    #: the least output
     low: int
+    #: the largest output
     high: int
     #: The other operand has the larger scale, so that scaling it is a shift. This has, for each
     #: value of the one in question, twice what it adds to the sum, both zero points included.
@@ -371,7 +425,9 @@ class HilDspAveragePoolS8(Parameters):
 
     #: filter_h * filter_w is at most HIL_DSP_POOL_TAPS
     pool_windows: HilPoolWindows
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -382,8 +438,10 @@ class HilDspConv2dPairsS8(Parameters):
     KERNEL: ClassVar[str] = "hil_dsp_conv2d_pairs_s8"
 
     images: HilImages
+    #: output channels
     out_c: int
     window: HilWindow
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     #: of four elements under a window
     units: int
@@ -399,14 +457,17 @@ class HilDspConv2dS8(Parameters):
     KERNEL: ClassVar[str] = "hil_dsp_conv2d_s8"
 
     images: HilImages
+    #: output channels
     out_c: int
     window: HilWindow
     #: of four elements under a window
     units: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     output_range: HilOutputRange
     #: these as in struct hil_dsp_columns_s8; a column is an output channel
     weights: npt.NDArray[np.int16]
+    #: HIL_DSP_PAIR_WORDS a pair of columns
     pairs: npt.NDArray[np.int32]
 
 
@@ -419,14 +480,18 @@ class HilDspDepthwise3x3S8(Parameters):
     images: HilImages
     #: 1 or 2, along both axes
     stride: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
     #: pixels that a row of windows spans: (out_w - 1) * stride + 3
     line: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     output_range: HilOutputRange
     #: twice the bias, the input's zero point folded in
     bias: npt.NDArray[np.int32]
+    #: of each channel, in Q0.31
     multipliers: npt.NDArray[np.int32]
     #: to the right, less one: 0 to 22
     shifts: npt.NDArray[np.int8]
@@ -443,7 +508,9 @@ class HilDspDepthwisePlaneS8(Parameters):
     images: HilImages
     #: 1 or 2, along both axes
     stride: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
     #: of the image that windows reach, from the first
     columns: int
@@ -453,6 +520,7 @@ class HilDspDepthwisePlaneS8(Parameters):
     beyond: int
     #: of outputs at a time
     rows: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     #: of all channels, or 0 where each has its own
     shift: int
@@ -468,10 +536,13 @@ class HilDspMatmulPairsS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dsp_matmul_pairs_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
     #: of four elements of depth
     units: int
+    #: outputs of a row
     columns: int
     dsp_pairs: HilDspPairs
 
@@ -482,14 +553,18 @@ class HilDspMatmulS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dsp_matmul_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
     #: of four elements of depth
     units: int
+    #: outputs of a row
     columns: int
     output_range: HilOutputRange
     #: these as in struct hil_dsp_columns_s8
     weights: npt.NDArray[np.int16]
+    #: HIL_DSP_PAIR_WORDS a pair of columns
     pairs: npt.NDArray[np.int32]
 
 
@@ -499,17 +574,22 @@ class HilDspMatvecPairsS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dsp_matvec_pairs_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
     #: of four elements of depth
     units: int
+    #: outputs of a row
     columns: int
     #: 1: each row is widened to scratch first; 0: four columns at a time, anew, for a depth of
     #: whole units
     widened: int
     #: whether negative sums lack something
     signs: int
+    #: to the right, of all columns
     shift: int
+    #: the head draws it
     stream: npt.NDArray[np.int32]
 
 
@@ -519,10 +599,13 @@ class HilDspMatvecS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dsp_matvec_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
     #: of four elements of depth
     units: int
+    #: outputs of a row
     columns: int
     #: 1: each row is widened to scratch first; 0: four columns at a time, anew
     widened: int
@@ -533,6 +616,7 @@ class HilDspMatvecS8(Parameters):
     weights: npt.NDArray[np.int16]
     #: of each pair of columns in whole blocks: b0, 256 * b1 + b0
     bias: npt.NDArray[np.int32]
+    #: of each column, in Q0.31
     multipliers: npt.NDArray[np.int32]
     #: to the right, less one: 0 to 22
     shifts: npt.NDArray[np.int8]
@@ -544,12 +628,16 @@ class HilDspSumS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dsp_sum_s8"
 
+    #: elements
     length: int
     #: The output is (a * first + b * second + addend) >> shift, saturated, which the compiler has
     #: compared with the reference for all pairs of values.
     first: int
+    #: factor of the second operand
     second: int
+    #: added to both products
     addend: int
+    #: to the right, of the sum
     shift: int
 
 
@@ -560,14 +648,19 @@ class HilDspWinograd3x3S8(Parameters):
     KERNEL: ClassVar[str] = "hil_dsp_winograd_3x3_s8"
 
     images: HilImages
+    #: output channels
     out_c: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
     #: of four input channels
     units: int
     #: whether negative sums lack something
     signs: int
+    #: to the right, of all channels
     shift: int
+    #: the head draws it
     stream: npt.NDArray[np.int32]
     #: a pixel outside the image
     border: npt.NDArray[np.int8]
@@ -580,7 +673,9 @@ class HilAverageRowsS8(Parameters):
     KERNEL: ClassVar[str] = "hil_average_rows_s8"
 
     average_rows: HilAverageRows
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -591,7 +686,9 @@ class HilAverageRowsF32(Parameters):
     KERNEL: ClassVar[str] = "hil_average_rows_f32"
 
     average_rows: HilAverageRows
+    #: the least output
     low: float
+    #: the largest output
     high: float
 
 
@@ -604,8 +701,11 @@ class HilMeanRowsS8(Parameters):
     mean_rows: HilMeanRows
     #: minus the zero point of all values of one output
     offset: int
+    #: of the sum, in Q0.31
     multiplier: int
+    #: of the product, to the left; below 0 to the right
     shift: int
+    #: the output that stands for 0.0
     out_zero_point: int
 
 
@@ -616,6 +716,7 @@ class HilMeanRowsF32(Parameters):
     KERNEL: ClassVar[str] = "hil_mean_rows_f32"
 
     mean_rows: HilMeanRows
+    #: values averaged into one output
     count: float
 
 
@@ -644,12 +745,19 @@ class HilMulS8(Parameters):
     KERNEL: ClassVar[str] = "hil_mul_s8"
 
     binary: HilBinary
+    #: the first operand's value that stands for 0.0
     a_zero_point: int
+    #: the second operand's value that stands for 0.0
     b_zero_point: int
+    #: the output that stands for 0.0
     out_zero_point: int
+    #: of the product, in Q0.31
     multiplier: int
+    #: of that, to the left; below 0 to the right
     shift: int
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -687,10 +795,14 @@ class HilConv2dF32(Parameters):
     KERNEL: ClassVar[str] = "hil_conv2d_f32"
 
     images: HilImages
+    #: output channels
     out_c: int
     window: HilWindow
+    #: the least output
     out_min: float
+    #: the largest output
     out_max: float
+    #: of each output channel
     bias: npt.NDArray[np.float32]
     #: a column is an output channel: see struct hil_columns_f32
     weights: npt.NDArray[np.float32]
@@ -703,10 +815,13 @@ class HilConv2dS8(Parameters):
     KERNEL: ClassVar[str] = "hil_conv2d_s8"
 
     images: HilImages
+    #: output channels
     out_c: int
     window: HilWindow
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     requantization: HilRequantization
+    #: a column is an output channel, interleaved as columns_s8.h says
     weights: npt.NDArray[np.int8]
 
 
@@ -720,8 +835,11 @@ class HilDepthwiseConv2dF32(Parameters):
     #: outputs of each input channel, next to each other
     depth_multiplier: int
     window: HilWindow
+    #: the least output
     out_min: float
+    #: the largest output
     out_max: float
+    #: of each output channel
     bias: npt.NDArray[np.float32]
     #: [in_c * depth_multiplier][filter_h][filter_w]
     weights: npt.NDArray[np.float32]
@@ -743,6 +861,7 @@ class HilDepthwiseConv2dS8(Parameters):
     tile_w: int
     #: input pixels of a band, all that tile_w windows span
     band_w: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     requantization: HilRequantization
     #: [in_c * depth_multiplier][filter_h][filter_w]
@@ -755,11 +874,17 @@ class HilMatmulF32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_matmul_f32"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
+    #: outputs of a row
     columns: int
+    #: the least output
     out_min: float
+    #: the largest output
     out_max: float
+    #: of each column
     bias: npt.NDArray[np.float32]
     #: as in struct hil_columns_f32
     weights: npt.NDArray[np.float32]
@@ -774,6 +899,7 @@ class HilMatmulS16(Parameters):
     rows_s16: HilRowsS16
     #: of each column the lower word, then the upper one
     bias: npt.NDArray[np.int32]
+    #: of 15 bits
     multipliers: npt.NDArray[np.int16]
     #: to the right, 8 to 46
     shifts: npt.NDArray[np.int8]
@@ -786,8 +912,11 @@ class HilMatmulS16Sums32(Parameters):
     KERNEL: ClassVar[str] = "hil_matmul_s16_sums32"
 
     rows_s16: HilRowsS16
+    #: of each column
     bias: npt.NDArray[np.int32]
+    #: in Q0.31
     multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
     shifts: npt.NDArray[np.int8]
 
 
@@ -797,10 +926,14 @@ class HilMatmulS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_matmul_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
+    #: outputs of a row
     columns: int
     requantization: HilRequantization
+    #: interleaved as columns_s8.h says
     weights: npt.NDArray[np.int8]
 
 
@@ -813,8 +946,11 @@ class HilMeanS8(Parameters):
     mean: HilMean
     #: minus the zero point of all values of one output
     offset: int
+    #: of the sum, in Q0.31
     multiplier: int
+    #: of the product, to the left; below 0 to the right
     shift: int
+    #: the output that stands for 0.0
     out_zero_point: int
 
 
@@ -825,6 +961,7 @@ class HilMeanF32(Parameters):
     KERNEL: ClassVar[str] = "hil_mean_f32"
 
     mean: HilMean
+    #: values averaged into one output
     count: float
 
 
@@ -834,6 +971,7 @@ class HilCopy(Parameters):
 
     KERNEL: ClassVar[str] = "hil_copy"
 
+    #: to copy
     bytes: int
 
 
@@ -843,8 +981,11 @@ class HilGather(Parameters):
 
     KERNEL: ClassVar[str] = "hil_gather"
 
+    #: of runs
     rows: int
+    #: turns of the loops around a row
     counts: tuple[int, ...]
+    #: bytes by which the input moves as each of them advances
     in_jumps: tuple[int, ...]
     #: of the first run in the input
     start: int
@@ -862,8 +1003,11 @@ class HilPad(Parameters):
 
     KERNEL: ClassVar[str] = "hil_pad"
 
+    #: of the input
     rows: int
+    #: turns of the loops around a row
     counts: tuple[int, ...]
+    #: bytes by which the output moves as each of them advances
     out_jumps: tuple[int, ...]
     #: of the first row in the output
     start: int
@@ -881,7 +1025,9 @@ class HilJoin(Parameters):
 
     KERNEL: ClassVar[str] = "hil_join"
 
+    #: of blocks, one of each part in turn
     rows: int
+    #: inputs
     parts: int
     #: what a row takes from each part
     blocks: npt.NDArray[np.int32]
@@ -893,7 +1039,9 @@ class HilSplit(Parameters):
 
     KERNEL: ClassVar[str] = "hil_split"
 
+    #: of blocks, one for each part in turn
     rows: int
+    #: outputs
     parts: int
     #: what a row gives to each part
     block: int
@@ -906,7 +1054,9 @@ class HilAveragePoolS8(Parameters):
     KERNEL: ClassVar[str] = "hil_average_pool_s8"
 
     pool: HilPool
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -917,7 +1067,9 @@ class HilMaxPoolS8(Parameters):
     KERNEL: ClassVar[str] = "hil_max_pool_s8"
 
     pool: HilPool
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -928,7 +1080,9 @@ class HilAveragePoolF32(Parameters):
     KERNEL: ClassVar[str] = "hil_average_pool_f32"
 
     pool: HilPool
+    #: the least output
     low: float
+    #: the largest output
     high: float
 
 
@@ -939,7 +1093,9 @@ class HilMaxPoolF32(Parameters):
     KERNEL: ClassVar[str] = "hil_max_pool_f32"
 
     pool: HilPool
+    #: the least output
     low: float
+    #: the largest output
     high: float
 
 
@@ -949,8 +1105,11 @@ class HilQuantizeF32S8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_quantize_f32_s8"
 
+    #: elements
     size: int
+    #: the difference of two neighbouring integers
     scale: float
+    #: the integer that stands for 0.0
     zero_point: int
 
 
@@ -960,8 +1119,11 @@ class HilQuantizeF32U8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_quantize_f32_u8"
 
+    #: elements
     size: int
+    #: the difference of two neighbouring integers
     scale: float
+    #: the integer that stands for 0.0
     zero_point: int
 
 
@@ -971,8 +1133,11 @@ class HilQuantizeF32S16(Parameters):
 
     KERNEL: ClassVar[str] = "hil_quantize_f32_s16"
 
+    #: elements
     size: int
+    #: the difference of two neighbouring integers
     scale: float
+    #: the integer that stands for 0.0
     zero_point: int
 
 
@@ -982,8 +1147,11 @@ class HilDequantizeS8F32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dequantize_s8_f32"
 
+    #: elements
     size: int
+    #: the difference of two neighbouring integers
     scale: float
+    #: the integer that stands for 0.0
     zero_point: int
 
 
@@ -993,8 +1161,11 @@ class HilDequantizeU8F32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dequantize_u8_f32"
 
+    #: elements
     size: int
+    #: the difference of two neighbouring integers
     scale: float
+    #: the integer that stands for 0.0
     zero_point: int
 
 
@@ -1004,8 +1175,11 @@ class HilDequantizeS16F32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_dequantize_s16_f32"
 
+    #: elements
     size: int
+    #: the difference of two neighbouring integers
     scale: float
+    #: the integer that stands for 0.0
     zero_point: int
 
 
@@ -1015,16 +1189,23 @@ class HilRequantizeWide(Parameters):
 
     KERNEL: ClassVar[str] = "hil_requantize_wide"
 
+    #: elements
     size: int
     #: 2 or 4
     in_bytes: int
     #: 1, 2 or 4
     out_bytes: int
+    #: the input that stands for 0.0
     in_zero_point: int
+    #: of the input less its zero point, in Q0.31
     multiplier: int
+    #: of the product, to the left; below 0 to the right
     shift: int
+    #: the least output
     low: int
+    #: the largest output
     high: int
+    #: the output that stands for 0.0
     out_zero_point: int
 
 
@@ -1034,7 +1215,9 @@ class HilSoftmaxS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_softmax_s8"
 
+    #: that each add up to one
     rows: int
+    #: elements of a row
     depth: int
     #: distances to the row's maximum below this one have an exponential
     near: int
@@ -1048,8 +1231,11 @@ class HilSoftmaxF32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_softmax_f32"
 
+    #: that each add up to one
     rows: int
+    #: elements of a row
     depth: int
+    #: factor of the exponents
     beta: float
 
 
@@ -1059,6 +1245,7 @@ class HilLutS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_lut_s8"
 
+    #: elements
     size: int
     #: the values for the bytes 0x00 to 0xff
     table: npt.NDArray[np.int8]
@@ -1070,8 +1257,11 @@ class HilClampF32Each(Parameters):
 
     KERNEL: ClassVar[str] = "hil_clamp_f32_each"
 
+    #: elements
     size: int
+    #: the least output
     low: float
+    #: the largest output
     high: float
 
 
@@ -1081,7 +1271,9 @@ class HilLeakyReluF32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_leaky_relu_f32"
 
+    #: elements
     size: int
+    #: factor of values below 0
     alpha: float
 
 
@@ -1091,6 +1283,7 @@ class HilLogisticF32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_logistic_f32"
 
+    #: elements
     size: int
 
 
@@ -1100,6 +1293,7 @@ class HilTanhF32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_tanh_f32"
 
+    #: elements
     size: int
 
 
@@ -1109,6 +1303,7 @@ class HilHardSwishF32(Parameters):
 
     KERNEL: ClassVar[str] = "hil_hard_swish_f32"
 
+    #: elements
     size: int
 
 
@@ -1118,21 +1313,31 @@ class HilSumS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_sum_s8_mve"
 
+    #: elements
     size: int
     #: 1: b is taken from a
     subtract: int
+    #: the first operand's value that stands for 0.0
     a_zero_point: int
+    #: of the first operand, in Q0.31
     a_multiplier: int
     #: 0 for a factor of one half, below 0 for others; the same for b
     a_shift: int
+    #: the second operand's value that stands for 0.0
     b_zero_point: int
+    #: of the second operand, in Q0.31
     b_multiplier: int
+    #: of that product, as a_shift
     b_shift: int
+    #: the output that stands for 0.0
     out_zero_point: int
+    #: of the sum, in Q0.31
     out_multiplier: int
     #: below 0
     out_shift: int
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -1142,14 +1347,20 @@ class HilScaledSumS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_scaled_sum_s8_mve"
 
+    #: elements
     size: int
-    #: of the values as they are; the output is (a * a_factor + b * b_factor +
+    #: of the first operand; the output is (a * a_factor + b * b_factor + constant) >> shift, within
+    #: int32 for every pair, then clamped
     a_factor: int
-    #: constant) >> shift, within int32 for every pair, then clamped
+    #: of the second operand
     b_factor: int
+    #: added to both products
     constant: int
+    #: to the right, of the sum
     shift: int
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -1163,8 +1374,11 @@ class HilConv2d3x3S8Mve(Parameters):
     images: HilImages
     #: 1 or 2
     stride: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     #: filters, even
     columns: int
@@ -1183,16 +1397,23 @@ class HilConv2dRgbS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_conv2d_rgb_s8_mve"
 
+    #: images
     batch: int
+    #: rows of an input image
     in_h: int
+    #: columns of an input image
     in_w: int
+    #: rows of an output image
     out_h: int
     #: whole groups
     out_w: int
     #: 1 or 2
     stride: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     #: windows at a time: 4 of eight columns, or 2
     group: int
@@ -1214,6 +1435,7 @@ class HilConv2dS8Mve(Parameters):
 
     images: HilImages
     window: HilWindow
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     #: of a gathered row, from the pixels under a row of the filter to those under the next: as many
     #: as there are, or, without dilation, whole chunks
@@ -1230,10 +1452,13 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     images: HilImages
     #: at most 3 with stride 1, 4 with stride 2
     filter_h: int
+    #: the same, of columns
     filter_w: int
     #: 1 or 2
     stride: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
     #: at most 8
     planes: int
@@ -1245,8 +1470,9 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     tile_w: int
     #: output rows of the table
     part_h: int
-    #: of the table, and those behind them for out_h % part_h rows
+    #: turns of the table
     part_turns: int
+    #: turns behind them, for out_h % part_h rows
     rest_turns: int
     #: behind those, of four tiles of 2x1 outputs of an odd last column; 0: there are none
     half_turns: int
@@ -1261,6 +1487,7 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     #: bytes of a copy of the table with addresses of tiles, which is faster; with stride 1 and
     #: neither masks nor bounds. 0: there is none
     addressed: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     output_range: HilOutputRange
     #: turns of int32 places of two tiles in a plane, where masked a mask between them, and uint16
@@ -1276,7 +1503,9 @@ class HilMatmulS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_matmul_s8_mve"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
     mve_columns: HilMveColumns
 
@@ -1287,8 +1516,11 @@ class HilVectorS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_vector_s8_mve"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
+    #: outputs of a row
     columns: int
     #: of 16 weights, the depth rounded up
     chunks: int
@@ -1309,7 +1541,9 @@ class HilPixelsS8Mve(Parameters):
 
     KERNEL: ClassVar[str] = "hil_pixels_s8_mve"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
     #: last rows that are copied
     copied: int
@@ -1325,7 +1559,9 @@ class HilPointsS8Mve(Parameters):
     KERNEL: ClassVar[str] = "hil_points_s8_mve"
 
     images: HilImages
+    #: input rows from a window to the one below it
     stride_h: int
+    #: input columns from a window to the next
     stride_w: int
     #: last pixels of each row that are copied
     copied: int
@@ -1339,12 +1575,19 @@ class HilStripsS8Mve(Parameters):
     KERNEL: ClassVar[str] = "hil_strips_s8_mve"
 
     images: HilImages
+    #: rows of the filter
     filter_h: int
+    #: columns of the filter
     filter_w: int
+    #: input rows from a window to the one below it
     stride_h: int
+    #: input columns from a window to the next
     stride_w: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     #: windows of a strip, even or all
     strip_w: int
@@ -1368,7 +1611,9 @@ class HilAveragePoolS8Mve(Parameters):
     pool_windows: HilPoolWindows
     #: 2^24 over the window's size, rounded up
     reciprocal: int
+    #: the least output
     low: int
+    #: the largest output
     high: int
 
 
@@ -1379,8 +1624,10 @@ class HilV7mConv2dS8(Parameters):
     KERNEL: ClassVar[str] = "hil_v7m_conv2d_s8"
 
     images: HilImages
+    #: output channels
     out_c: int
     window: HilWindow
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     v7m_columns: HilV7mColumns
 
@@ -1394,7 +1641,9 @@ class HilV7mDepthwise3x3S8(Parameters):
     images: HilImages
     #: 1 or 2, either way
     stride: int
+    #: rows by which the first window reaches above the image
     pad_top: int
+    #: columns by which the first window reaches beyond the image
     pad_left: int
     #: output rows at a time
     band: int
@@ -1402,6 +1651,7 @@ class HilV7mDepthwise3x3S8(Parameters):
     line: int
     #: outputs at a time, 1 to 6; at most out_w
     block: int
+    #: the input that stands for 0.0, which pixels outside the image have
     in_zero_point: int
     output_range: HilOutputRange
     #: the shift of hil_v7m_even_output, or -1 where channels have their own
@@ -1418,8 +1668,11 @@ class HilV7mMatmulS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_v7m_matmul_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
+    #: outputs of a row
     columns: int
     v7m_columns: HilV7mColumns
 
@@ -1430,8 +1683,11 @@ class HilV7mMatvecS8(Parameters):
 
     KERNEL: ClassVar[str] = "hil_v7m_matvec_s8"
 
+    #: rows of the input, and of the output
     rows: int
+    #: elements of a row
     depth: int
+    #: outputs of a row
     columns: int
     output_range: HilOutputRange
     #: the shift of hil_v7m_even_output, or -1 where columns have their own

@@ -64,6 +64,21 @@ class Structs:
             else:
                 yield from self.names(self.groups[field.group])
 
+    def without_meaning(self, kernels: Iterable[str]) -> Iterator[str]:
+        """The fields of the structs of ``kernels`` that have no comment, as ``struct.field``; a
+        macro's are its own."""
+        pending, seen = list(kernels), set[str]()
+        while pending:
+            owner = pending.pop(0)
+            if owner in seen:
+                continue
+            seen.add(owner)
+            for field in {**self.groups, **self.structs}[owner]:
+                if field.group is not None:
+                    pending.append(field.group)
+                elif not field.meaning:
+                    yield f"{owner}.{field.name}"
+
 
 def python_name(c_name: str) -> str:
     """The dataclass of a struct or a macro of fields: ``HilMatmulS8``."""

@@ -22,7 +22,13 @@ def shipped_parameters() -> str:
     """The text of :mod:`hilc.lowering.parameters`."""
     headers = shipped_headers()
     names = [kernel.name for kernel in described_kernels(headers)]
-    return python_module(read_structs(headers.values()), names)
+    structs = read_structs(headers.values())
+    if silent := list(structs.without_meaning(names)):
+        raise InputError(
+            f"no comment says what {', '.join(silent)} is",
+            "write it behind the field or above it: the dataclass takes it from there",
+        )
+    return python_module(structs, names)
 
 
 def own_parameters(folder: Path) -> str:
@@ -48,10 +54,11 @@ def main() -> int:
         if args.folder is not None:
             sys.stdout.write(own_parameters(args.folder))
             return 0
+        text = shipped_parameters()
     except HilError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    path, text = Path(__file__).with_name("parameters.py"), shipped_parameters()
+    path = Path(__file__).with_name("parameters.py")
     if not args.check:
         path.write_text(text, encoding="utf-8")
     elif not path.is_file() or path.read_text(encoding="utf-8") != text:

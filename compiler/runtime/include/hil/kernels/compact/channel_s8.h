@@ -37,11 +37,11 @@
 
 /* Fields of the kernels' structs that describe the output channels. */
 #define HIL_COMPACT_FIELDS                                                                         \
-    int32_t in_zero_point;                                                                         \
+    int32_t in_zero_point; /* the input that stands for 0.0 */                                     \
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
-    int32_t narrow; /* 1: every |accumulator| < 2^30 and every shift < 0 */                        \
-    const int8_t *weights;                                                                         \
-    const int32_t *scales /* [channels][2]: 64 * bias + shift + 32, multiplier */
+    int32_t narrow;        /* 1: every |accumulator| < 2^30 and every shift < 0 */                 \
+    const int8_t *weights; /* of each channel, as the model has them */                            \
+    const int32_t *scales  /* [channels][2]: 64 * bias + shift + 32, multiplier */
 
 /* An output channel: two words that hold its bias, its shift and its multiplier. */
 HIL_INLINE int32_t hil_compact_bias(const int32_t *channel) { return channel[0] >> 6; }

@@ -20,7 +20,7 @@ code = 320
 @*/
 struct hil_compact_conv2d_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t out_c;
+    int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
     HIL_COMPACT_FIELDS; /* weights[out_c][filter_h][filter_w][in_c] */
 };

@@ -17,9 +17,9 @@ cost_factors = {armv7e-m = 0.45, "armv8-m.main" = 0.45, "armv8.1-m.main" = 0.42,
 code = 200
 @*/
 struct hil_compact_matmul_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t columns;
+    int32_t rows;       /* rows of the input, and of the output */
+    int32_t depth;      /* elements of a row */
+    int32_t columns;    /* outputs of a row */
     HIL_COMPACT_FIELDS; /* weights[columns][depth] */
 };
 

@@ -15,13 +15,13 @@ cost = "33.74 + 9.249 * length"
 code = 168
 @*/
 struct hil_dsp_add_s8 {
-    int32_t length;
-    int32_t swapped; /* 1: the first operand is the one that the table holds */
-    int32_t multiplier;
-    int32_t shift; /* to the right, less one: 0 to 22 */
-    int32_t out_zero_point;
-    int32_t low;
-    int32_t high;
+    int32_t length;         /* elements */
+    int32_t swapped;        /* 1: the first operand is the one that the table holds */
+    int32_t multiplier;     /* of the sum, in Q0.31 */
+    int32_t shift;          /* to the right, less one: 0 to 22 */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    int32_t low;            /* the least output */
+    int32_t high;           /* the largest output */
     /* The other operand has the larger scale, so that scaling it is a shift. This has, for each
      * value of the one in question, twice what it adds to the sum, both zero points included. */
     const int32_t *table;

@@ -18,8 +18,8 @@ cost = "batches * out_h * out_w * ((channels + 3) // 4) * (filter_h * (5 + 3.3 *
 @*/
 struct hil_dsp_average_pool_s8 {
     HIL_POOL_WINDOWS_FIELDS; /* filter_h * filter_w is at most HIL_DSP_POOL_TAPS */
-    int32_t low;
-    int32_t high;
+    int32_t low;             /* the least output */
+    int32_t high;            /* the largest output */
 };
 
 /* So many int8 values add up to half-words. */

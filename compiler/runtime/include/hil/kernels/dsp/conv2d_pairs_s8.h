@@ -35,10 +35,10 @@ code = 900
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t out_c;
+    int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
-    int32_t in_zero_point;
-    int32_t units; /* of four elements under a window */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
+    int32_t units;         /* of four elements under a window */
     HIL_DSP_PAIRS_FIELDS;
     const int8_t *border; /* a pixel outside the image */
 };

@@ -24,14 +24,14 @@ code = 1094
 @*/
 struct hil_dsp_conv2d_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t out_c;
+    int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
-    int32_t units; /* of four elements under a window */
-    int32_t in_zero_point;
+    int32_t units;         /* of four elements under a window */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
     const int16_t
-        *weights; /* these as in struct hil_dsp_columns_s8; a column is an output channel */
-    const int32_t *pairs;
+        *weights;         /* these as in struct hil_dsp_columns_s8; a column is an output channel */
+    const int32_t *pairs; /* HIL_DSP_PAIR_WORDS a pair of columns */
 };
 
 HIL_INLINE void hil_dsp_conv2d_s8(const struct hil_dsp_conv2d_s8 *p, const int8_t *in, int8_t *out,

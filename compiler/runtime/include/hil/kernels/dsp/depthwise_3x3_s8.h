@@ -67,16 +67,16 @@ code = 1143
 @*/
 struct hil_dsp_depthwise_3x3_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t stride; /* 1 or 2, along both axes */
-    int32_t pad_top;
-    int32_t pad_left;
-    int32_t line; /* pixels that a row of windows spans: (out_w - 1) * stride + 3 */
-    int32_t in_zero_point;
+    int32_t stride;        /* 1 or 2, along both axes */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t line;          /* pixels that a row of windows spans: (out_w - 1) * stride + 3 */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
-    const int32_t *bias; /* twice the bias, the input's zero point folded in */
-    const int32_t *multipliers;
-    const int8_t *shifts;  /* to the right, less one: 0 to 22 */
-    const int8_t *weights; /* [in_c][3 columns][4]: row 0, row 1, row 1, row 2 of the filter */
+    const int32_t *bias;        /* twice the bias, the input's zero point folded in */
+    const int32_t *multipliers; /* of each channel, in Q0.31 */
+    const int8_t *shifts;       /* to the right, less one: 0 to 22 */
+    const int8_t *weights;      /* [in_c][3 columns][4]: row 0, row 1, row 1, row 2 of the filter */
 };
 
 /* A column of the filter, doubled: rows 0 and 1, rows 1 and 2. */

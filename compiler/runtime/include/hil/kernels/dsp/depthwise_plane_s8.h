@@ -72,14 +72,14 @@ code = 864
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t stride; /* 1 or 2, along both axes */
-    int32_t pad_top;
-    int32_t pad_left;
-    int32_t columns; /* of the image that windows reach, from the first */
-    int32_t line;    /* half-words from row to row of the plane, an even number */
-    int32_t beyond;  /* half-words after the last row, an even number */
-    int32_t rows;    /* of outputs at a time */
-    int32_t in_zero_point;
+    int32_t stride;        /* 1 or 2, along both axes */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t columns;       /* of the image that windows reach, from the first */
+    int32_t line;          /* half-words from row to row of the plane, an even number */
+    int32_t beyond;        /* half-words after the last row, an even number */
+    int32_t rows;          /* of outputs at a time */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     int32_t shift;         /* of all channels, or 0 where each has its own */
     const int8_t *weights; /* [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter */
     const int32_t

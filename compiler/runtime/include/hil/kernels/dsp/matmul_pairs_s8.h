@@ -28,10 +28,10 @@ cost = """
 code = 900
 @*/
 struct hil_dsp_matmul_pairs_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t units; /* of four elements of depth */
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t units;   /* of four elements of depth */
+    int32_t columns; /* outputs of a row */
     HIL_DSP_PAIRS_FIELDS;
 };
 

@@ -22,13 +22,13 @@ cost = """
 code = 676
 @*/
 struct hil_dsp_matmul_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t units; /* of four elements of depth */
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t units;   /* of four elements of depth */
+    int32_t columns; /* outputs of a row */
     HIL_OUTPUT_RANGE_FIELDS;
     const int16_t *weights; /* these as in struct hil_dsp_columns_s8 */
-    const int32_t *pairs;
+    const int32_t *pairs;   /* HIL_DSP_PAIR_WORDS a pair of columns */
 };
 
 HIL_INLINE void hil_dsp_matmul_s8(const struct hil_dsp_matmul_s8 *p, const int8_t *in, int8_t *out,

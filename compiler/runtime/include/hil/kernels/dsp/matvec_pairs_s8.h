@@ -60,15 +60,15 @@ cost = """
 code = 700
 @*/
 struct hil_dsp_matvec_pairs_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t units; /* of four elements of depth */
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t units;   /* of four elements of depth */
+    int32_t columns; /* outputs of a row */
     int32_t widened; /* 1: each row is widened to scratch first; 0: four columns at a time, anew,
                         for a depth of whole units */
     int32_t signs;   /* whether negative sums lack something */
-    int32_t shift;
-    const int32_t *stream;
+    int32_t shift;   /* to the right, of all columns */
+    const int32_t *stream; /* the head draws it */
 };
 
 #define HIL_DSP_COLUMNS 4

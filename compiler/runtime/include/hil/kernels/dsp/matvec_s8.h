@@ -57,17 +57,17 @@ cost = """
 code = 432
 @*/
 struct hil_dsp_matvec_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t units; /* of four elements of depth */
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t units;   /* of four elements of depth */
+    int32_t columns; /* outputs of a row */
     int32_t widened; /* 1: each row is widened to scratch first; 0: four columns at a time, anew */
     HIL_OUTPUT_RANGE_FIELDS;
-    int32_t per_channel;    /* 1: a multiplier and a shift a column; 0: one for all */
-    const int16_t *weights; /* as in struct hil_dsp_columns_s8, in blocks of four columns */
-    const int32_t *bias;    /* of each pair of columns in whole blocks: b0, 256 * b1 + b0 */
-    const int32_t *multipliers;
-    const int8_t *shifts; /* to the right, less one: 0 to 22 */
+    int32_t per_channel;        /* 1: a multiplier and a shift a column; 0: one for all */
+    const int16_t *weights;     /* as in struct hil_dsp_columns_s8, in blocks of four columns */
+    const int32_t *bias;        /* of each pair of columns in whole blocks: b0, 256 * b1 + b0 */
+    const int32_t *multipliers; /* of each column, in Q0.31 */
+    const int8_t *shifts;       /* to the right, less one: 0 to 22 */
 };
 
 /* Sums of a row by four columns: A0, 256 * A1 + A0, A2, 256 * A3 + A2. */

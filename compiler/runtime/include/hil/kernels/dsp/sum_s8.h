@@ -15,13 +15,13 @@ order = "elementwise"
 cost = "20 + 6.3 * length"
 @*/
 struct hil_dsp_sum_s8 {
-    int32_t length;
+    int32_t length; /* elements */
     /* The output is (a * first + b * second + addend) >> shift, saturated, which the compiler has
      * compared with the reference for all pairs of values. */
     int32_t first;
-    int32_t second;
-    int32_t addend;
-    int32_t shift;
+    int32_t second; /* factor of the second operand */
+    int32_t addend; /* added to both products */
+    int32_t shift;  /* to the right, of the sum */
 };
 
 HIL_INLINE void hil_dsp_sum_s8(const struct hil_dsp_sum_s8 *p, const int8_t *a, const int8_t *b,

@@ -79,14 +79,14 @@ flash_heavy = true
 @*/
 struct hil_dsp_winograd_3x3_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t out_c;
-    int32_t pad_top;
-    int32_t pad_left;
-    int32_t units; /* of four input channels */
-    int32_t signs; /* whether negative sums lack something */
-    int32_t shift;
-    const int32_t *stream;
-    const int8_t *border; /* a pixel outside the image */
+    int32_t out_c;         /* output channels */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t units;         /* of four input channels */
+    int32_t signs;         /* whether negative sums lack something */
+    int32_t shift;         /* to the right, of all channels */
+    const int32_t *stream; /* the head draws it */
+    const int8_t *border;  /* a pixel outside the image */
 };
 
 #define HIL_DSP_WINOGRAD_PLACES 16

@@ -51,16 +51,16 @@
 
 /* Windows that lie next to each other along the width, each as high as the image. */
 #define HIL_AVERAGE_ROWS_FIELDS                                                                    \
-    int32_t rows;   /* of this call */                                                             \
-    int32_t first;  /* 1: the image begins with them */                                            \
-    int32_t last;   /* 1: it ends with them */                                                     \
-    int32_t height; /* of the whole image */                                                       \
-    int32_t in_w;                                                                                  \
-    int32_t channels;                                                                              \
-    int32_t out_w;                                                                                 \
-    int32_t filter_w;                                                                              \
-    int32_t stride_w;                                                                              \
-    int32_t pad_left
+    int32_t rows;     /* of this call */                                                           \
+    int32_t first;    /* 1: the image begins with them */                                          \
+    int32_t last;     /* 1: it ends with them */                                                   \
+    int32_t height;   /* of the whole image */                                                     \
+    int32_t in_w;     /* columns of an input image */                                              \
+    int32_t channels; /* of each pixel */                                                          \
+    int32_t out_w;    /* columns of an output image */                                             \
+    int32_t filter_w; /* columns of the filter */                                                  \
+    int32_t stride_w; /* input columns from a window to the next */                                \
+    int32_t pad_left  /* columns by which the first window reaches beyond the image */
 
 #define HIL_AVERAGE_ROWS(p, element, accumulator, zero, in, out, sums, finish)                     \
     do {                                                                                           \
@@ -92,8 +92,8 @@ cost_factors = {"armv8.1-m.main" = 0.62}
 @*/
 struct hil_average_rows_s8 {
     HIL_AVERAGE_ROWS_FIELDS;
-    int32_t low;
-    int32_t high;
+    int32_t low;  /* the least output */
+    int32_t high; /* the largest output */
 };
 
 HIL_INLINE int8_t hil_average_rows_s8_finish(const struct hil_average_rows_s8 *p, int32_t total,
@@ -120,8 +120,8 @@ cost_factors = {armv7e-m = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
 @*/
 struct hil_average_rows_f32 {
     HIL_AVERAGE_ROWS_FIELDS;
-    float low;
-    float high;
+    float low;  /* the least output */
+    float high; /* the largest output */
 };
 
 HIL_INLINE float hil_average_rows_f32_finish(const struct hil_average_rows_f32 *p, float total,
@@ -137,10 +137,10 @@ HIL_INLINE void hil_average_rows_f32(const struct hil_average_rows_f32 *p, const
 
 /* The mean of all pixels. */
 #define HIL_MEAN_ROWS_FIELDS                                                                       \
-    int32_t first;  /* 1: the image begins with these rows */                                      \
-    int32_t last;   /* 1: it ends with them */                                                     \
-    int32_t pixels; /* of this call */                                                             \
-    int32_t channels
+    int32_t first;   /* 1: the image begins with these rows */                                     \
+    int32_t last;    /* 1: it ends with them */                                                    \
+    int32_t pixels;  /* of this call */                                                            \
+    int32_t channels /* of each pixel */
 
 /*@kernel
 name = "hil_mean_rows_s8"
@@ -153,10 +153,10 @@ cost = "30 + channels * (20 + 6 * pixels + 20 * last)"
 @*/
 struct hil_mean_rows_s8 {
     HIL_MEAN_ROWS_FIELDS;
-    int32_t offset; /* minus the zero point of all values of one output */
-    int32_t multiplier;
-    int32_t shift;
-    int32_t out_zero_point;
+    int32_t offset;         /* minus the zero point of all values of one output */
+    int32_t multiplier;     /* of the sum, in Q0.31 */
+    int32_t shift;          /* of the product, to the left; below 0 to the right */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
 HIL_INLINE void hil_mean_rows_s8(const struct hil_mean_rows_s8 *p, const int8_t *in, int8_t *out,
@@ -183,7 +183,7 @@ cost_factors = {armv7e-m = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
 @*/
 struct hil_mean_rows_f32 {
     HIL_MEAN_ROWS_FIELDS;
-    float count;
+    float count; /* values averaged into one output */
 };
 
 HIL_INLINE void hil_mean_rows_f32(const struct hil_mean_rows_f32 *p, const float *in, float *out,

@@ -10,13 +10,13 @@
 
 /* The walk: rows of `length` outputs; an operand's step is 0 where one element serves the row. */
 #define HIL_BINARY_FIELDS                                                                          \
-    int32_t rows;                                                                                  \
-    int32_t counts[HIL_WALK_LOOPS];                                                                \
-    int32_t a_jumps[HIL_WALK_LOOPS];                                                               \
-    int32_t b_jumps[HIL_WALK_LOOPS];                                                               \
-    int32_t length;                                                                                \
-    int32_t a_step;                                                                                \
-    int32_t b_step
+    int32_t rows;                    /* innermost loops of `length` elements */                    \
+    int32_t counts[HIL_WALK_LOOPS];  /* turns of the loops around them */                          \
+    int32_t a_jumps[HIL_WALK_LOOPS]; /* by which the first operand moves as each loop advances */  \
+    int32_t b_jumps[HIL_WALK_LOOPS]; /* the same of the second operand */                          \
+    int32_t length;                  /* elements of an innermost loop */                           \
+    int32_t a_step; /* from one of the first operand's elements to the next; 0: one for all */     \
+    int32_t b_step  /* the same of the second operand */
 
 /* Writes out[] = element(p, a[], b[]) along the walk of p. */
 #define HIL_BINARY_WALK(p, a, b, out, element)                                                     \
@@ -41,17 +41,18 @@
 
 #define HIL_SUM_S8_FIELDS                                                                          \
     HIL_BINARY_FIELDS;                                                                             \
-    int32_t a_zero_point;                                                                          \
-    int32_t a_multiplier;                                                                          \
-    int32_t a_shift;                                                                               \
-    int32_t b_zero_point;                                                                          \
-    int32_t b_multiplier;                                                                          \
-    int32_t b_shift;                                                                               \
-    int32_t out_zero_point;                                                                        \
-    int32_t out_multiplier;                                                                        \
-    int32_t out_shift;                                                                             \
-    int32_t low;                                                                                   \
-    int32_t high
+    int32_t a_zero_point; /* the first operand's value that stands for 0.0 */                      \
+    int32_t a_multiplier; /* of the first operand, in Q0.31, to twice the larger scale */          \
+    int32_t a_shift;      /* of that product, to the left; 0 for a factor of one half, below 0 for \
+                             others */                                                             \
+    int32_t b_zero_point; /* the second operand's value that stands for 0.0 */                     \
+    int32_t b_multiplier; /* of the second operand, in Q0.31 */                                    \
+    int32_t b_shift;      /* of that product, as a_shift */                                        \
+    int32_t out_zero_point; /* the output that stands for 0.0 */                                   \
+    int32_t out_multiplier; /* of the sum, in Q0.31 */                                             \
+    int32_t out_shift;      /* of that product, to the left; below 0 to the right */               \
+    int32_t low;            /* the least output */                                                 \
+    int32_t high            /* the largest output */
 
 /* An operand less its zero point, raised by 20 bits and brought to twice the larger scale. The
  * shift is 0 for the operand with that scale alone: its factor is one half, and the product exact.
@@ -136,13 +137,13 @@ cost = "1 + 1.0 * rows + 1.0 * rows * length"
 @*/
 struct hil_mul_s8 {
     HIL_BINARY_FIELDS;
-    int32_t a_zero_point;
-    int32_t b_zero_point;
-    int32_t out_zero_point;
-    int32_t multiplier;
-    int32_t shift;
-    int32_t low;
-    int32_t high;
+    int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
+    int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    int32_t multiplier;     /* of the product, in Q0.31 */
+    int32_t shift;          /* of that, to the left; below 0 to the right */
+    int32_t low;            /* the least output */
+    int32_t high;           /* the largest output */
 };
 
 HIL_INLINE int8_t hil_mul_s8_element(const struct hil_mul_s8 *p, int8_t a, int8_t b) {
@@ -158,8 +159,8 @@ HIL_INLINE void hil_mul_s8(const struct hil_mul_s8 *p, const int8_t *a, const in
 
 #define HIL_BINARY_F32_FIELDS                                                                      \
     HIL_BINARY_FIELDS;                                                                             \
-    float low;                                                                                     \
-    float high
+    float low; /* the least output */                                                              \
+    float high /* the largest output */
 
 /*@kernel
 name = "hil_add_f32"

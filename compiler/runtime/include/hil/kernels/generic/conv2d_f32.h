@@ -25,11 +25,11 @@ cost_factors = {"armv7e-m" = 0.04, "armv8-m.main" = 0.04, "armv8.1-m.main" = 0.0
 @*/
 struct hil_conv2d_f32 {
     HIL_IMAGES_FIELDS;
-    int32_t out_c;
+    int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
-    float out_min;
-    float out_max;
-    const float *bias;
+    float out_min;        /* the least output */
+    float out_max;        /* the largest output */
+    const float *bias;    /* of each output channel */
     const float *weights; /* a column is an output channel: see struct hil_columns_f32 */
 };
 

@@ -27,11 +27,11 @@ code = 1406
 @*/
 struct hil_conv2d_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t out_c;
+    int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
-    int32_t in_zero_point;
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_REQUANTIZATION_FIELDS;
-    const int8_t *weights;
+    const int8_t *weights; /* a column is an output channel, interleaved as columns_s8.h says */
 };
 
 HIL_INLINE void hil_conv2d_s8(const struct hil_conv2d_s8 *p, const int8_t *in, int8_t *out,

@@ -27,9 +27,9 @@ struct hil_depthwise_conv2d_f32 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
-    float out_min;
-    float out_max;
-    const float *bias;
+    float out_min;        /* the least output */
+    float out_max;        /* the largest output */
+    const float *bias;    /* of each output channel */
     const float *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
 };
 

@@ -29,10 +29,10 @@ struct hil_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;
     int32_t depth_multiplier; /* outputs of each input channel, next to each other */
     HIL_WINDOW_FIELDS;
-    int32_t block;  /* channels of a band; divides in_c */
-    int32_t tile_w; /* output pixels of a band */
-    int32_t band_w; /* input pixels of a band, all that tile_w windows span */
-    int32_t in_zero_point;
+    int32_t block;         /* channels of a band; divides in_c */
+    int32_t tile_w;        /* output pixels of a band */
+    int32_t band_w;        /* input pixels of a band, all that tile_w windows span */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_REQUANTIZATION_FIELDS;
     const int8_t *weights; /* [in_c * depth_multiplier][filter_h][filter_w] */
 };

@@ -19,12 +19,12 @@ cost_factors = {"armv7e-m" = 0.04, "armv8-m.main" = 0.04, "armv8.1-m.main" = 0.0
 # (SearchPolicy.band_code); the size that is assumed where none is stated comes out right.
 @*/
 struct hil_matmul_f32 {
-    int32_t rows;
-    int32_t depth;
-    int32_t columns;
-    float out_min;
-    float out_max;
-    const float *bias;
+    int32_t rows;         /* rows of the input, and of the output */
+    int32_t depth;        /* elements of a row */
+    int32_t columns;      /* outputs of a row */
+    float out_min;        /* the least output */
+    float out_max;        /* the largest output */
+    const float *bias;    /* of each column */
     const float *weights; /* as in struct hil_columns_f32 */
 };
 

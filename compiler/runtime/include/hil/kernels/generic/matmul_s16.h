@@ -10,13 +10,13 @@
 /* Rows of a matrix product, and its weights [columns, depth]; per_channel is 1 where each column
  * has a multiplier and a shift, 0 where there is one for all. */
 #define HIL_ROWS_S16_FIELDS                                                                        \
-    int32_t rows;                                                                                  \
-    int32_t depth;                                                                                 \
-    int32_t columns;                                                                               \
-    int32_t out_min;                                                                               \
-    int32_t out_max;                                                                               \
-    int32_t per_channel;                                                                           \
-    const int8_t *weights
+    int32_t rows;         /* rows of the input, and of the output */                               \
+    int32_t depth;        /* elements of a row */                                                  \
+    int32_t columns;      /* outputs of a row */                                                   \
+    int32_t out_min;      /* the least output */                                                   \
+    int32_t out_max;      /* the largest output */                                                 \
+    int32_t per_channel;  /* 1: each column has a multiplier and a shift; 0: one for all */        \
+    const int8_t *weights /* [columns][depth] */
 
 /* Products of which any sum fits 32 bits: each is 2^22 at most. */
 #define HIL_MATMUL_S16_RUN 256
@@ -44,9 +44,9 @@ code = 404
 @*/
 struct hil_matmul_s16 {
     HIL_ROWS_S16_FIELDS;
-    const int32_t *bias; /* of each column the lower word, then the upper one */
-    const int16_t *multipliers;
-    const int8_t *shifts; /* to the right, 8 to 46 */
+    const int32_t *bias;        /* of each column the lower word, then the upper one */
+    const int16_t *multipliers; /* of 15 bits */
+    const int8_t *shifts;       /* to the right, 8 to 46 */
 };
 
 HIL_INLINE void hil_matmul_s16(const struct hil_matmul_s16 *p, const int16_t *in, int16_t *out) {
@@ -86,9 +86,9 @@ code = 342
 @*/
 struct hil_matmul_s16_sums32 {
     HIL_ROWS_S16_FIELDS;
-    const int32_t *bias;
-    const int32_t *multipliers;
-    const int8_t *shifts;
+    const int32_t *bias;        /* of each column */
+    const int32_t *multipliers; /* in Q0.31 */
+    const int8_t *shifts;       /* of the products, to the left; below 0 to the right */
 };
 
 HIL_INLINE void hil_matmul_s16_sums32(const struct hil_matmul_s16_sums32 *p, const int16_t *in,

@@ -25,11 +25,11 @@ cost = """
 code = 644
 @*/
 struct hil_matmul_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t columns; /* outputs of a row */
     HIL_REQUANTIZATION_FIELDS;
-    const int8_t *weights;
+    const int8_t *weights; /* interleaved as columns_s8.h says */
 };
 
 HIL_INLINE void hil_matmul_s8(const struct hil_matmul_s8 *p, const int8_t *in, int8_t *out) {

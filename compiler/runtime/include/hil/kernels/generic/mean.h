@@ -8,14 +8,14 @@
 #include "hil/quant.h"
 
 #define HIL_MEAN_FIELDS                                                                            \
-    int32_t size; /* of the output */                                                              \
-    int32_t counts[HIL_WALK_LOOPS];                                                                \
-    int32_t jumps[HIL_WALK_LOOPS];                                                                 \
-    int32_t rows; /* of `length` values, averaged into one output */                               \
-    int32_t row_counts[HIL_WALK_LOOPS];                                                            \
-    int32_t row_jumps[HIL_WALK_LOOPS];                                                             \
-    int32_t length;                                                                                \
-    int32_t step
+    int32_t size;                       /* of the output */                                        \
+    int32_t counts[HIL_WALK_LOOPS];     /* turns of the loops over the outputs */                  \
+    int32_t jumps[HIL_WALK_LOOPS];      /* by which the input moves as each of them advances */    \
+    int32_t rows;                       /* of `length` values, averaged into one output */         \
+    int32_t row_counts[HIL_WALK_LOOPS]; /* turns of the loops over the rows of an output */        \
+    int32_t row_jumps[HIL_WALK_LOOPS];  /* by which the input moves as each of those advances */   \
+    int32_t length;                     /* values of a row */                                      \
+    int32_t step                        /* from one value of a row to the next */
 
 /* Writes out[] = finish(p, total), where total starts at `initial` and adds up the values. */
 #define HIL_MEAN_WALK(p, in, out, accumulator, initial, finish)                                    \
@@ -51,10 +51,10 @@ cost = "1 + 1.0 * size + 1.0 * size * rows + 1.0 * size * rows * length"
 @*/
 struct hil_mean_s8 {
     HIL_MEAN_FIELDS;
-    int32_t offset; /* minus the zero point of all values of one output */
-    int32_t multiplier;
-    int32_t shift;
-    int32_t out_zero_point;
+    int32_t offset;         /* minus the zero point of all values of one output */
+    int32_t multiplier;     /* of the sum, in Q0.31 */
+    int32_t shift;          /* of the product, to the left; below 0 to the right */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
 HIL_INLINE int8_t hil_mean_s8_finish(const struct hil_mean_s8 *p, int32_t total) {
@@ -80,7 +80,7 @@ code = 182
 @*/
 struct hil_mean_f32 {
     HIL_MEAN_FIELDS;
-    float count;
+    float count; /* values averaged into one output */
 };
 
 HIL_INLINE float hil_mean_f32_finish(const struct hil_mean_f32 *p, float total) {

@@ -34,7 +34,7 @@ order = "none"
 cost = "1 + 1.0 * bytes"
 @*/
 struct hil_copy {
-    int32_t bytes;
+    int32_t bytes; /* to copy */
 };
 
 HIL_INLINE void hil_copy(const struct hil_copy *p, const void *in, void *out) {
@@ -54,13 +54,13 @@ cost_factors = {"armv7e-m" = 0.75, "armv8-m.main" = 0.75, "armv8.1-m.main" = 0.7
 code = 62
 @*/
 struct hil_gather {
-    int32_t rows;
-    int32_t counts[HIL_WALK_LOOPS];
-    int32_t in_jumps[HIL_WALK_LOOPS];
-    int32_t start;  /* of the first run in the input */
-    int32_t length; /* runs in a row */
-    int32_t step;   /* from one run of a row to the next in the input */
-    int32_t run;    /* bytes that lie together in input and output */
+    int32_t rows;                     /* of runs */
+    int32_t counts[HIL_WALK_LOOPS];   /* turns of the loops around a row */
+    int32_t in_jumps[HIL_WALK_LOOPS]; /* bytes by which the input moves as each of them advances */
+    int32_t start;                    /* of the first run in the input */
+    int32_t length;                   /* runs in a row */
+    int32_t step;                     /* from one run of a row to the next in the input */
+    int32_t run;                      /* bytes that lie together in input and output */
 };
 
 HIL_INLINE void hil_gather(const struct hil_gather *p, const void *in, void *out) {
@@ -95,13 +95,14 @@ cost_factors = {"armv7e-m" = 0.86, "armv8-m.main" = 0.88, "armv8.1-m.main" = 0.9
 code = 40
 @*/
 struct hil_pad {
-    int32_t rows;
-    int32_t counts[HIL_WALK_LOOPS];
-    int32_t out_jumps[HIL_WALK_LOOPS];
-    int32_t start; /* of the first row in the output */
-    int32_t row;   /* bytes that lie together in input and output */
-    int32_t size;  /* of the output */
-    int32_t fill;  /* the byte around the input */
+    int32_t rows;                   /* of the input */
+    int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
+    int32_t
+        out_jumps[HIL_WALK_LOOPS]; /* bytes by which the output moves as each of them advances */
+    int32_t start;                 /* of the first row in the output */
+    int32_t row;                   /* bytes that lie together in input and output */
+    int32_t size;                  /* of the output */
+    int32_t fill;                  /* the byte around the input */
 };
 
 HIL_INLINE void hil_pad(const struct hil_pad *p, const void *in, void *out) {
@@ -128,8 +129,8 @@ reads = "join"
 cost = "1 + 1.0 * rows + 1.0 * rows * parts"
 @*/
 struct hil_join {
-    int32_t rows;
-    int32_t parts;
+    int32_t rows;          /* of blocks, one of each part in turn */
+    int32_t parts;         /* inputs */
     const int32_t *blocks; /* what a row takes from each part */
 };
 
@@ -157,8 +158,8 @@ cost_factors = {"armv7e-m" = 0.92, "armv8-m.main" = 0.93, "armv8.1-m.main" = 0.9
 code = 48
 @*/
 struct hil_split {
-    int32_t rows;
-    int32_t parts;
+    int32_t rows;  /* of blocks, one for each part in turn */
+    int32_t parts; /* outputs */
     int32_t block; /* what a row gives to each part */
 };
 

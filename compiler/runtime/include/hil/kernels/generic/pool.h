@@ -11,8 +11,8 @@
 
 #define HIL_POOL_FIELDS                                                                            \
     HIL_POOL_WINDOWS_FIELDS;                                                                       \
-    int32_t pad_top;                                                                               \
-    int32_t pad_left
+    int32_t pad_top; /* rows by which the first window reaches above the image */                  \
+    int32_t pad_left /* columns by which the first window reaches beyond the image */
 
 /* Part of an axis that a window covers. */
 struct hil_pool_range {
@@ -97,8 +97,8 @@ code = 226
 @*/
 struct hil_average_pool_s8 {
     HIL_POOL_FIELDS;
-    int32_t low;
-    int32_t high;
+    int32_t low;  /* the least output */
+    int32_t high; /* the largest output */
 };
 
 HIL_INLINE int32_t hil_average_pool_s8_take(int32_t total, int8_t x) { return total + x; }
@@ -128,8 +128,8 @@ code = 196
 @*/
 struct hil_max_pool_s8 {
     HIL_POOL_FIELDS;
-    int32_t low;
-    int32_t high;
+    int32_t low;  /* the least output */
+    int32_t high; /* the largest output */
 };
 
 HIL_INLINE int32_t hil_max_pool_s8_take(int32_t max, int8_t x) { return x > max ? x : max; }
@@ -161,8 +161,8 @@ code = 360
 @*/
 struct hil_average_pool_f32 {
     HIL_POOL_FIELDS;
-    float low;
-    float high;
+    float low;  /* the least output */
+    float high; /* the largest output */
 };
 
 HIL_INLINE float hil_average_pool_f32_take(float total, float x) { return total + x; }
@@ -195,8 +195,8 @@ code = 380
 @*/
 struct hil_max_pool_f32 {
     HIL_POOL_FIELDS;
-    float low;
-    float high;
+    float low;  /* the least output */
+    float high; /* the largest output */
 };
 
 HIL_INLINE float hil_max_pool_f32_take(float max, float x) { return x > max ? x : max; }

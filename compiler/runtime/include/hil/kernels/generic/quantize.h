@@ -31,9 +31,9 @@ cost_factors = {"armv7e-m" = 0.17, "armv8-m.main" = 0.1, "armv8.1-m.main" = 0.1}
 code = 96
 @*/
 struct hil_quantize_f32_s8 {
-    int32_t size;
-    float scale;
-    int32_t zero_point;
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
 HIL_INLINE void hil_quantize_f32_s8(const struct hil_quantize_f32_s8 *p, const float *in,
@@ -55,9 +55,9 @@ cost_factors = {"armv7e-m" = 0.14, "armv8-m.main" = 0.07, "armv8.1-m.main" = 0.0
 code = 108
 @*/
 struct hil_quantize_f32_u8 {
-    int32_t size;
-    float scale;
-    int32_t zero_point;
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
 HIL_INLINE void hil_quantize_f32_u8(const struct hil_quantize_f32_u8 *p, const float *in,
@@ -79,9 +79,9 @@ cost_factors = {"armv7e-m" = 0.13, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.0
 code = 116
 @*/
 struct hil_quantize_f32_s16 {
-    int32_t size;
-    float scale;
-    int32_t zero_point;
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
 HIL_INLINE void hil_quantize_f32_s16(const struct hil_quantize_f32_s16 *p, const float *in,
@@ -103,9 +103,9 @@ cost_factors = {"armv7e-m" = 0.14, "armv8-m.main" = 0.14, "armv8.1-m.main" = 0.1
 code = 44
 @*/
 struct hil_dequantize_s8_f32 {
-    int32_t size;
-    float scale;
-    int32_t zero_point;
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
 HIL_INLINE void hil_dequantize_s8_f32(const struct hil_dequantize_s8_f32 *p, const int8_t *in,
@@ -127,9 +127,9 @@ cost_factors = {"armv7e-m" = 0.17, "armv8-m.main" = 0.17, "armv8.1-m.main" = 0.1
 code = 42
 @*/
 struct hil_dequantize_u8_f32 {
-    int32_t size;
-    float scale;
-    int32_t zero_point;
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
 HIL_INLINE void hil_dequantize_u8_f32(const struct hil_dequantize_u8_f32 *p, const uint8_t *in,
@@ -151,9 +151,9 @@ cost_factors = {"armv7e-m" = 0.15, "armv8-m.main" = 0.15, "armv8.1-m.main" = 0.1
 code = 44
 @*/
 struct hil_dequantize_s16_f32 {
-    int32_t size;
-    float scale;
-    int32_t zero_point;
+    int32_t size;       /* elements */
+    float scale;        /* the difference of two neighbouring integers */
+    int32_t zero_point; /* the integer that stands for 0.0 */
 };
 
 HIL_INLINE void hil_dequantize_s16_f32(const struct hil_dequantize_s16_f32 *p, const int16_t *in,
@@ -177,15 +177,15 @@ cost_factors = {"armv7e-m" = 1.17, "armv8-m.main" = 1.17, "armv8.1-m.main" = 1.1
 code = 82
 @*/
 struct hil_requantize_wide {
-    int32_t size;
-    int32_t in_bytes;  /* 2 or 4 */
-    int32_t out_bytes; /* 1, 2 or 4 */
-    int32_t in_zero_point;
-    int32_t multiplier;
-    int32_t shift;
-    int32_t low;
-    int32_t high;
-    int32_t out_zero_point;
+    int32_t size;           /* elements */
+    int32_t in_bytes;       /* 2 or 4 */
+    int32_t out_bytes;      /* 1, 2 or 4 */
+    int32_t in_zero_point;  /* the input that stands for 0.0 */
+    int32_t multiplier;     /* of the input less its zero point, in Q0.31 */
+    int32_t shift;          /* of the product, to the left; below 0 to the right */
+    int32_t low;            /* the least output */
+    int32_t high;           /* the largest output */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
 };
 
 HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const void *in,

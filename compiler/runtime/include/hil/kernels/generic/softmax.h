@@ -36,9 +36,9 @@ cost_factors = {"armv7e-m" = 1.02, "armv8.1-m.main" = 1.03}
 code = 432
 @*/
 struct hil_softmax_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t near; /* distances to the row's maximum below this one have an exponential */
+    int32_t rows;  /* that each add up to one */
+    int32_t depth; /* elements of a row */
+    int32_t near;  /* distances to the row's maximum below this one have an exponential */
     const int32_t *exponentials; /* of minus the distance, in Q0.31; of others nothing is left */
 };
 
@@ -88,9 +88,9 @@ cost_factors = {"armv7e-m" = 0.06, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.0
 code = 139
 @*/
 struct hil_softmax_f32 {
-    int32_t rows;
-    int32_t depth;
-    float beta;
+    int32_t rows;  /* that each add up to one */
+    int32_t depth; /* elements of a row */
+    float beta;    /* factor of the exponents */
 };
 
 HIL_INLINE void hil_softmax_f32(const struct hil_softmax_f32 *p, const float *in, float *out) {

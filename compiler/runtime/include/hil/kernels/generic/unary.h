@@ -18,7 +18,7 @@ order = "elementwise"
 cost = "1 + 1.0 * size"
 @*/
 struct hil_lut_s8 {
-    int32_t size;
+    int32_t size;        /* elements */
     const int8_t *table; /* the values for the bytes 0x00 to 0xff */
 };
 
@@ -40,9 +40,9 @@ cost_factors = {"armv7e-m" = 0.2, "armv8-m.main" = 0.19, "armv8.1-m.main" = 0.19
 code = 80
 @*/
 struct hil_clamp_f32_each {
-    int32_t size;
-    float low;
-    float high;
+    int32_t size; /* elements */
+    float low;    /* the least output */
+    float high;   /* the largest output */
 };
 
 HIL_INLINE void hil_clamp_f32_each(const struct hil_clamp_f32_each *p, const float *in,
@@ -64,8 +64,8 @@ cost_factors = {"armv7e-m" = 0.29, "armv8-m.main" = 0.29, "armv8.1-m.main" = 0.2
 code = 50
 @*/
 struct hil_leaky_relu_f32 {
-    int32_t size;
-    float alpha;
+    int32_t size; /* elements */
+    float alpha;  /* factor of values below 0 */
 };
 
 HIL_INLINE void hil_leaky_relu_f32(const struct hil_leaky_relu_f32 *p, const float *in,
@@ -87,7 +87,7 @@ cost_factors = {"armv7e-m" = 0.07, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.0
 code = 120
 @*/
 struct hil_logistic_f32 {
-    int32_t size;
+    int32_t size; /* elements */
 };
 
 HIL_INLINE void hil_logistic_f32(const struct hil_logistic_f32 *p, const float *in, float *out) {
@@ -115,7 +115,7 @@ cost_factors = {"armv7e-m" = 0.06, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.0
 code = 30
 @*/
 struct hil_tanh_f32 {
-    int32_t size;
+    int32_t size; /* elements */
 };
 
 HIL_INLINE void hil_tanh_f32(const struct hil_tanh_f32 *p, const float *in, float *out) {
@@ -136,7 +136,7 @@ cost_factors = {"armv7e-m" = 0.07, "armv8-m.main" = 0.07, "armv8.1-m.main" = 0.0
 code = 104
 @*/
 struct hil_hard_swish_f32 {
-    int32_t size;
+    int32_t size; /* elements */
 };
 
 HIL_INLINE void hil_hard_swish_f32(const struct hil_hard_swish_f32 *p, const float *in,

@@ -45,19 +45,19 @@ order = "elementwise"
 cost = "40 + 6 * size"
 @*/
 struct hil_sum_s8_mve {
-    int32_t size;
-    int32_t subtract; /* 1: b is taken from a */
-    int32_t a_zero_point;
-    int32_t a_multiplier;
-    int32_t a_shift; /* 0 for a factor of one half, below 0 for others; the same for b */
-    int32_t b_zero_point;
-    int32_t b_multiplier;
-    int32_t b_shift;
-    int32_t out_zero_point;
-    int32_t out_multiplier;
-    int32_t out_shift; /* below 0 */
-    int32_t low;
-    int32_t high;
+    int32_t size;           /* elements */
+    int32_t subtract;       /* 1: b is taken from a */
+    int32_t a_zero_point;   /* the first operand's value that stands for 0.0 */
+    int32_t a_multiplier;   /* of the first operand, in Q0.31 */
+    int32_t a_shift;        /* 0 for a factor of one half, below 0 for others; the same for b */
+    int32_t b_zero_point;   /* the second operand's value that stands for 0.0 */
+    int32_t b_multiplier;   /* of the second operand, in Q0.31 */
+    int32_t b_shift;        /* of that product, as a_shift */
+    int32_t out_zero_point; /* the output that stands for 0.0 */
+    int32_t out_multiplier; /* of the sum, in Q0.31 */
+    int32_t out_shift;      /* below 0 */
+    int32_t low;            /* the least output */
+    int32_t high;           /* the largest output */
 };
 
 /* hil_rounding_divide_by_pot(x, -shift) for shift < 0: vrshl alone rounds halves up. */
@@ -115,13 +115,14 @@ order = "elementwise"
 cost = "60 + 2 * size"
 @*/
 struct hil_scaled_sum_s8_mve {
-    int32_t size;
-    int32_t a_factor; /* of the values as they are; the output is (a * a_factor + b * b_factor + */
-    int32_t b_factor; /* constant) >> shift, within int32 for every pair, then clamped */
-    int32_t constant;
-    int32_t shift;
-    int32_t low;
-    int32_t high;
+    int32_t size;     /* elements */
+    int32_t a_factor; /* of the first operand; the output is (a * a_factor + b * b_factor +
+                         constant) >> shift, within int32 for every pair, then clamped */
+    int32_t b_factor; /* of the second operand */
+    int32_t constant; /* added to both products */
+    int32_t shift;    /* to the right, of the sum */
+    int32_t low;      /* the least output */
+    int32_t high;     /* the largest output */
 };
 
 /* Eight sums a turn: four values and the four behind them, whose results alternate once narrowed.

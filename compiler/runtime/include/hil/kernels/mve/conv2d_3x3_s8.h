@@ -278,14 +278,14 @@ cost = """(
 // 16 * (34 + 3 * stride))))"""
 @*/
 struct hil_conv2d_3x3_s8_mve {
-    HIL_IMAGES_FIELDS; /* in_c: 16, 32 or 64 */
-    int32_t stride;    /* 1 or 2 */
-    int32_t pad_top;
-    int32_t pad_left;
-    int32_t in_zero_point;
-    int32_t columns; /* filters, even */
-    int32_t any;     /* 1: outputs are clamped to less than int8, or out_w is no multiple of 4 */
-    int32_t linear;  /* 1: values below the zero point remain after the clamp */
+    HIL_IMAGES_FIELDS;     /* in_c: 16, 32 or 64 */
+    int32_t stride;        /* 1 or 2 */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
+    int32_t columns;       /* filters, even */
+    int32_t any;    /* 1: outputs are clamped to less than int8, or out_w is no multiple of 4 */
+    int32_t linear; /* 1: values below the zero point remain after the clamp */
     HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *stream; /* the head draws it */
 };

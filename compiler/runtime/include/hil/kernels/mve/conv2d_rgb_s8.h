@@ -141,20 +141,20 @@ cost = """
 any - 6 * first) + (1 - eight) * (20 + columns // 16 * (166 + 29 * any - 6 * first))))"""
 @*/
 struct hil_conv2d_rgb_s8_mve {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t out_h;
-    int32_t out_w;  /* whole groups */
-    int32_t stride; /* 1 or 2 */
-    int32_t pad_top;
-    int32_t pad_left;
-    int32_t in_zero_point;
-    int32_t group;  /* windows at a time: 4 of eight columns, or 2 */
-    int32_t eight;  /* 1: there are eight columns, and the stream is that of
-                     * hil_mve_pixels_2_eight; 0: whole sixteens */
-    int32_t before; /* groups of a row that reach beyond its begin */
-    int32_t direct; /* groups behind these that may be read where they lie */
+    int32_t batch;         /* images */
+    int32_t in_h;          /* rows of an input image */
+    int32_t in_w;          /* columns of an input image */
+    int32_t out_h;         /* rows of an output image */
+    int32_t out_w;         /* whole groups */
+    int32_t stride;        /* 1 or 2 */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
+    int32_t group;         /* windows at a time: 4 of eight columns, or 2 */
+    int32_t eight;         /* 1: there are eight columns, and the stream is that of
+                            * hil_mve_pixels_2_eight; 0: whole sixteens */
+    int32_t before;        /* groups of a row that reach beyond its begin */
+    int32_t direct;        /* groups behind these that may be read where they lie */
     HIL_MVE_PIXELS_FIELDS;
 };
 

@@ -21,7 +21,7 @@ linear) + 4 * (12 * filter_h + 4 * chunks)))"""
 struct hil_conv2d_s8_mve {
     HIL_IMAGES_FIELDS;
     HIL_WINDOW_FIELDS;
-    int32_t in_zero_point;
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     int32_t run_step; /* of a gathered row, from the pixels under a row of the filter to those under
                        * the next: as many as there are, or, without dilation, whole chunks */
     HIL_MVE_COLUMNS_FIELDS;

@@ -338,17 +338,17 @@ cost = """
 struct hil_depthwise_conv2d_s8_mve {
     HIL_IMAGES_FIELDS;
     int32_t filter_h; /* at most 3 with stride 1, 4 with stride 2 */
-    int32_t filter_w;
-    int32_t stride; /* 1 or 2 */
-    int32_t pad_top;
-    int32_t pad_left;
+    int32_t filter_w; /* the same, of columns */
+    int32_t stride;   /* 1 or 2 */
+    int32_t pad_top;  /* rows by which the first window reaches above the image */
+    int32_t pad_left; /* columns by which the first window reaches beyond the image */
     int32_t planes;   /* at most 8 */
     int32_t gathered; /* 1: sixteen pixels of a channel lie within the reach of a gather */
     int32_t band_h;   /* output rows of a band, whole parts unless there is but one band */
     int32_t tile_w;   /* output columns at a time: all, or, where band_h is 1, a divisor of out_w */
     int32_t part_h;   /* output rows of the table */
-    int32_t part_turns; /* of the table, and those behind them for out_h % part_h rows */
-    int32_t rest_turns;
+    int32_t part_turns; /* turns of the table */
+    int32_t rest_turns; /* turns behind them, for out_h % part_h rows */
     int32_t half_turns; /* behind those, of four tiles of 2x1 outputs of an odd last column; 0:
                          * there are none */
     int32_t plane_h;    /* input rows of a band, as far as patches reach */
@@ -357,7 +357,7 @@ struct hil_depthwise_conv2d_s8_mve {
     int32_t any;        /* 0: outputs have the whole range of int8, and what is below zero clamps */
     int32_t addressed;  /* bytes of a copy of the table with addresses of tiles, which is faster;
                          * with  stride 1 and neither masks nor bounds. 0: there is none */
-    int32_t in_zero_point;
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
     const int8_t *table;  /* turns of int32 places of two tiles in a plane, where masked a mask
                            * between them, and uint16 places of their outputs; of a last column

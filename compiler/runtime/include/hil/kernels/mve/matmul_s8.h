@@ -17,8 +17,8 @@ cost = """(
 80 + (rows + 3) // 4 * (50 + 8 * chunks + (pairs + odd) * (24 + 14 * chunks + 5 * linear)))"""
 @*/
 struct hil_matmul_s8_mve {
-    int32_t rows;
-    int32_t depth;
+    int32_t rows;  /* rows of the input, and of the output */
+    int32_t depth; /* elements of a row */
     HIL_MVE_COLUMNS_FIELDS;
 };
 
@@ -57,9 +57,9 @@ reads = "rows"
 cost = "60 + rows * (40 + (columns + 7) // 8 * (36 + 17 * chunks))"
 @*/
 struct hil_vector_s8_mve {
-    int32_t rows;
-    int32_t depth;
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t columns; /* outputs of a row */
     int32_t chunks;  /* of 16 weights, the depth rounded up */
     int32_t copied;  /* 1: the depth is not whole chunks, so that rows are copied to be read so */
     int32_t uniform; /* 1: one multiplier and one shift for all columns */

@@ -465,8 +465,8 @@ cost = """
 * first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))"""
 @*/
 struct hil_pixels_s8_mve {
-    int32_t rows;
-    int32_t depth;
+    int32_t rows;   /* rows of the input, and of the output */
+    int32_t depth;  /* elements of a row */
     int32_t copied; /* last rows that are copied */
     int32_t staged; /* 1: each two rows are copied first, so that outputs may take their place */
     HIL_MVE_PIXELS_FIELDS;
@@ -513,9 +513,9 @@ first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
 @*/
 struct hil_points_s8_mve {
     HIL_IMAGES_FIELDS;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t copied; /* last pixels of each row that are copied */
+    int32_t stride_h; /* input rows from a window to the one below it */
+    int32_t stride_w; /* input columns from a window to the next */
+    int32_t copied;   /* last pixels of each row that are copied */
     HIL_MVE_PIXELS_FIELDS;
 };
 
@@ -560,19 +560,19 @@ filter_h * (19 + 16 * (strip_bytes // 16))) + (lines * out_w + 1 + 2 * eight) //
 @*/
 struct hil_strips_s8_mve {
     HIL_IMAGES_FIELDS;
-    int32_t filter_h;
-    int32_t filter_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_top;
-    int32_t pad_left;
-    int32_t in_zero_point;
-    int32_t strip_w;     /* windows of a strip, even or all */
-    int32_t lines;       /* rows of windows at a time, where a strip has all of a row's */
-    int32_t strip_bytes; /* of a row under a strip */
-    int32_t eight;       /* 1: there are eight columns of two chunks, and the stream is that of
-                          * hil_mve_pixels_2_eight */
-    const uint8_t *taps; /* [chunks][16]: from a window's first byte to each of its bytes */
+    int32_t filter_h;      /* rows of the filter */
+    int32_t filter_w;      /* columns of the filter */
+    int32_t stride_h;      /* input rows from a window to the one below it */
+    int32_t stride_w;      /* input columns from a window to the next */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
+    int32_t strip_w;       /* windows of a strip, even or all */
+    int32_t lines;         /* rows of windows at a time, where a strip has all of a row's */
+    int32_t strip_bytes;   /* of a row under a strip */
+    int32_t eight;         /* 1: there are eight columns of two chunks, and the stream is that of
+                            * hil_mve_pixels_2_eight */
+    const uint8_t *taps;   /* [chunks][16]: from a window's first byte to each of its bytes */
     HIL_MVE_PIXELS_FIELDS;
 };
 

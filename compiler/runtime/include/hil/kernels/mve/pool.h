@@ -45,8 +45,8 @@ filter_w)))"""
 struct hil_average_pool_s8_mve {
     HIL_POOL_WINDOWS_FIELDS;
     int32_t reciprocal; /* 2^24 over the window's size, rounded up */
-    int32_t low;
-    int32_t high;
+    int32_t low;        /* the least output */
+    int32_t high;       /* the largest output */
 };
 
 /* The averages for four totals. */

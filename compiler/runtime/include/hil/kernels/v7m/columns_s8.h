@@ -63,7 +63,7 @@
     HIL_OUTPUT_RANGE_FIELDS;                                                                       \
     int32_t even_shift;    /* of hil_v7m_even_output, or -1 where columns have their own */        \
     const int32_t *scales; /* HIL_V7M_SCALE_WORDS a column, of whole blocks */                     \
-    const int8_t *weights
+    const int8_t *weights  /* [blocks of four columns][depth][4] */
 
 struct hil_v7m_columns_s8 {
     int32_t depth;

@@ -26,9 +26,9 @@ code = 1330
 @*/
 struct hil_v7m_conv2d_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t out_c;
+    int32_t out_c; /* output channels */
     HIL_WINDOW_FIELDS;
-    int32_t in_zero_point;
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_V7M_COLUMNS_FIELDS;
 };
 

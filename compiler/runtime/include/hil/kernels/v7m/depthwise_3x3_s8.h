@@ -65,13 +65,13 @@ code = 760
 @*/
 struct hil_v7m_depthwise_3x3_s8 {
     HIL_IMAGES_FIELDS;
-    int32_t stride; /* 1 or 2, either way */
-    int32_t pad_top;
-    int32_t pad_left;
-    int32_t band;  /* output rows at a time */
-    int32_t line;  /* pixels under a row of windows */
-    int32_t block; /* outputs at a time, 1 to 6; at most out_w */
-    int32_t in_zero_point;
+    int32_t stride;        /* 1 or 2, either way */
+    int32_t pad_top;       /* rows by which the first window reaches above the image */
+    int32_t pad_left;      /* columns by which the first window reaches beyond the image */
+    int32_t band;          /* output rows at a time */
+    int32_t line;          /* pixels under a row of windows */
+    int32_t block;         /* outputs at a time, 1 to 6; at most out_w */
+    int32_t in_zero_point; /* the input that stands for 0.0, which pixels outside the image have */
     HIL_OUTPUT_RANGE_FIELDS;
     int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where channels have their own */
     const int8_t *weights; /* [in_c][3][3] */

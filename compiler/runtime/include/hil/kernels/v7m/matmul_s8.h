@@ -23,9 +23,9 @@ cost = """
 code = 1050
 @*/
 struct hil_v7m_matmul_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t columns; /* outputs of a row */
     HIL_V7M_COLUMNS_FIELDS;
 };
 

@@ -60,9 +60,9 @@ cost = """
 code = 650
 @*/
 struct hil_v7m_matvec_s8 {
-    int32_t rows;
-    int32_t depth;
-    int32_t columns;
+    int32_t rows;    /* rows of the input, and of the output */
+    int32_t depth;   /* elements of a row */
+    int32_t columns; /* outputs of a row */
     HIL_OUTPUT_RANGE_FIELDS;
     int32_t even_shift; /* the shift of hil_v7m_even_output, or -1 where columns have their own */
     const int32_t *scales;  /* HIL_V7M_SCALE_WORDS a column */
