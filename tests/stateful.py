@@ -8,8 +8,8 @@ import numpy as np
 
 from hilc.ir import Array, Graph, Node, Quant, State, Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
-from hilc.ops.blocks import ConcatenationAttributes
-from hilc.ops.moves import StridedSliceAttributes
+from hilc.ops.concat_split import ConcatenationAttributes
+from hilc.ops.data_movement import StridedSliceAttributes
 
 SIZE = 4
 

@@ -128,11 +128,11 @@ class CmsisNn:
         shape = _Shape(layer)
         scratch_bytes = self._tree.scratch_bytes(cpu, layer.op, shape.numbers)
         # Convolutions have a factor for each channel, also where all are one.
-        count = layer.channels if layer.op != "FULLY_CONNECTED" else layer.requant.mantissas.size
+        count = layer.channels if layer.op != "FULLY_CONNECTED" else layer.requant.multipliers.size
         constants: dict[str, Array] = {
             f"{symbol}_weights": layer.weights,
             f"{symbol}_bias": layer.bias,
-            f"{symbol}_multipliers": np.resize(layer.requant.mantissas, count),
+            f"{symbol}_multipliers": np.resize(layer.requant.multipliers, count),
             f"{symbol}_shifts": np.resize(layer.requant.shifts, count).astype(np.int32),
         }
         call = self._fully_connected if layer.op == "FULLY_CONNECTED" else _convolution
@@ -172,7 +172,7 @@ class CmsisNn:
         else:
             kind, function = "cmsis_nn_per_tensor_quant_params", "arm_fully_connected_s8"
             quant = {
-                "multiplier": int(layer.requant.mantissas[0]),
+                "multiplier": int(layer.requant.multipliers[0]),
                 "shift": int(layer.requant.shifts[0]),
             }
         return text + _struct(kind, "quant", quant) + _call(function, symbol)

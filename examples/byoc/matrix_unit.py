@@ -42,14 +42,14 @@ struct matrix_unit_layer {
     int32_t factor_step; /* 1: each column has a factor of its own, 0: all have one */
     const int8_t *weights;
     const int32_t *bias;
-    const int32_t *mantissas;
+    const int32_t *multipliers;
     const int8_t *shifts;
 };
 
-static inline int32_t matrix_unit_requantize(int32_t x, int32_t mantissa, int32_t shift) {
+static inline int32_t matrix_unit_requantize(int32_t x, int32_t multiplier, int32_t shift) {
     const int left = shift > 0 ? (int)shift : 0;
     const int right = shift > 0 ? 0 : (int)-shift;
-    const int64_t product = (int64_t)(int32_t)((uint32_t)x << left) * mantissa;
+    const int64_t product = (int64_t)(int32_t)((uint32_t)x << left) * multiplier;
     const int32_t high = (int32_t)((product + (INT64_C(1) << 30)) >> 31);
     const int32_t mask = (int32_t)((INT64_C(1) << right) - 1);
     const int32_t threshold = (mask >> 1) + (high < 0 ? 1 : 0);
@@ -66,7 +66,7 @@ static inline void matrix_unit_run(struct matrix_unit *unit, const struct matrix
                 sum += *weight++ * (input[i] - layer->input_zero_point);
             }
             const int32_t factor = column * layer->factor_step;
-            int32_t value = matrix_unit_requantize(sum, layer->mantissas[factor],
+            int32_t value = matrix_unit_requantize(sum, layer->multipliers[factor],
                                                    layer->shifts[factor]);
             value += layer->output_zero_point;
             value = value < layer->low ? layer->low : value;
@@ -159,7 +159,7 @@ def _layer(
     arrays = {
         "weights": layer.weights,
         "bias": layer.bias,
-        "mantissas": layer.requant.mantissas,
+        "multipliers": layer.requant.multipliers,
         "shifts": layer.requant.shifts,
     }
     constants.update({f"{symbol}_{field}": array for field, array in arrays.items()})

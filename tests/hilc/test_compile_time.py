@@ -143,7 +143,7 @@ def test_what_a_pass_left_alone_is_verified_once(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
+def test_lines_are_those_that_trying_every_multiplier_finds(seed: int) -> None:
     """The nearest of them, or none where there is none."""
     rng = np.random.default_rng(seed)
     channels, shift = 12, int(rng.integers(4, 9))
@@ -161,12 +161,12 @@ def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
         for offset in sorted(
             range(-affine._TRIED_MULTIPLIERS, affine._TRIED_MULTIPLIERS + 1), key=abs
         ):
-            mantissa = int(exact[channel]) + offset
+            multiplier = int(exact[channel]) + offset
             at = [
-                (256 * x * mantissa >> 32) - (seed % 2) * (x < 0) for x in first[channel].tolist()
+                (256 * x * multiplier >> 32) - (seed % 2) * (x < 0) for x in first[channel].tolist()
             ]
             before = [
-                (256 * (x - 1) * mantissa >> 32) - (seed % 2) * (x - 1 < 0)
+                (256 * (x - 1) * multiplier >> 32) - (seed % 2) * (x - 1 < 0)
                 for x in first[channel].tolist()
             ]
             reached = (affine._LEVELS << shift).tolist()
@@ -174,7 +174,7 @@ def test_lines_are_those_that_trying_every_mantissa_finds(seed: int) -> None:
             least = max((r - a for x, r, a, _ in rows if x <= high[channel]), default=-affine._ANY)
             most = min((r - 1 - b for x, r, _, b in rows if x > low[channel]), default=affine._ANY)
             if least <= most:
-                return mantissa, (max(least, -(2**31)) + min(most, 2**31)) >> 1
+                return multiplier, (max(least, -(2**31)) + min(most, 2**31)) >> 1
         return None
 
     expected = [tried(channel) for channel in range(channels)]

@@ -60,7 +60,7 @@ def test_product_of_per_tensor_scales_has_the_precision_of_the_reference(op):
     """Fully connected layers multiply the scales in float32, convolutions in double.
 
     With an output scale that makes the multiplier nearly 1/64, sums lie so close to ties that the
-    last bits of the mantissa show.
+    last bits of the multiplier show.
     """
     rng = np.random.default_rng(8)
     attrs: dict[str, Any] = {"activation": "NONE"}

@@ -120,7 +120,7 @@ def test_softmax_of_many_rows():
 
 
 def test_mean_of_many_values():
-    """Counts whose inverse takes all 32 bits of the mantissa, and sums of one sign."""
+    """Counts whose inverse takes all 32 bits of the multiplier, and sums of one sign."""
     rng = generator("mean")
     for shape, axes in (((1, 100, 90, 3), [1, 2]), ((7, 2000), [1]), ((3, 65537), -1)):
         for scale in (0.02, 0.5, 1.7):

@@ -23,9 +23,9 @@ def test_the_vectors_are_what_their_script_writes():
     assert vector_file("quant.json").read_text(encoding="utf-8") == script["text"]()
 
 
-@pytest.mark.parametrize(("real", "mantissa", "shift"), VECTORS["quantize_multiplier"])
-def test_quantize_multiplier(real, mantissa, shift):
-    assert quant.quantize_multiplier(float.fromhex(real)) == (mantissa, shift)
+@pytest.mark.parametrize(("real", "multiplier", "shift"), VECTORS["quantize_multiplier"])
+def test_quantize_multiplier(real, multiplier, shift):
+    assert quant.quantize_multiplier(float.fromhex(real)) == (multiplier, shift)
 
 
 def test_doubling_high_mul():
@@ -39,8 +39,8 @@ def test_rounding_divide_by_pot():
 
 
 def test_requantize():
-    x, mantissa, shift, expected = columns("requantize")
-    np.testing.assert_array_equal(quant.requantize(x, mantissa, shift), expected)
+    x, multiplier, shift, expected = columns("requantize")
+    np.testing.assert_array_equal(quant.requantize(x, multiplier, shift), expected)
 
 
 def test_requantize_takes_one_multiplier_for_all_values():

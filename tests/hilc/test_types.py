@@ -83,9 +83,9 @@ def test_a_row_agrees_with_numpy(name: str) -> None:
 # Rounding ---------------------------------------------------------------------------------------
 
 
-def exact(x: int, mantissa: int, shift: int, rounding: Rounding) -> int:
+def exact(x: int, multiplier: int, shift: int, rounding: Rounding) -> int:
     """By Python's own whole numbers."""
-    product, right = x * mantissa, 31 - shift
+    product, right = x * multiplier, 31 - shift
     if rounding is Rounding.SINGLE:
         return (product + (1 << (right - 1))) >> right
     quotient, rest = divmod(product, 1 << right)
@@ -98,13 +98,13 @@ def test_one_rounding_is_exact(rounding: Rounding) -> None:
     rng = np.random.default_rng(3)
     differs = 0
     for _ in range(400):
-        mantissa, shift = quantize_multiplier(float(2.0 ** rng.uniform(-24, -1)))
+        multiplier, shift = quantize_multiplier(float(2.0 ** rng.uniform(-24, -1)))
         if rng.random() < 0.3:
-            mantissa = 1 << 30  # A power of two: ties.
+            multiplier = 1 << 30  # A power of two: ties.
         x = rng.integers(-(2**31), 2**31, 50)
-        got = requantize(x, mantissa, shift, rounding)
-        assert got.tolist() == [exact(v, mantissa, shift, rounding) for v in x.tolist()]
-        differs += int((got != requantize(x, mantissa, shift)).sum())
+        got = requantize(x, multiplier, shift, rounding)
+        assert got.tolist() == [exact(v, multiplier, shift, rounding) for v in x.tolist()]
+        differs += int((got != requantize(x, multiplier, shift)).sum())
     assert differs
 
 

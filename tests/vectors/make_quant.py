@@ -16,7 +16,7 @@ from pathlib import Path
 FILE = Path(__file__).with_name("quant.json")
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
-_MANTISSAS = (2**30, 2**30 + 1, 1518500250, 2**31 - 2, INT32_MAX)
+_MULTIPLIERS = (2**30, 2**30 + 1, 1518500250, 2**31 - 2, INT32_MAX)
 _VALUES = (
     INT32_MIN, INT32_MIN + 1, -(2**30), -65537, -129, -128, -3, -2, -1,
     0, 1, 2, 3, 127, 128, 65535, 2**30 - 1, 2**30, INT32_MAX - 1, INT32_MAX,
@@ -49,8 +49,8 @@ def _rounding_divide_by_pot(x: int, exponent: int) -> int:
     return magnitude if x >= 0 else -magnitude
 
 
-def _requantize(x: int, mantissa: int, shift: int) -> int:
-    high = _doubling_high_mul(_int32(x << max(shift, 0)), mantissa)
+def _requantize(x: int, multiplier: int, shift: int) -> int:
+    high = _doubling_high_mul(_int32(x << max(shift, 0)), multiplier)
     return _rounding_divide_by_pot(high, max(-shift, 0))
 
 
@@ -63,12 +63,12 @@ def _quantize_multiplier(real: float) -> list[int]:
         shift += 1
     while exact / Fraction(2) ** shift < Fraction(1, 2):
         shift -= 1
-    mantissa = math.floor(exact / Fraction(2) ** shift * 2**31 + Fraction(1, 2))
-    if mantissa == 2**31:
-        mantissa, shift = 2**30, shift + 1
+    multiplier = math.floor(exact / Fraction(2) ** shift * 2**31 + Fraction(1, 2))
+    if multiplier == 2**31:
+        multiplier, shift = 2**30, shift + 1
     if shift < -31:
         return [0, 0]
-    return [INT32_MAX, 30] if shift > 30 else [mantissa, shift]
+    return [INT32_MAX, 30] if shift > 30 else [multiplier, shift]
 
 
 def vectors() -> dict[str, list[list[int | str]]]:
@@ -78,15 +78,15 @@ def vectors() -> dict[str, list[list[int | str]]]:
     def value() -> int:
         return rng.choice(_VALUES) if rng.random() < 0.3 else rng.getrandbits(32) - 2**31
 
-    def near_tie(mantissa: int, exponent: int) -> int:
-        tie = Fraction((2 * rng.randrange(-200, 200) + 1) * 2 ** (exponent + 30), mantissa)
+    def near_tie(multiplier: int, exponent: int) -> int:
+        tie = Fraction((2 * rng.randrange(-200, 200) + 1) * 2 ** (exponent + 30), multiplier)
         return max(-(2**30) + 1, min(2**30 - 1, round(tie) + rng.randrange(-2, 3)))
 
     high_mul = [(a, b) for a in _VALUES for b in (INT32_MIN, -3, 2**30, INT32_MAX)]
     high_mul += [(value(), value()) for _ in range(200)]
     by_pot = [(x, e) for x in _VALUES for e in (0, 1, 2, 8, 30, 31)]
     by_pot += [(value(), rng.randrange(32)) for _ in range(200)]
-    requantize = [(x, m, s) for x in _VALUES for m in _MANTISSAS for s in (-31, -9, -1, 0, 1, 30)]
+    requantize = [(x, m, s) for x in _VALUES for m in _MULTIPLIERS for s in (-31, -9, -1, 0, 1, 30)]
     requantize += [
         (value(), rng.randrange(2**30, 2**31), rng.randrange(-31, 31)) for _ in range(300)
     ]
@@ -94,12 +94,14 @@ def vectors() -> dict[str, list[list[int | str]]]:
         (x, m, s, z)
         for x in _VALUES
         if abs(x) < 2**30
-        for m in (0, *_MANTISSAS)
+        for m in (0, *_MULTIPLIERS)
         for s, z in ((-31, 0), (-9, -128), (-1, 127))
     ]
     for _ in range(400):
-        mantissa, exponent = rng.randrange(2**30, 2**31), rng.randrange(1, 20)
-        narrow.append((near_tie(mantissa, exponent), mantissa, -exponent, rng.randrange(-128, 128)))
+        multiplier, exponent = rng.randrange(2**30, 2**31), rng.randrange(1, 20)
+        narrow.append(
+            (near_tie(multiplier, exponent), multiplier, -exponent, rng.randrange(-128, 128))
+        )
     factors = [*_FACTORS, *(math.ldexp(rng.random(), rng.randrange(-40, 35)) for _ in range(200))]
     return {
         "quantize_multiplier": [[f.hex(), *_quantize_multiplier(f)] for f in factors],

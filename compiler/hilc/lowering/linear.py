@@ -269,10 +269,10 @@ def _requantization_parameters(
         output_range=HilOutputRange(
             out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
         ),
-        per_channel=int(requant.mantissas.size > 1),
+        per_channel=int(requant.multipliers.size > 1),
         narrow=int(bound < _NARROW_LIMIT and requant.shifts.max() < 0),
         bias=bias.astype(np.int32),
-        multipliers=requant.mantissas,
+        multipliers=requant.multipliers,
         shifts=requant.shifts,
     )
 

@@ -2,7 +2,7 @@
 
 How a product is rounded is a policy of the node (:class:`hilc.ir.Rounding`). That of 32-bit sums is
 gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a
-real multiplier is ``mantissa * 2**(shift - 31)``; the product is rounded by a doubling high
+real factor is ``multiplier * 2**(shift - 31)``; the product is rounded by a doubling high
 multiply (half away from zero for products of one sign, half up for the others) and once more by a
 right shift that rounds half away from zero. Both twins are tested on one vector file,
 ``tests/vectors/quant.json``.
@@ -28,9 +28,9 @@ INT32_MAX = 2**31 - 1
 
 
 class Multiplier(NamedTuple):
-    """A real factor, ``mantissa * 2**(shift - 31)``; a positive shift is to the left."""
+    """A real factor, ``multiplier * 2**(shift - 31)``; a positive shift is to the left."""
 
-    mantissa: int
+    multiplier: int
     shift: int
 
 
@@ -38,21 +38,21 @@ def quantize_multiplier(real: float) -> Multiplier:
     """The fixed-point form of a non-negative factor; 0 where it is too small to matter.
 
     ``real`` must be the double that the reference computes, product and quotient of the tensors'
-    float32 scales taken in double: the mantissa depends on its last bits.
+    float32 scales taken in double: the multiplier depends on its last bits.
     """
     if real == 0.0:
         return Multiplier(0, 0)
     fraction, shift = math.frexp(real)
     # Half away from zero; the builtin round() would go to even.
-    mantissa = math.floor(fraction * 2**31 + 0.5)
-    if mantissa == 2**31:
-        mantissa //= 2
+    multiplier = math.floor(fraction * 2**31 + 0.5)
+    if multiplier == 2**31:
+        multiplier //= 2
         shift += 1
     if shift < -31:
         return Multiplier(0, 0)
     if shift > 30:
         return Multiplier(INT32_MAX, 30)
-    return Multiplier(mantissa, shift)
+    return Multiplier(multiplier, shift)
 
 
 def _wrap_int32(x: Int64Array) -> Int64Array:
@@ -101,21 +101,21 @@ SUMS: Mapping[str, Sums] = {
 
 def requantize(
     x: Int32Like,
-    mantissa: Int32Like | int,
+    multiplier: Int32Like | int,
     shift: Int32Like | int,
     rounding: Rounding = Rounding.DOUBLE,
     sums: str = "int32",
 ) -> Int64Array:
     """``MultiplyByQuantizedMultiplier`` for values ``x`` of the type ``sums``, in :data:`SUMS`.
 
-    ``mantissa`` and ``shift`` broadcast against ``x`` (one a channel, or one for all).
+    ``multiplier`` and ``shift`` broadcast against ``x`` (one a channel, or one for all).
     """
-    return _REQUANTIZERS[sums, rounding](x, mantissa, shift)
+    return _REQUANTIZERS[sums, rounding](x, multiplier, shift)
 
 
-def reduced_multiplier(mantissa: Int32Like | int) -> Int64Array:
-    """The mantissa in 15 bits, as 64-bit sums are multiplied with: half up, the end saturated."""
-    wide = np.asarray(mantissa, np.int64)
+def reduced_multiplier(multiplier: Int32Like | int) -> Int64Array:
+    """The multiplier in 15 bits, as 64-bit sums are multiplied with: half up, the end saturated."""
+    wide = np.asarray(multiplier, np.int64)
     reduced: Int64Array = np.minimum((wide + (1 << 15)) >> 16, (1 << 15) - 1)
     return reduced
 
@@ -131,17 +131,17 @@ def _once(x: Int32Like, multiplier: Int64Array, right: Int64Array) -> Int64Array
     return _wrap_int32((product + (np.int64(1) << (right - 1))) >> right)
 
 
-def _single(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
-    return _once(x, np.asarray(mantissa, np.int64), 31 - np.asarray(shift, np.int64))
+def _single(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+    return _once(x, np.asarray(multiplier, np.int64), 31 - np.asarray(shift, np.int64))
 
 
-def _single_wide(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
-    return _once(x, reduced_multiplier(mantissa), reduced_shift(shift))
+def _single_wide(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+    return _once(x, reduced_multiplier(multiplier), reduced_shift(shift))
 
 
-def _nearest_even(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+def _nearest_even(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
     right = 31 - np.asarray(shift, np.int64)
-    product = np.asarray(x, np.int64) * np.asarray(mantissa, np.int64)
+    product = np.asarray(x, np.int64) * np.asarray(multiplier, np.int64)
     floor = product >> right
     half = np.int64(1) << (right - 1)
     remainder = product - (floor << right)
@@ -149,12 +149,12 @@ def _nearest_even(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | in
     return _wrap_int32(floor + up)
 
 
-def _double(x: Int32Like, mantissa: Int32Like | int, shift: Int32Like | int) -> Int64Array:
+def _double(x: Int32Like, multiplier: Int32Like | int, shift: Int32Like | int) -> Int64Array:
     shifts = np.asarray(shift, np.int64)
     left = np.maximum(shifts, 0)
     right = np.maximum(-shifts, 0)
     shifted = _wrap_int32(np.asarray(x, np.int64) << left)
-    return rounding_divide_by_pot(doubling_high_mul(shifted, mantissa), right)
+    return rounding_divide_by_pot(doubling_high_mul(shifted, multiplier), right)
 
 
 _REQUANTIZERS: Mapping[

@@ -11,14 +11,14 @@ from types import MappingProxyType
 
 from hilc.errors import InputError
 from hilc.external import EXTERNAL
-from hilc.ops.binary import ADD, MUL, SUB
-from hilc.ops.blocks import CONCATENATION, PACK, SPLIT
+from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT
 from hilc.ops.conv2d import CONV_2D
+from hilc.ops.data_movement import PAD, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
+from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
 from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.mean import MEAN
-from hilc.ops.moves import PAD, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.opdef import OpDef
 from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE

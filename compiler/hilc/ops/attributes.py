@@ -71,7 +71,7 @@ class ReductionAttributes(Attributes):
 
 
 def field_types(kind: type[Attributes]) -> dict[str, Any]:
-    """The types of the fields of attributes, by name.
+    """Return the types of the fields of attributes, by name.
 
     :class:`TypeError` for a class that is no frozen dataclass of its own, or has a field of a type
     that no value can be checked against.
@@ -90,7 +90,7 @@ def field_types(kind: type[Attributes]) -> dict[str, Any]:
 
 
 def describe_type(accepted: Any) -> str:
-    """What a field of this type accepts, for messages."""
+    """Return what a field of this type accepts, for messages."""
     arguments = get_args(accepted)
     match get_origin(accepted):
         case None if isinstance(accepted, type):
@@ -107,7 +107,7 @@ def describe_type(accepted: Any) -> str:
 
 
 def accepts(accepted: Any, value: object) -> bool:
-    """Whether a field of this type accepts the value."""
+    """Return whether a field of this type accepts the value."""
     arguments = get_args(accepted)
     match get_origin(accepted):
         case origin if origin is Literal:

@@ -15,7 +15,7 @@ from hilc.ops.traits import Interval, Reference, Weights, WindowRows
 def layer_operands(
     node: Node, ins: Sequence[Tensor | None]
 ) -> tuple[linear.Operands, geometry.Window]:
-    """The operands, checked, and the window that slides over the image."""
+    """Return the operands, checked, and the window that slides over the image."""
     ops = linear.operands(node, ins, rank=4, channel_axis=0)
     if len(ops.x.shape) != 4:
         invalid(node, f"has an input of shape {list(ops.x.shape)}, not of 4 dimensions")
@@ -72,7 +72,7 @@ def _bounds(
     outs: Sequence[Tensor],
     values: Sequence[Interval | None],
 ) -> list[Interval]:
-    """A sum is least where each positive weight meets the least input."""
+    """Return the bounds: a sum is least where each positive weight meets the least input."""
     ops, window = layer_operands(node, ins)
     zero_point = quantization(node, ops.x)[1]
     weights = ops.weight_data.reshape(ops.weights.shape[0], -1)

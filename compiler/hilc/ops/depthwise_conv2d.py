@@ -29,7 +29,7 @@ class DepthwiseConv2DAttributes(ConvolutionAttributes):
 def layer_operands(
     node: Node, ins: Sequence[Tensor | None]
 ) -> tuple[linear.Operands, geometry.Window, int]:
-    """The operands, checked, the window that slides over the image, the depth multiplier."""
+    """Return the operands, checked, the window that slides over the image, the depth multiplier."""
     ops = linear.operands(node, ins, rank=4, channel_axis=CHANNEL_AXIS)
     if len(ops.x.shape) != 4:
         invalid(node, f"has an input of shape {list(ops.x.shape)}, not of 4 dimensions")
@@ -89,7 +89,7 @@ def _bounds(
     outs: Sequence[Tensor],
     values: Sequence[Interval | None],
 ) -> list[Interval]:
-    """A sum is least where each positive weight meets the least input."""
+    """Return the bounds: a sum is least where each positive weight meets the least input."""
     ops, window, multiplier = layer_operands(node, ins)
     zero_point = quantization(node, ops.x)[1]
     assert values[0] is not None

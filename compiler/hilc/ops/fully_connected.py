@@ -27,7 +27,7 @@ class FullyConnectedAttributes(ActivationAttributes):
 
 
 def layer_operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
-    """The operands, checked."""
+    """Return the operands, checked."""
     return linear.operands(node, ins, rank=2, channel_axis=0, dtypes=_DTYPES)
 
 
@@ -46,7 +46,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requantization:
-    """From sums to outputs, by the reference's own rule for the factor of all weights."""
+    """Return how sums become outputs, by the reference's own rule for the factor of all weights."""
     factors = linear.channel_factors(node, ops)
     if len(factors) == 1:
         # With one scale for all weights the reference multiplies it in float32.
@@ -111,7 +111,7 @@ def _bounds(
     outs: Sequence[Tensor],
     values: Sequence[Interval | None],
 ) -> list[Interval]:
-    """A sum is least where each positive weight meets the least input."""
+    """Return the bounds: a sum is least where each positive weight meets the least input."""
     ops = layer_operands(node, ins)
     zero_point = quantization(node, ops.x)[1]
     assert values[0] is not None

@@ -71,7 +71,8 @@ def _span(filter_size: int, dilation: int) -> int:
 def output_size(
     in_size: int, filter_size: int, stride: int, dilation: int, padding: str | tuple[int, int]
 ) -> int:
-    """Window positions along one axis; not positive where the window does not fit at all.
+    """Return the window positions along one axis; not positive where the window does not fit at
+    all.
 
     ``padding`` is "SAME", "VALID" or the amounts (before, after).
     """
@@ -85,7 +86,7 @@ def output_size(
 def pad_before(
     in_size: int, filter_size: int, stride: int, dilation: int, padding: str | tuple[int, int]
 ) -> int:
-    """Positions that ``padding`` adds before the image."""
+    """Return the positions that ``padding`` adds before the image."""
     if not isinstance(padding, str):
         return int(padding[0])
     if padding == "SAME":
@@ -95,7 +96,7 @@ def pad_before(
 
 
 def window(node: Node, in_shape: tuple[int, ...], filter_h: int, filter_w: int) -> Window:
-    """The window of ``node`` over an NHWC input.
+    """Return the window of ``node`` over an NHWC input.
 
     :class:`~hilc.errors.ModelError` where its :class:`~hilc.ops.attributes.WindowAttributes` make
     no window.
@@ -141,15 +142,16 @@ def window(node: Node, in_shape: tuple[int, ...], filter_h: int, filter_w: int) 
     return result
 
 
-def patches(x: Array, window: Window, fill: float) -> Array:
-    """Every window of ``x`` (NHWC) as a read-only view [N, out_h, out_w, filter_h, filter_w, C].
+def patches(x: Array, window: Window, pad_value: float) -> Array:
+    """Return every window of ``x`` (NHWC) as a read-only view [N, out_h, out_w, filter_h, filter_w,
+    C].
 
-    Positions outside the image read as ``fill``.
+    Positions outside the image read as ``pad_value``.
     """
     h, w = window.h, window.w
     amounts = ((0, 0), (h.pad_before, h.pad_after), (w.pad_before, w.pad_after), (0, 0))
     if window.padded:
-        x = np.pad(x, amounts, constant_values=x.dtype.type(fill))
+        x = np.pad(x, amounts, constant_values=x.dtype.type(pad_value))
     batch, row, column, channel = x.strides
     return np.lib.stride_tricks.as_strided(
         x,

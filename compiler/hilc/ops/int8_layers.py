@@ -4,7 +4,7 @@ For generators of users (:mod:`hilc.external`): the model's own numbers, checked
 accelerators and kernel libraries take them. A layer computes, for each output channel::
 
     sum = bias + sum(weight * (x - input_zero_point))
-    y = clamp(requantize(sum, mantissa, shift) + zero_point, low, high)
+    y = clamp(requantize(sum, multiplier, shift) + zero_point, low, high)
 
 in int32, with :func:`hilc.numerics.requantize.requantize` (double rounding).
 """
@@ -36,7 +36,7 @@ class Int8Layer:
     weights: Array
     #: int32, one an output channel; zeros where the model has none.
     bias: Array
-    #: Mantissas and shifts (to the left where positive): one for all channels, or one each.
+    #: Multipliers and shifts (to the left where positive): one for all channels, or one each.
     requant: Requantization
     #: None for FULLY_CONNECTED.
     window: Window | None
@@ -49,11 +49,11 @@ class Int8Layer:
     @property
     def per_channel(self) -> bool:
         """Whether each output channel has a factor of its own."""
-        return self.requant.mantissas.size > 1
+        return self.requant.multipliers.size > 1
 
 
 def is_int8_layer(graph: Graph, node: Node) -> bool:
-    """Whether :func:`int8_layer` describes the node."""
+    """Return whether :func:`int8_layer` describes the node."""
     return (
         node.op in INT8_LAYERS
         and graph.outs(node)[0].dtype in _DTYPES
@@ -62,7 +62,7 @@ def is_int8_layer(graph: Graph, node: Node) -> bool:
 
 
 def int8_layer(graph: Graph, node: Node) -> Int8Layer:
-    """The layer that ``node`` of a verified graph is."""
+    """Return the layer that ``node`` of a verified graph is."""
     ins, (out,) = graph.ins(node), graph.outs(node)
     window: Window | None = None
     if node.op == "CONV_2D":

@@ -55,7 +55,7 @@ def operands(
     channel_axis: int,
     dtypes: Sequence[str] = ARITHMETIC,
 ) -> Operands:
-    """The operands, checked for everything but their shapes against each other.
+    """Return the operands, checked for everything but their shapes against each other.
 
     ``rank`` is that of the weights, whose output channels lie along ``channel_axis``; ``dtypes``
     are the types of activations that the operator takes.
@@ -166,7 +166,7 @@ def check_output(node: Node, out: Tensor) -> None:
 
 
 def pad_value(node: Node, ops: Operands) -> int:
-    """What positions outside an image hold: the number that stands for zero."""
+    """Return what positions outside an image hold: the number that stands for zero."""
     return quantization(node, ops.x)[1] if ops.x.element.quantized else 0
 
 
@@ -179,7 +179,7 @@ def _per_channel_sum(values: npt.NDArray[np.int64], channel_axis: int) -> npt.ND
 def fold_zero_point(
     weight_data: Array, bias_data: Array, zero_point: int, channel_axis: int
 ) -> npt.NDArray[np.int64]:
-    """The bias that makes ``bias + sum(weight * x)`` of raw inputs right."""
+    """Return the bias that makes ``bias + sum(weight * x)`` of raw inputs right."""
     weight_sums = _per_channel_sum(weight_data.astype(np.int64), channel_axis)
     return bias_data.astype(np.int64) - zero_point * weight_sums
 
@@ -195,7 +195,7 @@ def accumulator_bound(
 class Requantization:
     """From sums to outputs; one entry for all channels or one each."""
 
-    mantissas: npt.NDArray[np.int32]
+    multipliers: npt.NDArray[np.int32]
     shifts: npt.NDArray[np.int8]
     zero_point: int
     low: int
@@ -207,9 +207,9 @@ class Requantization:
     rounding: Rounding = Rounding.DOUBLE
 
     def apply(self, sums: npt.NDArray[np.int64]) -> Array:
-        """The outputs of ``sums``, channels last."""
+        """Return the outputs of ``sums``, channels last."""
         shifts = self.shifts.astype(np.int32)
-        values = requantize(sums, self.mantissas, shifts, self.rounding, self.sums)
+        values = requantize(sums, self.multipliers, shifts, self.rounding, self.sums)
         outputs: Array = np.clip(values + self.zero_point, self.low, self.high).astype(self.dtype)
         return outputs
 
@@ -217,16 +217,19 @@ class Requantization:
 def requantization(
     node: Node, factors: Sequence[float], out: Tensor, sums: str = "int32"
 ) -> Requantization:
-    """``factors`` are input scale times weight scale, in the reference's own precision; ``sums`` is
-    the type that sums are kept in."""
+    """Return how sums become outputs.
+
+    ``factors`` are input scale times weight scale, in the reference's own precision; ``sums`` is
+    the type that sums are kept in.
+    """
     out_scale, zero_point = quantization(node, out)
     low, high = output_clamp(node, out)
     most = SUMS[sums].most_shift
     parts = [multiplier(node, factor / out_scale, most) for factor in factors]
     return Requantization(
-        np.array([part.mantissa for part in parts], np.int32),
+        np.array([part.multiplier for part in parts], np.int32),
         # Any shift will do for a factor of 0; this one lets hil_requantize_narrow take it.
-        np.array([part.shift if part.mantissa else -1 for part in parts], np.int8),
+        np.array([part.shift if part.multiplier else -1 for part in parts], np.int8),
         zero_point,
         low,
         high,
@@ -237,7 +240,7 @@ def requantization(
 
 
 def channel_factors(node: Node, ops: Operands) -> list[float]:
-    """Input scale times weight scale of each channel, as doubles."""
+    """Return input scale times weight scale of each channel, as doubles."""
     assert ops.weights.quant is not None
     x_scale = quantization(node, ops.x)[0]
     return [x_scale * scale for scale in ops.weights.quant.scale]
@@ -246,7 +249,7 @@ def channel_factors(node: Node, ops: Operands) -> list[float]:
 def integer_products(
     rows: Array, zero_point: int, columns: Array, bias: Array
 ) -> npt.NDArray[np.int64]:
-    """``bias + (rows - zero_point) @ columns.T``, exact: all sums are below 2**53."""
+    """Return ``bias + (rows - zero_point) @ columns.T``, exact: all sums are below 2**53."""
     left = rows.astype(np.float64) - zero_point
     product = left @ columns.T.astype(np.float64)
     sums: npt.NDArray[np.int64] = product.astype(np.int64) + bias
@@ -254,7 +257,9 @@ def integer_products(
 
 
 def float_products(node: Node, rows: Array, columns: Array, bias: Array) -> npt.NDArray[np.float32]:
-    """``rows @ columns.T + bias`` in float32, added up in the order in which the reference does."""
+    """Return ``rows @ columns.T + bias`` in float32, added up in the order in which the reference
+    does.
+    """
     sums = np.zeros((rows.shape[0], columns.shape[0]), np.float32)
     by_depth = np.ascontiguousarray(columns.T)
     for k in range(columns.shape[1]):
@@ -277,7 +282,9 @@ def product_bounds(
     requant: Requantization,
     out: Tensor,
 ) -> list[Interval]:
-    """Of rows of inputs between ``low`` and ``high`` times ``weights`` [channels, depth]."""
+    """Return the bounds of rows of inputs between ``low`` and ``high`` times ``weights`` [channels,
+    depth].
+    """
     positive, negative = np.maximum(weights, 0), np.minimum(weights, 0)
     none = np.zeros_like(bias)
 
@@ -292,7 +299,7 @@ def product_bounds(
 def requantized_bounds(
     least: npt.NDArray[np.int64], most: npt.NDArray[np.int64], requant: Requantization, out: Tensor
 ) -> list[Interval]:
-    """Of sums between ``least`` and ``most``, channels last.
+    """Return the bounds of the outputs of sums between ``least`` and ``most``, channels last.
 
     A multiplier that first shifts to the left wraps around what that takes beyond 32 bits; where
     that may happen the output can be anything within its clamp.

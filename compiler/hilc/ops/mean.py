@@ -2,8 +2,8 @@
 
 Inputs: the tensor and the constant axes.
 
-int8 divides by the count within the multiplier: the mantissa, raised by as many bits as leave it
-and its shift in range, is divided by the count and truncated; the sum is then rescaled once.
+int8 divides by the count within the multiplier: it is raised by as many bits as leave it and
+its shift in range, divided by the count and truncated; the sum is then rescaled once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_COUNT = 1 << 23
 
 
 def reduced_axes(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
-    """The reduced axes, in order and once each."""
+    """Return the reduced axes, in order and once each."""
     rank = len(operand(node, ins, 0).shape)
     given = constant_ints(node, operand(node, ins, 1))
     return tuple(sorted({resolve_axis(node, axis, rank) for axis in given}))
@@ -63,9 +63,9 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def mean_scale(node: Node, x: Tensor, out: Tensor, count: int) -> Multiplier:
-    mantissa, shift = multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
-    raised = min(count.bit_length() - 1, 32, 31 + shift)
-    return Multiplier((mantissa << raised) // count, shift - raised)
+    scale = multiplier(node, quantization(node, x)[0] / quantization(node, out)[0])
+    raised = min(count.bit_length() - 1, 32, 31 + scale.shift)
+    return Multiplier((scale.multiplier << raised) // count, scale.shift - raised)
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
@@ -101,7 +101,7 @@ def _reference(
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
-    """The height of one image whose pixels are averaged; None where other axes are."""
+    """Return the height of one image whose pixels are averaged; None where other axes are."""
     x = operand(node, ins, 0)
     return (
         x.shape[1]

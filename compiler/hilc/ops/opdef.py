@@ -24,7 +24,7 @@ Check = Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], None]
 
 
 def nothing_to_check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
-    """The ``check`` of operators whose outputs may carry any quantization."""
+    """Accept every output: the ``check`` of operators whose outputs may carry any quantization."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def require_counts(node: Node, inputs: int | tuple[int, int], outputs: int = 1) 
 
 
 def operand(node: Node, ins: Sequence[Tensor | None], index: int) -> Tensor:
-    """Input ``index``, which must be there."""
+    """Return input ``index``, which must be there."""
     tensor = ins[index] if index < len(ins) else None
     if tensor is None:
         invalid(node, f"lacks its input {index}")
@@ -75,7 +75,7 @@ def require_dtype(node: Node, tensor: Tensor, allowed: Sequence[str] = ARITHMETI
 
 
 def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
-    """Scale and zero point of a tensor that is quantised as a whole."""
+    """Return scale and zero point of a tensor that is quantised as a whole."""
     quant = tensor.quant
     if quant is None or not tensor.element.may_have_scale:
         invalid(
@@ -122,7 +122,7 @@ def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None
 
 
 def constant_ints(node: Node, tensor: Tensor) -> tuple[int, ...]:
-    """The values of a constant index operand: a scalar or a vector of integers."""
+    """Return the values of a constant index operand: a scalar or a vector of integers."""
     if tensor.dtype not in INDEX_TYPES or len(tensor.shape) > 1:
         invalid(
             node,
@@ -138,7 +138,7 @@ def constant_ints(node: Node, tensor: Tensor) -> tuple[int, ...]:
 
 
 def constant_int(node: Node, tensor: Tensor) -> int:
-    """The value of a constant index operand with one element."""
+    """Return the value of a constant index operand with one element."""
     values = constant_ints(node, tensor)
     if len(values) != 1:
         invalid(node, f"takes {tensor.name!r} with {len(values)} values for one integer")
@@ -146,7 +146,7 @@ def constant_int(node: Node, tensor: Tensor) -> int:
 
 
 def resolve_axis(node: Node, axis: int, rank: int) -> int:
-    """``axis`` counted from the front."""
+    """Return ``axis`` counted from the front."""
     if not -rank <= axis < rank:
         invalid(node, f"has axis {axis} for {rank} dimensions")
     return axis % rank
@@ -164,10 +164,12 @@ ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
 
 
 def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> Multiplier:
-    """The fixed-point form of a factor between scales, whose shift is ``most_shift`` at most."""
+    """Return the fixed-point form of a factor between scales, whose shift is ``most_shift`` at
+    most.
+    """
     if not np.isfinite(real):
         invalid(node, f"has scales whose ratio is {real}", _CHECK_SCALES)
-    # From here on the mantissa is rounded up to the next power of two.
+    # From here on the multiplier is rounded up to the next power of two.
     if real >= 2.0**most_shift * (1 - 2.0**-32):
         undefined(
             node,
@@ -178,12 +180,12 @@ def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> Multip
 
 
 def output_clamp(node: Node, output: Tensor) -> tuple[int, int]:
-    """The fused activation's range in the quantised domain of ``output``."""
+    """Return the fused activation's range in the quantised domain of ``output``."""
     return activation_clamp(node, ActivationAttributes.of(node).activation, output)
 
 
 def activation_clamp(node: Node, name: str, output: Tensor) -> tuple[int, int]:
-    """The range of the activation ``name`` in the quantised domain of ``output``."""
+    """Return the range of the activation ``name`` in the quantised domain of ``output``."""
     scale, zero_point = quantization(node, output)
     with np.errstate(over="ignore"):
         largest = float(np.float32(6.0) / np.float32(scale))

@@ -99,7 +99,7 @@ def _reference(
 
 
 def whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
-    """The height of one image all of which each window covers; None where that is not so."""
+    """Return the height of one image all of which each window covers; None where that is not so."""
     x = operand(node, ins, 0)
     h = pooling_window(node, x).h
     return x.shape[1] if x.shape[0] == 1 and h.filter_size == x.shape[1] == h.span else None

@@ -66,7 +66,7 @@ def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]
 
 
 def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
-    """The new quantisation's byte for each byte of the old one."""
+    """Return the new quantisation's byte for each byte of the old one."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     ratio = multiplier(node, in_scale / out_scale)
     # 256 steps times 2^22 and the rounding stay within 31 bits.
@@ -81,7 +81,7 @@ def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
 
 
 def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
-    """The factor from one quantisation to the other, for integers wider than a byte."""
+    """Return the factor from one quantisation to the other, for integers wider than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     if target.element.symmetric and (out_zero or (in_zero and source.element.symmetric)):
         unsupported(

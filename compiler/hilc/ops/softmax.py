@@ -99,7 +99,7 @@ def _saturating_left(x: Int64Array, bits: int) -> Int64Array:
 
 
 def _exp_of_last_quarter(a: Int64Array) -> Int64Array:
-    """exp(a) for -1/4 <= a < 0, in Q0.31: four terms of the series around -1/8."""
+    """Return exp(a) for -1/4 <= a < 0, in Q0.31: four terms of the series around -1/8."""
     x = a + (1 << 28)
     x2 = doubling_high_mul(x, x)
     x3 = doubling_high_mul(x2, x)
@@ -110,7 +110,7 @@ def _exp_of_last_quarter(a: Int64Array) -> Int64Array:
 
 
 def _exp_of_negative(a: Int64Array) -> Int64Array:
-    """exp(a) for a <= 0 in Q5.26; the result is Q0.31."""
+    """Return exp(a) for a <= 0 in Q5.26; the result is Q0.31."""
     quarter = 1 << 24
     last = (a & (quarter - 1)) - quarter
     result = _exp_of_last_quarter(_saturating_left(last, _DIFFERENCE_BITS))
@@ -122,7 +122,9 @@ def _exp_of_negative(a: Int64Array) -> Int64Array:
 
 
 def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
-    """exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it vanishes."""
+    """Return exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it
+    vanishes.
+    """
     scale = quantization(node, x)[0]
     real = (
         float(np.float32(SoftmaxAttributes.of(node).beta)) * scale * (1 << (31 - _DIFFERENCE_BITS))
@@ -133,22 +135,22 @@ def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
             f"scales its input {x.name!r} by {real / (1 << 26):g}: no two values differ",
             "check the quantisation of the model",
         )
-    mantissa, shift = quantize_multiplier(min(real, 2.0**31 - 1))
+    multiplier, shift = quantize_multiplier(min(real, 2.0**31 - 1))
     largest = ((1 << _DIFFERENCE_BITS) - 1) * 2.0 ** (31 - _DIFFERENCE_BITS) / 2.0**shift
     distance = np.arange(256, dtype=np.int64)
     counted = distance <= int(largest)
     raised = np.where(counted, -distance, 0) << shift
-    exponentials = _exp_of_negative(doubling_high_mul(raised, mantissa))
+    exponentials = _exp_of_negative(doubling_high_mul(raised, multiplier))
     return np.where(counted, exponentials, 0).astype(np.int32)
 
 
 def _leading_zeros(x: Int64Array) -> Int64Array:
-    """Of 32-bit numbers above 0."""
+    """Return the leading zeros of 32-bit numbers above 0."""
     return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
 def _reciprocal(x: Int64Array) -> Int64Array:
-    """1 / (1 + x) in Q0.31, x from 0 to 1 in Q0.31."""
+    """Return 1 / (1 + x) in Q0.31, x from 0 to 1 in Q0.31."""
     half_denominator = (x + INT32_MAX + 1) >> 1
     y = _RECIPROCAL_OFFSET + doubling_high_mul(half_denominator, _RECIPROCAL_SLOPE)
     for _ in range(3):

@@ -23,7 +23,7 @@ Outs = Sequence[Tensor]
 
 
 def always(node: Node, ins: Ins) -> bool:
-    """What holds for every node of an operator."""
+    """Return True: what holds for every node of an operator."""
     return True
 
 
@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 
 
 def any_value(tensor: Tensor) -> Interval:
-    """Every value of the tensor's type."""
+    """Return every value of the tensor's type."""
     return Interval(
         *(
             np.broadcast_to(np.array(end, tensor.dtype), tensor.shape)
@@ -69,7 +69,7 @@ Bounds = Callable[
 def ascending(
     reference: Reference, node: Node, ins: Ins, outs: Outs, values: Sequence[Interval | None]
 ) -> list[Interval]:
-    """Bounds of an operator that is monotone: no output falls where an input rises."""
+    """Return the bounds of an operator that is monotone: no output falls where an input rises."""
     lows, highs = (
         reference(node, ins, outs, [value and value[end] for value in values]) for end in (0, 1)
     )
@@ -79,7 +79,9 @@ def ascending(
 def corners(
     reference: Reference, node: Node, ins: Ins, outs: Outs, values: Sequence[Interval | None]
 ) -> list[Interval]:
-    """Bounds of an operator of two inputs, monotone in each (up or down), given the other."""
+    """Return the bounds of an operator of two inputs, monotone in each (up or down), given the
+    other.
+    """
     a, b = values
     assert a is not None
     assert b is not None
@@ -90,7 +92,9 @@ def corners(
 def mapped(
     reference: Reference, node: Node, ins: Ins, outs: Outs, values: Sequence[Interval | None]
 ) -> list[Interval]:
-    """Bounds of an elementwise operator of one input: the ends of what an interval is mapped to."""
+    """Return the bounds of an elementwise operator of one input: the ends of what an interval is
+    mapped to.
+    """
     source, out, interval = ins[0], outs[0], values[0]
     assert source is not None
     assert interval is not None
@@ -155,13 +159,15 @@ class Link(NamedTuple):
 
 
 def in_step(x: Tensor, out: Tensor, multiplier: int = 1) -> Link:
-    """Each channel of ``x`` with the ``multiplier`` channels of ``out`` that are made of it."""
+    """Return the link of each channel of ``x`` with the ``multiplier`` channels of ``out`` that are
+    made of it.
+    """
     channels = np.arange(out.shape[-1])
     return Link(x.name, channels // multiplier, out.name, channels)
 
 
 def channelwise(node: Node, ins: Ins, out: Tensor) -> list[Link]:
-    """Links of an operator that leaves every channel of its first input where it is."""
+    """Return the links of an operator that leaves every channel of its first input where it is."""
     x = ins[0]
     assert x is not None
     return [in_step(x, out)]

@@ -46,14 +46,16 @@ class LeakyReluAttributes(Attributes):
 
 
 def table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int8]:
-    """The operator's value for each number of the source, by its byte."""
+    """Return the operator's value for each number of the source, by its byte."""
     values = _TABLES[node.op](node, source, target)
     in_range = np.clip(values, *target.element.bounds).astype(target.dtype)
     return np.roll(in_range, source.element.bounds[0])
 
 
 def host_function_matters(node: Node, source: Tensor, target: Tensor) -> str | None:
-    """The C function by which this host's TFLite makes another table than :func:`table`, if any."""
+    """Return the C function by which this host's TFLite makes another table than :func:`table`, if
+    any.
+    """
     if node.op not in _OF_LIBM or not source.element.tabled:
         return None
     name, formula = _OF_LIBM[node.op]
@@ -106,7 +108,7 @@ def _reference(
 
 
 def _steps(node: Node, source: Tensor) -> Int64Array:
-    """How far every number of the source's type is from its zero point."""
+    """Return how far every number of the source's type is from its zero point."""
     return np.array(source.element.values, np.int64) - quantization(node, source)[1]
 
 
@@ -157,7 +159,7 @@ def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
 def _rounded_function(
     function: Function,
 ) -> Callable[[Node, Tensor, Tensor], Int64Array]:
-    """A table made in single precision, rounded half away from zero."""
+    """Return a table made in single precision, rounded half away from zero."""
 
     def values(node: Node, source: Tensor, target: Tensor) -> Int64Array:
         in_scale, out_scale = _scales(node, source, target)
@@ -211,20 +213,20 @@ def _saturated_int16(x: Int64Array) -> Int64Array:
 
 
 def _high_mul_int16(a: Int64Array, b: int) -> Int64Array:
-    """Rounding doubling high multiply of 16-bit numbers, as its 32-bit sibling rounds."""
+    """Return the rounding doubling high product of 16-bit numbers, as its 32-bit sibling rounds."""
     product = a * b
     total = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return _saturated_int16(np.where(total >= 0, total >> 15, -((-total) >> 15)))
 
 
 def _divide_by_pot_int16(x: Int64Array, exponent: int) -> Int64Array:
-    """The rounding shift on 16-bit numbers, whose mask is cut to 16 bits when it is longer."""
+    """Return x shifted to the right and rounded; beyond 16 bits the mask is cut to them."""
     mask = int(np.int64((1 << exponent) - 1).astype(np.int16))
     return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
 def _hard_swish_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
-    """x * relu6(x + 3) / 6 in 16-bit fixed point, input raised by 7 bits."""
+    """Return x * relu6(x + 3) / 6 in 16-bit fixed point, input raised by 7 bits."""
     in_scale, out_scale = _scales(node, source, target)
     raised_scale = np.float32(1 / 128) * in_scale
     with np.errstate(all="ignore"):
@@ -239,11 +241,11 @@ def _hard_swish_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
             f"has output scale {out_scale}, more than 128 times finer than its input's",
         )
     raised = (_steps(node, source)) << 7
-    on_out_scale = _high_mul_int16(raised, _narrow(out_ratio.mantissa))
+    on_out_scale = _high_mul_int16(raised, _narrow(out_ratio.multiplier))
     ramp = raised
     if ramp_ratio.shift > 0:
         ramp = _saturated_int16(ramp << (ramp_ratio.shift - 1))
-    ramp = _high_mul_int16(ramp, _narrow(ramp_ratio.mantissa))
+    ramp = _high_mul_int16(ramp, _narrow(ramp_ratio.multiplier))
     if ramp_ratio.shift > 0:
         ramp = _saturated_int16(ramp << 1)
     elif ramp_ratio.shift < 0:
@@ -255,9 +257,9 @@ def _hard_swish_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     return _int16(_divide_by_pot_int16(product, -out_ratio.shift) + quantization(node, target)[1])
 
 
-def _narrow(mantissa: int) -> int:
-    """A 31-bit mantissa as a 15-bit one."""
-    return min((mantissa + (1 << 15)) >> 16, 32767)
+def _narrow(wide: int) -> int:
+    """Return a 31-bit multiplier as one of 15 bits."""
+    return min((wide + (1 << 15)) >> 16, 32767)
 
 
 _TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {

@@ -37,12 +37,14 @@ def verify(graph: Graph, before: Graph | None = None) -> None:
 
 
 def _stands_in(before: Graph | None, tensor: Tensor) -> bool:
-    """Whether ``before`` has the very same tensor."""
+    """Return whether ``before`` has the very same tensor."""
     return before is not None and before.tensors.get(tensor.name) is tensor
 
 
 def verify_flow(graph: Graph, before: Graph | None = None) -> None:
-    """The part of :func:`verify` that asks no operator: tensors, and who writes and reads them."""
+    """Check the part of :func:`verify` that asks no operator: tensors, and who writes and reads
+    them.
+    """
     verify_order(graph, before)
     _check_unique(graph.outputs, "output")
     computed = {name for node in graph.nodes for name in node.outputs}
@@ -52,7 +54,9 @@ def verify_flow(graph: Graph, before: Graph | None = None) -> None:
 
 
 def verify_order(graph: Graph, before: Graph | None = None) -> None:
-    """The part of :func:`verify_flow` that lets outputs be inputs, constants, or named twice."""
+    """Check the part of :func:`verify_flow` that lets outputs be inputs, constants, or named
+    twice.
+    """
     for name, tensor in graph.tensors.items():
         if name != tensor.name:
             raise ModelError(f"tensor {tensor.name!r} is listed under the name {name!r}")
@@ -109,7 +113,7 @@ def _check_state(graph: Graph, state: State) -> None:
 
 
 def describe(node: Node) -> str:
-    """The node as messages call it: position in the file and operator."""
+    """Return the node as messages call it: position in the file and operator."""
     return f"operator {node.index} ({node.op})"
 
 

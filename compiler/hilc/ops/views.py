@@ -90,7 +90,9 @@ def _reference(
 
 
 def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
-    """The same bytes in rows of two lengths, where whole rows of one make a row of the other."""
+    """Return the same bytes in rows of two lengths, where whole rows of one make a row of the
+    other.
+    """
     x = operand(node, ins, 0)
     lengths = x.shape[-1], out.shape[-1]
     if max(lengths) % min(lengths):
@@ -100,7 +102,7 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
 
 
 def _narrowed_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
-    """The shape with its last side changed; -1 in its place stays right."""
+    """Return the shape with its last side changed; -1 in its place stays right."""
     attrs, operands = ReshapeAttributes.of(node), dict[int, Array]()
     if attrs.new_shape and attrs.new_shape[-1] != -1:
         attrs = replace(attrs, new_shape=(*attrs.new_shape[:-1], length))
@@ -115,7 +117,7 @@ def _narrowed_reshape(node: Node, ins: Sequence[Tensor | None], length: int) -> 
 
 
 def _narrowed_squeeze(node: Node, ins: Sequence[Tensor | None], length: int) -> Narrowed:
-    """The axes that it had squeezed: the channels' may have come down to one."""
+    """Return the axes that it had squeezed: the channels' may have come down to one."""
     ones = tuple(axis for axis, side in enumerate(operand(node, ins, 0).shape) if side == 1)
     attrs = SqueezeAttributes.of(node)
     return Narrowed(replace(attrs, squeeze_dims=attrs.squeeze_dims or ones))

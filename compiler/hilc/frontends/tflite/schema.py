@@ -25,10 +25,10 @@ from hilc.ops.attributes import (
     Padding,
     ReductionAttributes,
 )
-from hilc.ops.blocks import ConcatenationAttributes, PackAttributes, SplitAttributes
+from hilc.ops.concat_split import ConcatenationAttributes, PackAttributes, SplitAttributes
+from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
-from hilc.ops.moves import StridedSliceAttributes
 from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.unary import LeakyReluAttributes

@@ -16,7 +16,7 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
-from hilc.ops.binary import SUM_HEADROOM_BITS, reference, sum_scales
+from hilc.ops.elementwise import SUM_HEADROOM_BITS, reference, sum_scales
 from hilc.ops.operands import output_clamp, quantization
 
 
@@ -55,7 +55,7 @@ def add(layer: Layer) -> Iterator[KernelCall]:
     parameters = HilDspAddS8(
         length=out.size,
         swapped=int(swapped),
-        multiplier=scales.out.mantissa,
+        multiplier=scales.out.multiplier,
         shift=right - 1,
         out_zero_point=quantization(node, out)[1],
         low=low,

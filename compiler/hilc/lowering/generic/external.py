@@ -9,7 +9,7 @@ from hilc.ops.external import ExternalAttributes
 
 @lowers("EXTERNAL")
 def external(layer: Layer) -> ExternalCall:
-    """The generator's function; it counts the multiply-accumulates of our own kernels."""
+    """Return the generator's function; it counts the multiply-accumulates of our own kernels."""
     attributes = ExternalAttributes.of(layer.node)
     graph = attributes.graph
     macs = sum(

@@ -41,19 +41,21 @@ _WORD = 4
 
 @lowers(*LINEAR, dtypes={"int8"})
 def portable(layer: Layer) -> Iterator[KernelCall]:
-    """The kernel of any linear int8 layer on any core."""
+    """Return the kernel of any linear int8 layer on any core."""
     return linear_calls(layer, rows=_matmul_s8, convolution=_conv2d_s8, depthwise=_depthwise_s8)
 
 
 @lowers(*LINEAR, dtypes={"float32"})
 def floats(layer: Layer) -> Iterator[KernelCall]:
-    """The kernel of any linear float32 layer on any core."""
+    """Return the kernel of any linear float32 layer on any core."""
     return linear_calls(layer, rows=_matmul_f32, convolution=_conv2d_f32, depthwise=_depthwise_f32)
 
 
 @lowers("FULLY_CONNECTED", dtypes={"int16"}, roundings={Rounding.SINGLE, Rounding.DOUBLE})
 def wide(layer: Layer) -> Iterator[KernelCall]:
-    """The kernels of 16-bit activations, by the type of the layer's sums and how it rounds them."""
+    """Return the kernels of 16-bit activations, by the type of the layer's sums and how it rounds
+    them.
+    """
     node = layer.node
     ops = fully_connected.layer_operands(node, layer.ins)
     requant = fully_connected.requantization(node, ops, layer.out)
@@ -65,7 +67,7 @@ def wide(layer: Layer) -> Iterator[KernelCall]:
         columns=columns,
         out_min=requant.low,
         out_max=requant.high,
-        per_channel=int(requant.mantissas.size > 1),
+        per_channel=int(requant.multipliers.size > 1),
         weights=ops.weight_data.reshape(-1),
     )
     parameters: Parameters
@@ -75,14 +77,14 @@ def wide(layer: Layer) -> Iterator[KernelCall]:
                 rows_s16=shape,
                 # In words, for constants are aligned as such.
                 bias=ops.bias_data.astype("<i8").view("<i4"),
-                multipliers=reduced_multiplier(requant.mantissas).astype(np.int16),
+                multipliers=reduced_multiplier(requant.multipliers).astype(np.int16),
                 shifts=reduced_shift(requant.shifts.astype(np.int64)).astype(np.int8),
             )
         case "int32", Rounding.DOUBLE:
             parameters = HilMatmulS16Sums32(
                 rows_s16=shape,
                 bias=ops.bias_data,
-                multipliers=requant.mantissas,
+                multipliers=requant.multipliers,
                 shifts=requant.shifts,
             )
         case _:
@@ -163,8 +165,8 @@ def _depthwise_f32(form: DepthwiseConvolution) -> Iterator[Parameters]:
 
 
 def _band(form: DepthwiseConvolution) -> tuple[int, int, int]:
-    """How the int8 kernel cuts a row of outputs, and the channels, into bands of its scratch: the
-    channels of a band, its pixels of the output and those of the input.
+    """Return how the int8 kernel cuts a row of outputs, and the channels, into bands of its
+    scratch: the channels of a band, its pixels of the output and those of the input.
 
     A band holds whole words of channels where they divide so, and rows of outputs as long as the
     scratch allows, in whole blocks of the pixels that the kernel computes at a time.

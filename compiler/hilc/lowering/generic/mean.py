@@ -25,7 +25,7 @@ from hilc.ops.operands import (
 
 @lowers("MEAN", dtypes={"int8", "float32"})
 def portable(layer: Layer) -> KernelCall:
-    """The mean over any axes."""
+    """Return the mean over any axes."""
     node, ins = layer.node, layer.ins
     x, out = layer.operand(0), layer.out
     axes = reduced_axes(node, ins)
@@ -67,7 +67,7 @@ def add_rows(
     first: bool,
     last: bool,
 ) -> KernelCall:
-    """MEAN over the pixels of an image, which comes ``rows`` rows at a time.
+    """Return the call of MEAN over the pixels of an image, which comes ``rows`` rows at a time.
 
     ``first`` and ``last`` say whether these are the image's first and last rows.
     """

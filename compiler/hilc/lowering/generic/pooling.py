@@ -25,7 +25,7 @@ from hilc.ops.pooling import pooling_clamp, pooling_window
 
 @lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", dtypes={"int8", "float32"})
 def portable(layer: Layer) -> Iterator[KernelCall]:
-    """The kernel of any windows on any core."""
+    """Return the kernel of any windows on any core."""
     x, average = layer.operand(0), layer.node.op == "AVERAGE_POOL_2D"
     place = pooling_window(layer.node, x)
     low, high = pooling_clamp(layer.node, layer.out)
@@ -45,7 +45,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
 
 
 def pool_windows(x: Tensor, place: Window) -> HilPoolWindows:
-    """The windows of a pooling layer on its input."""
+    """Return the windows of a pooling layer on its input."""
     return HilPoolWindows(
         batches=x.shape[0],
         in_h=x.shape[1],
@@ -69,7 +69,8 @@ def add_rows(
     first: bool,
     last: bool,
 ) -> KernelCall:
-    """AVERAGE_POOL_2D over the :func:`whole_height`, which comes ``rows`` rows at a time.
+    """Return the call of AVERAGE_POOL_2D over the :func:`whole_height`, which comes ``rows`` rows
+    at a time.
 
     ``first`` and ``last`` say whether these are the image's first and last rows.
     """

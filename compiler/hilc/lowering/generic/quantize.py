@@ -32,7 +32,7 @@ _TO_FLOATS = {
 
 @lowers("QUANTIZE")
 def quantize(layer: Layer) -> KernelCall:
-    """From floats to integers, or from one scale to another."""
+    """Return the call from floats to integers, or from one scale to another."""
     node = layer.node
     x = layer.operand(0)
     if x.dtype in BYTES:
@@ -60,7 +60,7 @@ def quantize(layer: Layer) -> KernelCall:
 
 @lowers("DEQUANTIZE")
 def dequantize(layer: Layer) -> KernelCall:
-    """From integers to floats."""
+    """Return the call from integers to floats."""
     node = layer.node
     x = layer.operand(0)
     scale, zero_point = quantization(node, x)

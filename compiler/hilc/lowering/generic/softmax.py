@@ -15,7 +15,7 @@ from hilc.ops.softmax import SUM_BITS, SoftmaxAttributes, exponentials
 
 @lowers("SOFTMAX", dtypes={"int8", "float32"})
 def portable(layer: Layer) -> KernelCall:
-    """Rows of a table of exponentials, or of floats."""
+    """Return the call over rows, by a table of exponentials or of floats."""
     node = layer.node
     x = layer.operand(0)
     depth = x.shape[-1]

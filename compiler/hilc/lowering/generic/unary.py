@@ -22,13 +22,13 @@ _FLOATS = {"LOGISTIC": HilLogisticF32, "TANH": HilTanhF32, "HARD_SWISH": HilHard
 
 
 def table_call(values: Array, size: int) -> KernelCall:
-    """The kernel that maps ``size`` bytes through a table."""
+    """Return the kernel that maps ``size`` bytes through a table."""
     return KernelCall(HilLutS8(size=size, table=values))
 
 
 @lowers("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", dtypes={"int8", "float32"})
 def portable(layer: Layer) -> KernelCall:
-    """A table of all bytes, or the function of a float."""
+    """Return a table of all bytes, or the function of a float."""
     node = layer.node
     x = layer.operand(0)
     if x.element.tabled:

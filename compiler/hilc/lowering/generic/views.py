@@ -9,5 +9,5 @@ from hilc.lowering.registry import Layer, lowers
 
 @lowers("COPY", "RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 def copy(layer: Layer) -> KernelCall:
-    """The bytes as they are."""
+    """Return the call that copies the bytes as they are."""
     return KernelCall(HilCopy(bytes=layer.out.nbytes))

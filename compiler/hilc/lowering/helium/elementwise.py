@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.ir import Array
-from hilc.lowering.generic.binary import sum_parameters
+from hilc.lowering.generic.elementwise import sum_parameters
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
     HilScaledSumS8Mve,

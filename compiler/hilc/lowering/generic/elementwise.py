@@ -19,7 +19,7 @@ from hilc.lowering.parameters import (
 from hilc.lowering.registry import Layer, lowers, once
 from hilc.lowering.strides import broadcast_strides, nest, walk
 from hilc.ops.attributes import ActivationAttributes
-from hilc.ops.binary import product_scale, sum_scales
+from hilc.ops.elementwise import product_scale, sum_scales
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
     output_clamp,
@@ -32,7 +32,7 @@ _SUMS = {"ADD": HilAddS8, "SUB": HilSubS8}
 
 @lowers("ADD", "SUB", "MUL", dtypes={"int8", "float32"})
 def portable(layer: Layer) -> Iterator[KernelCall]:
-    """The kernel of any two tensors on any core, broadcast by its steps."""
+    """Return the kernel of any two tensors on any core, broadcast by its steps."""
     node = layer.node
     if not layer.out.element.quantized:
         range_ = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
@@ -60,20 +60,20 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
 
 @once
 def sum_parameters(layer: Layer) -> HilSumS8:
-    """The parameters of ``hil_add_s8`` and ``hil_sub_s8``."""
+    """Return the parameters of ``hil_add_s8`` and ``hil_sub_s8``."""
     node, out = layer.node, layer.out
     scales = sum_scales(node, layer.operand(0), layer.operand(1), out)
     low, high = output_clamp(node, out)
     return HilSumS8(
         binary=_walk(layer),
         a_zero_point=quantization(node, layer.operand(0))[1],
-        a_multiplier=scales.a.mantissa,
+        a_multiplier=scales.a.multiplier,
         a_shift=scales.a.shift,
         b_zero_point=quantization(node, layer.operand(1))[1],
-        b_multiplier=scales.b.mantissa,
+        b_multiplier=scales.b.multiplier,
         b_shift=scales.b.shift,
         out_zero_point=quantization(node, out)[1],
-        out_multiplier=scales.out.mantissa,
+        out_multiplier=scales.out.multiplier,
         out_shift=scales.out.shift,
         low=low,
         high=high,
@@ -81,7 +81,7 @@ def sum_parameters(layer: Layer) -> HilSumS8:
 
 
 def _walk(layer: Layer) -> HilBinary:
-    """How both operands are walked, one of which may be repeated."""
+    """Return how both operands are walked, one of which may be repeated."""
     shape = layer.out.shape
     strides = [broadcast_strides(layer.operand(i).shape, shape) for i in (0, 1)]
     *outer, inner = nest(shape, *strides)

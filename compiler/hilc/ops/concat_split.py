@@ -25,7 +25,7 @@ from hilc.ops.traits import Link, ascending
 
 
 def parts(node: Node, ins: Sequence[Tensor | None]) -> list[Tensor]:
-    """All inputs, which must be of one type and rank."""
+    """Return all inputs, which must be of one type and rank."""
     if not ins or len(node.outputs) != 1:
         invalid(node, f"joins {len(ins)} tensors into {len(node.outputs)}")
     parts = [operand(node, ins, i) for i in range(len(ins))]

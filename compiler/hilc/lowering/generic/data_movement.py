@@ -10,13 +10,13 @@ from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilGather, HilPad
 from hilc.lowering.registry import Layer, lowers
 from hilc.lowering.strides import Loop, contiguous_strides, nest, walk
-from hilc.ops.moves import itemsize, pad_value, paddings, permutation, sliced_shape, slices
+from hilc.ops.data_movement import itemsize, pad_value, paddings, permutation, sliced_shape, slices
 
 
 def _gather(
     node: Node, x: Tensor, shape: Sequence[int], strides: Sequence[int], start: int
 ) -> KernelCall:
-    """The call that writes ``shape``, reading x from element ``start`` on by ``strides``."""
+    """Return the call that writes ``shape``, reading x from element ``start`` on by ``strides``."""
     nbytes = itemsize(x)
     # Where neighbours of the output are neighbours in the input, one move takes the whole run.
     loops = nest((*shape, nbytes), (*(s * nbytes for s in strides), 1))
@@ -37,7 +37,7 @@ def _gather(
 
 @lowers("TRANSPOSE")
 def transpose(layer: Layer) -> KernelCall:
-    """Elements in the order of the output."""
+    """Return the call that writes elements in the order of the output."""
     node, ins = layer.node, layer.ins
     x = layer.operand(0)
     strides = contiguous_strides(x.shape)
@@ -47,7 +47,7 @@ def transpose(layer: Layer) -> KernelCall:
 
 @lowers("STRIDED_SLICE")
 def strided_slice(layer: Layer) -> KernelCall:
-    """Elements at steps along each axis."""
+    """Return the call that takes elements at steps along each axis."""
     node, ins = layer.node, layer.ins
     x = layer.operand(0)
     taken = slices(node, ins)
@@ -63,7 +63,7 @@ def strided_slice(layer: Layer) -> KernelCall:
 
 @lowers("PAD")
 def pad(layer: Layer) -> KernelCall:
-    """Rows of the input between what is added."""
+    """Return the call that copies rows of the input between what is added."""
     node, ins = layer.node, layer.ins
     x, out = layer.operand(0), layer.out
     added = paddings(node, ins)

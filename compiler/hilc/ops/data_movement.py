@@ -96,7 +96,7 @@ class _Slice:
 
 
 def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, int | None]]:
-    """The axes of the input and the new ones between them: size, and who says what is taken.
+    """Return the axes of the input and the new ones between them: size, and who says what is taken.
 
     That is the position in begin, end and strides; None where the whole axis is taken.
     """
@@ -126,7 +126,7 @@ def sliced_shape(node: Node, ins: Sequence[Tensor | None]) -> list[tuple[int, in
 
 
 def slices(node: Node, ins: Sequence[Tensor | None]) -> list[_Slice]:
-    """What is taken along each axis of the input, new ones included."""
+    """Return what is taken along each axis of the input, new ones included."""
     begin, end, steps = (constant_ints(node, operand(node, ins, i)) for i in (1, 2, 3))
     if not len(begin) == len(end) == len(steps):
         invalid(node, f"slices by {len(begin)} begins, {len(end)} ends and {len(steps)} strides")
@@ -188,7 +188,7 @@ def _strided_slice(
 
 
 def paddings(node: Node, ins: Sequence[Tensor | None]) -> Array:
-    """Elements before and after, along each axis."""
+    """Return the elements before and after, along each axis."""
     rank = len(operand(node, ins, 0).shape)
     given = operand(node, ins, 1)
     if given.dtype not in ("int32", "int64") or given.shape != (rank, 2):
@@ -222,7 +222,7 @@ def _check_pad(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor])
 
 
 def pad_value(node: Node, out: Tensor) -> int:
-    """The element that stands for zero; of types wider than a byte it has all bits clear."""
+    """Return the element that stands for zero; of types wider than a byte it has all bits clear."""
     zero_point = quantization(node, out)[1] if out.quant is not None else 0
     if zero_point and itemsize(out) > 1:
         unsupported(
@@ -241,8 +241,8 @@ def _pad(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
-    fill = x.dtype.type(pad_value(node, outs[0]))
-    return [np.pad(x, paddings(node, ins).astype(np.int64), constant_values=fill)]
+    value = x.dtype.type(pad_value(node, outs[0]))
+    return [np.pad(x, paddings(node, ins).astype(np.int64), constant_values=value)]
 
 
 def _keeps_order(node: Node, ins: Sequence[Tensor | None]) -> bool:

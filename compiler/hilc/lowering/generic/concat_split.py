@@ -11,11 +11,11 @@ from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import HilJoin, HilSplit
 from hilc.lowering.registry import Layer, lowers
-from hilc.ops.blocks import concatenation_axis, pack_axis, parts, split_axis
+from hilc.ops.concat_split import concatenation_axis, pack_axis, parts, split_axis
 
 
 def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
-    """The call that takes from each part in turn what lies together from ``axis`` on."""
+    """Return the call that takes from each part in turn what lies together from ``axis`` on."""
     itemsize = np.dtype(parts[0].dtype).itemsize
     blocks = [prod(part.shape[axis:]) * itemsize for part in parts]
     parameters = HilJoin(
@@ -26,21 +26,21 @@ def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
 
 @lowers("CONCATENATION")
 def concatenation(layer: Layer) -> KernelCall:
-    """Blocks of each operand in turn."""
+    """Return the call that takes blocks of each operand in turn."""
     node, ins = layer.node, layer.ins
     return _join(node, parts(node, ins), concatenation_axis(node, ins))
 
 
 @lowers("PACK")
 def pack(layer: Layer) -> KernelCall:
-    """Blocks of each operand in turn."""
+    """Return the call that takes blocks of each operand in turn."""
     node, ins = layer.node, layer.ins
     return _join(node, parts(node, ins), pack_axis(node, ins))
 
 
 @lowers("SPLIT")
 def split(layer: Layer) -> KernelCall:
-    """Blocks to each output in turn."""
+    """Return the call that gives blocks to each output in turn."""
     node, ins, outs = layer.node, layer.ins, layer.outs
     axis = split_axis(node, ins)
     block = prod(layer.out.shape[axis:]) * np.dtype(layer.out.dtype).itemsize

@@ -65,9 +65,9 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def _operand_scale(node: Node, real: float) -> Multiplier:
-    """The factor of an operand of a sum; its shift is 0 for one half and nothing else."""
-    mantissa, shift = multiplier(node, real)
-    return Multiplier(mantissa, shift if mantissa else -1)
+    """Return the factor of an operand of a sum; its shift is 0 for one half and nothing else."""
+    scale = multiplier(node, real)
+    return scale if scale.multiplier else scale._replace(shift=-1)
 
 
 def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
@@ -88,7 +88,7 @@ def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
 
 
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
-    # In single precision, from left to right: the mantissa depends on it.
+    # In single precision, from left to right: the multiplier depends on it.
     a_scale, b_scale, out_scale = (np.float32(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):
         scale = multiplier(node, float(a_scale * b_scale / out_scale))
