@@ -117,6 +117,7 @@ class HostileBoard:
                     "ticks_hz": 1_000_000,
                     "models": 1,
                     "build_id": BUILD_ID,
+                    "commands": sum(1 << command for command in Command),
                     "board": b"hostile",
                 }
             case Command.ECHO:

@@ -29,16 +29,20 @@ def compile_program(
     output: Path | str,
     defines: Mapping[str, object] | None = None,
     includes: Iterable[Path] = (),
+    before: Iterable[Path] = (),
 ) -> Path:
-    """The program ``output`` of sources of the firmware template or of ``tests/hil/rpc_board``."""
+    """The program ``output`` of sources of the firmware template or of ``tests/hil/rpc_board``.
+
+    Each source begins with the headers ``before``, in whose place no other of their guards comes.
+    """
     template = data_dir("firmware_template")
     places = (SOURCES, template / "src", FIRMWARE_CRT)
     paths = [next(p for place in places if (p := place / name).is_file()) for name in names]
     macros = [f"-D{name}={value}" for name, value in (defines or {}).items()]
     folders = [f"-I{folder}" for folder in (SOURCES, template / "include", *includes)]
-    subprocess.run(
-        ["gcc", *_FLAGS, *macros, *folders, *map(str, paths), "-o", str(output)], check=True
-    )
+    first = [word for header in before for word in ("-include", str(header))]
+    command = ["gcc", *_FLAGS, *macros, *folders, *first, *map(str, paths), "-o", str(output)]
+    subprocess.run(command, check=True)
     return Path(output)
 
 

@@ -210,28 +210,6 @@ static bool in_tensor(const struct hil_tensor *tensor, uint32_t offset, size_t s
     return offset <= tensor->nbytes && size <= tensor->nbytes - offset;
 }
 
-static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
-    const uint16_t host_max = hil_get_u16(request + HIL_HELLO_REQUEST_FRAME_MAX);
-    const uint16_t frame_max = host_max < HIL_FRAME_MAX ? host_max : HIL_FRAME_MAX;
-
-    (void)size;
-    payload_max = PAYLOAD_MAX(frame_max); /* check_hello() has seen that it is enough */
-    if (faulted) {
-        send_fault();
-    }
-    reply[HIL_HELLO_REPLY_VERSION] = HIL_PROTOCOL_VERSION;
-    hil_put_u16(reply + HIL_HELLO_REPLY_FRAME_MAX, frame_max);
-    hil_put_u32(reply + HIL_HELLO_REPLY_WINDOW, HIL_RX_MAX);
-    hil_put_u32(reply + HIL_HELLO_REPLY_TICKS_HZ, hil_ticks_hz());
-    reply[HIL_HELLO_REPLY_MODELS] = hil_model_count;
-    memcpy(reply + HIL_HELLO_REPLY_BUILD_ID, HIL_BUILD_ID, HIL_BUILD_ID_BYTES);
-    const size_t length = sizeof HIL_BOARD_NAME - 1;
-    const size_t copied =
-        length < payload_max - HIL_HELLO_REPLY_BOARD ? length : payload_max - HIL_HELLO_REPLY_BOARD;
-    memcpy(reply + HIL_HELLO_REPLY_BOARD, HIL_BOARD_NAME, copied);
-    return HIL_HELLO_REPLY_BOARD + copied;
-}
-
 static size_t on_reset(const uint8_t *request, size_t size, uint8_t *reply) {
     (void)request;
     (void)size;
@@ -358,7 +336,8 @@ static enum hil_status check_hello(const uint8_t *request, size_t size, uint32_t
     if (size <= HIL_HELLO_REQUEST_VERSION ||
         memcmp(request + HIL_HELLO_REQUEST_MAGIC, HIL_PROTOCOL_MAGIC, HIL_PROTOCOL_MAGIC_BYTES) !=
             0 ||
-        request[HIL_HELLO_REQUEST_VERSION] != HIL_PROTOCOL_VERSION) {
+        request[HIL_HELLO_REQUEST_VERSION] < HIL_PROTOCOL_OLDEST ||
+        request[HIL_HELLO_REQUEST_VERSION] > HIL_PROTOCOL_VERSION) {
         *detail = HIL_PROTOCOL_VERSION;
         return HIL_STATUS_VERSION;
     }
@@ -539,6 +518,8 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
     return HIL_RUN_LAYERS_REPLY_TICKS + 8U * count;
 }
 
+static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply);
+
 static const struct hil_rpc_command commands[] = {
     [HIL_COMMAND_HELLO] = {on_hello, HIL_HELLO_REQUEST_BYTES, false},
     [HIL_COMMAND_RESET] = {on_reset, HIL_RESET_REQUEST_BYTES, false},
@@ -555,6 +536,42 @@ static const struct hil_rpc_command commands[] = {
     HIL_RPC_PACKED_COMMANDS
 #endif
 };
+
+/* What HELLO says of this table: bit n for command n, and command 0 is none. */
+#define COMMAND_MASK ((UINT64_C(1) << sizeof commands / sizeof commands[0]) - 2)
+_Static_assert(COMMAND_MASK <= UINT32_MAX, "widen HELLO's mask, in a version of its own");
+
+/* These fields of HELLO's reply, one behind the other. */
+static const struct {
+    uint8_t build_id[HIL_BUILD_ID_BYTES];
+    uint8_t commands[HIL_HELLO_REPLY_BOARD - HIL_HELLO_REPLY_COMMANDS];
+} identity = {
+    HIL_BUILD_ID,
+    {COMMAND_MASK & 0xFF, COMMAND_MASK >> 8 & 0xFF, COMMAND_MASK >> 16 & 0xFF, COMMAND_MASK >> 24}};
+
+static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
+    const uint8_t version = request[HIL_HELLO_REQUEST_VERSION];
+    const uint16_t host_max = hil_get_u16(request + HIL_HELLO_REQUEST_FRAME_MAX);
+    const uint16_t frame_max = host_max < HIL_FRAME_MAX ? host_max : HIL_FRAME_MAX;
+
+    (void)size;
+    payload_max = PAYLOAD_MAX(frame_max); /* check_hello() has seen that it is enough */
+    if (faulted) {
+        send_fault();
+    }
+    reply[HIL_HELLO_REPLY_VERSION] = version;
+    hil_put_u16(reply + HIL_HELLO_REPLY_FRAME_MAX, frame_max);
+    hil_put_u32(reply + HIL_HELLO_REPLY_WINDOW, HIL_RX_MAX);
+    hil_put_u32(reply + HIL_HELLO_REPLY_TICKS_HZ, hil_ticks_hz());
+    reply[HIL_HELLO_REPLY_MODELS] = hil_model_count;
+    memcpy(reply + HIL_HELLO_REPLY_BUILD_ID, &identity, sizeof identity);
+    /* In version 1 the name takes the place of the mask. */
+    const size_t at = version == 1 ? HIL_HELLO_1_REPLY_BOARD : HIL_HELLO_REPLY_BOARD;
+    const size_t length = sizeof HIL_BOARD_NAME - 1;
+    const size_t copied = length < payload_max - at ? length : payload_max - at;
+    memcpy(reply + at, HIL_BOARD_NAME, copied);
+    return at + copied;
+}
 
 /* Commands of the protocol that only firmware with packed functions executes. */
 static bool is_left_out(uint8_t code) {

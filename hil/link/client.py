@@ -126,6 +126,8 @@ class Client:
         self._log = replies.LogReader()
         self._seq = secrets.randbelow(1 << 16)
         self._session = 0
+        #: What the firmware of this session answers; None where it did not say.
+        self._commands: frozenset[Command] | None = None
         self._pace = Pace()
         #: Seconds that a repetition or layer of each kind of run took last.
         self._run_s: dict[tuple[Any, ...], float] = {}
@@ -226,12 +228,18 @@ class Client:
     def _say_hello(self) -> tuple[Hello, bool]:
         """Opens a new session; also says whether the firmware reported a fault."""
         self._session = 1 + secrets.randbelow(0xFFFF)
+        self._commands = None
         fields = {"version": protocol.VERSION, "frame_max": _FRAME_MAX}
         heard = _Heard(self.link.received_bytes)
         answer = self._insist(Command.HELLO, fields, heard)
+        if answer is not None and (older := replies.older_version(answer.payload)) is not None:
+            fields["version"] = older
+            answer = self._insist(Command.HELLO, fields, heard)
         if answer is None:
             raise self._no_hello(heard)
-        return replies.hello_of(fields, answer.payload, self.link.url), heard.faulted
+        hello = replies.hello_of(fields, answer.payload, self.link.url)
+        self._commands = hello.commands
+        return hello, heard.faulted
 
     def _insist(self, command: Command, fields: dict[str, Any], heard: _Heard) -> Frame | None:
         """The answer to what a board executes at any time; None where none came.
@@ -603,6 +611,9 @@ class Client:
     # -- frames ------------------------------------------------------------------------------
 
     def _frame(self, command: Command, payload: bytes) -> Frame:
+        """A request; an error where the firmware has said that it does not answer it."""
+        if self._commands is not None and command not in self._commands:
+            raise replies.not_answered(command, self.link.url)
         self._seq = (self._seq + 1) & 0xFFFF
         return Frame(self._session, self._seq, Kind.REQUEST, command, payload)
 

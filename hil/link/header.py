@@ -62,6 +62,7 @@ def header_text() -> str:
         "#define HIL_PROTOCOL_H",
         "",
         f"#define HIL_PROTOCOL_VERSION {protocol.VERSION}",
+        f"#define HIL_PROTOCOL_OLDEST {protocol.OLDEST}",
         f'#define HIL_PROTOCOL_MAGIC "{protocol.MAGIC.decode("ascii")}"',
         f"#define HIL_PROTOCOL_MAGIC_BYTES {len(protocol.MAGIC)}",
         f"#define HIL_BUILD_ID_BYTES {protocol.BUILD_ID_BYTES}",
@@ -78,6 +79,11 @@ def header_text() -> str:
     messages = [("HIL_HEADER", protocol.HEADER), ("HIL_ERROR", protocol.ERROR)]
     messages += [(f"HIL_{c.name}_REQUEST", m) for c, m in protocol.REQUESTS.items()]
     messages += [(f"HIL_{c.name}_REPLY", m) for c, m in protocol.REPLIES.items()]
+    messages += [
+        (f"HIL_HELLO_{version}_REPLY", message)
+        for version, message in protocol.HELLO_REPLIES.items()
+        if version != protocol.VERSION
+    ]
     messages += [(f"HIL_{v.name}_VALUE", m) for v, m in protocol.VALUES.items()]
     messages += [(f"HIL_{e.name}_EVENT", m) for e, m in protocol.EVENTS.items()]
     for prefix, message in messages:

@@ -27,8 +27,10 @@ from construct import (
     Struct,
 )
 
-#: A change that an older firmware or host would misread raises this.
-VERSION = 1
+#: A change that an older firmware or host would misread raises this. A host opens a session in any
+#: version from `OLDEST` on, and so does a firmware.
+VERSION = 2
+OLDEST = 1
 MAGIC = b"hilp"
 
 #: Bytes of a frame on the line, both delimiters included, that every side must accept.
@@ -57,12 +59,16 @@ class Command(IntEnum):
     READ = 9
     RUN = 10
     RUN_LAYERS = 11
-    # Only a firmware with packed functions executes these.
+    # From here on PACKED.
     FUNCTION_INFO = 12
     CALL = 13
     METADATA_INFO = 14
     METADATA_TENSOR = 15
     METADATA_CONSTANT = 16
+
+
+#: Commands that only a firmware with packed functions executes.
+PACKED = frozenset(command for command in Command if command >= Command.FUNCTION_INFO)
 
 
 class Event(IntEnum):
@@ -228,17 +234,23 @@ VALUES: Mapping[Value, Any] = {
     Value.STRING: _message(value=CString("utf8")),
 }
 
+_HELLO_1 = {
+    **_OK,
+    "version": Int8ul,
+    "frame_max": Int16ul,
+    "window": Int32ul,
+    "ticks_hz": Int32ul,
+    "models": Int8ul,
+    "build_id": Bytes(BUILD_ID_BYTES),
+}
+#: The reply to HELLO in each version. `commands` is a mask: bit `n` for command `n`.
+HELLO_REPLIES: Mapping[int, Any] = {
+    1: _message(**_HELLO_1, board=GreedyBytes),
+    2: _message(**_HELLO_1, commands=Int32ul, board=GreedyBytes),
+}
+
 REPLIES: Mapping[Command, Any] = {
-    Command.HELLO: _message(
-        **_OK,
-        version=Int8ul,
-        frame_max=Int16ul,
-        window=Int32ul,
-        ticks_hz=Int32ul,
-        models=Int8ul,
-        build_id=Bytes(BUILD_ID_BYTES),
-        board=GreedyBytes,
-    ),
+    Command.HELLO: HELLO_REPLIES[VERSION],
     Command.RESET: _message(**_OK),
     Command.ECHO: _message(**_OK, data=GreedyBytes),
     Command.MEMORY: _message(

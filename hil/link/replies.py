@@ -29,6 +29,7 @@ TENSOR_BYTES_MAX = 1 << 26
 #: Text of one log entry that is kept; the rest of a longer one is left out.
 LOG_BYTES_MAX = 1 << 16
 _DIMENSIONS_MAX = 16
+_PACKED_HINT = "compile the model with interface=packed and build the firmware again"
 _BOARD_NAME_BYTES_MAX = 100
 #: What would change a terminal that shows it.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -50,6 +51,9 @@ class Hello:
     #: Longest frame, and bytes of requests that may be under way.
     frame_max: int
     window: int
+    #: What this firmware answers, of the commands that are known here; None for one of protocol
+    #: version 1, which does not say it.
+    commands: frozenset[Command] | None
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,7 @@ def reply_of(command: Command, fields: Mapping[str, Any], payload: bytes, url: s
 
     A name, which may take several replies, is checked by :class:`NameReader`.
     """
-    if payload[:1] != bytes((Status.OK,)):
-        error = _parsed(protocol.ERROR, payload, f"a {command.name} reply")
-        raise _status_error(command, error.status, error.detail, url)
+    _raise_refusal(command, payload, url)
     reply = _parsed(protocol.REPLIES[command], payload, f"a {command.name} reply")
     check = _CHECKS.get(command)
     if check is not None:
@@ -104,12 +106,28 @@ def reply_of(command: Command, fields: Mapping[str, Any], payload: bytes, url: s
     return reply
 
 
+def _raise_refusal(command: Command, payload: bytes, url: str) -> None:
+    if payload[:1] != bytes((Status.OK,)):
+        error = _parsed(protocol.ERROR, payload, f"a {command.name} reply")
+        raise _status_error(command, error.status, error.detail, url)
+
+
+def older_version(payload: bytes) -> int | None:
+    """The version of a firmware that refused a HELLO for being newer, where it is served."""
+    if payload[:1] != bytes((Status.VERSION,)):
+        return None
+    version: int = _parsed(protocol.ERROR, payload, "a HELLO reply").detail
+    return version if protocol.OLDEST <= version < protocol.VERSION else None
+
+
 def hello_of(fields: Mapping[str, Any], payload: bytes, url: str) -> Hello:
     """Return the board's answer to the handshake."""
-    reply = reply_of(Command.HELLO, fields, payload, url)
+    _raise_refusal(Command.HELLO, payload, url)
     # First: in another version the other fields may mean something else.
-    if reply.version != protocol.VERSION:
-        raise _other_version(url, reply.version)
+    version = fields["version"]
+    if payload[1:2] not in (b"", bytes((version,))):
+        raise _other_version(url, payload[1])
+    reply = _parsed(protocol.HELLO_REPLIES[version], payload, "a HELLO reply")
     _check_hello(fields, reply)
     return Hello(
         board=reply.board.decode("utf-8"),
@@ -119,6 +137,25 @@ def hello_of(fields: Mapping[str, Any], payload: bytes, url: str) -> Hello:
         ticks_hz=reply.ticks_hz,
         frame_max=reply.frame_max,
         window=reply.window,
+        commands=_commands_of(reply.commands) if "commands" in reply else None,
+    )
+
+
+def _commands_of(mask: int) -> frozenset[Command]:
+    """The commands of HELLO's mask; what is not known here does not matter."""
+    require(bool(mask >> Command.HELLO & 1), f"a HELLO reply with the command mask {mask:#x}")
+    return frozenset(command for command in Command if mask >> command & 1)
+
+
+def not_answered(command: Command, url: str) -> DeviceError:
+    """The error for a command that is not sent: the firmware has said that it lacks it."""
+    fact = f"the firmware at {url} does not answer {command.name}"
+    if command in protocol.PACKED:
+        return NotInFirmwareError(f"{fact}: the firmware has no packed functions", _PACKED_HINT)
+    return DeviceError(
+        f"{fact}: its handshake leaves it out",
+        "build the firmware again, from the template of this program, and flash it",
+        mend=Mend.FLASH,
     )
 
 
@@ -362,7 +399,7 @@ def shape_of(reply: Any, side_bytes: int) -> tuple[int, ...]:
 def _other_version(url: str, version: int) -> LinkError:
     return LinkError(
         f"the firmware at {url} speaks protocol version {version}, "
-        f"this program speaks {protocol.VERSION}",
+        f"this program speaks {protocol.OLDEST} to {protocol.VERSION}",
         "build the firmware with this version of the program and flash it",
         mend=Mend.FLASH,
     )
@@ -390,7 +427,7 @@ def _status_error(command: Command, status: int, detail: int, url: str) -> Devic
         text = f"status {status} ({detail})"
     fact = f"the board refused {command.name}: {text}"
     if status == Status.NOT_IN_FIRMWARE:
-        return NotInFirmwareError(fact, "compile the model with interface=packed")
+        return NotInFirmwareError(fact, _PACKED_HINT)
     if status == Status.GUARD_CHANGED:
         return DeviceError(
             fact,

@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 import serial
 import serial.rfc2217
 from lossy_proxy import Weather, proxy
-from rpc_board import BoardProcess, board_program, running_board
+from rpc_board import BoardProcess, board_program, compile_program, running_board
 from waiting import PATIENCE_S, bound, is_under_way, until
 
 from hil.errors import DeviceError, HangError, InputError, LinkError
@@ -25,8 +26,10 @@ from hil.link import protocol
 from hil.link.client import Client
 from hil.link.codec import Decoder, Frame, encode
 from hil.link.fault import FaultError
+from hil.link.header import header_text
 from hil.link.line import Link
 from hil.link.protocol import Command, Event, Fault, Kind, Status, Tensors
+from hil.link.replies import NotInFirmwareError
 from hil.link.tensors import TensorRef
 
 A = TensorRef(0, Tensors.INPUT, 0)
@@ -91,7 +94,7 @@ def add(client: Client, first: int, second: int) -> list[int]:
 def test_everything_with_frames_of_each_size(frame_max: int) -> None:
     with running_board(frame_max, 2 * frame_max) as board, connected(board.url) as client:
         hello = client.hello
-        assert (hello.board, hello.protocol, hello.models) == ("rpc-board", 1, 3)
+        assert (hello.board, hello.protocol, hello.models) == ("rpc-board", protocol.VERSION, 3)
         assert (hello.frame_max, hello.window) == (frame_max, 2 * frame_max)
         assert hello.build_id == "0123456789abcdef0123456789abcdef"
         infos = [client.model_info(index) for index in range(3)]
@@ -335,7 +338,7 @@ class Raw:
 
     def hello(self, session: int = 0x1111) -> Frame:
         self.session = session
-        payload = protocol.REQUESTS[Command.HELLO].build({"version": 1, "frame_max": 0xFFFF})
+        payload = build(Command.HELLO, version=protocol.VERSION, frame_max=0xFFFF)
         return self.ask(Command.HELLO, payload)
 
     def ask(self, command: int, payload: bytes, *, seq: int | None = None) -> Frame:
@@ -482,7 +485,7 @@ def test_nothing_is_executed_before_hello(raw: Raw) -> None:
     assert error(raw.ask(Command.RUN, run)) == (Status.STALE, 0)
     raw.session = 0
     assert error(raw.ask(Command.RUN, run)) == (Status.STALE, 0)
-    hello = build(Command.HELLO, version=1, frame_max=512)
+    hello = build(Command.HELLO, version=protocol.VERSION, frame_max=512)
     assert error(raw.ask(Command.HELLO, hello)) == (Status.STALE, 0)
     raw.hello()
     assert _run_count(raw) == 0
@@ -509,7 +512,7 @@ def test_delayed_duplicates_are_not_executed(raw: Raw) -> None:
     old = raw.seq
     raw.ask(Command.MEMORY, b"")
     assert error(raw.ask(Command.RUN, run, seq=old)) == (Status.REPEATED, old + 1)
-    hello = build(Command.HELLO, version=1, frame_max=0xFFFF)
+    hello = build(Command.HELLO, version=protocol.VERSION, frame_max=0xFFFF)
     assert error(raw.ask(Command.HELLO, hello, seq=old - 1)) == (Status.REPEATED, old + 1)
     assert _run_count(raw) == 1
 
@@ -522,8 +525,8 @@ def test_refusals_do_not_replace_the_kept_answer(raw: Raw) -> None:
     assert error(raw.ask(Command.RUN, run, seq=seq - 1))[0] == Status.REPEATED
     raw.session = 0x2222
     assert error(raw.ask(Command.RUN, run, seq=seq + 1)) == (Status.STALE, 0x1111)
-    old_version = build(Command.HELLO, version=1, frame_max=512).replace(b"\1", b"\7", 1)
-    assert error(raw.ask(Command.HELLO, old_version)) == (Status.VERSION, 1)
+    old_version = build(Command.HELLO, version=protocol.VERSION + 5, frame_max=512)
+    assert error(raw.ask(Command.HELLO, old_version)) == (Status.VERSION, protocol.VERSION)
     raw.session = 0x1111
     assert raw.ask(Command.RUN, run, seq=seq) == first
     assert _run_count(raw) == 1
@@ -541,18 +544,18 @@ def test_numbers_wrap_around(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"hilp", b"HILP\1\0\2", b"hilp\2\0\2", b"hilp\0", b"\0" * 100]
+    "payload", [b"", b"hilp", b"HILP\1\0\2", b"hilp\3\0\2", b"hilp\0", b"\0" * 100]
 )
 def test_foreign_hello_opens_nothing(raw: Raw, payload: bytes) -> None:
     raw.hello()
     raw.session = 0x3333
-    assert error(raw.ask(Command.HELLO, payload)) == (Status.VERSION, 1)
+    assert error(raw.ask(Command.HELLO, payload)) == (Status.VERSION, protocol.VERSION)
     raw.session = 0x1111
     assert raw.ask(Command.MEMORY, b"").payload[0] == Status.OK
 
 
 def test_host_with_small_frames_is_served_within_them(raw: Raw) -> None:
-    request = build(Command.HELLO, version=1, frame_max=128)
+    request = build(Command.HELLO, version=protocol.VERSION, frame_max=128)
     reply = protocol.REPLIES[Command.HELLO].parse(raw.ask(Command.HELLO, request).payload)
     assert reply.frame_max == 128
     room = protocol.payload_max(128)
@@ -561,8 +564,11 @@ def test_host_with_small_frames_is_served_within_them(raw: Raw) -> None:
 
 #: Of this protocol and version, but no session comes of it.
 HELLOS: dict[str, tuple[bytes, tuple[Status, int]]] = {
-    "frames too small": (build(Command.HELLO, version=1, frame_max=127), (Status.TOO_BIG, 127)),
-    "no frames": (build(Command.HELLO, version=1, frame_max=0), (Status.TOO_BIG, 0)),
+    "frames too small": (
+        build(Command.HELLO, version=protocol.VERSION, frame_max=127),
+        (Status.TOO_BIG, 127),
+    ),
+    "no frames": (build(Command.HELLO, version=protocol.VERSION, frame_max=0), (Status.TOO_BIG, 0)),
     "too short": (b"hilp\1\0", (Status.BAD_LENGTH, 7)),
     "too long": (b"hilp\1\0\2\0", (Status.BAD_LENGTH, 7)),
 }
@@ -713,12 +719,12 @@ def test_the_hosts_next_request_ends_a_run(raw: Raw, name: str) -> None:
 def test_what_does_not_end_a_run_is_answered_during_it(raw: Raw) -> None:
     raw.hello()
     request = _begin(raw, "RUN_LAYERS")
-    hello = build(Command.HELLO, version=1, frame_max=127)
+    hello = build(Command.HELLO, version=protocol.VERSION, frame_max=127)
     for raw.session, seq, command, payload, expected in (
         (0x1111, request.seq - 1, Command.MEMORY, b"", (Status.REPEATED, request.seq)),
         (0x3333, 7, Command.RESET, b"", (Status.STALE, 0x1111)),
         (0x3333, 7, Command.HELLO, hello, (Status.TOO_BIG, 127)),
-        (0x3333, 7, Command.HELLO, b"HILP" + hello[4:], (Status.VERSION, 1)),
+        (0x3333, 7, Command.HELLO, b"HILP" + hello[4:], (Status.VERSION, protocol.VERSION)),
     ):
         assert error(raw.ask(command, payload, seq=seq)) == expected
     raw.link.send(request)  # a repetition: there is one answer
@@ -887,12 +893,67 @@ def test_wrong_firmware(board: BoardProcess) -> None:
 
 
 def test_other_protocol_version(board: BoardProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "VERSION", 2)
+    monkeypatch.setattr(protocol, "VERSION", 4)
+    monkeypatch.setattr(protocol, "OLDEST", 3)
     with (
-        pytest.raises(LinkError, match="speaks protocol version 1, this program speaks 2"),
+        pytest.raises(LinkError, match="speaks protocol version 2, this program speaks 3 to 4"),
         connected(board.url),
     ):
         pass
+
+
+def test_the_mask_names_the_commands_that_are_answered(raw: Raw) -> None:
+    """All that there are: no command of the mask is unknown, and none beside it is answered."""
+    mask = protocol.REPLIES[Command.HELLO].parse(raw.hello().payload).commands
+    lacking = (Status.UNKNOWN_COMMAND, Status.NOT_IN_FIRMWARE)
+    asked = [code for code in range(32) if code not in (Command.HELLO, Command.RESET)]
+    answered = {code for code in asked if raw.ask(code, b"").payload[0] not in lacking}
+    assert mask == sum(1 << code for code in {*answered, Command.HELLO, Command.RESET})
+
+
+def test_what_the_firmware_lacks_is_not_sent(board: BoardProcess) -> None:
+    with connected(board.url) as client:
+        before = client.requests
+        with pytest.raises(NotInFirmwareError, match="does not answer CALL: .*no packed") as caught:
+            client.ask_once(Command.CALL, {"arguments": 0, "name_and_values": b"f\0"}, (), 1)
+        assert "interface=packed" in caught.value.hint
+        assert client.requests == before
+        assert client.echo(b"still there") == b"still there"
+        assert client.hello.commands == frozenset(Command) - protocol.PACKED
+
+
+def test_an_old_host_is_answered_as_ever(raw: Raw) -> None:
+    """By a reply without the mask, and with the name where it was."""
+    new = protocol.HELLO_REPLIES[2].parse(raw.hello().payload)
+    hello = build(Command.HELLO, version=1, frame_max=0xFFFF)
+    raw.session = 0x2222
+    old = protocol.HELLO_REPLIES[1].parse(raw.ask(Command.HELLO, hello).payload)
+    assert (old.version, old.board, old.build_id) == (1, new.board, new.build_id)
+
+
+def test_an_old_firmware_is_served(tmp_path: Path) -> None:
+    """One of version 1 refuses the newer HELLO; what it lacks it says itself, as ever."""
+    header = tmp_path / "hil_protocol.h"
+    new = f"#define HIL_PROTOCOL_VERSION {protocol.VERSION}\n"
+    assert new in header_text()
+    header.write_text(header_text().replace(new, "#define HIL_PROTOCOL_VERSION 1\n"))
+    program = compile_program(
+        *("board.c", "rpc.c", "frame.c"),
+        output=tmp_path / "board",
+        defines={"HIL_FRAME_MAX": 512, "HIL_RX_MAX": 1024},
+        before=[header],
+    )
+    board = BoardProcess(program)
+    try:
+        with connected(board.url) as client:
+            assert (client.hello.protocol, client.hello.commands) == (1, None)
+            assert client.echo(bytes(range(100))) == bytes(range(100))
+            with pytest.raises(NotInFirmwareError, match="refused FUNCTION_INFO"):
+                client.named(Command.FUNCTION_INFO, {"function": 0})
+            client.reset()
+            assert client.hello.protocol == 1
+    finally:
+        board.close()
 
 
 def test_port_in_use(board: BoardProcess) -> None:

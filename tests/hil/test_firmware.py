@@ -249,7 +249,9 @@ def request(session: int, seq: int, command: Command, **fields: object) -> Frame
 
 def hostile_bytes(dice: random.Random, session: int) -> bytes:
     """What no host of this protocol sends: noise, and frames that are cut, changed or refused."""
-    bad = request(session, dice.randrange(1 << 16), Command.HELLO, version=1, frame_max=127)
+    bad = request(
+        session, dice.randrange(1 << 16), Command.HELLO, version=protocol.VERSION, frame_max=127
+    )
     place = {"model": 0, "list": 0, "layer": 0, "index": 0}
     read = request(session, dice.randrange(1 << 16), Command.READ, **place, offset=0, length=0xFFFF)
     spoiled = bytearray(encode(read))

@@ -31,7 +31,9 @@ def request(command: Command, seq: int, *, session: int = 0x1111, **fields: obje
 
 
 def hello(seq: int, frame_max: int, session: int = 0x1111) -> bytes:
-    return request(Command.HELLO, seq, session=session, version=1, frame_max=frame_max)
+    return request(
+        Command.HELLO, seq, session=session, version=protocol.VERSION, frame_max=frame_max
+    )
 
 
 def read(seq: int, length: int, offset: int = 0) -> bytes:

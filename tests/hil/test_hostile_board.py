@@ -98,6 +98,18 @@ LIES: dict[str, tuple[Callable[[Frame, Frame], Iterable[Frame | bytes]], str]] =
     "a board that moves the cursor": (changed(Command.HELLO, board=b"\x1b[2J"), "board's name"),
     "a nameless board": (changed(Command.HELLO, board=b""), "board's name"),
     "a name that is no text": (changed(Command.HELLO, board=b"\xff\xfe"), "is not UTF-8"),
+    "a mask of nothing": (changed(Command.HELLO, commands=0), "command mask 0x0"),
+    "a mask that denies a command": (
+        changed(Command.HELLO, commands=0x1FFFE & ~(1 << Command.READ)),
+        "does not answer READ: its handshake leaves it out",
+    ),
+    "a mask that denies the answer that it is": (
+        changed(Command.HELLO, commands=0x1FFFC), "command mask 0x1fffc"
+    ),
+    "a mask that promises": (
+        payload(Command.FUNCTION_INFO, protocol.ERROR.build({"status": 4, "detail": 12})),
+        "refused FUNCTION_INFO: the firmware does not know command 12",
+    ),
     "too few bytes": (changed(Command.READ, data=b""), "0 bytes to a READ of 6"),
     "too many bytes": (changed(Command.READ, data=bytes(7)), "7 bytes to a READ of 6"),
     "another echo": (changed(Command.ECHO, data=b"other bytes"), "which are not the same"),

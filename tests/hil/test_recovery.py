@@ -437,10 +437,11 @@ def test_wrong_firmware(table: list[str]) -> None:
 
 def test_old_protocol(monkeypatch: pytest.MonkeyPatch, table: list[str]) -> None:
     with running_board() as board:
-        monkeypatch.setattr(protocol, "VERSION", protocol.VERSION + 1)
+        monkeypatch.setattr(protocol, "VERSION", 4)
+        monkeypatch.setattr(protocol, "OLDEST", 3)
         error = refused(table, "old protocol", 2, opened_once(board="native", port=board.url))
     assert error.kind == "link"
-    assert "speaks protocol version 1, this program speaks 2" in error.fact
+    assert "speaks protocol version 2, this program speaks 3 to 4" in error.fact
     assert "flash it" in error.hint
 
 

@@ -40,9 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static uint8_t line[256 * 1024]; /* what the board still has to receive */
 static size_t line_size;
 static size_t line_at;
-static size_t looks;       /* since the line was used up */
-static bool is_answered;   /* the last HELLO */
-static size_t frame_limit; /* of the host that the board last answered a HELLO of */
+static size_t looks;          /* since the line was used up */
+static uint32_t command_mask; /* of the last HELLO of this version's; 0: none yet */
+static bool is_answered;      /* the last HELLO */
+static size_t frame_limit;    /* of the host that the board last answered a HELLO of */
 static uint8_t sent[HIL_FRAME_MAX];
 static struct hil_frame_reader host = {.buffer = sent, .capacity = sizeof sent - 2};
 static jmp_buf restart;
@@ -88,6 +89,17 @@ size_t hil_uart_read(uint8_t *data, size_t max) {
     return size;
 }
 
+/* Whatever came before: what the mask has is known, and nothing else is done. */
+static void check_mask(uint8_t code, uint8_t status) {
+    const bool is_promised = code < 32 && (command_mask >> code & 1U) != 0;
+    const bool is_lacking =
+        status == HIL_STATUS_UNKNOWN_COMMAND || status == HIL_STATUS_NOT_IN_FIRMWARE;
+
+    if (command_mask != 0 && (is_promised ? is_lacking : status == HIL_STATUS_OK)) {
+        fail("the board's mask of commands is not what it answers");
+    }
+}
+
 static void on_sent_frame(const uint8_t *body, size_t size) {
     const uint8_t *payload = body + HIL_HEADER_BYTES;
 
@@ -106,9 +118,13 @@ static void on_sent_frame(const uint8_t *body, size_t size) {
         if (frame_limit < HIL_FRAME_MIN || frame_limit > HIL_FRAME_MAX) {
             fail("a HELLO with a frame size that is not allowed was taken");
         }
+        if (payload[HIL_HELLO_REPLY_VERSION] == HIL_PROTOCOL_VERSION) {
+            command_mask = hil_get_u32(payload + HIL_HELLO_REPLY_COMMANDS);
+        }
         is_answered |= hil_get_u16(body + HIL_HEADER_SESSION) == LAST_SESSION &&
                        hil_get_u16(body + HIL_HEADER_SEQ) == LAST_SEQ;
     }
+    check_mask(body[HIL_HEADER_CODE], payload[0]);
 }
 
 void hil_uart_write(const uint8_t *data, size_t size) {
