@@ -1,4 +1,4 @@
-"""The compiler: a trained model in, a library of C out."""
+"""The compiler: from a trained model to a library of C."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
     "merge",
 ]
 
-#: Modules for users that compiling does not need; `hilc.host` and its like load them.
+#: Modules for users that compiling does not need, such as `hilc.host`; loaded on demand.
 _MODULES = {
     "executor": "hilc.executor",
     "host": "hilc.host",
@@ -82,10 +82,10 @@ def compile(model: str | Path | bytes | Graph, options: CompileOptions) -> Model
 
 @takes_options(CompileOptions)
 def explain(model: str | Path | bytes | Graph, options: CompileOptions) -> Explanation:
-    """Return what the memory of the program does that :func:`compile` makes of these arguments.
+    """Return the memory use of the program that :func:`compile` creates for these arguments.
 
-    It also says what the next smaller program would cost, unless `choice` leaves nothing to
-    search. Raises as :func:`compile` does.
+    It includes the cost of the next smaller program, unless `choice` leaves nothing to search.
+    Raises like :func:`compile`.
     """
     planned = _planned(model, options)
     found = planned.found
@@ -94,7 +94,7 @@ def explain(model: str | Path | bytes | Graph, options: CompileOptions) -> Expla
 
 @dataclass(frozen=True)
 class _Planned:
-    """A model's program; nothing was found where the caller gave the choice."""
+    """Program of a model; ``found`` is None if the caller gave the choice."""
 
     source: Source
     program: Program

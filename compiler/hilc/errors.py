@@ -1,4 +1,4 @@
-"""The one error root of the project; a message gives the fact, the value and the remedy.
+"""Exceptions of the project; a message gives the fact, the value and the remedy.
 
 Only :func:`hil.cli.main` turns an error into an exit code, by reading ``exit_code``.
 """
@@ -11,11 +11,11 @@ from typing import ClassVar
 class HilError(Exception):
     """Root of every error that the project raises on purpose.
 
-    ``fact`` is one sentence with the offending value in it; ``hint`` says what to do about it.
+    ``fact`` is one sentence with the offending value in it; ``hint`` is the remedy.
     """
 
     exit_code: ClassVar[int] = 2
-    #: What failed: ``input`` (what the user gave), ``build``, ``flash``, ``link`` (the way to the
+    #: What failed: ``input`` (given by the user), ``build``, ``flash``, ``link`` (connection to the
     #: board), ``device`` (a fault, a hang, the board itself) or ``numeric``.
     kind: ClassVar[str] = "input"
 
@@ -29,11 +29,11 @@ class HilError(Exception):
 
 
 class InputError(HilError):
-    """What the user handed over is wrong: an option, a file, an array, a board description."""
+    """Invalid input: an option, a file, an array, a board description."""
 
 
 class ModelError(InputError):
-    """A model cannot be read or is not valid."""
+    """A model cannot be read or is invalid."""
 
 
 class UnsupportedError(ModelError):

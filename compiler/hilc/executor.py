@@ -28,7 +28,8 @@ Which = str | int
 
 
 class Model(Protocol):
-    """What an executor drives: it holds no array of the caller's, every access copies.
+    """Model that an executor runs: it keeps no reference to the caller's arrays, every access
+    copies.
 
     Inputs keep their values from one run to the next; those that are not set are zeros.
     """
@@ -48,25 +49,25 @@ class Model(Protocol):
 
 @runtime_checkable
 class BindableModel(Model, Protocol):
-    """A model in this process, which can use the caller's arrays."""
+    """A model in this process, which can use the caller's arrays directly."""
 
     def set_input_zero_copy(self, name: Which, array: Array, /) -> None: ...
     def set_output_zero_copy(self, name: Which, array: Array | None, /) -> None: ...
 
 
 class AotModule:
-    """An executor over ``model``; a context manager that closes the model where it can be closed.
+    """Executor of ``model``; a context manager that closes the model if it can be closed.
 
     Tensors are given by name or index. Inputs keep their values from one run to the next, also on a
-    board whose model destroys them; those that are not set are zeros.
+    board whose model overwrites them; those that are not set are zeros.
     """
 
     def __init__(self, model: Model) -> None:
-        #: What is driven, with the methods that only it has.
+        #: The model, for methods that only it has.
         self.model: Model = model
         self._model: BindableModel
         if isinstance(model, AotModule):
-            # As TVM's scripts wrap what a factory made: the same executor once more.
+            # TVM's scripts wrap the result of a factory again: copy the executor.
             self.model, self._model = model.model, model._model
         else:
             self._model = model if isinstance(model, BindableModel) else _Copies(model)
@@ -101,7 +102,7 @@ class AotModule:
             close()
 
     def __getitem__(self, key: str) -> Callable[..., Any]:
-        """The method called ``key``: TVM's way to reach what an executor does."""
+        """Return the method called ``key``: TVM's way to access an executor's functions."""
         if key not in _METHODS:
             raise InputError(
                 f"an executor has no function {key!r}", f"it has {', '.join(_METHODS)}"
@@ -112,44 +113,43 @@ class AotModule:
     def set_input(
         self, key: Which | None = None, value: npt.ArrayLike | None = None, **params: npt.ArrayLike
     ) -> None:
-        """Copy ``value`` into the input ``key``, and each of ``params`` into the one of its name.
+        """Copy ``value`` into the input ``key``, and each of ``params`` into the input of its name.
 
-        Shapes and element types must be the inputs' own. This ends what
-        :meth:`set_input_zero_copy` set up for these inputs. When one of several arrays is
-        refused, none is set.
+        Shapes and element types must be those of the inputs. This ends :meth:`set_input_zero_copy`
+        for these inputs. If one of several arrays is invalid, none is set.
         """
         given: dict[Which, npt.ArrayLike] = dict(params.items())
         if key is not None:
             if value is None:
-                raise InputError(f"input {key!r} was given no value", "pass an array")
+                raise InputError(f"input {key!r} has no value", "pass an array")
             given[key] = value
         elif value is not None:
-            raise InputError("a value was given for no input", "name the input or give its index")
+            raise InputError("a value is given without an input", "give the input's name or index")
         self._set_inputs(given)
 
     def set_input_zero_copy(self, key: Which, value: Array) -> None:
-        """Let each run read the input from ``value``, as it is then.
+        """Let each run read the input from ``value`` at that time.
 
-        On a board it is sent with each run. The array must be contiguous, aligned as its elements
-        are, and of the input's shape and type; it is never written to.
+        On a board it is sent with each run. The array must be contiguous, aligned to its element
+        size, and of the input's shape and type; it is never written to.
         """
         self._model.set_input_zero_copy(key, value)
 
     def set_output_zero_copy(self, key: Which, value: Array | None) -> None:
         """Let each run write the output to ``value``; None ends that.
 
-        On a board it is filled after each run. The array must be contiguous, writable, aligned as
-        its elements are, of the output's shape and type, and apart from all others in use.
+        On a board it is filled after each run. The array must be contiguous, writable, aligned to
+        its element size, of the output's shape and type, and not overlap other arrays in use.
         """
         self._model.set_output_zero_copy(key, value)
 
     def get_input(self, index: Which, out: Array | None = None) -> Array:
-        """A copy of what an input holds: what was set last; with ``out``, that array, filled."""
+        """Return a copy of an input's current value; with ``out``, fill and return that array."""
         position = find_tensor(self.inputs, index, "input")
         return _deliver(self.inputs[position], self._model.get_input(position), out)
 
     def get_output(self, index: Which, out: Array | None = None) -> Array:
-        """A copy of an output of the last run; with ``out``, that array, filled."""
+        """Return a copy of an output of the last run; with ``out``, fill and return that array."""
         position = find_tensor(self.outputs, index, "output")
         return _deliver(self.outputs[position], self._model.get_output(position), out)
 
@@ -160,21 +160,21 @@ class AotModule:
         return len(self.outputs)
 
     def get_input_index(self, name: str) -> int:
-        """The index of the input called ``name``; -1 where there is none, as in TVM."""
+        """Return the index of the input called ``name``; -1 if there is none, as in TVM."""
         return next((i for i, info in enumerate(self.inputs) if info.name == name), -1)
 
     def get_input_name(self, index: int) -> str:
         return self.inputs[find_tensor(self.inputs, index, "input")].name
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """The inputs' shapes and element types, by name."""
+        """Return the inputs' shapes and element types, by name."""
         return (
             {info.name: info.shape for info in self.inputs},
             {info.name: info.dtype for info in self.inputs},
         )
 
     def run(self, **inputs: npt.ArrayLike) -> object:
-        """Set ``inputs`` by name, then run once; returns what the model's own run returns."""
+        """Set ``inputs`` by name, then run once; return what the model's own run returns."""
         self._set_inputs(inputs)
         return self._model.run()
 
@@ -193,7 +193,7 @@ _METHODS = (
 
 
 class _Copies:
-    """A model that only copies, made to look like one in this process."""
+    """A model that only copies, adapted to the interface of one in this process."""
 
     def __init__(self, model: Model) -> None:
         self._copied = model
@@ -242,7 +242,7 @@ class _Copies:
 
 
 class Bindings:
-    """The caller's arrays that take the place of inputs and outputs, by index."""
+    """The caller's arrays that replace inputs and outputs, by index."""
 
     def __init__(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
         self._infos: Mapping[str, Sequence[TensorInfo]] = {"input": inputs, "output": outputs}
@@ -250,7 +250,7 @@ class Bindings:
         self.outputs: dict[int, Array] = {}
 
     def bind_input(self, which: Which, array: Array) -> int:
-        """Check and keep ``array``; the input's index."""
+        """Check and store ``array``; return the input's index."""
         index = find_tensor(self._infos["input"], which, "input")
         self._check("input", index, array)
         self._require_apart("input", index, array, self.outputs.items(), "output")
@@ -258,7 +258,7 @@ class Bindings:
         return index
 
     def bind_output(self, which: Which, array: Array | None) -> int:
-        """Check and keep ``array``, or keep none; the output's index."""
+        """Check and store ``array``, or remove the one stored; return the output's index."""
         index = find_tensor(self._infos["output"], which, "output")
         if array is None:
             self.outputs.pop(index, None)
@@ -275,7 +275,7 @@ class Bindings:
         what = f"{kind} {info.name!r}"
         if not isinstance(array, np.ndarray):
             raise InputError(
-                f"{what} was given a {type(array).__name__}, which cannot be used in place",
+                f"{what} cannot use a {type(array).__name__} in place",
                 "pass a numpy array",
             )
         if array.dtype != np.dtype(info.dtype) or array.shape != info.shape:
@@ -289,7 +289,7 @@ class Bindings:
         if array.ctypes.data % element:
             raise InputError(
                 f"the array for {what} starts at {array.ctypes.data:#x}, but its elements "
-                f"({info.dtype}) must lie at multiples of {element}",
+                f"({info.dtype}) must be aligned to {element} bytes",
                 "pass a copy of the array",
             )
         if kind == "output":
@@ -303,18 +303,18 @@ class Bindings:
                 raise InputError(
                     f"the array for {kind} {self._infos[kind][index].name!r} overlaps that for "
                     f"{other_kind} {self._infos[other_kind][other_index].name!r}",
-                    "give each its own array",
+                    "use separate arrays",
                 )
 
 
 def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
-    """The position of a tensor that is given by name or position; ``kind`` says what it is."""
+    """Return the index of a tensor given by name or index; ``kind`` names it in messages."""
     names = [info.name for info in infos]
     fact = f"the model has no {kind} {which!r}"
     if isinstance(which, str):
         if which in names:
             return names.index(which)
-        # TVM's sentence.
+        # TVM's message.
         fact = f"Could not find '{which}' in model's {kind}s"
     else:
         try:
@@ -332,7 +332,7 @@ def find_tensor(infos: Sequence[TensorInfo], which: Which, kind: str) -> int:
 def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") -> Array:
     """``array``, contiguous and in this machine's byte order, as a value for ``info``.
 
-    It may be the array itself. InputError when it has another shape or element type.
+    It may be the array itself. Raise InputError for another shape or element type.
     """
     values = np.asarray(array)
     native = values.dtype.newbyteorder("=")
@@ -343,7 +343,7 @@ def input_values(info: TensorInfo, array: npt.ArrayLike, kind: str = "input") ->
 
 
 def run_count(name: str, repeat: int, most: int | None = None) -> int:
-    """How often the model ``name`` shall run: 1 or more, at most ``most``."""
+    """Return the checked number of runs of the model ``name``: 1 or more, at most ``most``."""
     try:
         count = operator.index(repeat)
     except TypeError:
@@ -357,7 +357,7 @@ def run_count(name: str, repeat: int, most: int | None = None) -> int:
 
 
 def other_tensor_hint(info: TensorInfo, array: Array) -> str:
-    """What makes a value for ``info`` of an array that has another type or shape."""
+    """Return a hint how to convert an array of another type or shape to ``info``."""
     hints = []
     if array.dtype.newbyteorder("=") != np.dtype(info.dtype):
         hints.append(conversion_hint(info, array))
@@ -367,7 +367,7 @@ def other_tensor_hint(info: TensorInfo, array: Array) -> str:
 
 
 def conversion_hint(info: TensorInfo, array: Array) -> str:
-    """What makes values of ``info``'s type of an array that has another type."""
+    """Return a hint how to convert an array of another type to ``info``'s type."""
     is_real = np.issubdtype(array.dtype, np.floating)
     if not (is_real and info.scale is not None) and _takes(info.dtype, array):
         return f"convert it: array.astype(numpy.{np.dtype(info.dtype).type.__name__})"
@@ -387,7 +387,9 @@ def conversion_hint(info: TensorInfo, array: Array) -> str:
 
 
 def _takes(dtype: str, array: Array) -> bool:
-    """Whether every element of ``array`` is of ``dtype``, or near one where that is real."""
+    """Return whether every element of ``array`` is exact in ``dtype``, or rounded for real
+    types.
+    """
     if array.dtype.kind not in "biuf":
         return False
     if np.issubdtype(np.dtype(dtype), np.floating):
@@ -399,7 +401,7 @@ def _takes(dtype: str, array: Array) -> bool:
 
 def require_writable(info: TensorInfo, array: Array) -> None:
     if not array.flags.writeable:
-        raise InputError(f"the array for {info.name!r} is read-only", "pass an array of your own")
+        raise InputError(f"the array for {info.name!r} is read-only", "pass a writable array")
 
 
 def _other_tensor(what: str, info: TensorInfo, array: Array) -> InputError:
@@ -410,7 +412,7 @@ def _other_tensor(what: str, info: TensorInfo, array: Array) -> InputError:
 
 
 def _deliver(info: TensorInfo, value: Array, out: Array | None) -> Array:
-    """``value``, or ``out`` filled with it."""
+    """Return ``value``, or ``out`` filled with it."""
     if out is None:
         return value
     if not isinstance(out, np.ndarray):

@@ -42,7 +42,7 @@ from hilc.ir import DTYPES, Array, Graph, Node, Tensor
 from hilc.target import Cpu
 from hilc.target.objects import read_object
 
-#: The operator of a node that a generator computes. Its attributes are ``module``
+#: Operator of a node that a generator computes. Its attributes are ``module``
 #: (:class:`ExternalModule`), ``graph`` (the subgraph), ``generator`` (the generator's name) and
 #: ``api`` (how its function is called, "unpacked" or "packed").
 EXTERNAL = "EXTERNAL"
@@ -53,7 +53,7 @@ EXPORTABLE = ("c", "o")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATH = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]*)*")
 _OBJECT_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]*\.o")
-#: Where the library's own headers lie.
+#: Folders of the library's own headers.
 _OWN_HEADERS = ("hil/", "tvm/", "dlpack/", "tvmgen_")
 
 
@@ -66,31 +66,32 @@ def _require_identifier(name: str, what: str) -> None:
 
 @dataclass(frozen=True)
 class Device:
-    """The device that an external function runs on.
+    """Device that an external function runs on.
 
-    ``name`` is the field of ``struct tvmgen_<model>_devices`` through which the caller hands over
-    the device's context. Several identical devices have one name and an ``index`` each (field
-    ``<name>_<index>``); ``program`` says which program must be loaded on it. The library's
-    description (:attr:`hilc.artifact.library.Module.externals`) tells both for each function.
+    ``name`` is the field of ``struct tvmgen_<model>_devices`` in which the caller passes the
+    device's context. Several identical devices have one name and an ``index`` each (field
+    ``<name>_<index>``); ``program`` names the program that must be loaded on it. The library's
+    description (:attr:`hilc.artifact.library.Module.externals`) has both for each function.
     """
 
     name: str
     index: int | None = None
     program: str = ""
-    #: Call ``TVMDevice<Name>Activate``, ``Open``, ``Close`` and ``Deactivate`` around the calls.
+    #: Whether to call ``TVMDevice<Name>Activate``, ``Open``, ``Close`` and ``Deactivate`` around
+    #: the calls.
     use_device_api: bool = False
 
     def __post_init__(self) -> None:
         _require_identifier(self.name, "the device name")
         if self.index is not None and self.index < 0:
-            raise InputError(f"the device {self.name!r} has the index {self.index}")
+            raise InputError(f"the device {self.name!r} has the negative index {self.index}")
 
     @property
     def field(self) -> str:
         return self.name if self.index is None else f"{self.name}_{self.index}"
 
     def hook(self, event: str) -> str:
-        """The C function that is called for ``event``, one of ``Activate``, ``Open``, ..."""
+        """Return the C function to call for ``event``, one of ``Activate``, ``Open``, ..."""
         return f"TVMDevice{''.join(map(_capital, self.name.split('_')))}{event}"
 
 
@@ -99,10 +100,10 @@ def _capital(word: str) -> str:
 
 
 class RoundRobin:
-    """Distributes work over ``count`` identical devices: programs take turns.
+    """Round-robin assignment of work to ``count`` identical devices.
 
     A program that was assigned before stays on its device, which has it loaded; work without a
-    program takes turns, too.
+    program is distributed too.
     """
 
     def __init__(self, name: str, count: int, *, use_device_api: bool = False) -> None:
@@ -115,7 +116,7 @@ class RoundRobin:
         self._loaded: dict[str, int] = {}
 
     def assign(self, program: str = "") -> Device:
-        """The device for the next piece of work, which needs ``program``."""
+        """Return the device for the next piece of work, which needs ``program``."""
         index = self._loaded.get(program) if program else None
         if index is None:
             index = self._next
@@ -127,7 +128,7 @@ class RoundRobin:
 
 @dataclass(frozen=True, eq=False)
 class ExternalModule:
-    """What a generator made of one subgraph; the constructor refuses what no compiler could use.
+    """Result of a generator for one subgraph, checked on construction.
 
     The function ``symbol`` takes the subgraph's inputs, its outputs, its scratch where
     ``scratch_bytes`` is not 0, and the device's context where it has one: as plain pointers
@@ -143,15 +144,15 @@ class ExternalModule:
     symbol: str
     #: C text; the compiler writes it to a file of its own, after the constants' declarations.
     source: str | None = field(default=None, repr=False)
-    #: Instead of ``source``: a relocatable object (ELF) for the core.
+    #: Relocatable object (ELF) for the core, instead of ``source``.
     object: bytes | None = field(default=None, repr=False)
     #: Headers that the source includes, by path.
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Arrays by C symbol: linked as ``const`` data, which the source sees declared and an object
     #: may refer to. Aligned to 16 bytes.
     constants: Mapping[str, Array] = field(default_factory=dict, repr=False)
-    #: Further global names that the source defines, so that a duplicate is refused by name and not
-    #: by a linker. (Those of an object are read from it.)
+    #: Further global names that the source defines, so that the compiler reports duplicates by
+    #: name. (Those of an object are read from it.)
     functions: tuple[str, ...] = ()
     scratch_bytes: int = 0
     device: Device | None = None
@@ -171,9 +172,9 @@ class ExternalModule:
         where = f"the external module {self.symbol!r}"
         if (self.source is None) == (self.object is None):
             has = "both source and object" if self.source is not None else "no source and no object"
-            raise InputError(f"{where} has {has}", "give it one of the two")
+            raise InputError(f"{where} has {has}", "set one of the two")
         if self.scratch_bytes < 0:
-            raise InputError(f"{where} asks for {self.scratch_bytes} bytes of scratch")
+            raise InputError(f"{where} has an invalid scratch size of {self.scratch_bytes} bytes")
         for name in self.functions:
             _require_identifier(name, f"{where}: the function")
         for name, array in self.constants.items():
@@ -186,25 +187,25 @@ class ExternalModule:
         for path in self.headers:
             if not _PATH.fullmatch(path) or path.startswith(_OWN_HEADERS):
                 raise InputError(
-                    f"{where}: the header's path {path!r} is not usable",
+                    f"{where}: the header has the invalid path {path!r}",
                     "use a relative path of letters, digits and _ . + - that does not begin with "
                     f"{', '.join(_OWN_HEADERS)}",
                 )
         for name in self.shared_objects:
             if not _OBJECT_NAME.fullmatch(name):
                 raise InputError(
-                    f"{where}: the shared object's name {name!r} is not usable",
+                    f"{where}: the shared object has the invalid name {name!r}",
                     "use letters, digits and _ . + - with .o at the end, without a folder",
                 )
 
     @property
     def exportable(self) -> bool:
-        """Whether it is of a kind that can be linked into a firmware."""
+        """Whether its kind can be linked into a firmware."""
         return self.type_key in EXPORTABLE
 
     @property
     def global_names(self) -> Mapping[str, str]:
-        """The global C names that it defines, and what each is; shared objects left out."""
+        """Global C names that it defines, with a description of each; shared objects excluded."""
         names = dict.fromkeys(read_object(self.object, "").defined, "name") if self.object else {}
         names |= dict.fromkeys((self.symbol, *self.functions), "function")
         return names | dict.fromkeys(self.constants, "constant")
@@ -212,7 +213,9 @@ class ExternalModule:
 
 @dataclass(frozen=True)
 class ExternalCall:
-    """What a plan's step calls instead of a kernel; the counterpart of ``KernelCall``."""
+    """External function that a step calls instead of a kernel; the counterpart of
+    ``KernelCall``.
+    """
 
     module: ExternalModule
     #: Positions of the node's inputs that are passed as tensors, in the function's order.
@@ -224,7 +227,7 @@ class ExternalCall:
         return self.module.scratch_bytes
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-        """Nothing is known of an external function: its outputs overlap no input."""
+        """Return None: the access order is unknown, so its outputs overlap no input."""
 
 
 class ExternalCodegen(Protocol):
@@ -232,24 +235,24 @@ class ExternalCodegen(Protocol):
 
     @property
     def name(self) -> str:
-        """A C identifier; part of the functions' names."""
+        """C identifier; part of the functions' names."""
         ...
 
     def claim(self, graph: Graph) -> Sequence[Sequence[int]]:
-        """Groups of node positions in ``graph.nodes`` that this generator takes.
+        """Return groups of node positions in ``graph.nodes`` that this generator takes.
 
         A group becomes one function. Its nodes must be connected by tensors that they write or
-        read, and must not wait for a node outside of it that waits for them. :func:`single_nodes`
-        and :func:`connected_groups` make such groups. No node may be in two groups, and nodes
-        ``EXTERNAL`` are taken already.
+        read, and must not form a cycle with a node outside. :func:`single_nodes` and
+        :func:`connected_groups` return such groups. No node may be in two groups; nodes
+        ``EXTERNAL`` belong to other generators.
         """
         ...
 
     def generate(self, subgraph: Graph, symbol: str, cpu: Cpu, api: str) -> ExternalModule:
-        """Code for a claimed group; ``symbol`` is the name that its function shall have.
+        """Return the code of a claimed group; ``symbol`` is the required name of its function.
 
         ``api`` is "unpacked" or "packed": how the function is called (:class:`ExternalModule`).
-        Called once a group, in the order of execution.
+        Called once per group, in the order of execution.
         """
         ...
 
@@ -258,7 +261,7 @@ Wanted = Callable[[Graph, Node], bool]
 
 
 def single_nodes(graph: Graph, wanted: Wanted) -> list[list[int]]:
-    """A group of its own for each node that is ``wanted``."""
+    """Return one group for each node that ``wanted`` accepts."""
     return [
         [position]
         for position, node in enumerate(graph.nodes)
@@ -267,16 +270,16 @@ def single_nodes(graph: Graph, wanted: Wanted) -> list[list[int]]:
 
 
 def connected_groups(graph: Graph, wanted: Wanted) -> list[list[int]]:
-    """The nodes that are ``wanted``, in groups that run in one go.
+    """Return the nodes that ``wanted`` accepts, in groups that can run as one.
 
     A node joins the groups that compute its inputs, except where a node outside would have to run
-    between the two. Each group is connected, and no two of them wait for each other.
+    between the two. Each group is connected, and the groups have no cyclic dependencies.
     """
     units = _Units(graph)
     taken = {position for (position,) in single_nodes(graph, wanted)}
     for position in sorted(taken):
         unit = position
-        # The latest first: it may be what lies between this node and an earlier one.
+        # The latest first: it may be between this node and an earlier one.
         for other in sorted(units.producers(graph.nodes[position]), reverse=True):
             if other in taken and units.may_join(other, unit):
                 unit = units.join(other, unit)
@@ -287,35 +290,35 @@ def connected_groups(graph: Graph, wanted: Wanted) -> list[list[int]]:
 
 
 class _Units:
-    """What runs in one go: single nodes at first. A unit is called by its first node."""
+    """Groups of nodes that run as one, initially single nodes, identified by their first node."""
 
     def __init__(self, graph: Graph) -> None:
         self._writer = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
-        #: The unit of each node.
+        #: Unit of each node.
         self.of = list(range(len(graph.nodes)))
-        #: The units that a unit waits for, directly or not.
+        #: Units that a unit depends on, directly or not.
         self._needs: dict[int, set[int]] = {}
         for position, node in enumerate(graph.nodes):
             producers = self.producers(node)
             self._needs[position] = producers.union(*(self._needs[p] for p in producers))
 
     def producers(self, node: Node) -> set[int]:
-        """The units that compute the node's inputs."""
+        """Return the units that compute the node's inputs."""
         return {self.of[self._writer[name]] for name in node.inputs if name in self._writer}
 
     def may_join(self, first: int, second: int) -> bool:
-        """Whether no third unit waits for ``first`` while ``second`` waits for it."""
+        """Return whether joining two units creates no cycle through a third."""
         return not any(first in self._needs[unit] for unit in self._needs[second] - {first})
 
     def join(self, first: int, second: int) -> int:
-        """Make two units one; its name."""
+        """Join two units; return the identifier of the result."""
         kept, gone = min(first, second), max(first, second)
         both = {first, second}
         self._needs[kept] = (self._needs[first] | self._needs[second]) - both
         del self._needs[gone]
         for needs in self._needs.values():
             if needs & both:
-                # Who waits for one of the two now waits for what both need.
+                # Units that depended on one of the two now depend on the dependencies of both.
                 needs -= both
                 needs |= {kept} | self._needs[kept]
         self.of = [kept if unit == gone else unit for unit in self.of]
@@ -328,7 +331,7 @@ _SPEC = re.compile(r"(?P<path>.+?\.py)(:(?P<factory>\w+))?(?P<options>(,\w+=[^,]
 
 
 def load_generator(spec: str, **options: str) -> ExternalCodegen:
-    """The generator that ``spec`` names: ``FILE.py[:FACTORY][,KEY=VALUE]...``.
+    """Return the generator that ``spec`` specifies: ``FILE.py[:FACTORY][,KEY=VALUE]...``.
 
     ``FACTORY`` is a class or function in the file, which is called with the options, all strings;
     without it the file defines exactly one class that has ``claim`` and ``generate``.
@@ -336,12 +339,12 @@ def load_generator(spec: str, **options: str) -> ExternalCodegen:
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise InputError(
-            f"{spec!r} does not name a code generator", "use FILE.py[:FACTORY][,KEY=VALUE]..."
+            f"{spec!r} does not specify a code generator", "use FILE.py[:FACTORY][,KEY=VALUE]..."
         )
     for option in filter(None, match["options"].split(",")):
         key, _, value = option.partition("=")
         if key in options:
-            raise InputError(f"{spec!r} gives {key} twice", "give each option once")
+            raise InputError(f"{spec!r} has {key} twice", "give each option once")
         options[key] = value
     path = Path(match["path"])
     module = _load_file(path)
@@ -358,16 +361,16 @@ def load_generator(spec: str, **options: str) -> ExternalCodegen:
     for name in ("name", "claim", "generate"):
         if not hasattr(generator, name):
             raise InputError(
-                f"{where} made a {type(generator).__name__}, which has no {name!r}",
-                "a generator has the attributes of hilc.external.ExternalCodegen",
+                f"{where} returned a {type(generator).__name__}, which has no {name!r}",
+                "return an object with the attributes of hilc.external.ExternalCodegen",
             )
     return cast(ExternalCodegen, generator)
 
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise InputError(f"there is no file {path}", "name the file of a code generator")
-    # The name under which its classes can be found, and two files of one name told apart.
+        raise InputError(f"the file {path} does not exist", "give the file of a code generator")
+    # A module name by which its classes can be found, and that is unique per file.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
     name = f"hilc_external_{path.stem}_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -403,7 +406,7 @@ def _factory(module: ModuleType, name: str | None, path: Path) -> Callable[..., 
     if len(own) != 1:
         raise InputError(
             f"{path} defines {len(own)} generators",
-            f"name one after a colon: {', '.join(own)}"
+            f"select one after a colon: {', '.join(own)}"
             if own
             else "define a class with the attributes of hilc.external.ExternalCodegen",
         )
@@ -413,7 +416,7 @@ def _factory(module: ModuleType, name: str | None, path: Path) -> Callable[..., 
 
 @contextmanager
 def blaming(what: str) -> Iterator[None]:
-    """Turn what a user's generator raises into an error that says where in its code that was."""
+    """Turn an exception in a user's generator into an error with its location."""
     try:
         yield
     except HilError as error:

@@ -1,4 +1,4 @@
-"""Runs a graph in numpy, operator by operator: the specification of the generated code."""
+"""Interpreter of graphs in numpy, operator by operator: the specification of the generated code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Interpreter:
             self._states[state.name] = self.graph.reset_value(state)
 
     def state(self, name: str) -> Array:
-        """A copy of a state's value."""
+        """Return a copy of a state's value."""
         return self._states[self._tensor(name).name].copy()
 
     def set_state(self, name: str, value: npt.ArrayLike) -> None:
@@ -40,7 +40,7 @@ class Interpreter:
         self._states[name] = array.copy()
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The graph's outputs by name, for its ``inputs`` by name."""
+        """Return the graph's outputs by name, for its ``inputs`` by name."""
         values = self.run_all(inputs)
         return {name: values[name] for name in self.graph.outputs}
 
@@ -66,7 +66,9 @@ class Interpreter:
 
 
 def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The graph's outputs by name, for its ``inputs`` by name; states have their reset values."""
+    """Return the graph's outputs by name, for its ``inputs`` by name; states have their reset
+    values.
+    """
     return Interpreter(graph).run(inputs)
 
 
@@ -79,13 +81,13 @@ def run_all(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def run_node(graph: Graph, node: Node, operands: Sequence[Array | None]) -> list[Array]:
-    """What a node computes of its inputs, None for an absent one."""
+    """Return the outputs of a node for its inputs, None for an absent one."""
     outs = graph.outs(node)
     op = OPS[node.op]
     if op.subgraph is not None:
         results = _run_subgraph(op.subgraph(node), operands)
     else:
-        # numpy's functions make numbers of arrays without dimensions.
+        # numpy's functions turn arrays without dimensions into scalars.
         results = list(map(np.asarray, op.reference(node, graph.ins(node), outs, operands)))
     for tensor, result in zip(outs, results, strict=True):
         if result.shape != tensor.shape or result.dtype != np.dtype(tensor.dtype):
@@ -103,7 +105,9 @@ def _run_subgraph(graph: Graph, operands: Sequence[Array | None]) -> list[Array]
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> None:
-    """Raise :class:`~hilc.errors.InputError` unless each input has an array, as declared."""
+    """Raise :class:`~hilc.errors.InputError` unless every input has an array of its type and
+    shape.
+    """
     hint = f"the model's inputs are {', '.join(map(repr, graph.inputs))}"
     for name in inputs:
         if name not in graph.inputs:

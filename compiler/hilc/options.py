@@ -1,4 +1,4 @@
-"""What a caller may ask of the compiler, as one value."""
+"""Options of the compiler, as one value."""
 
 from __future__ import annotations
 
@@ -35,32 +35,28 @@ class CompileOptions(Options):
     available or do not go together.
     """
 
-    #: The core: its name, or the path of a description of one's own (:mod:`hilc.target`).
+    #: Core: its name, or the path of a description (:mod:`hilc.target`).
     cpu: str = "host"
-    #: The module's name; None: that of the file.
+    #: Name of the module; None: that of the file.
     name: str | None = None
-    #: With `io_in_pool`: a run leaves the inputs as they are.
+    #: With `io_in_pool`: preserve the inputs during a run.
     keep_inputs: bool = False
-    #: With `io_in_pool`: the places of inputs and outputs, by name.
+    #: With `io_in_pool`: required offsets of inputs and outputs, by name.
     pins: Mapping[str, Pin] = field(default_factory=dict)
-    #: The pools that the model may work in, the preferred first; without them it is one, of
-    #: whatever size the model needs.
+    #: Pools available to the model, the preferred first; by default one of unlimited size.
     memory: Sequence[PoolSpec] = ()
-    #: Code generators of the user that may claim parts of the model; the first one that wants a
-    #: layer gets it.
+    #: User's code generators that may claim parts of the model; earlier ones have priority.
     externals: Sequence[ExternalCodegen] = ()
-    #: The kernels and groups of the program; None: the compiler searches.
+    #: Kernels and fused groups of the program; None: the compiler searches.
     choice: Choice | None = None
-    #: The most bytes of the workspace; the fastest program that keeps the limits is made.
+    #: Limit of the workspace in bytes; the fastest program within the limits is selected.
     ram: int | None = None
-    #: The most bytes of what the model's constants and code take, by estimate; layers share as
-    #: much code as that wants.
+    #: Limit of the model's code and constants in bytes, by estimate; layers share code as far as it
+    #: requires.
     flash: int | None = None
-    #: A log that `hil tune` wrote, or its file: the kernels' cost is taken from it where it has
-    #: been measured.
+    #: Log that `hil tune` wrote, or its file: its measured kernel costs replace estimates.
     tuning: Tuning | str | Path | None = None
-    #: Leave out channels of layers that provably are the same for every input; the outputs are not
-    #: changed by it.
+    #: Leave out channels of layers that provably are constant; the outputs are not changed by it.
     fold_constant_channels: bool = True
     #: Called for every program that is tried: a search takes seconds.
     progress: Callable[[], None] | None = field(default=None, compare=False)
@@ -71,17 +67,17 @@ class CompileOptions(Options):
             value = getattr(self, limit)
             if value is not None and not isinstance(value, Integral):
                 raise InputError(
-                    f"the limit {limit}={value!r} is no number of bytes",
+                    f"the limit {limit}={value!r} is not a number of bytes",
                     f"give an int: {limit}=32 * 1024",
                 )
-        # The value stays what it is, whatever becomes of what it was made of.
+        # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
         object.__setattr__(self, "memory", tuple(self.memory))
         object.__setattr__(self, "externals", tuple(self.externals))
 
 
 class TakesOptions(Protocol[_Keywords, _Result]):
-    """A function of a model and its options, which are one value or keywords."""
+    """Function of a model and its options, given as one value or as keywords."""
 
     @overload
     def __call__(self, model: Model, *, options: CompileOptions) -> _Result: ...
@@ -111,7 +107,7 @@ def takes_options(
                 return function(model, CompileOptions(**keywords))
             if keywords:
                 raise TypeError(
-                    f"{function.__name__}() got options and {min(keywords)!r}: give one value, "
+                    f"{function.__name__}() got options and {min(keywords)!r}: pass one value, "
                     "dataclasses.replace(options, ...), or keywords alone"
                 )
             return function(model, options)

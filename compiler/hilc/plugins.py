@@ -1,9 +1,8 @@
-"""Optional parts of the distribution, and the places that they fill.
+"""Optional parts of the distribution, and the registries that they extend.
 
-A part is a package with a module ``register``, whose function ``register()`` hands over what the
-part has to a :class:`Registry` or a :class:`Slot` of the rest. It is imported when one of these is
-first asked for what is not built in, so nothing of the rest imports it, and all else works where
-its folder is absent.
+A part is a package with a module ``register``, whose function ``register()`` adds its features to
+each :class:`Registry` and :class:`Slot`. It is imported when a feature that is not built in is
+first requested, so no other module imports it, and everything else works without its folder.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ class Part:
     """An optional package."""
 
     package: str
-    #: What it is for, as the errors say it.
+    #: Purpose, for error messages.
     purpose: str
 
     def load(self) -> None:
-        """Import the part, once, where it is installed, and let it register what it has."""
+        """Import the part, once, if it is installed, and let it register its features."""
         _load(self.package)
 
     def missing(self, what: str, instead: str) -> InputError:
-        """The error for ``what``, which only the part knows."""
+        """Return the error for ``what``, which only the part provides."""
         return InputError(
             f"{what} is part of {self.package} ({self.purpose}), which is not installed",
             "install the whole distribution (pip install --force-reinstall hil-harness), "
@@ -41,7 +40,7 @@ class Part:
         )
 
 
-#: What microTVM's users need: packed functions, TVM's metadata and archives, its C run time.
+#: Features for users of microTVM: packed functions, TVM's metadata and archives, its C runtime.
 TVM = Part("hilc.compat.tvm", "compatibility with microTVM")
 
 
@@ -56,7 +55,7 @@ def _load(package: str) -> None:
 
 
 class Registry(Generic[T]):
-    """Implementations of an option's words: those built in, and those of an optional part."""
+    """Implementations of an option's values: those built in, and those of an optional part."""
 
     def __init__(self, option: str, built_in: Mapping[str, T], part: Part = TVM) -> None:
         self._option = option
@@ -68,7 +67,7 @@ class Registry(Generic[T]):
         self._found[word] = value
 
     def __getitem__(self, word: str) -> T:
-        """What ``word`` stands for; InputError where the part that has it is not installed."""
+        """Return the implementation of ``word``; raise InputError if its part is not installed."""
         if word not in self._found:
             self._part.load()
         if word not in self._found:
@@ -77,13 +76,13 @@ class Registry(Generic[T]):
         return self._found[word]
 
     def installed(self) -> Mapping[str, T]:
-        """All that there are, by their words."""
+        """Return all installed implementations, by value."""
         self._part.load()
         return self._found
 
 
 class Slot(Generic[T]):
-    """What an optional part provides to the rest, where the part is installed."""
+    """Feature that an optional part provides, if it is installed."""
 
     def __init__(self, part: Part = TVM) -> None:
         self._part = part
@@ -93,15 +92,15 @@ class Slot(Generic[T]):
         self._value = value
 
     def found(self) -> T | None:
-        """What the part provides; None where it is not installed."""
+        """Return the feature; None if the part is not installed."""
         self._part.load()
         return self._value
 
     def get(self, what: str, instead: str) -> T:
-        """What the part provides; InputError where it is not installed.
+        """Return the feature; raise InputError if the part is not installed.
 
-        The error says that ``what`` asks for it, and in its hint what to do ``instead``: the rest
-        of a sentence that begins with "install".
+        The error says that ``what`` needs it, and ``instead`` completes its hint, a sentence that
+        begins with "install".
         """
         value = self.found()
         if value is None:

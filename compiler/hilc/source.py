@@ -1,4 +1,4 @@
-"""A model as the planner gets it: read, simplified by the passes, its claimed parts taken out."""
+"""A model prepared for the planner: read, simplified by the passes, partitioned."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Source:
 
     original: Graph
     graph: Graph
-    #: The file, where the model came from one.
+    #: File of the model; None for a graph.
     file: bytes | None = field(repr=False)
-    #: What :func:`hilc.transforms.fold_channels.fold_channels` took out of it.
+    #: Channels that :func:`hilc.transforms.fold_channels.fold_channels` removed.
     folded: Folded = NOTHING_FOLDED
 
     @property
     def digest(self) -> str:
-        """What the model computes, how its layers are named and what was left out of them.
+        """Digest of what the model computes, of its layers' names and of the removed channels.
 
         64 hexadecimal digits.
         """
@@ -48,7 +48,7 @@ def prepare(
     api: str = "unpacked",
     fold_constant_channels: bool = True,
 ) -> Source:
-    """``model`` (a file, its bytes or a graph) ready to be planned for ``cpu``."""
+    """Return ``model`` (a file, its bytes or a graph) prepared for planning on ``cpu``."""
     file: bytes | None = None
     if isinstance(model, Graph):
         original = model.with_(name=name) if name is not None else model
@@ -66,7 +66,7 @@ def prepare(
 
 
 def graph_digest(graph: Graph) -> str:
-    """A digest of everything but the graph's own name."""
+    """Return a digest of everything but the graph's own name."""
     digest = hashlib.sha256()
     for node in graph.nodes:
         stated = sorted((f.name, getattr(node.attrs, f.name)) for f in fields(node.attrs))

@@ -119,7 +119,7 @@ class Held:
         if index in self._stale:
             raise InputError(
                 f"output {self._module.outputs[index].name!r} of model {self._module.name!r} is "
-                f"no result: {self._stale[index]}",
+                f"not available: {self._stale[index]}",
                 "run the model, then get its outputs before its inputs are set again",
             )
 

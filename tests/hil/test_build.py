@@ -327,7 +327,7 @@ def test_a_project_of_an_older_version_is_the_users(tmp_path: Path) -> None:
 
 def test_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("irreplaceable")
-    with pytest.raises(InputError, match="files that are not a firmware project's"):
+    with pytest.raises(InputError, match="files that do not belong to a firmware project"):
         build([tiny_library(ADD_ONE)], load_board(BOARD), tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.suffix] == ["thesis.txt"]
 

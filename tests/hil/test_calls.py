@@ -222,7 +222,7 @@ def test_host_refuses(device: Device, arguments: tuple[Any, ...], message: str) 
 
 MALFORMED = {
     "no name": (0, b""),
-    "name without an end": (0, b"tvmgen_tiny_sum"),
+    "unterminated name": (0, b"tvmgen_tiny_sum"),
     "argument missing": (1, b"tvmgen_tiny_sum\0"),
     "integer cut off": (1, b"tvmgen_tiny_sum\0" + bytes((Value.INT, 1, 2, 3))),
     "handle cut off": (1, b"tvmgen_tiny_sum\0" + bytes((Value.HANDLE, 1))),

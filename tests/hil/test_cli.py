@@ -147,7 +147,11 @@ BAD = [
     Bad("compile tiny.tflite -o x.tar --interfaces packed", 2, "did you mean --interface?"),
     Bad("compile tiny.tflite -o x.tar --pools heap", 2, "invalid choice: 'heap'"),
     Bad("compile tiny.tflite -o x.tar --external no.py", 2, "no.py"),
-    Bad("compile tiny.tflite -o x.tar --external frob", 2, "'frob' does not name a code generator"),
+    Bad(
+        "compile tiny.tflite -o x.tar --external frob",
+        2,
+        "'frob' does not specify a code generator",
+    ),
     Bad("compile tiny.tflite -o x.tar --memory 9ram", 2, "names the region '9ram'"),
     Bad("compile tiny.tflite -o x.tar --memory ram:8k", 2, "'8k', which is not a number of bytes"),
     Bad("compile tiny.tflite -o x.tar --memory ram,ram", 2, "the region 'ram' twice"),
@@ -172,8 +176,8 @@ BAD = [
     ),
     Bad("compile tiny.tflite -o tiny.tflite/x.tar", 2, "cannot write tiny.tflite/x.tar"),
     Bad("compile tiny.tflite -o x.zip", 2, "it does not end in .tar"),
-    Bad("compile tiny.tflite -o mine.tar", 2, "not an archive of hil's as hil writes it"),
-    Bad("compile tiny.tflite -o .", 2, "files that are not a library's"),
+    Bad("compile tiny.tflite -o mine.tar", 2, "not an archive of hil's written by hil"),
+    Bad("compile tiny.tflite -o .", 2, "files that do not belong to a library"),
     Bad("compile tiny.tflite -o x.tar --ram abc", 2, "'abc' is not a number of bytes"),
     Bad("build tiny.tflite --board mps2-an386 --ram 0", 2, "the smallest is"),
     Bad("compile tiny.tflite -o x.tar --flash 1", 2, "the least is about"),
@@ -186,7 +190,9 @@ BAD = [
     Bad("compile tiny.tflite -o x.tar --pin w=0", 2, "these are x, y"),
     Bad("compile tiny.tflite -o x.tar --pin x=ram:0", 2, "name it with --memory"),
     Bad("compile tiny.tflite -o x.tar --pin x=0 --pin x=16", 2, "'x' twice"),
-    Bad("compile tiny.tflite -o x.tar --pin x=0 --pin y=0 --keep-inputs", 2, "over each other"),
+    Bad(
+        "compile tiny.tflite -o x.tar --pin x=0 --pin y=0 --keep-inputs", 2, "to overlapping bytes"
+    ),
     Bad("compile tiny.tflite -o x.tar --keep-inputs --pools calls", 2, "only during a run"),
     Bad("compile tiny.tar -o x.tar --pin x=0", 2, "--pin cannot change it"),
     Bad("explain tiny.tflite --board mps2-an386 -o plan.jpg", 2, "ends in one of .svg, .png, .pdf"),
@@ -216,7 +222,7 @@ BAD = [
         "build tiny.tflite --board native --board microbit -o tiny.tflite/x", 2, "cannot write tiny"
     ),
     Bad(f"{RUN} -o out.txt", 2, "a name that ends in .npz"),
-    Bad(f"{RUN} -o x.npz", 2, "not a file of outputs as hil writes it"),
+    Bad(f"{RUN} -o x.npz", 2, "not a file of outputs written by hil"),
     Bad(f"{RUN} -o folder", 2, "ends in .npz"),
     Bad("tune tiny.tflite --board mps2-an386 -o /proc/none/x.json", 2, "cannot write /proc/none"),
     Bad("tune tiny.tflite --board mps2-an386 -o mine.json", 2, "not a log of 'tiny'"),
@@ -324,7 +330,7 @@ def test_a_file_that_is_too_large_is_not_read(
             file.truncate(1 << 31)
     for line in (f"{tmp_path}/big.tflite", f"tiny.tflite --tuning {tmp_path}/big.json"):
         assert main(["compile", *line.split(), "-o", "x.tar"]) == 2
-        assert "has 2147483648 bytes, and the most that is read is" in capsys.readouterr().err
+        assert "has 2147483648 bytes; at most" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bad", BAD[::6], ids=lambda bad: bad.line or "nothing")

@@ -191,7 +191,7 @@ def test_errors_are_the_compilers_own(model: Path, tmp_path: Path) -> None:
             with pytest.raises(InputError) as own:
                 hilc.compile(model, **arguments)
             assert str(told.value) == str(own.value)
-    with pytest.raises(HilError, match="there is no such file"):
+    with pytest.raises(HilError, match="the file does not exist"):
         compile_model(tmp_path / "none.tflite", CompileOptions(cpu=CPU))
 
 

@@ -148,7 +148,9 @@ def test_inputs_are_sent_only_when_the_board_may_have_lost_them(device: Device) 
 
 
 def test_an_output_is_one_of_a_run(device: Device, model: Model) -> None:
-    with pytest.raises(InputError, match="'total' of model 'inside' is no result: .* has not run"):
+    with pytest.raises(
+        InputError, match="'total' of model 'inside' is not available: .* has not run"
+    ):
         model.get_output(0)
     model.run()
     model.get_output(0)

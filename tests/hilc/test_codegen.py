@@ -374,7 +374,7 @@ def test_names_that_become_one_are_refused(names: dict[str, str], message: str) 
         ((PoolSpec("map_inputs"),), "and the function that maps the inputs"),
         ((PoolSpec("get_c_metadata"),), "and the function that returns the metadata"),
         ((PoolSpec("fused_add_2"),), "'fused_add_2' and the layer 't7' would both be"),
-        ((PoolSpec("fast", 64, "RAM 1"), PoolSpec("slow")), "'fast' lies in the region 'RAM 1'"),
+        ((PoolSpec("fast", 64, "RAM 1"), PoolSpec("slow")), "'fast' is in the region 'RAM 1'"),
         ((PoolSpec("Global_const-workspace"),), "the constant pool and the memory pool 'Gl"),
     ],
 )
@@ -423,7 +423,7 @@ def test_devices_are_told_apart() -> None:
     assert library.modules[0].devices == ("npu_0", "npu_1")
     header = library.files["codegen/host/include/tvmgen_tiny.h"].decode()
     assert "struct tvmgen_tiny_devices {\n    void *npu_0;\n    void *npu_1;\n};" in header
-    with pytest.raises(InputError, match="would both get the context 'npu_0'"):
+    with pytest.raises(InputError, match="would both have the context field 'npu_0'"):
         hilc.compile(_tiny(), externals=[_Device(Device("npu", 0), Device("npu_0"))])
     with pytest.raises(InputError, match="devices 'int' and 'int_' both become int_"):
         hilc.compile(_tiny(), externals=[_Device(Device("int"), Device("int_"))])
@@ -526,7 +526,7 @@ def test_inputs_in_the_workspace_need_the_c_interface(api: str) -> None:
 
 
 def test_a_workspace_of_calls_holds_no_inputs_and_is_one() -> None:
-    with pytest.raises(InputError, match="inputs and outputs cannot lie in a workspace that"):
+    with pytest.raises(InputError, match="inputs and outputs cannot be in a workspace that"):
         hilc.compile(_tiny(), pools="calls", io_in_pool=True)
     with pytest.raises(InputError, match="2 memory pools with pools=calls"):
         hilc.compile(_tiny(), pools="calls", memory=[PoolSpec("a"), PoolSpec("b")])

@@ -356,8 +356,8 @@ ERRORS: dict[str, tuple[Action, str]] = {
         "Could not find 'c' in model's inputs",
     ),
     "zero copy of no output": (lambda e: e.set_output_zero_copy(2, A), "no output 2"),
-    "a value for nothing": (lambda e: e.set_input(value=A), "a value was given for no input"),
-    "no value": (lambda e: e.set_input("a"), "input 'a' was given no value"),
+    "a value for nothing": (lambda e: e.set_input(value=A), "a value is given without an input"),
+    "no value": (lambda e: e.set_input("a"), "input 'a' has no value"),
     "shape": (
         lambda e: e.set_input("a", A[:1]),
         r"input 'a' was given float32\[1, 4\] but is float32\[2, 4\]\n\nhint: bring it",
@@ -375,7 +375,7 @@ ERRORS: dict[str, tuple[Action, str]] = {
     ),
     "a list, zero copy": (
         lambda e: e.set_input_zero_copy("a", A.tolist()),
-        "given a list, which cannot be used in place\n\nhint: pass a numpy array",
+        "cannot use a list in place\n\nhint: pass a numpy array",
     ),
     "not contiguous": (
         lambda e: e.set_input_zero_copy("a", np.zeros((2, 8), np.float32)[:, ::2]),
@@ -387,7 +387,7 @@ ERRORS: dict[str, tuple[Action, str]] = {
     ),
     "not aligned": (
         lambda e: e.set_input_zero_copy("a", _misaligned()),
-        r"starts at 0x[0-9a-f]+, but its elements \(float32\) must lie at multiples of 4",
+        r"starts at 0x[0-9a-f]+, but its elements \(float32\) must be aligned to 4",
     ),
     "read-only output": (
         lambda e: e.set_output_zero_copy("total", _read_only()),

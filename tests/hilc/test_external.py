@@ -570,7 +570,7 @@ def test_the_first_generator_has_its_way() -> None:
 
 OBJECT = "int f(void) { return 0; }"
 MODULES: dict[str, tuple[dict[str, Any], str]] = {
-    "another symbol": ({"symbol": "other"}, "made the function 'other' where 'tvmgen_net_toy"),
+    "another symbol": ({"symbol": "other"}, "returned the function 'other'"),
     "no C name": ({"symbol": "a b"}, "the symbol 'a b' is not a C identifier"),
     "neither": ({"source": None}, "has no source and no object"),
     "both": ({"object": b"x"}, "has both source and object"),
@@ -581,7 +581,7 @@ MODULES: dict[str, tuple[dict[str, Any], str]] = {
         {"source": None, "object": lambda: host_object(OBJECT)},
         "the object does not define 'tvmgen_net_toy_main_0'\n\nhint: it defines f",
     ),
-    "scratch": ({"scratch_bytes": -1}, "asks for -1 bytes of scratch"),
+    "scratch": ({"scratch_bytes": -1}, "invalid scratch size of -1 bytes"),
     "function's name": ({"functions": ("1st",)}, "the function '1st' is not a C identifier"),
     "constant's name": (
         {"constants": {"a.b": np.zeros(1, np.int8)}},
@@ -595,12 +595,15 @@ MODULES: dict[str, tuple[dict[str, Any], str]] = {
         {"constants": {"a": np.zeros((0, 2), np.int8)}},
         r"the constant 'a' is int8\[0, 2\]",
     ),
-    "header above": ({"headers": {"../a.h": ""}}, "the header's path '../a.h' is not usable"),
-    "absolute header": ({"headers": {"/a.h": ""}}, "the header's path '/a.h' is not usable"),
-    "our header": ({"headers": {"hil/quant.h": ""}}, "the header's path 'hil/quant.h' is not"),
+    "header above": ({"headers": {"../a.h": ""}}, "the header has the invalid path '../a.h'"),
+    "absolute header": ({"headers": {"/a.h": ""}}, "the header has the invalid path '/a.h'"),
+    "our header": (
+        {"headers": {"hil/quant.h": ""}},
+        "the header has the invalid path 'hil/quant.h'",
+    ),
     "shared object's name": (
         {"shared_objects": {"a/b.o": b""}},
-        "the shared object's name 'a/b.o' is not usable",
+        "the invalid name 'a/b.o'",
     ),
     "shared object": ({"shared_objects": {"a.o": b""}}, "a.o is not a relocatable object"),
     "device": ({"device": lambda: Device("a b")}, "the device name 'a b' is not a C identifier"),
@@ -777,7 +780,7 @@ def test_files_of_one_name_must_be_equal() -> None:
             self.module = {"headers": {"a.h": f"/* {symbol} */"}}
             return super().generate(subgraph, symbol, *rest)
 
-    with pytest.raises(InputError, match="main_1' brings another 'a.h' than a module before it"):
+    with pytest.raises(InputError, match="main_1' has a 'a.h' that differs from that of another"):
         hilc.compile(diamond(), name="net", externals=[Differing([0], [3])])
 
 
@@ -797,7 +800,7 @@ def test_errors_of_a_generator_say_where_it_was() -> None:
         def generate(self, *arguments: Any) -> Any:
             return None
 
-    with pytest.raises(InputError, match="made a NoneType for operator 0"):
+    with pytest.raises(InputError, match="returned a NoneType for operator 0"):
         hilc.compile(diamond(), externals=[Nothing([0])])
 
 
@@ -809,7 +812,7 @@ def test_two_kinds_of_devices_cannot_share_a_context() -> None:
         )
     assert caught.value.fact == (
         "the device 'npu' number 0 without a device API and the device 'npu_0' with a device API "
-        "would both get the context 'npu_0'"
+        "would both have the context field 'npu_0'"
     )
 
 
@@ -820,7 +823,7 @@ def test_positions_may_be_numpys() -> None:
 
 
 def test_a_generators_name_is_part_of_c_names() -> None:
-    with pytest.raises(InputError, match="a code generator has the name 'a b'"):
+    with pytest.raises(InputError, match="a code generator has the invalid name 'a b'"):
         hilc.compile(diamond(), externals=[Relu("a b")])
 
 
@@ -889,11 +892,11 @@ def test_a_generator_from_a_file(options: str, given: tuple[str, str], tmp_path:
         ("{}:Two", "has no class or function 'Two'\n\nhint: its generators are: One"),
         ("{}:make", "missing a required argument: 'depth'\n\nhint: its options are: depth"),
         ("{},size=3", "got an unexpected keyword argument 'size'\n\nhint: .*: mode, depth"),
-        ("{},depth=1,depth=2", "gives depth twice"),
-        ("{}:wrong", "made a int, which has no 'name'"),
+        ("{},depth=1,depth=2", "has depth twice"),
+        ("{}:wrong", "returned a int, which has no 'name'"),
         ("{}:broken", "broken failed: ValueError: no licence\n\nhint: see line 2. of"),
-        ("nothing.py", "there is no file nothing.py"),
-        ("generator", "'generator' does not name a code generator"),
+        ("nothing.py", "the file nothing.py does not exist"),
+        ("generator", "'generator' does not specify a code generator"),
     ],
 )
 def test_specs_that_name_no_generator(spec: str, message: str, tmp_path: Path) -> None:

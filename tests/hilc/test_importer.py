@@ -446,12 +446,12 @@ def _absent_operand(b: ModelBuilder) -> None:
         (_no_output, ModelError, "the model has no output"),
         (_wrong_shape, ModelError, "operator 0 (RELU) computes float32[1, 4] but 'y' is declared"),
         (_huge, ModelError, "takes 4294967296 bytes"),
-        (_empty_dimension, UnsupportedError, "the input 'x' has shape [0, 4], which holds no"),
+        (_empty_dimension, UnsupportedError, "the input 'x' has shape [0, 4], which has no"),
         (_constant_of_wrong_size, ModelError, "'c' has 12 bytes of data; its shape [1, 4]"),
         (_complex_type, UnsupportedError, "'x' has type float64"),
         (_scales_without_axis, ModelError, "'w' with shape [2, 4] has 3 scales along axis 0"),
         (_zero_scale, ModelError, "'x' with scale 0.0"),
-        (_absent_operand, ModelError, "operator 0 (ADD): it lacks an operand"),
+        (_absent_operand, ModelError, "operator 0 (ADD): it has a missing operand"),
     ],
 )
 def test_refused(build: Callable[[ModelBuilder], None], kind: type, message: str) -> None:
@@ -471,8 +471,8 @@ def test_refused(build: Callable[[ModelBuilder], None], kind: type, message: str
             _chain("CONCATENATION", 2, axis=0, activation="RELU"),
             "its fused activation RELU is not supported",
         ),
-        (_chain("ADD", 3), "it has 3 inputs; it takes 2"),
-        (_chain("CONV_2D", 1), "it has 1 inputs; it takes 2 to 3"),
+        (_chain("ADD", 3), "it has 3 inputs; 2 are accepted"),
+        (_chain("CONV_2D", 1), "it has 1 inputs; 2 to 3 are accepted"),
         (_chain("FULLY_CONNECTED", 2, weights_format=1), "shuffled weights"),
         (_chain("STRIDED_SLICE", 4, offset=True), "its option offset"),
     ],
@@ -511,7 +511,7 @@ def test_what_no_check_foresaw_is_still_one_model_error(monkeypatch: pytest.Monk
         raise IndexError("list index out of range")
 
     monkeypatch.setattr("hilc.frontends.verify", fail)
-    with pytest.raises(ModelError, match="contradicts itself .IndexError: list index out of range"):
+    with pytest.raises(ModelError, match="is inconsistent .IndexError: list index out of range"):
         load_model(_chain("RELU"))
 
 
@@ -545,7 +545,7 @@ def test_foreign_files(data: bytes, message: str, tmp_path: Path) -> None:
 def test_sources_that_are_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, message in (
-        (tmp_path / "absent.tflite", "no such file"),
+        (tmp_path / "absent.tflite", "the file does not exist"),
         (tmp_path, "not a regular file"),
         (tmp_path / "pipe", "not a regular file"),
         ("/dev/zero", "not a regular file"),
@@ -566,7 +566,7 @@ def test_a_file_that_names_one_table_very_often_is_refused_in_time() -> None:
     tflite.ModelAddVersion(fbb, 3)
     tflite.ModelAddSubgraphs(fbb, subgraphs)
     fbb.Finish(tflite.ModelEnd(fbb), b"TFL3")
-    with pytest.raises(ModelError, match="names more tables than it can hold"):
+    with pytest.raises(ModelError, match="refers to more tables than it can hold"):
         load_model(bytes(fbb.Output()))
 
 

@@ -212,7 +212,7 @@ def test_a_system_tar_reads_the_archive(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("the only copy")
-    with pytest.raises(InputError, match="files that are not a library's"):
+    with pytest.raises(InputError, match="files that do not belong to a library"):
         _library().save(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -403,14 +403,20 @@ _SPARSE_MAP = b",".join(b"%d,1" % i for i in range(8000))
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
-        pytest.param(_header(b"L", _LONG) * 2000, "longer extended headers", id="long names"),
-        pytest.param(_header(b"K", _LONG) * 2000, "longer extended headers", id="long links"),
         pytest.param(
-            _header(b"x", _record(b"a", b"b")) * 2000, "longer extended headers", id="pax"
+            _header(b"L", _LONG) * 2000, "extended headers that are longer", id="long names"
         ),
-        pytest.param(_header(b"g", b"") * 2000, "longer extended headers", id="global pax"),
-        pytest.param(_header(b"L", bytes(70_000)), "longer extended headers", id="large"),
-        pytest.param(_header(b"L", _LONG, 1 << 33), "longer extended headers", id="huge"),
+        pytest.param(
+            _header(b"K", _LONG) * 2000, "extended headers that are longer", id="long links"
+        ),
+        pytest.param(
+            _header(b"x", _record(b"a", b"b")) * 2000, "extended headers that are longer", id="pax"
+        ),
+        pytest.param(
+            _header(b"g", b"") * 2000, "extended headers that are longer", id="global pax"
+        ),
+        pytest.param(_header(b"L", bytes(70_000)), "extended headers that are longer", id="large"),
+        pytest.param(_header(b"L", _LONG, 1 << 33), "extended headers that are longer", id="huge"),
         pytest.param(_header(b"L", _LONG), "damaged or cut off", id="for nothing"),
         pytest.param(
             _header(b"x", _record(b"GNU.sparse.map", _SPARSE_MAP)) + _header(b"0", b"x"),
@@ -593,14 +599,17 @@ def _load_changed(path: Path, **files: bytes | None) -> None:
         (b"", "is not JSON"),
         (b"\xff", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
-        (b"[]", "not that of Model Library Format"),
-        (b'{"version": "7"}', "not that of Model Library Format"),
-        (b'{"version": true}', "not that of Model Library Format"),
+        (b"[]", "not in Model Library Format"),
+        (b'{"version": "7"}', "not in Model Library Format"),
+        (b'{"version": true}', "not in Model Library Format"),
         (b'{"version": 7, "modules": []}', "modules is []; expected is an object"),
-        (b'{"version": 7, "modules": {}}', "has 0 modules; expected are 1 to 64"),
+        (b'{"version": 7, "modules": {}}', "has 0 modules; 1 to 64 are accepted"),
         (b'{"version": 7, "modules": {"net": 1}}', "module 'net' is 1; expected is an object"),
-        (b'{"version": 5, "model_name": "other"}', "'other': metadata.json lacks 'executors'"),
-        (b'{"version": 7, "modules": {"net": {}, "two": {}}}', "module 'two': metadata.json lacks"),
+        (b'{"version": 5, "model_name": "other"}', "'other': metadata.json has no 'executors'"),
+        (
+            b'{"version": 7, "modules": {"net": {}, "two": {}}}',
+            "module 'two': metadata.json has no",
+        ),
         (b'{"version": 8, "modules": {"net": {}}}', "has version 8"),
     ],
 )
@@ -738,10 +747,10 @@ def test_random_damage_is_refused_or_harmless(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (None, {}, "None is no model but of type NoneType"),
-        (5, {}, "5 is no model but of type int"),
-        ("graph", {"ram": "32K"}, r"ram='32K' is no number of bytes\n\nhint: give an int"),
-        ("graph", {"flash": 1.5}, "flash=1.5 is no number of bytes"),
+        (None, {}, "None is not a model file: its type is NoneType"),
+        (5, {}, "5 is not a model file: its type is int"),
+        ("graph", {"ram": "32K"}, r"ram='32K' is not a number of bytes\n\nhint: give an int"),
+        ("graph", {"flash": 1.5}, "flash=1.5 is not a number of bytes"),
     ],
 )
 def test_wrong_arguments_of_compile_are_named(model: Any, options: Any, message: str) -> None:

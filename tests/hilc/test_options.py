@@ -53,9 +53,9 @@ def test_a_signature_shows_the_fields_once(function: Any) -> None:
     ("wrong", "told"),
     [
         ({"optimize": "fast"}, "optimize=fast is not available"),
-        ({"pools": "calls", "io_in_pool": True}, "cannot lie in a workspace"),
-        ({"ram": "32K"}, "the limit ram='32K' is no number of bytes"),
-        ({"flash": 1.5}, "the limit flash=1.5 is no number of bytes"),
+        ({"pools": "calls", "io_in_pool": True}, "cannot be in a workspace"),
+        ({"ram": "32K"}, "the limit ram='32K' is not a number of bytes"),
+        ({"flash": 1.5}, "the limit flash=1.5 is not a number of bytes"),
     ],
 )
 def test_a_value_is_checked_when_it_is_made(wrong: dict[str, Any], told: str) -> None:

@@ -89,8 +89,8 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
     [
         ("file/x.npz", "cannot write .*file/x.npz: Not a directory"),
         ("folder.npz", "cannot write .*folder.npz: Is a directory"),
-        ("x.txt", "does not say so\n\nhint: give a name that ends in .npz"),
-        ("mine.npz", "exists, and it is not outputs as hil writes it"),
+        ("x.txt", "has the wrong suffix for outputs\n\nhint: use a name that ends in .npz"),
+        ("mine.npz", "exists and is not outputs written by hil"),
         ("/proc/none/x.npz", "cannot write /proc/none/x.npz"),
     ],
 )

@@ -110,14 +110,14 @@ def test_a_pin_in_another_pool():
     [
         ({"pins": {"x": Pin(8)}}, "give a multiple of 16"),
         ({"pins": {"x": Pin(-16)}}, "give a multiple of 16"),
-        ({"pins": {"p": Pin(0)}}, "no input or output of 'm'"),
+        ({"pins": {"p": Pin(0)}}, "not an input or output of 'm'"),
         ({"pins": {"x": Pin(0, 1)}}, "there are 1"),
         ({"pins": {"x": Pin(0)}, "memory": (PoolSpec("ram", 128),)}, "does not fit"),
-        ({"pins": {"x": Pin(0)}, "io_in_pool": False}, "the caller's own buffers"),
-        ({"keep_inputs": True, "io_in_pool": False}, "the caller's own buffers"),
+        ({"pins": {"x": Pin(0)}, "io_in_pool": False}, "in the caller's buffers"),
+        ({"keep_inputs": True, "io_in_pool": False}, "in the caller's buffers"),
         (
             {"pins": {"x": Pin(0), "y": Pin(16)}, "keep_inputs": True},
-            "pinned over each other",
+            "pinned to overlapping bytes",
         ),
     ],
 )

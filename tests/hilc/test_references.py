@@ -146,7 +146,7 @@ def test_which_package_serves_a_reference(
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, "no value for the model's input 'x'"),
+        ({}, "the model's input 'x' has no value"),
         ({"x": np.zeros((1, 4), np.int8), "z": np.zeros(1)}, "no input 'z'"),
         ({"x": np.zeros((4,), np.int8)}, r"is int8\[4\], not int8\[1, 4\]"),
         ({"x": np.zeros((1, 4), np.float32)}, r"is float32\[1, 4\], not int8"),

@@ -380,7 +380,7 @@ def test_every_goal_computes_the_same(model, goal: str):
 def test_a_choice_that_is_given_is_taken():
     library = compiled(choice=Choice())
     assert not library.reports
-    with pytest.raises(InputError, match="kernel 99 is chosen"):
+    with pytest.raises(InputError, match="kernel 99 of"):
         compiled(choice=Choice({"p0": 99}))
 
 

@@ -206,7 +206,7 @@ def test_sums_that_something_is_written_over_are_noticed():
     entries = [
         replace(e, moves=(*e.moves, *_over(sums))) if e.stage == 0 else e for e in call.entries
     ]
-    with pytest.raises(PlanError, match="the sums of"):
+    with pytest.raises(PlanError, match="accumulators of"):
         check_group(replace(call, parts=(Part(Piece.of(entries)),)))
 
 
@@ -231,14 +231,14 @@ def _refused() -> dict[str, tuple[hilc.Graph, Group]]:
     two = b.conv(b.input(2, 6, 6, 4), 4)
     graph = b.graph(a, soft, turned, two)
     return {
-        "is needed after the group": (graph, Group((a, c))),
-        "no consecutive nodes": (graph, Group((c, a))),
-        "computes no 'nobody'": (graph, Group(("nobody",))),
-        "does not work on one image": (graph, Group((two,))),
-        "does not make one image": (graph, Group((e,))),
-        "does not work row by row": (graph, Group((turned,))),
-        "a group of several nodes runs forward": (graph, Group((c, d), 1, "backward")),
-        "a group of 0 rows": (graph, Group((c, d), 0)),
+        "is read outside of the fused group": (graph, Group((a, c))),
+        "are not consecutive nodes": (graph, Group((c, a))),
+        "no node 'nobody'": (graph, Group(("nobody",))),
+        "does not read images of batch 1": (graph, Group((two,))),
+        "does not write one image of batch 1": (graph, Group((e,))),
+        "cannot be computed row by row": (graph, Group((turned,))),
+        "several nodes cannot run backward": (graph, Group((c, d), 1, "backward")),
+        "a fused group of 0 rows": (graph, Group((c, d), 0)),
         "has no kernel 9": (graph, Group((c, d), 1, "forward", (9, 0))),
         "1 kernels for 2 nodes": (graph, Group((c, d), 1, "forward", (0,))),
     }
@@ -258,7 +258,7 @@ def test_a_node_is_in_one_group_only():
     a = b.conv(b.input(1, 6, 6, 4), 4)
     c = b.conv(a, 4)
     graph = b.graph(c)
-    with pytest.raises(hilc.InputError, match="in two groups"):
+    with pytest.raises(hilc.InputError, match="in two fused groups"):
         plan(graph, get_cpu("host"), choice=Choice(groups=(Group((a, c)), Group((c,)))))
 
 

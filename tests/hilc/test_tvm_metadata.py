@@ -81,13 +81,13 @@ def test_lists_may_be_empty() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"version": 2}, "have version 2; known is 1"),
+        ({"version": 2}, "have version 2; supported is 1"),
         ({"version": -1}, "have version -1"),
         ({"num_inputs": -1}, "have -1 inputs"),
         ({"num_outputs": 1 << 40}, "have 1099511627776 outputs"),
         ({"workspace_pools": 0}, "have 1 workspace_pools at 0x0"),
         ({"constant_pools": 0}, "have 1 constant_pools at 0x0"),
-        ({"mod_name": 0}, r"null pointer for a name \(mod_name\)"),
+        ({"mod_name": 0}, r"null pointer as a name \(mod_name\)"),
     ],
 )
 def test_what_no_module_says(fields: dict[str, int], message: str) -> None:
@@ -99,7 +99,7 @@ def test_what_no_module_says(fields: dict[str, int], message: str) -> None:
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        ((0, 0, 0, 0, 8, 1), r"null pointer for a name \(inputs\)"),
+        ((0, 0, 0, 0, 8, 1), r"null pointer as a name \(inputs\)"),
         ((None, 0, 2, 0, 8, 1), "give 'x' 2 dimensions"),
         ((None, 0, 65, 0, 8, 1), "give 'x' 65 dimensions"),
         ((None, 0, -1, 0, 8, 1), "give 'x' -1 dimensions"),
@@ -117,7 +117,7 @@ def test_tensors_that_cannot_be(tensor: tuple[int | None, ...], message: str) ->
 
 def test_a_name_ends() -> None:
     memory = Memory()
-    with pytest.raises(InputError, match="a name without an end"):
+    with pytest.raises(InputError, match="an unterminated name"):
         read_metadata(memory.metadata(mod_name=memory.text(b"x" * 5000)))
     assert read_metadata(memory.metadata(mod_name=memory.text(b"\xff"))).mod_name == "\ufffd"
 

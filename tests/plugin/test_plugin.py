@@ -234,7 +234,7 @@ def test_tests_that_share_a_device_do_not_depend_on_their_order(suite: pytest.Py
         @pytest.mark.parametrize("value", [-3, 90, -3])
         def test_sets_its_input(hil_device, value):
             model = hil_device["tiny"]
-            with pytest.raises(InputError, match="is no result"):
+            with pytest.raises(InputError, match="is not available"):
                 model.get_output("y")
             model.set_input("x", np.full((1, 8), value, np.int8))
             answers.setdefault(value, answer(model))

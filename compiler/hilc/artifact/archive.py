@@ -1,4 +1,4 @@
-"""The files of a library in a tar or a folder: written the same every time, read without trust."""
+"""Files of a library in a tar or a folder: written deterministically, read as untrusted data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hilc.support.outputs import (
 )
 from hilc.support.tar import is_tar, read_members
 
-#: The file that marks a folder as a library's.
+#: File that marks a folder as a library.
 METADATA = FOLDER_MARKS["a library"]
 
-# An archive may come from anywhere: what one may hold is bounded, far above what any model needs.
+# Bounds for untrusted archives, far above the size of any model.
 _MAX_FILES = 10_000
 _MAX_BYTES = 512 << 20
 
@@ -35,7 +35,7 @@ _EPOCH_S = 315532800
 
 
 def export_time_s() -> int:
-    """The time that is written into archives: ``SOURCE_DATE_EPOCH``, else a fixed one.
+    """Return the time stamp of archives: ``SOURCE_DATE_EPOCH``, else a constant.
 
     The true time would make two archives of the same model differ.
     """
@@ -52,7 +52,7 @@ def export_time_s() -> int:
 
 
 def check_target(path: str | Path, *, force: bool = False) -> None:
-    """Refuses a place that :func:`write_files` cannot write, or may not without ``force``.
+    """Raise unless :func:`write_files` can write to the path, and may without or with ``force``.
 
     An archive's name ends in ``.tar``; any other is a folder's, unless it has a file's ending.
     """
@@ -61,17 +61,17 @@ def check_target(path: str | Path, *, force: bool = False) -> None:
         return
     if looks_like_a_file(path):
         raise InputError(
-            f"{str(path)!r} is no name for a library: it does not end in .tar",
-            f"give a name that ends in .tar, or for a folder of this name write {str(path)}/",
+            f"{str(path)!r} is not a valid library path: it does not end in .tar",
+            f"end it in .tar, or write {str(path)}/ for a folder",
         )
     check_folder(path, kind="a library", force=force)
 
 
 def write_files(files: Mapping[str, bytes], path: str | Path, *, force: bool = False) -> None:
-    """Write an archive when ``path`` ends in ``.tar``, else a folder.
+    """Write an archive if ``path`` ends in ``.tar``, else a folder.
 
-    An earlier library there is replaced; what the user has edited since only with ``force``, and
-    nothing else at all.
+    An earlier library there is replaced; files that the user has edited only with ``force``; other
+    files never.
     """
     check_target(path, force=force)
     if Path(path).suffix == ".tar":
@@ -81,7 +81,7 @@ def write_files(files: Mapping[str, bytes], path: str | Path, *, force: bool = F
 
 
 def tar_bytes(files: Mapping[str, bytes]) -> bytes:
-    """The archive of ``files``, the same every time."""
+    """Return a deterministic tar archive of ``files``."""
     time_s = export_time_s()
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -96,18 +96,20 @@ def tar_bytes(files: Mapping[str, bytes]) -> bytes:
 
 
 def is_library(path: Path) -> bool:
-    """Whether the file is an archive in Model Library Format; it is not read further."""
+    """Return whether the file is an archive in Model Library Format; only its member names are
+    read.
+    """
     return METADATA in _member_names(path)
 
 
 def _is_own(path: Path) -> bool:
-    """Whether hil wrote it: the archive has our description of a model."""
+    """Return whether hil wrote it: the archive has hil's description of a model."""
     names = _member_names(path)
     return METADATA in names and any(re.fullmatch(r"hil/[^/]+\.json", name) for name in names)
 
 
 def _member_names(path: Path) -> list[str]:
-    """The members of a tar; none of what is no tar."""
+    """Return the members of a tar; an empty list for other files."""
     try:
         with path.open("rb") as file:
             members = islice(read_members(file, str(path)), _MAX_FILES)
@@ -120,22 +122,23 @@ def _member_names(path: Path) -> list[str]:
 
 
 def read_files(path: Path) -> dict[str, bytes]:
-    """The files of an archive or a folder, by their path in it. What is wrong is an InputError.
+    """Return the files of an archive or a folder, by their path in it; raise InputError if it is
+    invalid.
 
     No path leaves the archive, none is a link, and their number and sizes are bounded.
     """
     files = dict(_read_folder(path) if path.is_dir() else _read_tar(path))
-    files.pop(MANIFEST, None)  # says what was written to a folder, and is no part of the library
+    files.pop(MANIFEST, None)  # describes a written folder, and is not part of the library
     for name in files:
         parents = name.split("/")[:-1]
         for depth in range(1, len(parents) + 1):
             if "/".join(parents[:depth]) in files:
-                raise InputError(f"{path} has {name!r} below a file")
+                raise InputError(f"{path} has the member {name!r} below a file")
     return files
 
 
 def is_archive(path: Path) -> bool:
-    """Whether ``path`` is a folder or a tar, and no model file; its contents are not looked at."""
+    """Return whether ``path`` is a folder or a tar, as opposed to a model file."""
     if path.is_dir() or path.suffix == ".tar":
         return True
     if not path.is_file():
@@ -159,7 +162,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, bytes]]:
                 file.seek(member.offset)
                 data = file.read(member.size)
                 if len(data) != member.size:
-                    raise InputError(f"{path} is cut off in the member {name!r}")
+                    raise InputError(f"{path} is truncated in the member {name!r}")
                 yield name, data
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
@@ -185,7 +188,7 @@ def _raise(error: OSError) -> None:
 
 
 class _Budget:
-    """Checks the members of an archive as they are met, before their bytes are read."""
+    """Check of an archive's members before their bytes are read: paths, number and sizes."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -194,7 +197,9 @@ class _Budget:
         self._bytes = 0
 
     def admit(self, name: str, nbytes: int) -> str:
-        """The member's path inside the archive, without ``.``; InputError when it is not safe."""
+        """Return the member's path inside the archive, without ``.``; raise InputError if it is
+        unsafe.
+        """
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if name.startswith("/") or ".." in parts or re.search(r"[\\:\x00-\x1f]", name):
             raise InputError(f"{self._where} has a member that leaves its folder: {name!r}")

@@ -1,4 +1,4 @@
-"""Code from elsewhere that a library's own code includes or calls, as files of the library.
+"""External code that a library's own code includes or calls, as files of the library.
 
 An archive may hold code that needs a vendor's library: TVM's with CMSIS-NN, an external module that
 calls a driver. The headers and sources of it become files below ``extra`` with the library, so that
@@ -24,24 +24,24 @@ from hilc.errors import InputError
 _HEADERS = (".h", ".hh", ".hpp", ".inc", ".inl", ".def")
 _SOURCES = (".c", ".S", ".s")
 _OBJECTS = (".o",)
-#: What names a file of code.
+#: Suffixes of headers.
 CODE_SUFFIXES = (*_SOURCES, *_OBJECTS)
 
 # Far above any library for a microcontroller; less than a folder that was named by mistake.
 _MAX_FILES = 5_000
 _MAX_BYTES = 64 << 20
 
-#: Paths that mean nothing to CMake, make and the shell but themselves.
+#: Characters without special meaning to CMake, make and the shell.
 SAFE_PATH = re.compile(r"[A-Za-z0-9_.+/-]+")
 
-#: Where such code lies in a library.
+#: Folder of external code in a library.
 EXTRA = "extra/"
 _PATH = re.compile(rf"({EXTRA}\w+/(include|source))/(.+)")
 
 
 @dataclass(frozen=True)
 class ExtraCode:
-    """The parts of it, by their paths in a library."""
+    """Parts of external code, by their paths in a library."""
 
     #: Folders to search for headers, in the user's order.
     includes: tuple[str, ...]
@@ -50,14 +50,14 @@ class ExtraCode:
 
 
 def is_extra(path: str) -> bool:
-    """Whether a library's file is code from elsewhere."""
+    """Return whether a library's file is external code."""
     return path.startswith(EXTRA)
 
 
 def extra_code(files: Mapping[str, bytes]) -> ExtraCode:
-    """What of a library's ``files`` is code from elsewhere."""
+    """Return the external code among a library's ``files``."""
     matches = [match for path in sorted(files) if (match := _PATH.fullmatch(path))]
-    # A source finds the headers beside it by itself, and those of its folder's root as well.
+    # A source's own folder is searched implicitly; the root of its folder is added.
     folders = tuple(dict.fromkeys(match[1] for match in matches))
     code = [match[0] for match in matches if match[2] == "source"]
     return ExtraCode(
@@ -70,7 +70,7 @@ def extra_code(files: Mapping[str, bytes]) -> ExtraCode:
 def extra_files(
     include_dirs: Sequence[str | Path] = (), sources: Sequence[str | Path] = ()
 ) -> dict[str, bytes]:
-    """The files for a library: the headers below ``include_dirs``; ``sources`` are files of C,
+    """Return the library files for headers below ``include_dirs`` and for ``sources``: files of C,
     assembly or objects, with the headers beside them, or folders of such files.
     """
     parts = [*(("include", Path(d)) for d in include_dirs), *(("source", Path(s)) for s in sources)]
@@ -91,7 +91,7 @@ def _headers(folder: Path) -> Iterator[tuple[str, bytes]]:
     found = list(_below(folder, _HEADERS))
     if not found:
         raise InputError(
-            f"{folder} has no headers ({', '.join(_HEADERS)})", "name a folder of headers"
+            f"{folder} has no headers ({', '.join(_HEADERS)})", "give a folder of headers"
         )
     yield from found
 
@@ -101,16 +101,16 @@ def _code(path: Path) -> Iterator[tuple[str, bytes]]:
         found = list(_below(path, (*CODE_SUFFIXES, *_HEADERS)))
         if not any(name.endswith(CODE_SUFFIXES) for name, _ in found):
             raise InputError(
-                f"{path} has no sources ({', '.join(CODE_SUFFIXES)})", "name a folder of sources"
+                f"{path} has no sources ({', '.join(CODE_SUFFIXES)})", "give a folder of sources"
             )
         yield from found
         return
     if not path.is_file():
-        raise InputError(f"the source {path} does not exist", "name a file or a folder")
+        raise InputError(f"the source {path} does not exist", "give a file or a folder")
     if path.suffix not in CODE_SUFFIXES:
         raise InputError(
-            f"the source {path} is neither C nor assembly nor an object",
-            f"name a file that ends in {', '.join(CODE_SUFFIXES)}, or a folder of such files",
+            f"the source {path} is not C, assembly or an object",
+            f"give a file that ends in {', '.join(CODE_SUFFIXES)}, or a folder of such files",
         )
     yield path.name, path.read_bytes()
     for header in sorted(path.parent.iterdir()):
@@ -119,7 +119,7 @@ def _code(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _below(folder: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
-    """The files below ``folder`` with one of the suffixes, by their path in it."""
+    """Yield the files below ``folder`` with one of the suffixes, by their path in it."""
     files = nbytes = 0
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -130,13 +130,13 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, bytes
             relative = path.relative_to(folder).as_posix()
             if not SAFE_PATH.fullmatch(relative):
                 raise InputError(
-                    f"{path} has a name that build tools would misread",
-                    "rename it: letters, digits, _, -, + and . can be used",
+                    f"{path} has a name that build tools would misinterpret",
+                    "rename it with letters, digits, _, -, + and .",
                 )
             files, nbytes = files + 1, nbytes + path.stat().st_size
             if files > _MAX_FILES or nbytes > _MAX_BYTES:
                 raise InputError(
                     f"{folder} holds more than {_MAX_FILES} files or {_MAX_BYTES >> 20} MiB",
-                    "name the folders that are needed",
+                    "give only the folders that are needed",
                 )
             yield relative, path.read_bytes()

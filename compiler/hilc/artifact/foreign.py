@@ -1,4 +1,4 @@
-"""Archives in Model Library Format that another program wrote: who can read them."""
+"""Readers of archives in Model Library Format that other programs wrote."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from hilc.plugins import Slot
 
 
 class ForeignReader(ABC):
-    """Finds out what the modules of such an archive are, which does not describe them our way."""
+    """Reader of archives without hil's description of their modules."""
 
     @abstractmethod
     def entries(self, metadata: Mapping[str, Any], where: str) -> Mapping[str, Mapping[str, Any]]:
-        """What ``metadata.json`` says of each module, by name."""
+        """Return the entry of each module in ``metadata.json``, by name."""
 
     @abstractmethod
     def module(
         self, files: Mapping[str, bytes], name: str, entry: Mapping[str, Any], where: str
     ) -> Module:
-        """The module ``name``, of which ``entry`` tells."""
+        """Return the module ``name``, which ``entry`` describes."""
 
     @abstractmethod
     def path_beside_others(self, path: str, module: str) -> str:
-        """Where a file of an archive of this one ``module`` lies in one of several."""
+        """Return the path, in an archive of several modules, of a file of an archive of
+        ``module``.
+        """
 
 
 _SLOT: Slot[ForeignReader] = Slot()
@@ -33,7 +35,7 @@ provide_foreign_reader = _SLOT.fill
 
 
 def foreign_reader(where: str) -> ForeignReader:
-    """The reader for the archive ``where``; InputError where none is installed."""
+    """Return the reader for the archive ``where``; raise InputError if none is installed."""
     return _SLOT.get(
         f"reading {where}, which does not describe its models as hil does,",
         "or compile the model again with hil compile",
@@ -41,6 +43,6 @@ def foreign_reader(where: str) -> ForeignReader:
 
 
 def path_beside_others(path: str, module: str) -> str:
-    """Where a file of a library of one ``module`` lies in a library of several."""
+    """Return the path, in a library of several modules, of a file of a library of ``module``."""
     reader = _SLOT.found()
     return path if reader is None else reader.path_beside_others(path, module)

@@ -1,4 +1,4 @@
-"""The library of a program: all its files, and the description of its module."""
+"""Generation of a program's library: all its files, and the description of its module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-#: Where the run time's own headers are.
+#: Folder of the runtime's headers.
 _SHIPPED = "hil/"
 _FOLDER = "codegen/host"
 
@@ -45,10 +45,10 @@ def generate(
     original: Graph | None = None,
     folded: Folded = NOTHING_FOLDED,
 ) -> ModelLibrary:
-    """The library of ``program``.
+    """Return the library of ``program``.
 
     ``model`` is the file that it was compiled from, ``original`` the graph before any pass,
-    ``folded`` what they took out of it.
+    ``folded`` the channels and MACs that passes removed.
     """
     if program.graph.states and options.runtime == "cpp":
         raise InputError(
@@ -80,8 +80,8 @@ def _sources(
     options: Options,
     table: tuple[str, ...] | None,
 ) -> dict[str, bytes]:
-    """The C of the library by path, with the run time's headers that it includes."""
-    # The back end for LLVM writes the table itself.
+    """Return the C files of the library by path, with the runtime's headers that they include."""
+    # The LLVM back end writes the table itself.
     in_c = table if options.codegen == "c" else None
     texts = {
         f"{_FOLDER}/include/{names.header}": write_header(
@@ -100,7 +100,7 @@ def _sources(
 
 
 def _headers(texts: Iterable[str]) -> dict[str, bytes]:
-    """The headers of kernels and of what these need that ``texts`` include, by their path."""
+    """Return the headers that ``texts`` include, directly or indirectly, by path."""
     found: dict[str, bytes] = {}
     pending = {header for text in texts for header in _INCLUDE.findall(text)}
     while pending:
@@ -154,7 +154,7 @@ def _module(
         codegen=cast(Literal["c", "llvm"], options.codegen),
         api=cast(Literal["unpacked", "packed"], options.api),
         interface=cast(Literal["c", "packed"], options.interface),
-        # A model may have no constants of its own to hand over.
+        # A model without constants has no pool.
         constants=cast(
             Literal["internal", "external"],
             options.constants if source.constants_bytes else "internal",

@@ -1,8 +1,8 @@
-"""A compiled model: C sources plus what the harness must know of them.
+"""A compiled model: C sources and their description for the harness.
 
-Saved and loaded as a Model Library Format archive. ``metadata.json`` is TVM's; what TVM's format
-has no place for (layers, quantisation, places in the pool) is ``hil/<module>.json`` beside it, the
-JSON of :class:`Module`.
+Saved and loaded as a Model Library Format archive. ``metadata.json`` is TVM's; facts that TVM's
+format does not have (layers, quantization, offsets in the pool) are in ``hil/<module>.json`` beside
+it, the JSON of :class:`Module`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ __all__ = [
 #: Version of Model Library Format that is written.
 FORMAT_VERSION = 7
 
-# Far above what any firmware needs.
+# Maximum number of modules, far above the needs of any firmware.
 _MAX_MODULES = 64
 
-# The registry of all modules; no module's own files can have this name.
+# Names reserved for the registry of all modules.
 _REGISTRY = "codegen/host/src/system_registry.c"
 
 
@@ -54,20 +54,20 @@ class ModelLibrary:
 
     modules: tuple[Module, ...]
     files: Mapping[str, bytes]
-    #: By a module's name what the compiler chose for it; not part of an archive.
+    #: Report of the compiler's choice, by module name; not part of an archive.
     reports: Mapping[str, ChoiceReport] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
-        """One line: the files are all sources and weights."""
+        """Return one line; the files are all sources and weights."""
         models = ", ".join(f"{module.name} for {module.cpu}" for module in self.modules)
         nbytes = sum(map(len, self.files.values()))
         return f"<ModelLibrary {models}: {len(self.files)} files, {nbytes:,} bytes>"
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the library as an archive when ``path`` ends in ``.tar``, else as a folder.
+        """Write the library as an archive if ``path`` ends in ``.tar``, else as a folder.
 
-        A library that is there is replaced. What was edited since it was written is so only with
-        ``force``, and what else the user has added to a folder stays.
+        An existing library is replaced. Files edited since it was written are overwritten only with
+        ``force``, and other files of the user in a folder are kept.
         """
         write_files(self.files, path, force=force)
         return Path(path)
@@ -75,8 +75,8 @@ class ModelLibrary:
     def with_code(
         self, include_dirs: Sequence[str | Path] = (), sources: Sequence[str | Path] = ()
     ) -> ModelLibrary:
-        """The library with what its code includes or calls: folders of headers; files of C,
-        assembly or objects, or folders of them. They become part of it
+        """Return the library with external code that its own code includes or calls: folders of
+        headers; files of C, assembly or objects, or folders of them. They become part of it
         (:mod:`hilc.artifact.extra`).
         """
         own = {path: data for path, data in self.files.items() if not is_extra(path)}
@@ -84,13 +84,15 @@ class ModelLibrary:
 
     @staticmethod
     def load(path: str | Path) -> ModelLibrary:
-        """Read an archive or a folder. Both are untrusted; what is wrong is an ``InputError``."""
+        """Read an archive or a folder; raise ``InputError`` if it is invalid. Both are
+        untrusted.
+        """
         path = Path(path)
         return _library(read_files(path), str(path))
 
 
 def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
-    """One library with the modules of all; their names and global symbols must differ."""
+    """Return one library with the modules of all; their names and global symbols must differ."""
     modules = tuple(module for library in libraries for module in library.modules)
     require_distinct(modules)
     files: dict[str, bytes] = {}
@@ -101,10 +103,11 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
         for name, data in _own_files(library).items():
             if files.setdefault(name, data) == data:
                 continue
-            # Archives bring the run time of whoever made them; one image takes ours.
+            # Archives bring the runtime of their writer; an image uses this version's.
             if runtime is None or not name.startswith(runtime.folders):
                 raise InputError(
-                    f"the libraries differ in their file {name}", "compile them with one version"
+                    f"the libraries have different files {name}",
+                    "compile them with the same version",
                 )
             others_runtime = True
         metadata = parse_json(library.files[METADATA], METADATA)
@@ -114,7 +117,7 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
         files = kept | dict(runtime.files())
     packed = [module for module in modules if module.functions]
     if len(packed) > 1:
-        # Each library's own is weak: an image has the registry of all its models.
+        # Weak in each library; an image has the registry of all its models.
         functions = [function for module in packed for function in module.functions]
         files[_REGISTRY] = function_table().source(functions, weak=False).encode()
     files[METADATA] = json_bytes({"version": FORMAT_VERSION, "modules": entries})
@@ -123,10 +126,10 @@ def merge(libraries: Sequence[ModelLibrary]) -> ModelLibrary:
 
 
 def require_distinct(modules: Sequence[Module]) -> None:
-    """Modules of one image have different names, and none defines what another one does."""
+    """Raise unless the modules have different names and define different global symbols."""
     owners: dict[str, Module] = {}
     for module in modules:
-        # TVM tells names apart that differ by case alone; headers and macros do not.
+        # Module names that differ in case only are distinct in TVM; headers and macros are not.
         key = module.symbol.lower()
         if key in owners:
             raise InputError(
@@ -146,13 +149,13 @@ def require_distinct(modules: Sequence[Module]) -> None:
                 raise InputError(
                     f"the modules {owners[function].name!r} and {module.name!r} both define "
                     f"{function}",
-                    "rename it in the code generator that makes one of the external modules",
+                    "rename it in one of the code generators",
                 )
             owners[function] = module
 
 
 def _own_files(library: ModelLibrary) -> dict[str, bytes]:
-    """The files that go into a merged library, where its modules' own names keep them apart."""
+    """Return the files for a merged library, at paths that are distinct for each module."""
     first = library.modules[0].name
     return {
         path_beside_others(name, first): data
@@ -162,17 +165,17 @@ def _own_files(library: ModelLibrary) -> dict[str, bytes]:
 
 
 def module_path(name: str) -> str:
-    """The file in a library that describes the module ``name``."""
+    """Return the path in a library of the description of the module ``name``."""
     return f"hil/{name}.json"
 
 
 def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
     metadata = parse_json(_file(files, METADATA, where), f"{where}: {METADATA}")
     if not isinstance(metadata, dict) or type(metadata.get("version")) is not int:
-        raise InputError(f"{where}: {METADATA} is not that of Model Library Format")
+        raise InputError(f"{where}: {METADATA} is not in Model Library Format")
     entries = _entries(metadata, files, where)
     if not 0 < len(entries) <= _MAX_MODULES:
-        raise InputError(f"{where} has {len(entries)} modules; expected are 1 to {_MAX_MODULES}")
+        raise InputError(f"{where} has {len(entries)} modules; 1 to {_MAX_MODULES} are accepted")
     modules = []
     for name in sorted(entries):
         path = module_path(name)
@@ -191,7 +194,7 @@ def _library(files: Mapping[str, bytes], where: str) -> ModelLibrary:
 def _entries(
     metadata: Mapping[str, Any], files: Mapping[str, bytes], where: str
 ) -> Mapping[str, Mapping[str, Any]]:
-    """What ``metadata.json`` says of each module, by name."""
+    """Return the entry of each module in ``metadata.json``, by name."""
     entries = metadata.get("modules")
     if (
         metadata["version"] == FORMAT_VERSION
@@ -205,7 +208,9 @@ def _entries(
 
 
 def _require_files(module: Module, files: Mapping[str, bytes], where: str) -> None:
-    """What the build takes of a module is there; a description alone cannot be linked."""
+    """Raise unless the files that the build needs of a module exist; a description alone cannot be
+    linked.
+    """
     folder, suffix = ("lib", "o") if module.codegen == "llvm" else ("src", "c")
     stem = f"codegen/host/{folder}/{module.name}_lib"
     for number in (0, 1):
@@ -218,5 +223,5 @@ def _file(files: Mapping[str, bytes], name: str, where: str) -> bytes:
         return files[name]
     except KeyError:
         raise InputError(
-            f"{where} has no {name}", "pass a whole Model Library Format archive"
+            f"{where} has no {name}", "pass a complete Model Library Format archive"
         ) from None

@@ -1,7 +1,7 @@
-"""What the harness must know of a compiled model: its tensors, memory, layers and functions.
+"""Description of a compiled model for the harness: its tensors, memory, layers and functions.
 
 In an archive this is ``hil/<module>.json``, the JSON of :class:`Module`; archives that TVM wrote
-have none, and :mod:`hilc.artifact.foreign` says who works it out from their other files.
+have none, and a reader in :mod:`hilc.artifact.foreign` derives it from their other files.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ __all__ = [
     "check_module",
 ]
 
-#: What our own code calls its pool of constants.
+#: Name of the constant pool in hil's code.
 CONSTANTS_POOL = "global_const_workspace"
 
-# Far above what any model for a microcontroller needs.
+# Bounds far above any model for a microcontroller.
 _MAX_BYTES = 1 << 31
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor at the border of a model or of one of its layers."""
+    """An input or output of a model or of one of its layers."""
 
     name: str
-    #: The name as a C identifier (struct field, upper case in the size macro).
+    #: Name as a C identifier (struct field, upper case in the size macro).
     c_name: str
     shape: tuple[int, ...]
     dtype: str
-    #: Per-tensor quantisation; None where the tensor has none.
+    #: Per-tensor quantization; None for none.
     scale: float | None
     zero_point: int | None
     nbytes: int
-    #: Byte offset in the workspace pool ``pool``; None where the caller provides the buffer.
+    #: Byte offset in the workspace pool ``pool``; None if the caller provides the buffer.
     offset: int | None
-    #: Index of the pool among :attr:`Module.workspace_pools`; 0 where ``offset`` is None.
+    #: Index of the pool among :attr:`Module.workspace_pools`; 0 if ``offset`` is None.
     pool: int = 0
-    #: Which indices of the last axis of the model's own tensor this one holds; None for all.
+    #: Indices along the last axis of the model's tensor that this one holds; None for all.
     channels: tuple[int, ...] | None = None
 
     def held(self, whole: Array) -> Array:
-        """What this tensor holds of ``whole``, the model's own tensor.
+        """Return the part of ``whole``, the model's tensor, that this tensor holds.
 
         Raises :class:`InputError` where that has no such channels.
         """
@@ -88,20 +88,19 @@ class Layer:
     #: C function, returning 0 on success: ``int32_t function(void *arg, ...)``, or, with the packed
     #: interface of operators (:attr:`Module.api`), a ``TVMBackendPackedCFunc``.
     function: str
-    #: The tensors that the layer reads, then those that it writes, then its scratch if it has some
-    #: (with workspace calls it allocates that itself), the constant pool, its device.
+    #: Tensors that the layer reads, then those that it writes, its scratch if any (allocated by the
+    #: layer itself with workspace calls), the constant pool, its device.
     arguments: tuple[Argument, ...]
     outputs: tuple[TensorInfo, ...]
     macs: int
-    #: How many of the arguments are tensors that the layer reads.
+    #: Number of arguments that are tensors that the layer reads.
     input_count: int
-    #: Of layers that run together, a few rows at a time: the names of all, this one's last. Empty
-    #: where it is a layer alone.
+    #: Layers of a fused group: the names of all, this one's last. Empty for a single layer.
     group: tuple[str, ...] = ()
 
     @property
     def output_arguments(self) -> tuple[Argument, ...]:
-        """Where each of ``outputs`` is written."""
+        """Arguments to which ``outputs`` are written."""
         return self.arguments[self.input_count : self.input_count + len(self.outputs)]
 
 
@@ -115,33 +114,33 @@ class Module:
     cpu: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    #: Empty for an archive that does not describe them (TVM's own).
+    #: Empty for an archive without description (written by TVM).
     layers: tuple[Layer, ...]
     #: All memory that a run works in, inputs and outputs included where they are placed in it:
     #: the pools but for the states', or what ``TVMBackendAllocWorkspace`` must be able to hand out.
     workspace_bytes: int
-    #: Bytes of inputs and outputs, wherever they are.
+    #: Size of inputs and outputs in bytes, in the workspace or not.
     io_bytes: int
     constants_bytes: int
     #: ``internal``: static arrays of the library, global symbols ``<symbol>_<pool>``; ``external``:
     #: the caller's; ``calls``: the code allocates with ``TVMBackendAllocWorkspace``.
     pools: Literal["internal", "external", "calls"]
-    #: Inputs and outputs lie in the pools (the caller finds them with the map functions).
+    #: Inputs and outputs are in the pools (the caller finds them with the map functions).
     io_in_pool: bool
-    #: The planned pools in the order of the main's parameters. With ``calls`` the first block that
-    #: a run allocates, in which the layers' places lie. Empty where TVM planned them inside its
+    #: Planned pools in the order of the main's parameters. With ``calls`` the first block that an
+    #: inference allocates, which holds the layers' tensors. Empty where TVM planned them inside its
     #: code.
     workspace_pools: tuple[Pool, ...]
-    #: How the code was made and is called: the words of :class:`hilc.codegen.Options`.
+    #: Generated code and its interface: the values of :class:`hilc.codegen.Options`.
     codegen: Literal["c", "llvm"] = "c"
     api: Literal["unpacked", "packed"] = "unpacked"
     interface: Literal["c", "packed"] = "c"
-    #: ``external``: the caller hands the constants over; their bytes are a macro of the header.
+    #: ``external``: the caller passes the constants; their bytes are a macro of the header.
     constants: Literal["internal", "external"] = "internal"
-    #: The field of ``struct <symbol>_workspace_pools`` for external constants, and the stem of
-    #: their macros.
+    #: Field of ``struct <symbol>_workspace_pools`` for external constants, and the stem of their
+    #: macros.
     constants_pool: str = CONSTANTS_POOL
-    #: Fields of ``struct <symbol>_devices``: contexts that the caller hands over with each run.
+    #: Fields of ``struct <symbol>_devices``: contexts that the caller passes to each run.
     devices: tuple[str, ...] = ()
     #: Functions with the packed signature, in the order of the registry.
     functions: tuple[str, ...] = ()
@@ -171,7 +170,7 @@ class Module:
 
     @staticmethod
     def from_json(text: bytes, where: str) -> Module:
-        """The module that ``text`` describes, checked; ``where`` names it in messages."""
+        """Return the module that ``text`` describes, checked; ``where`` names it in messages."""
         value = parse_json(text, where)
         if isinstance(value, dict) and "states" not in value:
             value = _with_no_states(value)
@@ -181,7 +180,7 @@ class Module:
 
 
 def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
-    """The description of a model without states, which does not speak of any."""
+    """Return the description of a model without states, which does not speak of any."""
     pools = written.get("workspace_pools")
     if isinstance(pools, list):
         pools = [
@@ -191,16 +190,16 @@ def _with_no_states(written: dict[str, Any]) -> dict[str, Any]:
     return {**written, "states": []}
 
 
-#: What a model is called: part of its C symbols.
+#: Pattern of a model's name, which is part of its C symbols.
 MODEL_NAME = re.compile(r"\w{1,100}", re.ASCII)
-#: A name that may stand in C.
+#: Pattern of a C identifier.
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 
 _Require = Callable[[bool, str], None]
 
 
 def check_module(module: Module, where: str) -> None:
-    """What the types do not say: these numbers and names end up in C and in memory accesses."""
+    """Check what the types do not: these numbers and names end up in C and in memory accesses."""
 
     def require(holds: bool, what: str) -> None:
         if not holds:
@@ -279,7 +278,7 @@ def _check_argument(module: Module, argument: Argument, at: str, require: _Requi
     if argument.kind == "device":
         require(0 <= argument.value < len(module.devices), f"{at}: {argument} is outside")
         return
-    # A size that is missing would be that of a pointer to nothing.
+    # A missing size would be that of a null pointer.
     require(argument.dtype in DTYPES, f"{at}: argument of dtype {argument.dtype!r}")
     _check_shape(argument.shape, at, require)
     nbytes = prod(argument.shape) * np.dtype(argument.dtype).itemsize

@@ -1,4 +1,4 @@
-"""``metadata.json`` of Model Library Format, version 7, which TVM's tools read, too."""
+"""``metadata.json`` of Model Library Format, version 7, which TVM's tools read too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_metadata(
     io_bytes: int,
     options: Options,
 ) -> bytes:
-    """The file for a library of one module."""
+    """Return ``metadata.json`` for a library of one module."""
     tensors = program.graph.tensors
     main = {
         "device": _CPU_DEVICE,

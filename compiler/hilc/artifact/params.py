@@ -20,9 +20,9 @@ _ARRAY_MAGIC = 0xDD5E40F096B4A13F
 _CPU = 1
 _MAX_RANK = 16
 
-#: DLPack's element types (code, bits) by numpy's name; lanes are always 1.
+#: DLPack's element types (code, bits) by numpy name; lanes are always 1.
 DL_TYPES = {name: (row.dl_code, row.dl_bits) for name, row in ELEMENT_TYPES.items()} | {
-    # What no tensor of a model has, but files of parameters may.
+    # Element types that no model tensor has, but parameter files may have.
     "uint16": (1, 16),
     "uint32": (1, 32),
     "uint64": (1, 64),
@@ -33,12 +33,12 @@ _NUMPY_TYPES = {dl: name for name, dl in DL_TYPES.items()}
 
 
 def dtype_name(code: int, bits: int, lanes: int) -> str | None:
-    """numpy's name of a DLDataType; None for one that numpy does not have."""
+    """Return the numpy name of a DLDataType; None if numpy does not have it."""
     return _NUMPY_TYPES.get((code, bits)) if lanes == 1 else None
 
 
 def save_params(arrays: Mapping[str, Array]) -> bytes:
-    """``arrays`` as a ``.params`` file, in their order."""
+    """Return ``arrays`` as a ``.params`` file, in their order."""
     names = [name.encode() for name in arrays]
     parts = [struct.pack("<QQQ", _LIST_MAGIC, 0, len(names))]
     parts += [struct.pack("<Q", len(name)) + name for name in names]
@@ -48,7 +48,7 @@ def save_params(arrays: Mapping[str, Array]) -> bytes:
 
 
 def save_array(array: Array) -> bytes:
-    """``array`` as TVM serialises one; also what its metadata hold of a constant."""
+    """Return ``array`` in TVM's serialised form, which its metadata use for constants too."""
     code, bits = DL_TYPES[array.dtype.name]
     data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return (
@@ -60,7 +60,9 @@ def save_array(array: Array) -> bytes:
 
 
 def load_params(data: bytes, where: str) -> dict[str, Array]:
-    """The arrays of a ``.params`` file; InputError, which names ``where``, when it is none."""
+    """Return the arrays of a ``.params`` file; raise InputError, which names ``where``, if it is
+    invalid.
+    """
     reader = _Reader(data, where)
     magic, _, name_count = reader.unpack("<QQQ")
     reader.require(magic == _LIST_MAGIC, "is not a parameter file")
@@ -89,7 +91,7 @@ def _load_array(reader: _Reader, name: str) -> Array:
     if dtype is None:
         raise InputError(
             f"{reader.where}: array {name!r} has the element type {{{code}, {bits}, {lanes}}}",
-            f"known are {', '.join(DL_TYPES)}",
+            f"supported: {', '.join(DL_TYPES)}",
         )
     element = np.dtype(dtype).newbyteorder("<")
     reader.require(
@@ -101,7 +103,7 @@ def _load_array(reader: _Reader, name: str) -> Array:
 
 
 class _Reader:
-    """Takes fields from bytes that may end anywhere."""
+    """Reader of fields from bytes that may be truncated."""
 
     def __init__(self, data: bytes, where: str) -> None:
         self._data = data
@@ -117,7 +119,7 @@ class _Reader:
             raise InputError(f"{self.where}: {what}", "export the model again")
 
     def bounded(self, count: int) -> int:
-        """``count`` when that many things, of 8 bytes each at least, can follow."""
+        """Return ``count`` if that many items, of 8 bytes each at least, can follow."""
         self.require(count * 8 <= len(self._data) - self._position, "is cut off")
         return count
 

@@ -1,4 +1,4 @@
-"""What an archive holds beside the model's own code: its parameters, a run time, templates."""
+"""Content of an archive beside the model's code: its parameters, a runtime, templates."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from hilc.plugins import Slot
 
 
 class ShippedRuntime(ABC):
-    """A C run time that goes into archives, for those who build the model elsewhere."""
+    """A C runtime that is included in archives, for builds outside of hil."""
 
-    #: Its folders in the archive, each with its ``/``.
+    #: Its folders in the archive, each with a trailing ``/``.
     folders: tuple[str, ...]
-    #: What ``metadata.json`` says of it.
+    #: Its description in ``metadata.json``.
     dependency: Mapping[str, str]
 
     @abstractmethod
     def files(self) -> Mapping[str, bytes]:
-        """Its files by their path in the archive."""
+        """Return its files by their path in the archive."""
 
 
 _SLOT: Slot[ShippedRuntime] = Slot()
 provide_shipped_runtime = _SLOT.fill
-#: The one that there is; None where no part of the installation has one.
+#: The installed runtime; None for none.
 shipped_runtime = _SLOT.found
 
 
 def shipped_files(graph: Graph, module: str, runtime: str) -> dict[str, bytes]:
-    """The files by path.
+    """Return the shipped files by path.
 
-    The parameters are the constants of ``graph`` by their names, as the model has them: the code
-    holds them folded and packed. With TVM's C++ run time there is no C run time to ship.
+    The parameters are the constants of ``graph`` by name, as in the model: the code holds them
+    folded and packed. For TVM's C++ runtime no C runtime is shipped.
     """
     constants = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
     files = {f"parameters/{module}.params": save_params(constants)}

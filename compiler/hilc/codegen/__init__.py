@@ -1,9 +1,9 @@
-"""From a program to a library: C sources or objects, the header, what the harness must know.
+"""Code generation: C sources or objects, the header, and the description for the harness.
 
-``generate`` puts the files together. ``operators`` and ``main`` write what computes, ``entry`` and
-``header`` what a caller links and includes, each for the interface that was asked for
-(``interface_c``, ``interface_packed``); ``registry`` and ``c_metadata`` what TVM's run time looks
-up. ``llvm`` makes objects of the C.
+:mod:`hilc.artifact.generate` assembles the files. ``operators`` and ``main`` write the code that
+computes, ``entry`` and ``header`` what a caller links and includes, each for the selected interface
+(``interface_c``, ``interface_packed``); ``registry`` and ``c_metadata`` what TVM's runtime looks
+up. ``llvm`` compiles the C to objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What hands out workspaces during a run, where the generated code asks for them (pools=calls)."""
+"""Run-time allocation of workspaces by the generated code (pools=calls)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from hilc.plugins import Slot
 
 
 class Allocator(ABC):
-    """A run time's functions for workspaces, as C."""
+    """C functions of a runtime that allocate and free workspaces."""
 
-    #: The function that allocates, by name.
+    #: Name of the function that allocates.
     function: str
-    #: What declares both functions.
+    #: Header that declares both functions.
     header: str
 
     @abstractmethod
     def allocate(self, nbytes: int) -> str:
-        """The call that returns the bytes, a null pointer where there are none."""
+        """Return the C call that allocates; it evaluates to a null pointer on failure."""
 
     @abstractmethod
     def free(self, pointer: str) -> str:
-        """The call that takes the variable ``pointer`` back and returns 0 where that is right."""
+        """Return the C call that frees the variable ``pointer``; it evaluates to 0 on success."""
 
     def guard(self, pointer: str) -> Guard:
-        """For the workspace that the variable ``pointer`` was initialised with."""
+        """Return the guard of the workspace that initialises the variable ``pointer``."""
         return Guard(f"{pointer} != NULL", self.free(pointer))
 
 
@@ -34,5 +34,5 @@ provide_allocator = _SLOT.fill
 
 
 def allocator() -> Allocator:
-    """The one that there is; InputError where no part of the installation has one."""
+    """Return the installed allocator; raise InputError if there is none."""
     return _SLOT.get("pools=calls", "or use pools=internal or pools=external")

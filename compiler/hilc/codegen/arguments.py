@@ -1,4 +1,4 @@
-"""What generated functions take: the layers' operators, and the main that calls them."""
+"""Arguments of generated functions: of the layers' operators, and of the main that calls them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Kind = Literal["pool", "input", "output", "constants", "device"]
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a layer's operator function.
+    """Argument of a layer's operator function.
 
-    ``pool``, ``input`` and ``output`` are tensors, ``constants`` is the external constant pool
-    (all have ``shape`` and ``dtype``, which some calling conventions pass along), ``device`` is an
+    ``pool``, ``input`` and ``output`` are tensors, ``constants`` is the external constant pool (all
+    have ``shape`` and ``dtype``, which some calling conventions pass along), ``device`` is an
     opaque context.
     """
 
@@ -35,19 +35,18 @@ class Argument:
 
 @dataclass(frozen=True)
 class Operator:
-    """A layer's C function, and what the main passes to it."""
+    """C function of a layer, and the arguments that the main passes to it."""
 
     function: str
-    #: The tensors that it reads (constants of the model are not passed), those that it writes, its
-    #: scratch where the plan has a place for it, the constant pool if it is external and the layer
-    #: reads it, the device.
+    #: Tensors that it reads (without constants of the model), tensors that it writes, its planned
+    #: scratch, the constant pool if it is external and the layer reads it, the device.
     arguments: tuple[Argument, ...]
     input_count: int
     output_count: int
 
     @property
     def parameters(self) -> list[str]:
-        """What the function calls its arguments."""
+        """Names of the function's parameters."""
         names = [f"input{i}" for i in range(self.input_count)]
         names += [f"output{i}" for i in range(self.output_count)]
         rest = (argument.kind for argument in self.arguments[len(names) :])
@@ -56,15 +55,15 @@ class Operator:
 
 @dataclass(frozen=True)
 class MainArgument:
-    """What the main takes: a tensor or a pool of ``shape`` and ``dtype``, or a device's context.
+    """Argument of the main: a tensor or a pool of ``shape`` and ``dtype``, or a device's context.
 
     A context is an opaque handle, without a shape and with the type "".
     """
 
     kind: Kind
-    #: Of the model's input, output, workspace pool or device.
+    #: Index of the model's input, output, workspace pool or device.
     index: int
-    #: The C parameter where the main takes pointers.
+    #: C parameter if the main takes pointers.
     name: str
     shape: tuple[int, ...]
     dtype: str
@@ -75,12 +74,14 @@ class MainArgument:
 
 
 def c_type(kind: str) -> str:
-    """The C type of the pointer to such an argument."""
+    """Return the C type of the pointer to such an argument."""
     return "uint8_t *" if kind in ("constants", "pool") else "void *"
 
 
 def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ...]:
-    """What the main takes, in order: inputs, outputs, external constants, workspaces, devices."""
+    """Return the main's arguments, in order: inputs, outputs, external constants, workspaces,
+    devices.
+    """
     tensors = program.graph.tensors
     arguments: list[MainArgument] = []
     if not program.io_in_pool:
@@ -109,7 +110,7 @@ def main_arguments(program: Program, options: Options) -> tuple[MainArgument, ..
 
 
 def program_devices(program: Program) -> tuple[Device, ...]:
-    """The devices that external functions run on, each once, in the order of their first use."""
+    """Return the devices of external functions, each once, in the order of first use."""
     devices: dict[str, Device] = {}
     for step in program.steps:
         if isinstance(step.call, ExternalCall) and (device := step.call.module.device):

@@ -1,11 +1,10 @@
-"""Layers of one kernel that share a body: which of them, and the C of the body.
+"""Layers of one kernel that share a body: their selection, and the C of the body.
 
-A layer's parameters are numbers (sizes, zero points, limits) and arrays (weights, multipliers).
-A kernel is fast because the C compiler knows the numbers; of the arrays it gains nothing but their
-address. So layers that are equal in all numbers, as the blocks of a network often are, can share
-one body that is specialised for those numbers and takes the arrays through a small struct of what
-differs. Where flash matters more than speed, the numbers may differ too: then the body is general
-in just these.
+A layer's parameters are numbers (sizes, zero points, limits) and arrays (weights, multipliers). A
+kernel is fast because the C compiler knows the numbers; constant array addresses gain nothing. So
+layers with equal numbers, as the blocks of a network often have, can share one body that is
+specialised for those numbers and takes the arrays through a small struct. Where flash matters more
+than speed, numbers may differ too: then those are fields of the struct.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from hilc.memory.plan import Program
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """One body for the layers ``steps``, by their index in the program."""
+    """Body of the layers ``steps``, given by their index in the program."""
 
     kernel: Kernel
     steps: tuple[int, ...]
-    #: The parameters of the first of them, which are those of all but for ``own``.
+    #: Parameters of the first layer; the others have the same, except for ``own``.
     fields: Mapping[str, FieldValue]
-    #: The C declaration of each parameter that a layer has for itself, by its name.
+    #: C declaration of each parameter that differs between the layers, by its name.
     own: Mapping[str, str]
 
     @property
     def name(self) -> str:
-        """What the C function is called, and the struct of what differs."""
+        """Name of the C function, and of the struct of what differs."""
         return f"shared_{self.steps[0]}"
 
     def definition(self) -> str:
-        """The struct and the function."""
+        """Return the definitions of the struct and the function."""
         kernel = self.kernel
         tensors = []
         for types, local, const in ((kernel.inputs, "in", "const "), (kernel.outputs, "out", "")):
@@ -67,17 +66,17 @@ class Body:
 
 
 def shared_bodies(program: Program, optimize: str) -> dict[int, Body]:
-    """The body of each layer that shares one, by the layer's index.
+    """Return the body of each layer that shares one, by the layer's index.
 
-    For ``speed`` none; for ``size`` all layers of a portable kernel; else those that differ in
-    arrays only.
+    For ``speed`` there are none; for ``size`` all layers of a portable kernel share; else layers
+    that differ in arrays only.
     """
     groups: dict[tuple[str, ...], list[tuple[int, KernelCall]]] = defaultdict(list)
     for index, step in enumerate(program.steps):
         if isinstance(step.call, KernelCall) and (key := body_key(step.call, optimize)) is not None:
             groups[key].append((index, step.call))
-    # A single layer is best specialised, for flash too: the C compiler leaves out what that layer
-    # does not need.
+    # A single layer is best specialised, for flash too: the C compiler drops the code that it does
+    # not use.
     bodies = (_body(layers) for layers in groups.values() if len(layers) > 1)
     return {index: body for body in bodies for index in body.steps}
 
@@ -94,7 +93,7 @@ def _body(layers: Sequence[tuple[int, KernelCall]]) -> Body:
 
 
 def _declaration(name: str, value: FieldValue) -> str:
-    """How the kernel's parameter struct declares a field of this value."""
+    """Return the declaration of a field with this value in the kernel's parameter struct."""
     if isinstance(value, np.ndarray):
         return f"const {C_TYPES[value.dtype.name]} *{name}"
     return f"{'int32_t' if isinstance(value, (int, np.integer)) else 'float'} {name}"

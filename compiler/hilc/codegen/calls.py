@@ -1,4 +1,6 @@
-"""Calls in generated functions: what has to be opened before one, what follows from its status."""
+"""Calls in generated functions: guards that are opened before and closed after, and status
+checks.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,18 @@ _INDENT = " " * 4
 
 @dataclass(frozen=True)
 class Guard:
-    """Something that has to be opened before a call, and is closed after it however that ended."""
+    """Resource that is opened before a call and closed after it, also on failure."""
 
-    #: C condition that it could be opened.
+    #: C condition that is true if it was opened.
     opened: str
-    #: C call that closes it and returns 0 where it could.
+    #: C call that closes it and returns 0 on success.
     close: str
 
 
 def guarded_call(callee: str, arguments: Sequence[str], guards: Sequence[Guard]) -> str:
-    """Statements that call a function inside of ``guards`` and return 0 if everything did."""
+    """Return statements that call a function inside of ``guards`` and return 0 on success of
+    all.
+    """
     if not guards:
         return c_wrapped(f"    return {callee}(", arguments, ");\n")
     call = _nested(callee, arguments, guards, _INDENT)
@@ -42,16 +46,16 @@ def _nested(callee: str, arguments: Sequence[str], guards: Sequence[Guard], inde
 
 
 def checked_call(function: str, arguments: Sequence[str]) -> str:
-    """Statements that call a function, and return -1 where it fails."""
+    """Return statements that call a function, and return -1 if it fails."""
     call = c_wrapped(f"    if ({function}(", arguments, ") != 0) {\n")
     return f"{call}        return -1;\n    }}\n"
 
 
 def device_hooks(device: Device, *hooks: str) -> str:
-    """Declarations of what the device's driver provides."""
+    """Return declarations of the device driver's functions."""
     return "".join(f"int32_t {device.hook(hook)}(void *context);\n" for hook in hooks)
 
 
 def device_guard(device: Device, opening: str, closing: str, context: str) -> Guard:
-    """A call of the device's driver before, and one after."""
+    """Return the guard that calls the device's driver before and after."""
     return Guard(f"{device.hook(opening)}({context}) == 0", f"{device.hook(closing)}({context})")

@@ -1,7 +1,7 @@
-"""The constant pool of a model: every array that its layers read, in one struct.
+"""Constant pool of a model: every array that its layers read, in one struct.
 
 The struct is a static object in flash (section ``.rodata.tvm``), or only a layout for memory that
-the caller hands over with each run; then the same bytes are a macro of the header.
+the caller passes to each run; then its bytes are a macro in the header.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hilc.ir import Array
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program
 
-#: Linker scripts place the section; those written for TVM's code do already.
+#: Section name that linker scripts written for TVM's code already place.
 SECTION = ".rodata.tvm"
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A member of the pool: an array ``offset`` bytes from its start."""
+    """Member of the pool: an array ``offset`` bytes from its start."""
 
     name: str
     array: Array
@@ -34,13 +34,13 @@ class Constant:
 
 @dataclass(frozen=True)
 class ConstantPool:
-    """Equal arrays are one member. The index of a member is its storage id."""
+    """Constant pool; equal arrays are one member, and the index of a member is its storage id."""
 
     members: tuple[Constant, ...]
 
     @property
     def nbytes(self) -> int:
-        """The size of the C struct; 0 where there are no constants (and no struct)."""
+        """Size of the C struct in bytes; 0 without constants (and without struct)."""
         if not self.members:
             return 0
         last = self.members[-1]
@@ -48,14 +48,14 @@ class ConstantPool:
 
     @property
     def data(self) -> bytes:
-        """The bytes of the struct; those between members are 0."""
+        """Bytes of the struct; padding is 0."""
         image = bytearray(self.nbytes)
         for member in self.members:
             image[member.offset : member.offset + member.array.nbytes] = member.array.tobytes()
         return bytes(image)
 
     def name(self, array: Array) -> str:
-        """The member that has these values."""
+        """Return the name of the member with these values."""
         return self._names[_key(array)]
 
     @cached_property
@@ -64,7 +64,7 @@ class ConstantPool:
 
 
 def pool_constants(program: Program) -> ConstantPool:
-    """The constants of ``program``, in the order in which its steps first read them."""
+    """Return the constants of ``program``, in the order of first use."""
     members: dict[tuple[str, bytes], Constant] = {}
     end = 0
     for name, array in _arrays(program):
@@ -99,15 +99,16 @@ def _align(nbytes: int) -> int:
 
 
 def struct_tag(names: Names) -> str:
-    """The tag of the struct that lays the pool out."""
+    """Return the tag of the pool's struct."""
     return f"{names.symbol}_constants"
 
 
 def write_pool(pool: ConstantPool, names: Names, external: bool) -> list[str]:
-    """C that lays the pool out, and, unless it is external, defines it; nothing for an empty one.
+    """Return C that declares the pool's struct and, unless it is external, defines it; empty for an
+    empty pool.
 
-    An external pool is the caller's copy of :attr:`ConstantPool.data`, so that the C compiler has
-    to agree on the place of each member.
+    An external pool is the caller's copy of :attr:`ConstantPool.data`, so static assertions check
+    the offset of each member.
     """
     if not pool.members:
         return []

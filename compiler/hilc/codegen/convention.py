@@ -1,4 +1,4 @@
-"""How the functions of a module call each other: the option ``api``."""
+"""Calling convention between the functions of a module: the option ``api``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hilc.ir import Tensor
 
 @dataclass(frozen=True)
 class External:
-    """The call of another code generator's function, in the function of its layer."""
+    """Call of another code generator's function, inside the function of its layer."""
 
     symbol: str
     #: Tensors that it reads, then those that it writes, each with its address as a C expression.
@@ -23,28 +23,32 @@ class External:
     input_count: int
     scratch_bytes: int
     has_device: bool
-    #: Statements in front of the call, and what has to be opened around it.
+    #: Statements before the call, and guards around it.
     preparation: str
     guards: Sequence[Guard]
 
 
 class Calls(ABC):
-    """Writes functions and calls of one C file. What they share stands in :meth:`definitions`."""
+    """Writer of functions and calls of one C file; :meth:`definitions` returns their common
+    data.
+    """
 
-    #: What a function that calls operators needs besides the main's arguments: name, parameter.
+    #: Parameters that a function that calls operators needs in addition to the main's arguments:
+    #: name, parameter.
     context: tuple[tuple[str, str], ...] = ()
 
     @abstractmethod
     def function(self, operator: Operator, body: str, pool: str) -> str:
-        """The operator's function around ``body``, which names the operator's parameters.
+        """Return the operator's function around ``body``, which uses the operator's parameter
+        names.
 
-        ``pool`` is the statement that gives the constant pool its type, with ``%s`` for where it
-        lies.
+        ``pool`` is the statement that declares the typed constant pool, with ``%s`` for its
+        address.
         """
 
     @abstractmethod
     def external(self, call: External) -> tuple[str, str]:
-        """What declares the function that is called, and the statements that call it."""
+        """Return the declaration of the called function, and the statements that call it."""
 
     @abstractmethod
     def main_head(
@@ -54,34 +58,36 @@ class Calls(ABC):
         used: AbstractSet[int],
         has_operators: bool,
     ) -> str:
-        """The beginning of the main: a C variable for each argument, by index, that is used."""
+        """Return the beginning of the main: a C variable for each used argument, by index."""
 
     @abstractmethod
     def layers(self, operators: Sequence[Operator], pointer: Callable[[Argument], str]) -> str:
-        """Statements that call the operators in order; -1 as soon as one fails."""
+        """Return statements that call the operators in order; they return -1 on the first
+        failure.
+        """
 
     def declarations(self, body: str) -> Iterable[str]:
-        """What the file declares where the text of its functions, ``body``, needs it."""
+        """Return the declarations that ``body``, the text of the file's functions, needs."""
         return ()
 
     def headers(self, body: str) -> Iterable[str]:
-        """What the file includes where the text of its functions, ``body``, needs it."""
+        """Return the headers that ``body``, the text of the file's functions, needs."""
         return ()
 
     def definitions(self) -> str:
-        """The data that what was written before refers to."""
+        """Return the definitions of data that the written functions refer to."""
         return ""
 
 
 class Convention(ABC):
-    """A calling convention."""
+    """Calling convention between functions of a module."""
 
-    #: What the file of an external module includes, as its own lines.
+    #: Lines at the beginning of an external module's file: its includes.
     external_include: str = ""
 
     @abstractmethod
     def main_prototype(self, function: str, arguments: Sequence[MainArgument]) -> str:
-        """The main's declaration, without the semicolon."""
+        """Return the main's declaration, without the semicolon."""
 
     @abstractmethod
     def external_prototype(
@@ -93,8 +99,8 @@ class Convention(ABC):
         has_scratch: bool,
         has_device: bool,
     ) -> str:
-        """The declaration of an external module's function, without the semicolon."""
+        """Return the declaration of an external module's function, without the semicolon."""
 
     @abstractmethod
     def calls(self, options: Options) -> Calls:
-        """The writer of one file."""
+        """Return a writer for one file."""

@@ -1,6 +1,6 @@
-"""C text for constants: identifiers, literals, arrays and initialisers of parameter structs.
+"""C text of constants: identifiers, literals, arrays and initialisers of parameter structs.
 
-Numbers are written exactly: floats as hexadecimal literals, so that no compiler rounds them again.
+Numbers are exact: floats are hexadecimal literals, so that no compiler rounds them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from hilc.ir import ELEMENT_TYPES, Array
 from hilc.lowering.kernels import FieldValue
 
-#: C element type of a tensor, by its numpy name.
+#: C element type of a tensor, by numpy name.
 C_TYPES: Mapping[str, str] = {name: row.c_type for name, row in ELEMENT_TYPES.items()}
 
-#: Constant arrays start at a multiple of this many bytes; kernels rely on 4.
+#: Alignment of constant arrays in bytes; kernels rely on 4.
 CONSTANT_ALIGNMENT = 16
-#: How a constant is declared where nothing says otherwise.
+#: Default declaration specifiers of a constant.
 CONSTANT = f"static const __attribute__((aligned({CONSTANT_ALIGNMENT})))"
 
 _LINE_LENGTH = 100
@@ -28,14 +28,16 @@ _INDENT = "    "
 
 
 def c_quoted(text: str) -> str:
-    """``text`` made safe between ``/*`` and ``*/``: printable ASCII, and no end of a comment."""
+    """Return ``text`` made safe between ``/*`` and ``*/``: printable ASCII without the end of a
+    comment.
+    """
     printable = "".join(c if " " <= c <= "~" else "?" for c in text)
-    # No trigraph either: in a comment's last line ??/ is a backslash.
+    # A trigraph is unsafe too: in a comment's last line ??/ is a backslash.
     return re.sub(r"\?(?=\?)", "? ", printable.replace("*/", "* /").replace("/*", "/ *"))
 
 
 def c_comment(*paragraphs: str) -> str:
-    """A comment of its own; the paragraphs are made safe and wrapped at the line length."""
+    """Return a comment; the paragraphs are made safe and wrapped at the line length."""
     lines = [
         line
         for paragraph in paragraphs
@@ -45,7 +47,9 @@ def c_comment(*paragraphs: str) -> str:
 
 
 def c_wrapped(head: str, items: Sequence[str], tail: str, separator: str = ",") -> str:
-    """``head``, the items with separators between, ``tail``; continued below the first item."""
+    """Return ``head``, the items with separators between, and ``tail``; continuation lines align
+    with the first item.
+    """
     lines = [head]
     for index, item in enumerate(items):
         text = f"{item}{separator}" if index < len(items) - 1 else f"{item}{tail}"
@@ -58,7 +62,7 @@ def c_wrapped(head: str, items: Sequence[str], tail: str, separator: str = ",") 
 
 
 def c_includes(*headers: str) -> str:
-    """``#include`` lines: the C library's headers, then the others, whose paths have a slash or are
+    """Return ``#include`` lines: the C library's headers, then those with a slash in the path and
     the library's own (``tvmgen_``).
     """
     own = [header for header in headers if "/" in header or header.startswith("tvmgen_")]
@@ -71,7 +75,7 @@ def c_includes(*headers: str) -> str:
 
 
 def c_int(value: int) -> str:
-    # The most negative numbers have no literal: C reads a minus and a number that is too large.
+    # The most negative numbers have no literal: C parses a minus and a number that is out of range.
     match value:
         case -2147483648:
             return "INT32_MIN"
@@ -81,24 +85,24 @@ def c_int(value: int) -> str:
 
 
 def c_float(value: float) -> str:
-    """A float literal where float32 holds the value exactly, else a double literal."""
+    """Return a float literal if float32 holds the value exactly, else a double literal."""
     if math.isnan(value):
         return '__builtin_nanf("")'
     if math.isinf(value):
         return "__builtin_inff()" if value > 0 else "-__builtin_inff()"
-    # A double beyond float32's range is meant to become infinite here, quietly.
+    # A double beyond float32's range becomes infinite here, on purpose without a warning.
     with np.errstate(over="ignore"):
         suffix = "f" if float(np.float32(value)) == value else ""
     return _trim_hex(value.hex()) + suffix
 
 
 def _trim_hex(text: str) -> str:
-    """Hexadecimal floats without the zeros that say nothing: not 0x1.80p+0 but 0x1.8p+0."""
+    """Return a hexadecimal float without trailing zeros: 0x1.8p+0 instead of 0x1.80p+0."""
     return re.sub(r"\.?0+p", "p", text)
 
 
 def c_number(value: int | float) -> str:
-    """The literal of a Python or numpy number."""
+    """Return the literal of a Python or numpy number."""
     if isinstance(value, (bool, np.bool_)):
         return "1" if value else "0"
     if isinstance(value, (int, np.integer)):
@@ -113,7 +117,7 @@ def _literals(array: Array) -> list[str]:
     if array.dtype == np.int8:
         return [_INT8_TEXT[byte] for byte in array.tobytes()]
     if array.dtype == np.float32 and np.isfinite(array).all():
-        # As c_float, for many at once.
+        # The same as c_float, for many at once.
         texts = " ".join(value.hex() for value in array.ravel().tolist())
         return [f"{text}f" for text in _trim_hex(texts).split(" ")]
     if array.dtype == np.float32:
@@ -126,7 +130,7 @@ def _literals(array: Array) -> list[str]:
 
 
 def _lines(literals: list[str], indent: str) -> Iterable[str]:
-    """The literals in columns, as many to a line as fit at their widest."""
+    """Yield lines of literals in aligned columns, as many per line as fit."""
     width = max(map(len, literals))
     per_line = max(1, (_LINE_LENGTH - len(indent) + 1) // (width + 2))
     for start in range(0, len(literals), per_line):
@@ -134,14 +138,14 @@ def _lines(literals: list[str], indent: str) -> Iterable[str]:
 
 
 def c_values(array: Array, indent: str = _INDENT) -> str:
-    """The elements of ``array``, row by row and separated by commas, in indented lines."""
+    """Return the elements of ``array``, row by row and separated by commas, in indented lines."""
     return "\n".join(_lines(_literals(array), indent))
 
 
 def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:
-    """The definition of ``array`` as a flat C array called ``name``.
+    """Return the definition of ``array`` as a flat C array called ``name``.
 
-    ``declaration`` is what stands before the element type: storage class, qualifiers, attributes.
+    ``declaration`` precedes the element type: storage class, qualifiers, attributes.
     """
     if array.size == 0:
         raise ValueError(f"array {name} is empty, which C cannot express")
@@ -152,7 +156,9 @@ def c_array(name: str, array: Array, declaration: str = CONSTANT) -> str:
 def c_struct_initialiser(
     fields: Mapping[str, FieldValue], names: Mapping[str, str] | None = None
 ) -> str:
-    """``{.field = value, ...}``; ``names`` has the C expressions of some fields, of all arrays."""
+    """Return ``{.field = value, ...}``; ``names`` has the C expressions of some fields, of all
+    arrays.
+    """
     names = names or {}
 
     def text(field: str, value: FieldValue) -> str:
@@ -172,7 +178,7 @@ def c_parameters(
     fields: Mapping[str, FieldValue],
     declaration: str = CONSTANT,
 ) -> str:
-    """Definitions of a kernel's parameter struct called ``name`` and of the arrays it points to."""
+    """Return the definitions of a kernel's parameter struct called ``name`` and of its arrays."""
     arrays = {
         field: f"{name}_{field}" for field, value in fields.items() if isinstance(value, np.ndarray)
     }

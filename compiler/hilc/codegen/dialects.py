@@ -1,4 +1,4 @@
-"""What the words of ``api`` and ``interface`` stand for: those of C are here, others join them."""
+"""Implementations of the values of ``api`` and ``interface``: those of C, and those of plugins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERFACES: Registry[Interface] = Registry("interface", {"c": CInterface()})
 
 
 def require_installed(options: Options) -> None:
-    """Refuse options that ask for an optional part of the installation that is not there."""
+    """Raise for options that need an optional part that is not installed."""
     _ = CONVENTIONS[options.api], INTERFACES[options.interface]
     if options.pools == "calls":
         allocator()

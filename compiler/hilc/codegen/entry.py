@@ -18,7 +18,9 @@ from hilc.memory.plan import Program
 def write_entry(
     program: Program, names: Names, options: Options, table: Sequence[str] | None
 ) -> str:
-    """``<name>_lib0.c``; ``table`` are the functions of its table by name, None for no table."""
+    """Return ``<name>_lib0.c``; ``table`` are the functions of its table by name, None for no
+    table.
+    """
     interface = INTERFACES[options.interface]
     main = CONVENTIONS[options.api].main_prototype(names.main, main_arguments(program, options))
     includes = [*interface.entry_includes]
@@ -45,7 +47,7 @@ def write_entry(
 
 
 def _pools(program: Program, names: Names, options: Options) -> Iterable[str]:
-    """The pools that are static arrays, each in the section of its memory region."""
+    """Return the pools that are static arrays, each in the section of its memory region."""
     for index, pool in enumerate(program.pools):
         if pool.is_static(options.pools) and pool.nbytes:
             section = f".bss.noinit.tvm{f'.{pool.region}' if pool.region else ''}"

@@ -1,9 +1,9 @@
-"""The files of external modules (:mod:`hilc.external`) in a library.
+"""Files of external modules (:mod:`hilc.external`) in a library.
 
-A module's source becomes ``<name>_lib<N>.c``, N from 3 on: what it may rely on is declared and its
-constants are defined in front of its own text. An object is ``<name>_lib<N>.o``; its constants, if
-it has some, are a C file of their own. So constants are linked like all others, in flash, and
-nothing has to parse them.
+A module's source becomes ``<name>_lib<N>.c``, N from 3 on: declarations and definitions of its
+constants, then its own text. An object is ``<name>_lib<N>.o``, with its constants, if any, in a C
+file of their own. So constants are linked into flash like all others, and need no parsing at run
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hilc.ir import Array
 from hilc.memory.plan import Program, Step
 from hilc.ops.external import ExternalAttributes
 
-#: Number of the first file: those before are the library's own.
+#: Number of the first file; lower numbers are the library's own.
 _FIRST = 3
 
 _SOURCES = "codegen/host/src"
@@ -33,23 +33,25 @@ _CONSTANT = f'__attribute__((section("{SECTION}"), aligned({CONSTANT_ALIGNMENT})
 
 @dataclass(frozen=True)
 class External:
-    """Code of a user's generator (:mod:`hilc.external`) that a layer calls."""
+    """Code of an external generator (:mod:`hilc.external`) that a layer calls."""
 
     #: Index of the layer.
     layer: int
-    #: The generator's function, which the layer's function calls.
+    #: Function of the generator, which the layer's function calls.
     function: str
     generator: str
-    #: The field of :attr:`Module.devices` on which it runs, and the program that must be loaded
-    #: there; "" for none.
+    #: Field of :attr:`Module.devices` on which it runs, and the program that must be loaded there;
+    #: "" for none.
     device: str
     program: str
-    #: Every global C name that the generator's files for this layer define, sorted.
+    #: Global C names that the generator's files for this layer define, sorted.
     symbols: tuple[str, ...]
 
 
 def external_files(program: Program, names: Names) -> dict[str, bytes]:
-    """The files of the external modules that ``program`` calls, by their path in the library."""
+    """Return the files of the external modules that ``program`` calls, by their path in the
+    library.
+    """
     files: dict[str, bytes] = {}
     number = _FIRST
     for step, module in _modules(program):
@@ -60,9 +62,9 @@ def external_files(program: Program, names: Names) -> dict[str, bytes]:
             for path, data in contents.items():
                 if files.setdefault(f"{folder}/{path}", data) != data:
                     raise InputError(
-                        f"the external module {module.symbol!r} brings another {path!r} than a "
-                        "module before it",
-                        "give files of different contents different names",
+                        f"the external module {module.symbol!r} has a {path!r} that differs from "
+                        "that of another module",
+                        "rename one of the files",
                     )
         texts = [_source(program, step, module)]
         if module.object is not None:
@@ -76,7 +78,7 @@ def external_files(program: Program, names: Names) -> dict[str, bytes]:
 
 
 def external_constants_bytes(program: Program) -> int:
-    """Flash that the constants of external modules take, each aligned as it is linked."""
+    """Return the flash in bytes of the constants of external modules, each with its alignment."""
     return sum(
         -(-array.nbytes // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         for _, module in _modules(program)
@@ -85,7 +87,7 @@ def external_constants_bytes(program: Program) -> int:
 
 
 def describe_externals(program: Program) -> tuple[External, ...]:
-    """What the library says about the external modules that ``program`` calls."""
+    """Return the descriptions of the external modules that ``program`` calls, for the library."""
     described = []
     for index, step in enumerate(program.steps):
         if isinstance(step.call, ExternalCall):
@@ -111,7 +113,7 @@ def _modules(program: Program) -> Iterable[tuple[Step, ExternalModule]]:
 
 
 def _source(program: Program, step: Step, module: ExternalModule) -> str:
-    """The file of a module that is C text."""
+    """Return the file of a module that is C text."""
     include = CONVENTIONS[ExternalAttributes.of(step.node).api].external_include
     parts = [
         f"{_title(program, step, module)}#include <stdint.h>\n\n{include}"
@@ -152,7 +154,7 @@ def _title(program: Program, step: Step, module: ExternalModule) -> str:
 
 
 def _prototype(step: Step, module: ExternalModule) -> str:
-    """How the compiler calls the module's function, without the semicolon."""
+    """Return the declaration of the module's function, without the semicolon."""
     return CONVENTIONS[ExternalAttributes.of(step.node).api].external_prototype(
         module.symbol,
         len(step.inputs),

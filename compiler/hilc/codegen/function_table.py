@@ -1,4 +1,4 @@
-"""The table by which a run time finds the functions of an image by their names."""
+"""Table by which a runtime finds the functions of an image by name."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from hilc.plugins import Slot
 
 
 class FunctionTable(ABC):
-    """How the table is written. There is one in an image, whatever number of models it has."""
+    """Format of the function table; an image has one table, whatever its number of models."""
 
-    #: The function through which the run time asks for it.
+    #: Function that returns the table to the runtime.
     entry_point: str
-    #: What the definitions need.
+    #: Headers that the definitions need.
     includes: tuple[str, ...]
 
     @abstractmethod
     def declarations(self, functions: Sequence[str]) -> str:
-        """C that declares the functions."""
+        """Return the C declarations of the functions."""
 
     @abstractmethod
     def definitions(self, functions: Sequence[str], weak: bool) -> str:
-        """C that defines the table and its entry point; the functions are declared already.
+        """Return the C definitions of the table and its entry point; the functions are declared
+        before.
 
-        A library's own is weak, so that an image of several models can link a strong one.
+        A library's own table is weak, so that an image of several models can link a strong one.
         """
 
     @abstractmethod
     def source(self, functions: Sequence[str], weak: bool) -> str:
-        """A C file with the table and its entry point."""
+        """Return a C file with the table and its entry point."""
 
     @abstractmethod
     def llvm_module(self, functions: Sequence[str], name: str) -> str:
-        """The same as the LLVM module called ``name``, weak."""
+        """Return the same as an LLVM module called ``name``, with weak symbols."""
 
 
 _SLOT: Slot[FunctionTable] = Slot()
@@ -41,5 +42,5 @@ provide_function_table = _SLOT.fill
 
 
 def function_table() -> FunctionTable:
-    """The one that there is; InputError where no part of the installation has one."""
+    """Return the installed function table format; raise InputError if there is none."""
     return _SLOT.get("a table of functions by name", "or compile with interface=c")

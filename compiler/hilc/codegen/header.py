@@ -1,4 +1,4 @@
-"""The header ``tvmgen_<name>.h``: sizes, then what the interface declares."""
+"""The header ``tvmgen_<name>.h``: sizes, then the declarations of the interface."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hilc.memory.plan import Program
 
 
 def write_header(program: Program, names: Names, options: Options, constants: ConstantPool) -> str:
-    """``tvmgen_<name>.h``, for C and C++."""
+    """Return ``tvmgen_<name>.h``, for C and C++."""
     guard = f"{names.macro('H')}_"
     interface = INTERFACES[options.interface]
     title = c_comment(
@@ -38,7 +38,7 @@ def write_header(program: Program, names: Names, options: Options, constants: Co
 
 
 def _io(program: Program, names: Names) -> list[tuple[str, str, str, Tensor]]:
-    """What, original name, field and tensor of each input and output."""
+    """Return kind, original name, field and tensor of each input and output."""
     tensors = program.graph.tensors
     inputs = [
         ("Input", name, field, tensors[name])

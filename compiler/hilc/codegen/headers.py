@@ -1,4 +1,6 @@
-"""Where the headers are that generated code includes: the kernels', and those of optional parts."""
+"""Folders of the headers that generated code includes: the kernels', and those of optional
+parts.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ provide_headers = _SLOT.fill
 
 
 def include_dirs() -> tuple[Path, ...]:
-    """The folders, the kernels' first. No header is in two of them."""
+    """Return the include folders, the kernels' first. No header is in two of them."""
     kernels = data_dir("runtime") / "include"
     others = _SLOT.found()
     return (kernels,) if others is None else (kernels, others)
 
 
 def find_header(name: str) -> Path:
-    """The file of the header ``name``, which is in one of the folders."""
+    """Return the path of the header ``name``."""
     return next(path for folder in include_dirs() if (path := folder / name).is_file())

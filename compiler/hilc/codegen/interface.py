@@ -1,4 +1,4 @@
-"""How a module is called from outside: the option ``interface``."""
+"""Interface of a module for its callers: the option ``interface``."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from hilc.memory.plan import Program
 
 
 class Interface(ABC):
-    """What a caller links and includes."""
+    """Interface that a caller links and includes."""
 
-    #: As titles say it.
+    #: Its name in titles.
     name: str
     header_includes: tuple[str, ...]
     entry_includes: tuple[str, ...]
-    #: What :meth:`operator_functions` need.
+    #: Headers that :meth:`operator_functions` need.
     operator_includes: tuple[str, ...] = ()
 
     @abstractmethod
     def symbol(self, module: str) -> str:
-        """The stem of all global symbols of ``module``."""
+        """Return the stem of all global symbols of ``module``."""
 
     def reserved(self, symbol: str) -> Mapping[str, str]:
-        """Global names that it defines besides the entry point, and what they are."""
+        """Return global names that it defines besides the entry point, and their meanings."""
         return {}
 
     @abstractmethod
     def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
-        """What the header declares."""
+        """Return the declarations for the header."""
 
     def declared(self, names: Names) -> Sequence[str]:
-        """The functions among these declarations."""
+        """Return the names of the functions among these declarations."""
         return (names.run,)
 
     def entry_globals(self, options: Options) -> Iterable[str]:
-        """What stands in front of the workspaces and the entry point."""
+        """Return the text before the workspaces and the entry point."""
         return ()
 
     @abstractmethod
     def entry_point(self, program: Program, names: Names, options: Options) -> Iterable[str]:
-        """The entry point and what it is made of. It calls the main in the main's convention."""
+        """Return the entry point and its helpers; it calls the main in the main's convention."""
 
     def operator_functions(
         self, constants: ConstantPool, names: Names, options: Options
     ) -> Iterable[str]:
-        """Functions that stand beside the operators, where the constants are."""
+        """Return functions in the operators' file, where the constants are."""
         return ()
 
     def sources(
         self, program: Program, names: Names, options: Options, constants: ConstantPool
     ) -> Mapping[int, str]:
-        """Further C files of the library, by their number."""
+        """Return further C files of the library, by number."""
         return {}
 
     def functions(
@@ -65,5 +65,5 @@ class Interface(ABC):
         operators: Sequence[Operator],
         options: Options,
     ) -> Iterable[str]:
-        """The functions that a run time may find by name, in the order of its table."""
+        """Return the functions that a runtime may find by name, in the order of the table."""
         return ()

@@ -30,7 +30,7 @@ class CInterface(Interface):
     entry_includes = ("stddef.h",)
 
     def symbol(self, module: str) -> str:
-        # In lower case, as TVM writes it; its packed interface keeps the capitals.
+        # In lower case as TVM writes it; the packed interface keeps capitals.
         return f"tvmgen_{module.lower()}"
 
     def declarations(self, program: Program, names: Names, options: Options) -> Iterable[str]:
@@ -64,7 +64,7 @@ class CInterface(Interface):
             yield _reset_function(program, names, options)
         arguments = main_arguments(program, options)
         structs = _structs(program, options)
-        # The fields of a struct are checked behind the struct itself.
+        # The fields of a struct are checked with the struct itself.
         given = [(a, _value(names, options, a)) for a in arguments]
         checked = list(structs)
         checked += [
@@ -81,7 +81,7 @@ class CInterface(Interface):
 
 
 def _structs(program: Program, options: Options) -> list[str]:
-    """The structs that the entry point takes, in order."""
+    """Return the structs that the entry point takes, in order."""
     kinds = {argument.kind for argument in main_arguments(program, options)}
     structs = [] if program.io_in_pool else list(_IO)
     if options.pools == "external" or "constants" in kinds:
@@ -92,7 +92,7 @@ def _structs(program: Program, options: Options) -> list[str]:
 
 
 def _pool_fields(program: Program, names: Names, options: Options) -> list[tuple[str, int]]:
-    """Names and sizes of what ``struct tvmgen_<name>_workspace_pools`` points to."""
+    """Return names and sizes of the members of ``struct tvmgen_<name>_workspace_pools``."""
     fields = []
     for argument in main_arguments(program, options):
         if argument.kind == "constants":
@@ -103,7 +103,7 @@ def _pool_fields(program: Program, names: Names, options: Options) -> list[tuple
 
 
 def _value(names: Names, options: Options, argument: MainArgument) -> str:
-    """What the entry point passes to the main."""
+    """Return the C expression that the entry point passes to the main."""
     match argument.kind:
         case "input":
             return f"inputs->{names.inputs[argument.index]}"

@@ -1,9 +1,9 @@
-"""A library's sources as relocatable objects for the model's core, made by clang.
+"""A library's sources as relocatable objects for the model's core, compiled with clang.
 
-The objects link with what gcc makes: same ABI (enumerations as short as gcc's on Arm, the same
-floating-point registers), one section a function and a constant, the linker's sections as in the
-sources, no debug information and so no path. The table of functions by name, which has no C
-source here, is written as an LLVM module.
+The objects link with gcc's: same ABI (enumerations as short as gcc's on Arm, the same
+floating-point registers), one section per function and constant, the same linker sections as in the
+sources, no debug information and so no paths. The function table, which has no C source here, is an
+LLVM module.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hilc.errors import HilError
 from hilc.support.process import run
 from hilc.target import Cpu
 
-#: The first release whose LLVM modules are read with opaque pointers, there behind a switch.
+#: First release that reads LLVM modules with opaque pointers, there with a switch.
 OLDEST_CLANG = 14
-#: Names to look for besides plain ``clang``: the newest first, as far as they are tried here.
+#: Program names besides plain ``clang``: the newest tested release first.
 _VERSIONED = tuple(f"clang-{major}" for major in range(22, OLDEST_CLANG - 1, -1))
 
 _SOURCES = "codegen/host/src"
@@ -38,8 +38,8 @@ _INSTALL = (
     "which needs none"
 )
 
-# What decides about code and ABI, for C and LLVM modules alike. The optimisation is that of the
-# firmware's C.
+# Flags that determine code and ABI, for C and LLVM modules alike. The optimization level is that of
+# the firmware's C.
 _CODE_FLAGS = ("-O2", "-ffunction-sections", "-fdata-sections", "-fno-addrsig")
 # No contraction: a fused multiply-add rounds once where the reference rounds twice.
 _C_FLAGS = (
@@ -61,7 +61,7 @@ class LlvmError(HilError):
 def to_objects(
     files: Mapping[str, bytes], module: str, cpu: Cpu, table: Sequence[str] | None = None
 ) -> dict[str, bytes]:
-    """``files`` with the C sources of ``module`` for ``cpu`` replaced by objects.
+    """Return ``files`` with the C sources of ``module`` for ``cpu`` replaced by objects.
 
     ``codegen/host/src/<module>_lib<N>.c`` becomes ``codegen/host/lib/<module>_lib<N>.o``, with
     ``..._lib<N>.su`` beside it: how much stack each function takes, in the form that gcc and clang
@@ -75,7 +75,7 @@ def to_objects(
     """
     clang, version = find_clang()
     flags = _target_flags(cpu)
-    # TVM's run-time interfaces are not part of a library; whoever links it has them.
+    # TVM's runtime headers are not part of a library; whoever links it has them.
     runtime = [f"-isystem{folder}" for folder in include_dirs()]
     headers = (f"-I{_INCLUDE}", *runtime, *_libc_flags(cpu))
     pattern = re.compile(rf"{_SOURCES}/({re.escape(module)}_lib(\d+))\.c")
@@ -113,7 +113,9 @@ def to_objects(
 
 
 def _abi_flags(cpu: Cpu) -> str:
-    """Sizes of wchar_t and of the smallest enumeration, which the linker compares."""
+    """Return flags for the sizes of wchar_t and of the smallest enumeration, which the linker
+    compares.
+    """
     if cpu.is_host:
         return ""
     return (
@@ -124,24 +126,24 @@ def _abi_flags(cpu: Cpu) -> str:
 
 
 def _target_flags(cpu: Cpu) -> tuple[str, ...]:
-    """How clang is told the core."""
+    """Return clang's flags for the core."""
     if not cpu.is_host and not cpu.toolchain.llvm_flags:
         raise LlvmError(
-            f"codegen=llvm knows no target of clang's for {cpu.name}",
-            f"say it in {cpu.toolchain.path} (llvm.flags), or choose codegen=c",
+            f"codegen=llvm does not support {cpu.name}: no clang target is known for it",
+            f"add llvm.flags to {cpu.toolchain.path}, or use codegen=c",
         )
     return (*cpu.toolchain.llvm_flags, *cpu.llvm_flags)
 
 
 def _module_flags(version: int) -> tuple[str, ...]:
-    """The registry names no target, so that the command line gives it, without a warning."""
+    """Return the flags for the function table's module, which names no target of its own."""
     opaque = ("-mllvm", "-opaque-pointers") if version == OLDEST_CLANG else ()
-    # C's flag for enumerations means nothing here: the module says it itself.
+    # C's flag for enumerations has no effect here: the module states the size itself.
     return ("-Wno-override-module", "-Wno-unused-command-line-argument", *opaque)
 
 
 def _asked(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """What a compiler says; OSError or SubprocessError where it does not run or fails."""
+    """Run a compiler and return its output; raise OSError or SubprocessError if that fails."""
     done = run(command, Path(), limit_s=_PROBE_LIMIT_S)
     done.check_returncode()
     return done
@@ -149,7 +151,7 @@ def _asked(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 @functools.cache
 def _version_of(clang: str) -> int | None:
-    """The major version of a clang; None for a program that is none."""
+    """Return the major version of a clang; None for other programs."""
     try:
         done = _asked([clang, "--version"])
     except (OSError, subprocess.SubprocessError):
@@ -159,7 +161,9 @@ def _version_of(clang: str) -> int | None:
 
 
 def find_clang() -> tuple[str, int]:
-    """Path and major version of the clang to use: ``clang``, else the newest versioned one."""
+    """Return path and major version of the clang to use: ``clang``, else the newest versioned
+    one.
+    """
     seen: list[str] = []
     for name in ("clang", *_VERSIONED):
         path = shutil.which(name)
@@ -174,7 +178,7 @@ def find_clang() -> tuple[str, int]:
 
 
 def _libc_flags(cpu: Cpu) -> tuple[str, ...]:
-    """Where the C library's headers are: those that the core's GNU toolchain has."""
+    """Return flags for the C library's headers: those of the core's GNU toolchain."""
     if cpu.is_host:
         return ()
     toolchain = cpu.toolchain
@@ -183,12 +187,13 @@ def _libc_flags(cpu: Cpu) -> tuple[str, ...]:
 
 
 def _gnu_tool(name: str, cpu: Cpu) -> str:
-    """A tool of the core's GNU toolchain, which everything else here needs, too."""
+    """Return the path of a tool of the core's GNU toolchain, which every other build needs too."""
     program = cpu.toolchain.program(name)
     path = shutil.which(program)
     if path is None:
         raise LlvmError(
-            f"codegen=llvm for {cpu.name} takes C library and objcopy from the GNU toolchain, and "
+            f"codegen=llvm for {cpu.name} needs the C library and objcopy of the GNU toolchain, "
+            f"but "
             f"there is no {program} in PATH",
             f"install it (Debian: apt install {cpu.toolchain.packages})",
         )
@@ -197,14 +202,14 @@ def _gnu_tool(name: str, cpu: Cpu) -> str:
 
 @functools.cache
 def _gcc_includes(gcc: str, flags: tuple[str, ...], packages: str) -> tuple[str, ...]:
-    """The folders that ``gcc`` searches, without those of the compiler itself."""
+    """Return the folders that ``gcc`` searches, without those of the compiler itself."""
     try:
         done = _asked([gcc, *flags, "-E", "-v", "-x", "c", "-", "-o", "-"])
     except (OSError, subprocess.SubprocessError) as error:
-        raise LlvmError(f"{gcc} does not say where its headers are: {error}", _INSTALL) from None
+        raise LlvmError(f"{gcc} does not print its include folders: {error}", _INSTALL) from None
     _, _, listed = done.stderr.partition("#include <...> search starts here:")
     folders = [Path(line.strip()) for line in listed.partition("End of search")[0].splitlines()]
-    # Only the compiler's own folders hold stddef.h; clang has its own, for its own built-ins.
+    # Only the compiler's own folders hold stddef.h; clang has its own version.
     found = tuple(
         str(folder)
         for folder in folders
@@ -226,7 +231,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _strip(path: Path, cpu: Cpu) -> None:
-    """Leave out what objects of the core's gcc do not have either."""
+    """Remove sections that objects of the core's gcc do not have either."""
     removed = [f"--remove-section={name}" for name in cpu.toolchain.llvm_removed_sections]
     if not removed:
         return
@@ -234,7 +239,7 @@ def _strip(path: Path, cpu: Cpu) -> None:
 
 
 def _call(command: Sequence[str], folder: Path, source: str) -> None:
-    """Run a tool in ``folder``, with relative paths only, so that none gets into the object."""
+    """Run a tool in ``folder`` with relative paths only, so that no path gets into the object."""
     try:
         done = run(command, folder, limit_s=_BUILD_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -242,5 +247,5 @@ def _call(command: Sequence[str], folder: Path, source: str) -> None:
     if done.returncode:
         raise LlvmError(
             f"{command[0]} could not compile {source}: {done.stderr.strip()[:2000]}",
-            "where it is your own code, mend what the message says; choose codegen=c otherwise",
+            "fix the code if it is yours; otherwise use codegen=c",
         )

@@ -1,4 +1,4 @@
-"""The main of a module: calls the layers in order."""
+"""The main of a module, which calls the layers in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_main(
     operators: Sequence[Operator],
     calls: Calls,
 ) -> str:
-    """The main, and where it has to close what it opened, a function that it does so around."""
+    """Return the main, and with guards also the function that it calls inside of them."""
     return _Main(program, names, options, operators, calls).write()
 
 
@@ -48,7 +48,7 @@ class _Main:
         self._operators = operators
         self._calls = calls
         self._devices = program_devices(program)
-        #: The C variable of each of the main's arguments, and of the workspace that it allocates.
+        #: C variable of each of the main's arguments, and of the workspace that it allocates.
         self._variables = {(a.kind, a.index): a.name for a in self._arguments}
         self._allocated: tuple[str, int] | None = None
         if options.pools == "calls" and program.pools[0].nbytes:
@@ -92,14 +92,14 @@ class _Main:
         return [argument for operator in self._operators for argument in operator.arguments]
 
     def _head(self, used: AbstractSet[tuple[Kind, int]]) -> str:
-        """The main's beginning: a C variable for each argument that is ``used``."""
+        """Return the main's beginning: a C variable for each argument that is ``used``."""
         positions = {i for i, a in enumerate(self._arguments) if (a.kind, a.index) in used}
         return self._calls.main_head(
             self._function, self._arguments, positions, bool(self._operators)
         )
 
     def _pointer(self, argument: Argument) -> str:
-        """The C expression of what the operator is passed."""
+        """Return the C expression that is passed to the operator."""
         if argument.kind == "pool":
             return f"&{self._variables['pool', argument.pool]}[{argument.value}]"
         return self._variables[argument.kind, argument.value]

@@ -1,4 +1,4 @@
-"""The C names of a module: valid, distinct, and the same every time."""
+"""C names of a module: valid, distinct and deterministic."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from hilc.memory.plan import PoolSpec
 from hilc.memory.program import STATE_POOL
 from hilc.support.identifiers import c_identifier, sanitise, shorten
 
-#: The workspace pool, as TVM names the one that it plans itself.
+#: Workspace pool: TVM's name for it.
 POOL = "global_workspace"
-#: The constant pool: the object in flash, or the field through which the caller hands it over.
+#: Constant pool: the object in flash, or the field in which the caller passes it.
 CONSTANT_POOL = "global_const_workspace"
 
 
 @dataclass(frozen=True)
 class Names:
-    """``module`` names files; ``symbol`` begins every global symbol and, in capitals, every macro.
+    """C names of a module: ``module`` names files; ``symbol`` begins every global symbol and, in
+    capitals, every macro.
 
     ``inputs``, ``outputs``, ``pools``, ``devices`` and ``states`` are the fields of the structs.
     """
@@ -50,15 +51,17 @@ class Names:
         return f"{self.symbol}_reset_state"
 
     def operator(self, op: str, index: int) -> str:
-        """The function of the operator at step ``index``."""
+        """Return the name of the operator function at step ``index``."""
         return shorten(f"{self.symbol}_fused_{sanitise(op).lower()}_{index}")
 
     def pool_object(self, index: int) -> str:
-        """The static array that is the workspace pool ``index``, where pools are internal."""
+        """Return the name of the static array that is the workspace pool ``index`` if pools are
+        internal.
+        """
         return f"{self.symbol}_{self.pools[index]}"
 
     def map(self, kind: str) -> str:
-        """The function that finds the ``inputs``, ``outputs`` or ``states`` in the pools."""
+        """Return the function that finds the ``inputs``, ``outputs`` or ``states`` in the pools."""
         return f"{self.symbol}_map_{kind}"
 
     def macro(self, what: str) -> str:
@@ -66,7 +69,7 @@ class Names:
 
 
 def name_pools(memory: Iterable[PoolSpec]) -> tuple[PoolSpec, ...]:
-    """``memory`` with names that C has; InputError where two become the same."""
+    """Return ``memory`` with valid C names; raise InputError if two become the same."""
     named = [(spec.name, replace(spec, name=c_identifier(spec.name))) for spec in memory]
     owners = {
         CONSTANT_POOL.upper(): (-1, "the constant pool"),
@@ -82,7 +85,7 @@ def name_pools(memory: Iterable[PoolSpec]) -> tuple[PoolSpec, ...]:
             )
         if spec.region is not None and not re.fullmatch(r"\w+", spec.region, re.ASCII):
             raise InputError(
-                f"{what} lies in the region {spec.region!r}, which no linker script can name",
+                f"{what} is in the region {spec.region!r}, which is not a valid linker region name",
                 "use letters, digits and underscores",
             )
     return tuple(spec for _, spec in named)

@@ -1,4 +1,4 @@
-"""Makes the C names of a module: valid, distinct, and the same every time."""
+"""Creation of a module's C names: valid, distinct and deterministic."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hilc.support.identifiers import c_identifier, sanitise, shorten
 
 
 def make_names(program: Program, interface: str = "c") -> Names:
-    """The names for ``program``; :class:`~hilc.errors.InputError` where two become the same.
+    """Return the names for ``program``; raise :class:`~hilc.errors.InputError` if two become the
+    same.
 
-    Its pools have names of C's already (:func:`name_pools`).
+    Its pools have C names already (:func:`name_pools`).
     """
     module = shorten(sanitise(program.graph.name)) or "default"
     fields: dict[str, str] = {}
@@ -38,7 +39,7 @@ def make_names(program: Program, interface: str = "c") -> Names:
 
 
 def _require_distinct_macros(fields: dict[str, str], pools: Sequence[str]) -> None:
-    """Refuse tensors whose size macro is another's; fields differ when their macros do."""
+    """Raise for tensors that share a size macro; distinct macros imply distinct fields."""
     taken = {
         "WORKSPACE": "the workspace",
         f"{CONSTANT_POOL.upper()}_CONSTANT_POOL": "the constant pool",
@@ -62,7 +63,7 @@ def _require_distinct_macros(fields: dict[str, str], pools: Sequence[str]) -> No
 
 
 def _states(program: Program) -> tuple[str, ...]:
-    """The fields of the states."""
+    """Return the fields of the states."""
     owners: dict[str, str] = {}
     for state in program.graph.states:
         field = c_identifier(state.name)
@@ -76,7 +77,7 @@ def _states(program: Program) -> tuple[str, ...]:
 
 
 def _devices(program: Program) -> tuple[str, ...]:
-    """The fields of the devices that external functions run on, in the order of their first use."""
+    """Return the fields of the devices of external functions, in the order of first use."""
     owners: dict[str, Device] = {}
     for step in program.steps:
         if not isinstance(step.call, ExternalCall) or (device := step.call.module.device) is None:
@@ -96,7 +97,7 @@ def _devices(program: Program) -> tuple[str, ...]:
 
 
 def _require_distinct_symbols(program: Program, names: Names) -> None:
-    """Refuse two global symbols of one name: the linker would, or would take one for the other."""
+    """Raise for two global symbols with one name, which the linker would refuse or confuse."""
     own = {
         names.run: "the entry point",
         names.main: "the main",
@@ -105,7 +106,7 @@ def _require_distinct_symbols(program: Program, names: Names) -> None:
         names.map("states"): "the function that maps the states",
         names.reset: "the function that resets the states",
     }
-    # Of all interfaces: models of each may share an image.
+    # For all interfaces, since an image may have models of each.
     for interface in INTERFACES.installed().values():
         own.update(interface.reserved(names.symbol))
     for index, step in enumerate(program.steps):
@@ -131,7 +132,7 @@ def _require_distinct_symbols(program: Program, names: Names) -> None:
 
 
 def _count_repeats(fields: Iterable[str]) -> Iterable[str]:
-    """The fields, with a number behind those that came before: an output may be named twice."""
+    """Yield the fields, with a number appended to repeated ones: an output may be listed twice."""
     fields = list(fields)
     taken = set(fields)
     seen: set[str] = set()

@@ -1,9 +1,9 @@
-"""The operators of a module in C: constants, parameters, one function a layer, and the main.
+"""Operators of a module in C: constants, parameters, one function per layer, and the main.
 
-This is ``<name>_lib1.c``. Each layer's function calls a kernel of the run time with a constant
-parameter struct. The C compiler sees both and folds every constant; where several layers share a
-body (:mod:`hilc.codegen.bodies`), it takes what they differ in. A layer that another code generator
-made has a function that calls that one's.
+This is ``<name>_lib1.c``. Each layer's function calls a kernel with a constant parameter struct.
+The C compiler sees both and folds every constant; where several layers share a body
+(:mod:`hilc.codegen.bodies`), it takes the differing parameters as a struct. The function of an
+external layer calls that of the external code generator.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from hilc.ops.external import ExternalAttributes
 
 __all__ = ["Operator", "Source", "display_name", "write_operators"]
 
-# The members of the constant pool: of the file's own object, or of the one that a layer is given.
+# Members of the constant pool: of the file's own object, or of the one that is passed to a layer.
 _OWN_CONSTANT = f"{CONSTANT_POOL}."
 _GIVEN_CONSTANT = "pool->"
 
 
 @dataclass(frozen=True)
 class Source:
-    """The text of a C file, with what the rest of the library says about it."""
+    """Text of a C file, with its operators and other facts for the rest of the library."""
 
     text: str
     operators: tuple[Operator, ...]
@@ -52,7 +52,7 @@ class Source:
 
 
 def write_operators(program: Program, names: Names, options: Options) -> Source:
-    """``<name>_lib1.c``."""
+    """Return ``<name>_lib1.c``."""
     calls = CONVENTIONS[options.api].calls(options)
     writer = _Writer(program, names, options, calls)
     operators = tuple(writer.operator(index) for index in range(len(program.steps)))
@@ -91,7 +91,7 @@ def _includes(program: Program, options: Options, used: Calls, body: str) -> str
 
 
 class _Writer:
-    """Writes the layers of a program."""
+    """Writer of a program's layers."""
 
     def __init__(self, program: Program, names: Names, options: Options, calls: Calls) -> None:
         self.external = options.constants == "external"
@@ -104,7 +104,7 @@ class _Writer:
         self._pool = _GIVEN_CONSTANT if self.external else _OWN_CONSTANT
 
     def operator(self, index: int) -> Operator:
-        """The function of step ``index`` and what it takes."""
+        """Return the function of step ``index`` with its arguments."""
         step, places = self._program.steps[index], self._program.places
         reads = [name for name in step.inputs if places[name].kind != "constant"]
         arguments = [self._argument(name) for name in (*reads, *step.outputs)]
@@ -131,7 +131,7 @@ class _Writer:
         return isinstance(step.call, KernelCall) and bool(self._arrays(step.call))
 
     def _arrays(self, call: KernelCall) -> dict[str, str]:
-        """The C expressions of the parameters that are arrays."""
+        """Return the C expressions of the array parameters."""
         return {
             field: f"{self._pool}{self.constants.name(value)}"
             for field, value in call.fields.items()
@@ -139,7 +139,7 @@ class _Writer:
         }
 
     def layer(self, index: int, operator: Operator) -> str:
-        """What the layer is in the model's own terms, its parameters, its function."""
+        """Return a comment on the layer, its parameters, and its function."""
         step = self._program.steps[index]
         comment = _comment(self._program, step)
         if isinstance(step.call, ExternalCall):
@@ -154,7 +154,7 @@ class _Writer:
         parameters = f"const struct {tag} layer_{index} = {struct};\n" if fields else ""
         body = self._kernel_call(index, step, step.call)
         if self.external and arrays:
-            # Where the constants are is known in the call only.
+            # The address of the constants is known in the call only.
             local = "".join(f"    {line}\n" for line in parameters.splitlines())
             return f"{comment}{self._function(operator, local + body)}"
         parameters = f"static {parameters}\n" if parameters else ""
@@ -182,7 +182,7 @@ class _Writer:
         return _with_scratch(step, body + statement)
 
     def _group(self, index: int, step: Step, call: StreamCall, operator: Operator) -> str:
-        """The functions of a group's stages, the schedule, and the function that goes through."""
+        """Return the functions of a group's stages, the schedule, and the function that runs it."""
         tensors = self._program.graph.tensors
         text = write_group(
             call,
@@ -203,7 +203,7 @@ class _Writer:
         return f"{text.definitions}\n{comment}{self._function(operator, body)}"
 
     def _reads(self, step: Step) -> list[str]:
-        """The C expressions of the tensors that the layer reads."""
+        """Return the C expressions of the tensors that the layer reads."""
         expressions: list[str] = []
         taken = 0
         for name in step.inputs:
@@ -216,12 +216,16 @@ class _Writer:
         return expressions
 
     def _function(self, operator: Operator, body: str) -> str:
-        """The layer's function: its parameters, in the calling convention, around ``body``."""
+        """Return the layer's function: its parameters, in the calling convention, around
+        ``body``.
+        """
         pool = f"    const struct {struct_tag(self._names)} *const pool = %s;\n"
         return self._calls.function(operator, body, pool)
 
     def _external_layer(self, step: Step, call: ExternalCall, operator: Operator) -> str:
-        """The function of another code generator's layer: calls that one's with what it takes."""
+        """Return the function of an external layer, which calls the external generator's
+        function.
+        """
         module, device = call.module, call.module.device
         guards, preparation, hooks = [], "", ""
         if call.scratch_bytes and step.scratch is None:
@@ -253,7 +257,7 @@ class _Writer:
 
 
 def _with_scratch(step: Step, statements: str) -> str:
-    """The body of an operator whose scratch the plan has a place for, or which allocates it."""
+    """Return the body of an operator with planned scratch, or with scratch that it allocates."""
     nbytes = step.call.scratch_bytes
     if not nbytes or step.scratch is not None:
         return f"{statements}    return 0;\n"
@@ -269,7 +273,7 @@ def _describe(tensor: Tensor) -> str:
 
 
 def _comment(program: Program, step: Step) -> str:
-    """What the layer is in the model's own terms."""
+    """Return a comment that describes the layer in the model's terms."""
     macs = f", {step.call.macs:,} multiply-accumulates" if step.call.macs else ""
     external = isinstance(step.call, ExternalCall)
     maker = f" by {ExternalAttributes.of(step.node).generator}" if external else ""
@@ -278,7 +282,7 @@ def _comment(program: Program, step: Step) -> str:
 
 
 def _node_texts(program: Program, node: Node) -> tuple[str, str]:
-    """A node's operator and name; its place in the model and its tensors."""
+    """Return a node's operator and name, and its position in the model with its tensors."""
     tensors = program.graph.tensors
     reads = " x ".join(_describe(tensors[name]) for name in node.inputs if name)
     writes = ", ".join(_describe(tensors[name]) for name in node.outputs)
@@ -288,5 +292,5 @@ def _node_texts(program: Program, node: Node) -> tuple[str, str]:
 
 
 def display_name(program: Program, name: str) -> str:
-    """The model's name of a tensor, where the planner had to add a copy of it."""
+    """Return the model's name of a tensor, also for a copy that the planner added."""
     return dict(zip(program.graph.outputs, program.output_names, strict=True)).get(name, name)

@@ -1,4 +1,4 @@
-"""What a caller may ask of the generated code, checked before anything is compiled."""
+"""Options of the generated code, checked before compilation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hilc.errors import InputError
 from hilc.plugins import Slot
 
-#: The values that each option takes.
+#: Values of each option.
 CHOICES = {
     "optimize": ("balanced", "speed", "size", "ram"),
     "codegen": ("c", "llvm"),
@@ -20,7 +20,7 @@ CHOICES = {
 }
 
 
-#: Refuses words that do not go together, in the sentences of the part that they come from.
+#: Checks of combinations, with the messages of the part that defines the values.
 _SLOT: Slot[Callable[[Options], None]] = Slot()
 provide_option_check = _SLOT.fill
 
@@ -45,7 +45,7 @@ class Options:
     #: them over with each run; `calls`: the code asks `TVMBackendAllocWorkspace`. States have a
     #: pool beside them, which with `calls` is a static array.
     pools: str = "internal"
-    #: Inputs and outputs lie in the workspace, where map functions find them.
+    #: Place inputs and outputs in the workspace, where map functions find them.
     io_in_pool: bool = False
     #: `crt`: TVM's C runtime or none; `cpp`: TVM's C++ runtime, which finds the module by the
     #: unmangled names. Its AOT executor calls the main itself, so it needs `pools=calls`, or pools
@@ -70,9 +70,10 @@ class Options:
                 )
         if self.io_in_pool and self.pools == "calls":
             raise InputError(
-                "inputs and outputs cannot lie in a workspace that exists only during a run "
+                "inputs and outputs cannot be in a workspace that exists only during a run "
                 "(pools=calls)",
-                "use pools=internal or pools=external, or leave them outside of the pool",
+                "use pools=internal or pools=external, or keep inputs and outputs in the "
+                "caller's buffers",
             )
 
     @property

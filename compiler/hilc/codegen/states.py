@@ -21,12 +21,12 @@ _Bytes = npt.NDArray[np.uint8]
 
 
 def state_pool(program: Program) -> int:
-    """The index of the pool that holds the states."""
+    """Return the index of the pool that holds the states."""
     return next(index for index, pool in enumerate(program.pools) if pool.persistent)
 
 
 def reset_values(program: Program) -> Iterable[str]:
-    """The definitions of the arrays that :func:`reset_statements` copies from."""
+    """Return the definitions of the arrays that :func:`reset_statements` copies from."""
     for index, data in enumerate(_resets(program)):
         if not _is_uniform(data):
             name = program.graph.states[index].name
@@ -60,7 +60,7 @@ def reset_statements(program: Program, pool: str) -> str:
 
 
 def _resets(program: Program) -> Iterable[_Bytes]:
-    """The bytes of each state after a reset."""
+    """Return the bytes of each state after a reset."""
     graph = program.graph
     for state in graph.states:
         value = graph.reset_value(state)

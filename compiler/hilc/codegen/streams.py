@@ -1,8 +1,8 @@
-"""The C of layers that run together, a few rows at a time (:mod:`hilc.fusion`).
+"""C of a fused group, which runs several layers a few rows at a time (:mod:`hilc.fusion`).
 
-Each stage is a function around its kernel. The group's function goes through the schedule, one byte
-a call: the row of a table that says what differs between the calls of a stage, its first element
-being which stage it is. What is the same in all of a stage's calls is part of the code.
+Each stage is a function around its kernel. The group's function executes the schedule, one byte per
+call: the index of a table row with the numbers of the call; its first element selects the stage.
+Numbers that all calls of a stage share are part of the code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hilc.codegen.cwriter import C_TYPES, c_array, c_comment, c_int, c_struct_in
 from hilc.fusion.call import Entry, Stage, StreamCall, Where, numbers
 from hilc.ir import Array, Node
 
-#: What moves rows within a buffer.
+#: Name of the function that moves rows within a buffer.
 ROWS = "hil/rows.h"
 
 _INT16_MAX = (1 << 15) - 1
@@ -24,7 +24,7 @@ _INT16_MAX = (1 << 15) - 1
 
 @dataclass(frozen=True)
 class GroupText:
-    """The C of a group: what stands before its function, and the function's statements."""
+    """C of a group: definitions before its function, and the function's statements."""
 
     definitions: str
     body: str
@@ -32,7 +32,7 @@ class GroupText:
 
 @dataclass
 class _Column:
-    """A number of a stage's calls: always the same, or an element of the table's rows."""
+    """A number of a stage's calls: constant, or an element of the table's rows."""
 
     values: list[int]
     index: int | None = None
@@ -44,11 +44,11 @@ class _Column:
 
 @dataclass
 class _Cursor:
-    """A place in a tensor outside of the group, from which each call of a stage goes on."""
+    """Pointer into a tensor outside of the group, which advances with the calls of a stage."""
 
     name: str
     start: int
-    #: None where it never moves.
+    #: None if it never advances.
     step: _Column | None
 
 
@@ -59,7 +59,7 @@ class _StageText:
     columns: list[_Column] = field(default_factory=list)
 
     def column(self, values: Sequence[int]) -> _Column:
-        """A column for ``values``, one for each of the stage's calls."""
+        """Return a column for ``values``, one for each of the stage's calls."""
         column = _Column(list(values))
         if len(set(values)) > 1:
             # The table's first element is the stage.
@@ -76,11 +76,11 @@ def write_group(
     pool: str,
     describe: Callable[[Node], tuple[str, ...]],
 ) -> GroupText:
-    """The C of ``call``; what it defines has names that begin with ``prefix``.
+    """Return the C of ``call``; the names that it defines begin with ``prefix``.
 
     ``constant`` gives the C expression of an array, ``constants`` the arrays of the graph's
     constants by name; ``pool`` is the declaration of the variable that those expressions need, ""
-    where they need none. ``describe`` says in words what a node computes, in paragraphs.
+    for none. ``describe`` returns paragraphs that describe a node's computation.
     """
     return _Group(call, prefix, constant, constants, pool, describe).write()
 
@@ -139,15 +139,15 @@ class _Group:
             return _indented(cases[0], 2)
         text = "        switch (call[0]) {\n"
         for index, case in enumerate(cases):
-            # The last one is all that remains.
+            # The last stage needs no condition.
             label = f"case {index}:" if index < len(cases) - 1 else "default:"
             text += f"        {label}\n{_indented(case, 3)}            break;\n"
         return f"{text}        }}\n"
 
-    # A stage ------------------------------------------------------------------------------------
+    # Stages --------------------------------------------------------------------------------------
 
     def _function(self, index: int) -> str:
-        """The function of a stage: its kernel with the parameters of the call."""
+        """Return the function of a stage: its kernel with the parameters of the call."""
         text = self._stages[index]
         stage, call = text.stage, text.stage.call
         columns = {
@@ -202,7 +202,7 @@ class _Group:
         )
 
     def _table(self, name: str, arrays: Sequence[Array]) -> str:
-        """The variable that holds the addresses of arrays one of which each call has."""
+        """Return the variable that holds the addresses of the arrays that differ between calls."""
         c_type = C_TYPES[arrays[0].dtype.name]
         storage = "" if self._pool else "static "
         head = f"    {storage}const {c_type} *const {name}[] = {{"
@@ -213,7 +213,7 @@ class _Group:
         return bool(self._pool) and (arrays or any(n in self._constants for n in stage.inputs))
 
     def _case(self, index: int) -> str:
-        """The statements that call a stage, and move on."""
+        """Return the statements that call a stage and advance its pointers."""
         text = self._stages[index]
         stage, entries = text.stage, text.entries
         operands, cursors = [], []
@@ -234,14 +234,14 @@ class _Group:
         return call + "".join(cursors)
 
     def _move(self) -> str:
-        """The statement that moves rows: to, from, how many bytes."""
+        """Return the statement that moves rows: target, source, number of bytes."""
         alignment = "4" if self._call.moves_words else "1"
         return f"hil_move_rows(&rows[call[1]], &rows[call[2]], call[3], {alignment});\n"
 
     def _place(
         self, text: _StageText, wheres: Sequence[Where], name: str, const: str
     ) -> tuple[str, list[str]]:
-        """The C expression of what the calls of a stage are passed, and what moves it on."""
+        """Return the C expression of a stage's argument, and the statements that advance it."""
         where = wheres[0]
         offsets = [w.offset for w in wheres]
         if where.kind == "scratch":
@@ -250,15 +250,15 @@ class _Group:
         if len(set(offsets)) == 1:
             return (f"({const}uint8_t *){tensor} + {offsets[0]}" if offsets[0] else tensor), []
         steps = [after - before for before, after in zip(offsets, offsets[1:], strict=False)]
-        # Where it goes after the last call is nobody's business.
+        # The position after the last call does not matter.
         column = text.column([*steps, steps[-1]])
         self._cursors.append(_Cursor(name, offsets[0], column))
         return f"({const}uint8_t *){tensor} + {name}", [f"{name} += {column.text};\n"]
 
-    # The tables ---------------------------------------------------------------------------------
+    # Tables --------------------------------------------------------------------------------------
 
     def _tables(self) -> tuple[str, str]:
-        """The definitions of the schedule and of the calls, and the type of the latter."""
+        """Return the definitions of the schedule and of the calls, and the type of the latter."""
         width = 1 + max(len(text.columns) for text in self._stages)
         width = max(width, 4 if self._moves else 0)
         rows: dict[tuple[int, ...], int] = {}

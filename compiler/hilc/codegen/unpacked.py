@@ -1,4 +1,4 @@
-"""Operators that are called with plain pointers: api=unpacked."""
+"""Operators with plain pointer arguments: api=unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a model file into a :class:`~hilc.ir.Graph`."""
+"""Front end: reading of a model file into a :class:`~hilc.ir.Graph`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Reader", "load_model", "read_file", "reader_of", "register_reader"]
 
 register_reader(Reader("TensorFlow Lite", ".tflite", tflite.is_tflite, tflite.import_graph))
 
-#: What damage raises where no check foresaw it: a net for users, which the tests prove unneeded.
+#: Exceptions of damaged files that no check foresaw: a safety net, which tests prove unused.
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
 
-#: What a file that is no TFLite model starts with, for the message.
+#: First bytes of files that are not TFLite models, for the message.
 _FOREIGN = (
     (b"\x89HDF", "a Keras HDF5 model"),
     (b"PK\x03\x04", "a ZIP archive (a .keras model or a PyTorch checkpoint is one)"),
@@ -34,17 +34,18 @@ _FOREIGN = (
 
 
 def load_model(source: str | Path | bytes, name: str | None = None) -> Graph:
-    """The verified graph of a model file, or of its bytes; the format is told by the content.
+    """Return the verified graph of a model file, or of its bytes; the content determines the
+    format.
 
-    ``name`` is the model's; without it, a file's stem is, and bytes are called ``default``. Raises
-    :class:`~hilc.errors.ModelError` when the file cannot be read or is not valid and
-    :class:`~hilc.errors.UnsupportedError` when it uses what the compiler does not implement.
+    ``name`` names the model; the default is the file's stem, or ``default`` for bytes. Raise
+    :class:`~hilc.errors.ModelError` if the file cannot be read or is invalid and
+    :class:`~hilc.errors.UnsupportedError` if it uses what the compiler does not implement.
     """
     if isinstance(source, bytes):
         return _load(source, name or "default")
     if not isinstance(source, str | Path):
         raise ModelError(
-            f"{source!r:.60} is no model but of type {type(source).__name__}",
+            f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
             "give the path of a model file, or its bytes",
         )
     path = Path(source)
@@ -55,16 +56,16 @@ def load_model(source: str | Path | bytes, name: str | None = None) -> Graph:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a regular file of sane size; ModelError otherwise."""
+    """Return the bytes of a regular file of bounded size; raise ModelError otherwise."""
     try:
         if not path.exists():
-            raise ModelError("there is no such file", "give the path of a .tflite file")
+            raise ModelError("the file does not exist", "give the path of a .tflite file")
         if not path.is_file():
             raise ModelError("this is not a regular file", "give the path of a .tflite file")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise ModelError(
-                f"the file has {size} bytes, more than any TFLite model ({MAX_FILE_BYTES})"
+                f"the file has {size} bytes; a TFLite model has at most {MAX_FILE_BYTES}"
             )
         return path.read_bytes()
     except OSError as error:
@@ -80,13 +81,13 @@ def _load(data: bytes, name: str) -> Graph:
     try:
         graph, open_shapes = reader.read(data, name)
         verify_order(graph)
-        # The operators cannot be asked before their operands' shapes are known.
+        # Operators can be checked only when their operands' shapes are known.
         graph = with_own_outputs(resolve_shapes(graph, open_shapes))
         verify(graph)
     except _UNFORESEEN as error:
         raise ModelError(
-            f"the file contradicts itself ({type(error).__name__}: {error})",
-            "export the model again; if what made this file runs it, report it as a bug",
+            f"the file is inconsistent ({type(error).__name__}: {error})",
+            "export the model again; if its exporter can run it, report it as a bug",
         ) from error
     return graph
 

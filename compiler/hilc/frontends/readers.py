@@ -1,4 +1,4 @@
-"""The kinds of model files that are read: one :class:`Reader` each, told by the file's content."""
+"""Readers of model files: one :class:`Reader` per format, selected by the file's content."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hilc.ir import Graph
 
 @dataclass(frozen=True)
 class Reader:
-    """A kind of model file. It translates, and does nothing else."""
+    """Reader of one format of model files. It translates, and does nothing else."""
 
-    #: What people call it, for messages.
+    #: Name of the format, for messages.
     name: str
-    #: What the copy of a model in a library ends with, such as ``.tflite``.
+    #: Suffix of the copy of a model in a library, such as ``.tflite``.
     suffix: str
-    #: Whether a file's bytes are of this kind; asked of anything, so it never raises.
+    #: Return whether bytes are a file of this format; called with any bytes, so it never raises.
     recognizes: Callable[[bytes], bool]
-    #: The graph of a file's bytes under a name, and the tensors whose shapes the file leaves open.
-    #: Raises :class:`~hilc.errors.ModelError` for a file that is not valid, and
+    #: Return the graph of a file's bytes under a name, and the tensors whose shapes the file leaves
+    #: open. Raises :class:`~hilc.errors.ModelError` for an invalid file, and
     #: :class:`~hilc.errors.UnsupportedError` for what the compiler does not implement.
     read: Callable[[bytes, str], tuple[Graph, Set[str]]]
 
@@ -29,15 +29,17 @@ _READERS: dict[str, Reader] = {}
 
 
 def register_reader(reader: Reader) -> None:
-    """Read files that ``reader`` recognizes by it.
+    """Register ``reader`` for the files that it recognizes.
 
-    :class:`~hilc.errors.InputError` where a reader has its name.
+    Raise :class:`~hilc.errors.InputError` if a reader has its name.
     """
     if reader.name in _READERS:
-        raise InputError(f"there is a reader {reader.name!r} already", "give yours another name")
+        raise InputError(
+            f"a reader named {reader.name!r} is registered already", "give yours another name"
+        )
     _READERS[reader.name] = reader
 
 
 def reader_of(data: bytes) -> Reader | None:
-    """The reader that recognizes a model file's bytes; None for none."""
+    """Return the reader that recognizes a model file's bytes; None for none."""
     return next((reader for reader in _READERS.values() if reader.recognizes(data)), None)

@@ -1,4 +1,4 @@
-"""The nodes of a group, cut into bands of rows; which rows of what they read those need."""
+"""Nodes of a fused group divided into row bands, and the input rows that each band needs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hilc.ops import OPS
 from hilc.ops.attributes import WindowAttributes
 from hilc.ops.traits import BroadcastRows, SameRows, WindowRows
 
-#: The types of images that kernels take in bands.
+#: Element types of images that kernels can compute in bands.
 _DTYPES = ("int8", "float32")
 
 
 class NotStreamable(ValueError):
-    """These nodes cannot run as one group, or not like that; the message says why."""
+    """The nodes cannot be fused, or not in this variant; the message says why."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """What a call of a stage covers: output rows, input rows, and rows outside of the image."""
+    """Rows of one call of a stage: output rows, input rows, and padding rows."""
 
     first: int
     count: int
@@ -39,7 +39,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Cut:
-    """A node and its tensors, cut to a band."""
+    """A node with its tensors, reduced to a band."""
 
     node: Node
     ins: tuple[Tensor | None, ...]
@@ -48,15 +48,15 @@ class Cut:
 
 @dataclass(frozen=True)
 class RowNode:
-    """A node of a group, seen along the height of its image."""
+    """A node of a group, described along the height of its image."""
 
     node: Node
     ins: tuple[Tensor | None, ...]
     out: Tensor
-    #: The positions of the inputs that are cut into rows.
+    #: Positions of the inputs that are divided into rows.
     operands: tuple[int, ...]
     in_h: int
-    #: Steps in which it is computed: rows of its output, or of its input where it accumulates.
+    #: Number of rows to compute: rows of the output, or of the input if the node accumulates.
     height: int
     stride: int = 1
     span: int = 1
@@ -66,21 +66,21 @@ class RowNode:
 
     def band(self, first: int, count: int) -> Band:
         if self.accumulates:
-            # What lies beyond is not padding, but it is the first or the last band all the same.
+            # There is no padding beyond, but it is the first or the last band all the same.
             end = first + count
             return Band(first, count, first, count, int(first == 0), int(end == self.height))
         start = first * self.stride - self.above
         end = start + (count - 1) * self.stride + self.span
         in_first, in_end = max(0, start), min(self.in_h, end)
         if in_first >= in_end:
-            raise NotStreamable(f"{self.node.name!r} has windows with padding only")
+            raise NotStreamable(f"{self.node.name!r} has windows that read padding only")
         return Band(
             first, count, in_first, in_end - in_first, max(0, -start), max(0, end - self.in_h)
         )
 
     def first_needed(self, first: int) -> int:
-        """The first row of the input that rows of the output from ``first`` on need."""
-        # Asked for at every entry of a schedule, so without calls.
+        """Return the first input row that output rows from ``first`` on need."""
+        # Called for every entry of a schedule, so function calls are avoided.
         row = first * self.stride - self.above
         if first >= self.height or row > self.in_h:
             return self.in_h
@@ -110,19 +110,19 @@ def _is_image(tensor: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to run a group."""
+    """One way to run a group."""
 
-    #: Operands are demanded from the last to the first.
+    #: Demand operands from the last to the first.
     backwards: bool
-    #: The first call of a stage may compute more rows than the others, rather than be two calls:
-    #: what comes later needs rows below those that it computes.
+    #: Let the first call of a stage compute more rows instead of making two calls: later stages
+    #: need rows below them.
     long_start: bool
-    #: Which operand of the last node lies where the output is written, if one does.
+    #: Operand of the last node whose rows share the output's buffer; None for none.
     alias: int | None
 
 
 class Geometry:
-    """The nodes of a group and what flows between them; what holds for every schedule of it."""
+    """Nodes of a group and their connections, independent of the schedule."""
 
     def __init__(
         self,
@@ -132,16 +132,16 @@ class Geometry:
         consumers: Mapping[str, Sequence[Node]],
     ) -> None:
         if group.rows < 1:
-            raise NotStreamable(f"a group of {group.rows} rows at a time")
+            raise NotStreamable(f"a fused group of {group.rows} rows at a time")
         self.graph = graph
         self.group = group
         if group.direction == "backward" and len(nodes) > 1:
-            raise NotStreamable("a group of several nodes runs forward")
+            raise NotStreamable("a fused group of several nodes cannot run backward")
         self.nodes = [
             _row_node(graph, node, accumulates=node is nodes[-1] and len(nodes) > 1)
             for node in nodes
         ]
-        #: The stage that computes a tensor.
+        #: Stage that computes a tensor, by name.
         self.producer = {n.out.name: i for i, n in enumerate(self.nodes)}
         inside = set(group.nodes)
         updates = {state.after: state.name for state in graph.states}
@@ -152,7 +152,7 @@ class Geometry:
         for name in group.nodes[:-1]:
             if name in graph.results or any(n.name not in inside for n in consumers.get(name, ())):
                 raise NotStreamable(f"{name!r} is needed after the group")
-        #: The stages that read a tensor of the group.
+        #: Stages that read a tensor of the group.
         self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}
         inputs: list[str] = []
         for index, n in enumerate(self.nodes):
@@ -165,10 +165,10 @@ class Geometry:
         self.inputs = tuple(dict.fromkeys(inputs))
         for name in group.nodes[:-1]:
             if not self.readers[name]:
-                raise NotStreamable(f"nothing in the group reads {name!r}")
+                raise NotStreamable(f"no node of the fused group reads {name!r}")
 
     def variants(self) -> Iterator[Variant]:
-        """The ways to run the group."""
+        """Yield the variants in which the group can run."""
         last = self.nodes[-1]
         binary = any(len(n.operands) > 1 for n in self.nodes)
         aliases: list[int | None] = [None]
@@ -193,7 +193,9 @@ class Geometry:
 
 
 def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
-    """``node`` along the height; :class:`NotStreamable` unless it works row by row."""
+    """Return the row description of ``node``; raise :class:`NotStreamable` unless it can be
+    computed by rows.
+    """
     ins, outs = graph.ins(node), graph.outs(node)
     if len(outs) != 1:
         raise NotStreamable(f"{node.op} {node.name!r} has {len(outs)} outputs")
@@ -203,11 +205,11 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
         return RowNode(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
     x = ins[0]
     if x is None or x.is_constant or not _is_image(x):
-        raise NotStreamable(f"{node.op} {node.name!r} does not work on one image")
+        raise NotStreamable(f"{node.op} {node.name!r} does not read images of batch 1")
     if accumulates and (height := _whole_height(node, ins)) is not None:
         return RowNode(node, ins, out, (0,), height, height, accumulates=True)
     if not _is_image(out):
-        raise NotStreamable(f"{node.op} {node.name!r} does not make one image")
+        raise NotStreamable(f"{node.op} {node.name!r} does not write one image of batch 1")
     if isinstance(rows, SameRows):
         return RowNode(node, ins, out, (0,), x.shape[1], out.shape[1])
     if isinstance(rows, WindowRows):
@@ -217,25 +219,25 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
             node, ins, out, (0,), h.in_size, h.out_size, h.stride, h.span, h.pad_before,
             (w.pad_before, w.pad_after),
         )  # fmt: skip
-    raise NotStreamable(f"{node.op} {node.name!r} does not work row by row")
+    raise NotStreamable(f"{node.op} {node.name!r} cannot be computed row by row")
 
 
 def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> tuple[int, ...]:
-    """The operands that have the output's rows; the others are constants of one row."""
+    """Return the operands with the output's rows; the others are constants of one row."""
     positions = []
     for position, tensor in enumerate(ins):
         assert tensor is not None
         rows = tensor.shape[-3] if len(tensor.shape) >= 3 else 1
         if not tensor.is_constant:
             if not _is_image(tensor) or rows != out.shape[1]:
-                raise NotStreamable(f"{node.op} {node.name!r} repeats the rows of an operand")
+                raise NotStreamable(f"{node.op} {node.name!r} broadcasts the rows of an operand")
             positions.append(position)
         elif rows != 1:
-            raise NotStreamable(f"{node.op} {node.name!r} has a constant for each row")
+            raise NotStreamable(f"{node.op} {node.name!r} has a constant with several rows")
     return tuple(positions)
 
 
 def _whole_height(node: Node, ins: Sequence[Tensor | None]) -> int | None:
-    """The height of the image where ``node`` averages all of it; None where it does not."""
+    """Return the image height if ``node`` averages all of it; None otherwise."""
     whole_height = OPS[node.op].whole_height
     return None if whole_height is None else whole_height(node, ins)

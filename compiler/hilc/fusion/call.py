@@ -1,4 +1,4 @@
-"""The call of a streaming group: its stages, and their calls in the order of the schedule."""
+"""Call of a fused group: its stages, and the calls of the stages in the order of the schedule."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from hilc.lowering.cost import instructions
 from hilc.lowering.kernels import KernelCall
 from hilc.target import Cpu
 
-#: Bytes that move together, if rows consist of them.
+#: Bytes per word of a move, if all rows consist of whole words.
 WORD = 4
-# Instructions that moving rows takes: a byte, by vectors, by words and single, and a call.
+# Instructions to move rows: per byte with vectors, with words and with single bytes, and per call.
 _VECTOR_MOVE_COST, _WORD_MOVE_COST, _SINGLE_MOVE_COST, _MOVE_CALL_COST = 0.4, 0.75, 4.0, 24.0
-# And those of the loop around a stage's call.
+# Instructions of the loop around a stage's call.
 _CALL_COST = 40.0
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A node of a group."""
+    """A node of a fused group."""
 
     node: Node
-    #: The call for the first band; those for other bands differ in :attr:`varying` only.
+    #: Call for the first band; those for other bands differ in :attr:`varying` only.
     call: KernelCall
-    #: The numbers that differ between bands: ``field``, or ``field[i]`` of a short array.
+    #: Fields whose numbers differ between bands: ``field``, or ``field[i]`` of a short array.
     varying: tuple[str, ...]
     #: Small arrays that differ between bands, by their field.
     tables: Mapping[str, tuple[Array, ...]]
-    #: Bytes of scratch that its kernel needs, and where they lie in the step's.
+    #: Size of the kernel's scratch, and its offset in the scratch of the step.
     scratch_bytes: int
     scratch: int
-    #: Whether the kernel adds up in its scratch, from one band to the next.
+    #: Whether the kernel accumulates in its scratch over all bands.
     accumulates: bool = False
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The tensors that the kernel takes, constants included, in its order."""
+        """Tensors that the kernel takes, constants included, in its order."""
         return tuple(self.node.inputs[i] for i in self.call.inputs)
 
 
 @dataclass(frozen=True)
 class Where:
-    """Bytes from ``offset`` on: in the group's input ``index``, its output, or its scratch.
+    """Location of bytes: an offset in the group's input ``index``, its output, or its scratch.
 
-    ``constant`` are those of a constant operand, all of it.
+    ``constant`` means all bytes of a constant operand.
     """
 
     kind: str  # "input", "output", "scratch", "constant"
@@ -61,7 +61,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Move:
-    """Rows that move to make room: ``nbytes`` from ``source`` to ``target``, which may overlap."""
+    """Move of ``nbytes`` of rows from ``source`` to ``target``; the ranges may overlap."""
 
     target: int
     source: int
@@ -73,24 +73,24 @@ class Entry:
     """One call of a stage in the schedule."""
 
     stage: int
-    #: Rows of the stage's output, or of its input where it accumulates.
+    #: Rows of the stage's output, or of its input if it accumulates.
     first: int
     count: int
     call: KernelCall
-    #: For each of the kernel's tensor arguments the band that it reads, and the one it writes.
+    #: Location of the band for each tensor argument of the kernel, and of the band that it writes.
     inputs: tuple[Tensor, ...]
-    #: The first row of each in its whole tensor.
+    #: First row of each band in its tensor.
     in_first: int
     reads: tuple[Where, ...]
     output: Tensor
     write: Where
-    #: Whether it writes at all: one that adds up does so in the end.
+    #: Whether the call writes output rows: a stage that accumulates writes in its last call only.
     writes: bool
-    #: What happens before the call, in order.
+    #: Moves before the call, in order.
     moves: tuple[Move, ...]
 
     def further(self, rows: int, in_rows: int) -> Entry:
-        """The same so many rows of the stage's output and input further."""
+        """Return the entry shifted by these rows of the stage's output and input."""
         write = self.write
         if self.writes and write.kind == "output":
             step = rows * (self.output.nbytes // self.output.shape[1])
@@ -107,42 +107,42 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Entries in their order, made when somebody asks: few of the groups that are looked at run."""
+    """Consecutive entries, created on first access: most groups that are estimated never run."""
 
-    #: By entry.
+    #: Creates the entry at a position.
     calls: Sequence[KernelCall]
     moves: Sequence[Sequence[Move]]
-    #: What the moves' places count from.
+    #: Offset of the arena, to which the offsets of moves are relative.
     offset: int
-    #: The entries that read the group's inputs or write its output.
+    #: Positions of entries that read the group's inputs or write its output.
     borders: Sequence[int]
     make: Callable[[int], Entry] = field(repr=False)
 
     @staticmethod
     def of(entries: Sequence[Entry]) -> Piece:
-        """Those that are there already."""
+        """Return a piece of existing entries."""
         calls, moves = [e.call for e in entries], [e.moves for e in entries]
         return Piece(calls, moves, 0, range(len(entries)), entries.__getitem__)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """All of them."""
+        """All entries."""
         return tuple([self.make(position) for position in range(len(self.calls))])
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a schedule that runs ``copies`` times, one after the other, each time further."""
+    """A piece of a schedule that runs ``copies`` times, shifted by some rows each time."""
 
     piece: Piece
     copies: int = 1
-    #: How often it has gone further before the first time.
+    #: Number of shifts before the first copy.
     skipped: int = 0
-    #: By stage, how many rows of its output and of its input it goes further.
+    #: By stage, rows of its output and of its input per shift.
     shift: tuple[tuple[int, int], ...] = ()
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry of every copy, in order."""
+        """Yield every entry of every copy, in order."""
         for turn in range(self.skipped, self.skipped + self.copies):
             for entry in self.piece.entries:
                 if turn == 0:
@@ -152,17 +152,18 @@ class Part:
                     yield entry.further(turn * rows, turn * in_rows)
 
 
-#: Bytes that are read of the group's input of this number: how much further they lie in the next
-#: copy, in which step each is read last, and through which C type.
+#: Bytes read of the group's input with this index: their shift per copy, the step of each byte's
+#: last read, and the C type.
 _Read = tuple[int, slice, int, "int | Steps", str]
-#: The same of its output.
+#: The same for the group's output.
 _Write = tuple[slice, int, "int | Steps", str]
 
 
 @dataclass(frozen=True, eq=False)
 class _Borders:
-    """What an entry does with what is the group's own, and how many steps it takes, after those
-    of the entries before it that do nothing with that."""
+    """Accesses of an entry to the group's inputs and output, and its number of time steps, counted
+    after the preceding entries without such accesses.
+    """
 
     before: int
     steps: int
@@ -172,9 +173,9 @@ class _Borders:
 
 @dataclass(frozen=True, eq=False)
 class StreamCall:
-    """The call of a group: one step of a program.
+    """Call of a fused group: one step of a program.
 
-    It reads the tensors ``inputs``, writes ``outputs``, and has ``scratch_bytes`` of its own.
+    It reads the tensors ``inputs``, writes ``outputs``, and has ``scratch_bytes`` of scratch.
     """
 
     group: Group
@@ -190,7 +191,7 @@ class StreamCall:
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """The calls of the stages, in order."""
+        """Calls of the stages, in order."""
         return tuple(entry for part in self.parts for entry in part.entries())
 
     @cached_property
@@ -204,17 +205,17 @@ class StreamCall:
 
     @cached_property
     def count(self) -> int:
-        """How many :attr:`entries` there are."""
+        """Number of :attr:`entries`."""
         return sum(len(piece.calls) * times for piece, times in self._pieces)
 
     @cached_property
     def macs(self) -> int:
-        """The nominal multiply-accumulates of all entries."""
+        """Nominal multiply-accumulates of all entries."""
         return sum(call.macs * times for piece, times in self._pieces for call in piece.calls)
 
     @cached_property
     def move_bytes(self) -> int:
-        """Bytes of rows that move, in all."""
+        """Total bytes of row moves."""
         return sum(
             move.nbytes * times
             for piece, times in self._pieces
@@ -224,7 +225,7 @@ class StreamCall:
 
     @cached_property
     def moves_words(self) -> bool:
-        """Whether all that moves are whole words, from and to multiples of four bytes."""
+        """Whether all moves are of whole words between offsets that are multiples of four bytes."""
         return all(
             (piece.offset + move.target) % WORD == 0
             and (piece.offset + move.source) % WORD == 0
@@ -235,7 +236,7 @@ class StreamCall:
         )
 
     def cost(self, cpu: Cpu) -> int:
-        """The instructions that the group is expected to take on ``cpu``."""
+        """Return the cost estimate of the group on ``cpu``, in instructions."""
         calls: dict[int, int] = {}
         total = 0.0
         for piece, times in self._pieces:
@@ -249,7 +250,7 @@ class StreamCall:
         return round(total)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
-        """When the group reads its inputs and writes its output (:mod:`hilc.lowering.access`)."""
+        """Access order of the group's inputs and output (:mod:`hilc.lowering.access`)."""
         return self._access
 
     @cached_property
@@ -272,7 +273,7 @@ class StreamCall:
                     for index, span, step, last, c_type in border.reads:
                         read = reads[index][span.start + turn * step : span.stop + turn * step]
                         if isinstance(last, int):
-                            # Later than all that was read before.
+                            # Later than all earlier reads.
                             read[:] = now + last
                         else:
                             np.maximum(read, np.where(last == NEVER, NEVER, now + last), out=read)
@@ -286,7 +287,9 @@ class StreamCall:
         return Access(now, tuple(reads), (write,), tuple(types), (out_type,))
 
     def _borders_of(self, part: Part) -> list[_Borders]:
-        """What the entries of a part do with what is the group's; all others take one step."""
+        """Return the accesses of a part's entries to the group's tensors; all other entries take
+        one step.
+        """
         found: list[_Borders] = []
         done = 0
         for position in part.piece.borders:
@@ -299,12 +302,12 @@ class StreamCall:
         kinds = [where.kind for where in entry.reads]
         own: Access | None = None
         steps: int = 1
-        # The sums of one that adds up are finished after all was read; and where a call does one of
-        # both only, one step is as good as many.
+        # A stage that accumulates finishes its sums after all reads. Where a call only reads or
+        # only writes the group's tensors, one step is as good as many.
         several = "input" in kinds and entry.write.kind == "output"
         if several and not self.stages[entry.stage].accumulates:
             own = access_of(entry.call, entry.inputs, (entry.output,))
-            # Of a kernel that promises nothing the writes may all come before the reads.
+            # Without a declared access order all writes may come before the reads.
             steps = 2 if own is None else own.steps
         kernel = entry.call.kernel
         further = entry.further(*part.shift[entry.stage]) if part.shift else entry
@@ -326,7 +329,7 @@ class StreamCall:
 
 
 def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers among a call's fields by their C names, those in short arrays one by one."""
+    """Return the numeric fields of a call by their C names, short arrays element by element."""
     found: dict[str, Any] = {}
     for name, value in fields.items():
         if isinstance(value, tuple):
@@ -337,7 +340,7 @@ def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def constant_arrays(call: StreamCall, graph: Graph) -> Iterator[tuple[str, Array]]:
-    """The constant arrays that the stages read, with a name for each."""
+    """Yield the constant arrays that the stages read, with a name for each."""
     for index, stage in enumerate(call.stages):
         for position, name in enumerate(stage.inputs):
             if (data := graph.tensors[name].data) is not None:

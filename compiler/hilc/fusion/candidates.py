@@ -1,7 +1,7 @@
-"""The calls that can compute a graph's layers on a core, alone or together.
+"""Calls that can compute a graph's layers on a core, alone or fused.
 
-Working out a layer's calls packs its weights and proves how they are requantised, so it is done
-once a graph: the search, and every program that it plans, take them from here.
+Lowering a layer packs its weights and proves its requantization, so it is done once per graph: the
+search and all programs that it plans share the result.
 """
 
 from __future__ import annotations
@@ -24,29 +24,31 @@ Call = KernelCall | ExternalCall | StreamCall
 
 
 class Lowering:
-    """The layers of one graph on one core; each is lowered when it is first asked for."""
+    """Layers of one graph on one core, lowered on first use."""
 
     def __init__(self, graph: Graph, cpu: Cpu) -> None:
         self.graph = graph
         self.cpu = cpu
         self.streams = Streams(graph, cpu)
         self._calls: dict[str, tuple[KernelCall | ExternalCall, ...]] = {}
-        #: The call of a group, or why there is none.
+        #: Call of a group, or the reason why there is none.
         self._groups: dict[Group, StreamCall | str] = {}
         self._outlines: dict[Group, list[Outline] | str] = {}
-        #: By a call's identity, with the call, which keeps that its own.
+        #: By the identity of a call, which is stored too to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
         self._differences: dict[tuple[int, int, int], Differences] = {}
 
     def calls(self, node: Node) -> tuple[KernelCall | ExternalCall, ...]:
-        """The calls that can compute ``node``, the fastest first."""
+        """Return the calls that can compute ``node``, the fastest first."""
         if node.name not in self._calls:
             ins, outs = self.graph.ins(node), self.graph.outs(node)
             self._calls[node.name] = candidates(node, ins, outs, self.cpu)
         return self._calls[node.name]
 
     def group(self, group: Group) -> StreamCall:
-        """The call that computes the nodes of ``group``; :class:`NotStreamable` where none can."""
+        """Return the call that computes the nodes of ``group``; raise :class:`NotStreamable` if
+        there is none.
+        """
         if group not in self._groups:
             try:
                 self._groups[group] = self.streams.call(group)
@@ -58,7 +60,9 @@ class Lowering:
         return found
 
     def outlines(self, group: Group) -> list[Outline]:
-        """What :meth:`group` is known to be one of before it is made, for a part of the work."""
+        """Return outlines, one of which describes the result of :meth:`group`, at a fraction of its
+        compile time.
+        """
         if group not in self._outlines:
             try:
                 self._outlines[group] = self.streams.outlines(group)
@@ -72,7 +76,7 @@ class Lowering:
     def differences(
         self, call: Call, reads: Sequence[str], writes: Sequence[str], input: int, output: int
     ) -> Differences | None:
-        """How one of the tensors that ``call`` writes must not lie to one that it reads.
+        """Return the forbidden offset interval of an output and an input of ``call``.
 
         ``reads`` are its tensors in its own order; ``input`` and ``output`` are positions in them
         and in ``writes``. None where it promises nothing.

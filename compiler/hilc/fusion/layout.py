@@ -1,4 +1,4 @@
-"""Where the rows of a group lie at each entry of its schedule, and the call that this makes."""
+"""Layout of a group's rows at each entry of its schedule, and the resulting call."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hilc.fusion.stages import StageCalls, Stages
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
 
-# Sizes of arenas between the least and the most that are tried.
+# Number of arena sizes that are tried between the bounds.
 _ARENAS = 16
 
 
-#: Where the buffers lie during an entry, what moves before it and where it writes.
+#: By entry: offsets of the buffers, moves before the entry, and offset of the new rows.
 _Lying = tuple[tuple[int, ...], Sequence[Move], int]
 
 
@@ -30,13 +30,13 @@ class _Piece:
 
     start: int
     lying: Sequence[_Lying]
-    #: Where the buffers lie at the end of it.
+    #: Offsets of the buffers at its end.
     then: tuple[int, ...]
 
 
 @dataclass
 class _Run:
-    """A piece, and how often it runs in a row; :class:`Part` says the rest."""
+    """A piece and its number of consecutive runs; see :class:`Part`."""
 
     piece: _Piece
     skipped: int
@@ -45,10 +45,10 @@ class _Run:
 
 @dataclass
 class _Arena:
-    """Where the rows of all buffers are."""
+    """Offsets of the rows of all buffers."""
 
     item: Item
-    #: The pieces in order.
+    #: Pieces in order.
     runs: Sequence[_Run]
     #: By entry of the schedule, the moments that it stands for.
     moments: Sequence[Sequence[Moment]]
@@ -56,16 +56,16 @@ class _Arena:
 
 @dataclass(frozen=True)
 class Outline:
-    """What is known of a group's call before anything has a place."""
+    """Properties of a group's call that are known before its layout."""
 
     #: For each stage the call of its first band; None where no kernel computes all of its bands.
     calls: tuple[KernelCall, ...] | None
-    #: It has no less scratch than this.
+    #: Lower bound of its scratch.
     scratch_bytes: int
 
 
 class Layout:
-    """A schedule with places for its rows, with the kernels of ``group``."""
+    """Layout of a schedule's rows, for the kernels of ``group``."""
 
     def __init__(self, stages: Stages, schedule: Schedule, group: Group) -> None:
         self._group = group
@@ -75,18 +75,18 @@ class Layout:
         self._nodes = schedule.geometry.nodes
 
     def least_memory(self) -> int:
-        """No less than this is what calls are ranked by first, whatever the layout."""
+        """Lower bound of the memory that ranks calls, for any layout."""
         return self._memory(self._bounds[0])
 
     def _memory(self, scratch_bytes: int) -> int:
-        """The same for a call of so much scratch."""
+        """Return the memory that ranks a call with this much scratch."""
         graph = self._geometry.graph
         sizes = [graph.tensors[name].nbytes for name in self._geometry.inputs]
         output = self._nodes[-1].out.nbytes
         return scratch_bytes + max(sizes[0], output) + sum(sizes[1:])
 
     def _scratch_spans(self, stages: Sequence[StageCalls]) -> list[Sequence[int]]:
-        """For each stage, the entries during which its scratch holds something."""
+        """Return, for each stage, the entries during which its scratch is live."""
         own: list[list[int]] = [[] for _ in stages]
         for e, (index, _) in enumerate(self._schedule.bands):
             own[index].append(e)
@@ -96,7 +96,9 @@ class Layout:
         ]
 
     def _least_scratch(self, stages: Sequence[StageCalls], spans: Sequence[Sequence[int]]) -> int:
-        """No scratch does with less: what rows take while a stage has its own."""
+        """Return a lower bound of the scratch: the rows that are live together with a stage's own
+        scratch.
+        """
         used = list(self._schedule.least)
         for stage, span in zip(stages, spans, strict=True):
             for e in span:
@@ -104,7 +106,7 @@ class Layout:
         return max(used)
 
     def outline(self) -> Outline:
-        """What is known of the call that :meth:`call` makes."""
+        """Return the outline of the call that :meth:`call` returns."""
         try:
             stages = self._stage_calls
         except NotStreamable:
@@ -113,8 +115,9 @@ class Layout:
         return Outline(tuple(stage.first for stage in stages), least)
 
     def call(self, most: int | None) -> StreamCall | None:
-        """The group's call; None where the kernel does not allow what the variant wants, or where
-        it takes more memory than ``most``."""
+        """Return the group's call; None where the kernel does not support the variant, or where the
+        call takes more memory than ``most``.
+        """
         geometry = self._geometry
         if most is not None and self.least_memory() > most:
             return None
@@ -170,12 +173,14 @@ class Layout:
         )
 
     def _made(self, stages: Sequence[StageCalls], piece: _Piece, offset: int) -> Piece:
-        """The entries of a piece of the schedule; the arena is at ``offset`` in the scratch."""
+        """Return the entries of a piece of the schedule; the arena is at ``offset`` in the
+        scratch.
+        """
         end = piece.start + len(piece.lying)
         bands = self._schedule.bands[piece.start : end]
         calls = [stages[index].calls[band.key] for index, band in bands]
         own = self._schedule.buffers
-        # A stage that makes rows of the alias writes the output, as the last one does.
+        # A stage that computes rows of the alias writes into the output, as the last stage does.
         touching = [
             node.out.name not in own or any(node.node.inputs[p] not in own for p in node.operands)
             for node in self._nodes
@@ -189,7 +194,7 @@ class Layout:
         return Piece(calls, moves, offset, borders, make)
 
     def _entry(self, stages: Sequence[StageCalls], e: int, lying: _Lying, offset: int) -> Entry:
-        """The entry at position ``e`` of the schedule."""
+        """Return the entry at position ``e`` of the schedule."""
         geometry, schedule = self._geometry, self._schedule
         first, moves, place = lying
         index, band = schedule.bands[e]
@@ -234,12 +239,12 @@ class Layout:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """The buffers' numbers, by their tensors."""
+        """Numbers of the buffers, by tensor."""
         return {name: index for index, name in enumerate(self._schedule.buffers)}
 
     @cached_property
     def _stage_calls(self) -> list[StageCalls]:
-        """Each stage's calls for its bands."""
+        """Calls of each stage for its bands."""
         bands: list[dict[tuple[int, ...], Band]] = [{} for _ in self._nodes]
         for index, band in self._schedule.bands:
             bands[index][band.key] = band
@@ -250,7 +255,7 @@ class Layout:
         ]
 
     def _may_alias(self, last: StageCalls) -> bool:
-        """Whether the last node's kernel may write over the operand, element by element."""
+        """Return whether the last node's kernel may overwrite the operand element by element."""
         position = self._schedule.variant.alias
         assert position is not None
         return all(
@@ -259,7 +264,7 @@ class Layout:
         )
 
     def _lay_out(self, stages: Sequence[StageCalls]) -> _Arena:
-        """The smallest arena that was found to do."""
+        """Return the smallest arena found."""
         least, most = self._bounds
         step = max(ALIGNMENT, aligned(-(-(most - least) // _ARENAS)))
         rooms = self._rooms(stages)
@@ -267,10 +272,10 @@ class Layout:
         for nbytes in (*range(least, most, step), most):
             if nbytes >= surely and (arena := self._simulate(rooms, nbytes)) is not None:
                 return arena
-        raise AssertionError("a schedule needs more than all its rows take")
+        raise AssertionError("no layout found in an arena that holds all rows of the schedule")
 
     def _rooms(self, stages: Sequence[StageCalls]) -> list[Room | None]:
-        """What each entry asks of the place of the rows that it writes to a buffer."""
+        """Return the allocation problem of each entry that writes rows to a buffer."""
         number = self._numbers
         words = [nbytes % WORD == 0 for nbytes in self._schedule.buffers.values()]
         staying = {turn.grown for turn in self._schedule.turns if turn.held}
@@ -290,12 +295,12 @@ class Layout:
                     overlap = self._stages.overlap(call, cut, position)
                     low, high = overlap.differences.low, overlap.differences.high
                     if whole:
-                        # All rows lie at words, which move together.
+                        # All rows are at multiples of words, so that moves copy words.
                         low, high = low // WORD * WORD, -(-high // WORD) * WORD
                     begin, _ = turn.reads[buffer]
                     operands.append(Operand(place[buffer], begin, low, high, overlap))
             stays = turn.grown in staying
-            # What is computed earlier lies behind.
+            # Rows that are computed earlier lie at higher offsets.
             behind = [place[b] for b in turn.full if stays and b in staying and b < turn.grown]
             room = Room(
                 turn.sizes,
@@ -310,14 +315,15 @@ class Layout:
         return rooms
 
     def _simulate(self, rooms: Sequence[Room | None], nbytes: int) -> _Arena | None:
-        """Goes through the schedule: where rows are in an arena of ``nbytes``, what has to move;
-        None where it is too small."""
+        """Simulate the schedule in an arena of ``nbytes``; return offsets and moves, None if it is
+        too small.
+        """
         schedule = self._schedule
         count, repeat = len(schedule.turns), schedule.repeat
         start, stop = (count, count) if repeat is None else (repeat.start, repeat.stop)
         now = (0,) * len(schedule.buffers)
         runs: list[_Run] = []
-        #: The pieces that repeat, by where the buffers lie before.
+        #: Repeating pieces, by the offsets of the buffers before them.
         known: dict[tuple[int, ...], _Piece] = {}
         copies = 0 if repeat is None else repeat.copies
         spans = [(0, start, 0), *((start, stop, copy) for copy in range(copies)), (stop, count, 0)]
@@ -344,7 +350,9 @@ class Layout:
         stop: int,
         then: tuple[int, ...],
     ) -> _Piece | None:
-        """Goes through a part of the schedule, before which buffers lie at ``then``."""
+        """Simulate a part of the schedule from buffer offsets ``then``; None if the arena is too
+        small.
+        """
         now = list(then)
         lying: list[_Lying] = []
         turns = self._schedule.turns[start:stop]
@@ -367,7 +375,7 @@ class Layout:
         return _Piece(start, lying, tuple(now))
 
     def _arena(self, runs: Sequence[_Run]) -> _Arena:
-        """What is in use when, and how much that takes."""
+        """Return the live bytes by entry, and the resulting size."""
         turns = self._schedule.turns
         pieces = {id(run.piece): run.piece for run in runs}
         copies = Counter[int]()
@@ -388,12 +396,12 @@ class Layout:
                     live[moment] = tuple(ranges)
                     duration += copies[key]
                     nbytes = max(nbytes, *(end for _, end in ranges))
-        # Some of the arena may have turned out not to be needed.
+        # Part of the arena may have remained unused.
         return _Arena(Item(nbytes, live, duration), runs, moments)
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:
-        """Bytes that no arena can do without, and with which one is sure to do."""
+        """Lower and upper bound of the arena in bytes."""
         turns = self._schedule.turns
         least = max((max(turn.taken, turn.held + turn.added) for turn in turns), default=0)
         return least, max((turn.taken + turn.added for turn in turns), default=0)

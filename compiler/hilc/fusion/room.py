@@ -1,4 +1,4 @@
-"""Room in an arena for the rows that a call adds to a buffer; what moves to make it."""
+"""Row allocation in a group's arena: offsets for new rows of a buffer, and moves that free them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from hilc.lowering.access import Access, apart, safe_differences
 
 
 class Overlap:
-    """How the output of a call may lie to one of its inputs, both in a group's arena."""
+    """Permitted offsets of a call's output relative to one of its inputs, both in a group's
+    arena.
+    """
 
     def __init__(
         self, access: Access | None, position: int, inputs: Sequence[Tensor], out_bytes: int
@@ -26,7 +28,7 @@ class Overlap:
         self._known: dict[int, bool] = {}
 
     def allows(self, difference: int) -> bool:
-        """Whether ``offset(output) - offset(input)`` may be that: exact, gaps included."""
+        """Return whether ``offset(output) - offset(input)`` is permitted: exact, gaps included."""
         if difference in self._known:
             return self._known[difference]
         allowed = self.differences.allow(difference)
@@ -34,7 +36,7 @@ class Overlap:
             last = self._access.last_read[self._position][max(0, difference) :]
             first = self._access.first_write[0][max(0, -difference) :]
             both = min(last.size, first.size)
-            # Where C types forbid an overlap the differences do, whatever the order.
+            # The forbidden interval also covers C types that must not alias, whatever the order.
             allowed = self._access.input_types[self._position] == self._access.output_types[
                 0
             ] and bool((first[:both] >= last[:both]).all())
@@ -46,7 +48,8 @@ class Overlap:
 class Operand:
     """Rows of a buffer that a call reads, from byte ``begin`` of the buffer on.
 
-    Its output may lie from ``high`` on or up to ``low`` from there; :attr:`overlap` knows exactly.
+    The output may lie at relative offsets up to ``low`` or from ``high`` on; :attr:`overlap` is
+    exact.
     """
 
     buffer: int
@@ -58,30 +61,30 @@ class Operand:
 
 NO_MOVES: Sequence[Move] = ()
 
-#: What moves, where buffers lie then, and where the new rows go.
+#: Moves, offsets of the buffers after them, and offset of the new rows.
 _Made = tuple[Sequence[Move], tuple[int, ...], int]
-#: Buffers in the order in which they lie.
+#: Buffers by ascending offset.
 _Lying = Sequence[int]
 
 
 @dataclass(frozen=True)
 class Room:
-    """Room for rows that an entry adds to a buffer, in an arena of any size.
+    """Allocation of new rows for a buffer, in an arena of any size.
 
-    Buffers are known by their positions in ``sizes``, which are those that have rows, and what lies
-    where is a list of their first bytes. What is the same is asked for again and again, from one
-    entry to the next and in one group after the other, so that what was found is kept.
+    Buffers are identified by their positions in ``sizes``, which has those with live rows; a list
+    of offsets describes a layout. Equal problems recur from one entry to the next and between
+    groups, so results are cached.
     """
 
     sizes: tuple[int, ...]
-    #: By buffer, from which of its bytes on it is needed afterwards.
+    #: By buffer, the offset in it from which on its bytes are needed afterwards.
     kept: tuple[int, ...]
-    #: The buffer that grows; None for one that has no rows yet.
+    #: Buffer that is appended to; None for one without rows.
     grown: int | None
     added: int
     operands: tuple[Operand, ...]
-    #: Buffers that stay are to lie in an order, so that the room which the first rows of a buffer
-    #: leave is behind the one that is written next: whether this one does, and those behind it.
+    #: Buffers that persist are kept in an order, so that the first rows of a buffer free bytes
+    #: behind the one that is written next: whether this buffer persists, and those behind it.
     stays: bool
     behind: tuple[int, ...]
     _known: dict[tuple[int, tuple[int, ...]], _Made | None] = field(
@@ -89,11 +92,13 @@ class Room:
     )
 
     def make(self, starts: tuple[int, ...], limit: int) -> _Made | None:
-        """A place for the new rows below ``limit``; None if there is none."""
+        """Return moves, offsets and the offset of the new rows, all below ``limit``; None if there
+        is none.
+        """
         key = limit, starts
         if key not in self._known:
             made = self._make(starts, limit, in_order=True)
-            # Out of their order only where there is no other way: it takes moves ever after.
+            # Breaking the order causes moves later, so it is the last resort.
             if made is None and self.stays and self.grown is None:
                 made = self._make(starts, limit, in_order=False)
             self._known[key] = made
@@ -124,7 +129,7 @@ class Room:
     def _arrangements(
         self, order: _Lying, starts: Sequence[int], limit: int
     ) -> Iterator[list[int]]:
-        """Other places of the buffers, which keep their order."""
+        """Yield other offsets of the buffers in the same order."""
         now = [starts[buffer] for buffer in order]
         sizes = [self.sizes[buffer] for buffer in order]
         packed = [0, *accumulate(sizes)]
@@ -140,7 +145,7 @@ class Room:
                         yield targets
             positions = range(own + 1, own + 2)
         for split in positions:
-            # What lies behind goes to the end, or no farther than it has to.
+            # Buffers behind the split go to the end, or no farther than necessary.
             yield packed[:split] + [limit - packed[-1] + start for start in packed[split:-1]]
             end = packed[split] + self.added
             up = list[int]()
@@ -150,7 +155,7 @@ class Room:
             yield packed[:split] + up
 
     def _place(self, starts: Sequence[int], limit: int, in_order: bool) -> int | None:
-        """Where the new rows have room as things lie."""
+        """Return an offset for the new rows without moves; None if there is none."""
         needed = [
             (start + kept, start + nbytes)
             for start, kept, nbytes in zip(starts, self.kept, self.sizes, strict=True)
@@ -178,17 +183,17 @@ class Room:
         in_order: bool,
         needed: Sequence[tuple[int, int]],
     ) -> Iterator[int]:
-        """Where rows may go of a buffer that has none, the better places first."""
+        """Yield offsets for the rows of an empty buffer, the better ones first."""
         behind = [starts[b] + self.kept[b] for b in self.behind if self.kept[b] < self.sizes[b]]
         end = min(behind, default=limit)
-        # Over what is read, if they may.
+        # Over operands, if permitted.
         over = list[int]()
         for operand in self.operands:
             start = starts[operand.buffer] + operand.begin
             over += start, start + operand.low, start + operand.high
         yield from (place for place in over if place + self.added <= end)
         if self.stays:
-            # As far behind as they can, to leave room for those that come before them.
+            # At the highest offset, to leave free bytes for buffers that precede it.
             yield end - self.added
             if in_order:
                 return
@@ -196,16 +201,17 @@ class Room:
         taken = sorted(needed)
         ends = [0, *(end for _, end in taken)]
         begins = [*(begin for begin, _ in taken), limit]
-        # Where they fit most closely.
+        # Best fit.
         gaps = sorted((begin - end, end) for end, begin in zip(ends, begins, strict=True))
         yield from (end for _, end in gaps)
 
     def _moves(self, order: _Lying, starts: Sequence[int], targets: Sequence[int]) -> list[Move]:
-        """What takes buffers that lie in ``order`` to where they shall, in the same order."""
+        """Return the moves from ``starts`` to ``targets``, which keep the order."""
         moves = [
             Move(targets[b], starts[b], self.sizes[b]) for b in order if targets[b] != starts[b]
         ]
-        # What moves towards the start from the first on, and then what moves towards the end.
+        # First the moves to lower offsets, in ascending order, then those to higher ones, in
+        # descending order.
         down = [move for move in moves if move.target < move.source]
         up = [move for move in reversed(moves) if move.target > move.source]
         return _joined_moves(down) + _joined_moves(up)
@@ -217,7 +223,7 @@ def _in_order(sizes: Sequence[int], starts: Sequence[int], limit: int) -> bool:
 
 
 def _joined_moves(moves: Sequence[Move]) -> list[Move]:
-    """Moves of what lies next to each other, as one."""
+    """Return the moves with adjacent ranges merged."""
     joined: list[Move] = []
     for move in moves:
         last = joined[-1] if joined else None

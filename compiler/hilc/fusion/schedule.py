@@ -1,7 +1,7 @@
-"""Which stage of a group computes which rows when, and what that does to the buffers.
+"""Schedule of a fused group: the order in which stages compute rows, and its effect on the buffers.
 
-Far from the first and the last rows of the image the same happens again and again, a few rows
-further each time. That is worked out once: see :class:`Repeat`.
+Away from the first and the last rows of the image the entries repeat, shifted by a few rows each
+time. They are computed once: see :class:`Repeat`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from hilc.fusion.bands import Band, Geometry, RowNode, Variant
 
 @dataclass(eq=False)
 class _Buffer:
-    """Rows of a tensor, from ``first`` to ``end``."""
+    """Live rows of a tensor, from ``first`` to ``end``."""
 
     number: int
     row_bytes: int
-    #: The stage that computes it, and those that read it.
+    #: Stage that computes it, and stages that read it.
     producer: int
     readers: Sequence[tuple[int, RowNode]]
     first: int = 0
     end: int = 0
-    #: The first row that was needed when it was read last.
+    #: First row that its last read needed.
     need: int = 0
 
     def needed(self, done: Sequence[int]) -> int:
-        """The first row that is needed, of the stages' rows that are ``done``."""
+        """Return the first row that is still needed when the stages have computed the rows
+        ``done``.
+        """
         return min([node.first_needed(done[stage]) for stage, node in self.readers])
 
     def drop(self, needed: int) -> int:
-        """Forget the rows before ``needed``; their bytes."""
+        """Drop the rows before ``needed``; return their size in bytes."""
         needed = min(max(needed, self.first), self.end)
         dropped = (needed - self.first) * self.row_bytes
         self.first = needed
@@ -40,27 +42,28 @@ class _Buffer:
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """What an entry of the schedule does to the buffers, wherever they lie; sizes are bytes.
+    """Effect of a schedule entry on the buffers, independent of their offsets; sizes are bytes.
 
     Buffers are numbered in the order in which their tensors are computed.
     """
 
-    #: Buffers whose first rows are no longer needed, and the bytes of these.
+    #: Buffers whose first rows are dropped, and the sizes of these rows.
     dropped: tuple[tuple[int, int], ...]
-    #: The buffers that have rows then, and their bytes.
+    #: Buffers with live rows, and their sizes.
     full: tuple[int, ...]
     sizes: tuple[int, ...]
-    #: The buffer that is written, if one is; what it has, and what is added.
+    #: Buffer that is written (None for none), its size before, and the bytes added.
     grown: int | None
     held: int
     added: int
-    #: By buffer that is read, where that begins, and from where on it is still needed afterwards.
+    #: By buffer that is read, the offset of the read and the offset from which on it is needed
+    #: afterwards.
     reads: Mapping[int, tuple[int, int]]
-    #: The bytes of all rows before the entry.
+    #: Size of all rows before the entry.
     taken: int = field(init=False)
-    #: The byte of each of :attr:`full` from which on it is needed until rows are written.
+    #: By buffer of :attr:`full`, the offset from which on it is needed until rows are written.
     kept: tuple[int, ...] = field(init=False)
-    #: Bytes without which no arena does: what is needed afterwards never shares any.
+    #: Lower bound of the arena: bytes that are needed afterwards never share any.
     least: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,45 +76,46 @@ class Turn:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Entries of a schedule that stand for more: from ``start`` to ``stop``, ``copies`` times in
-    all, each stage some rows further each time."""
+    """Entries ``start`` to ``stop`` of a schedule, which run ``copies`` times, shifted by some rows
+    per stage each time.
+    """
 
     start: int
     stop: int
     copies: int
-    #: By stage, the rows of its output and of its input.
+    #: By stage, the shift in rows of its output and of its input.
     shift: tuple[tuple[int, int], ...]
 
 
 class Schedule:
-    """The calls of a group's stages in order, and what each does to the buffers."""
+    """Calls of a group's stages in order, and the effect of each on the buffers."""
 
     def __init__(self, geometry: Geometry, variant: Variant) -> None:
         self.geometry = geometry
         self.variant = variant
         last = geometry.nodes[-1].node
-        #: The tensor whose rows lie where the output's rows will.
+        #: Tensor whose rows share the output's buffer.
         self.alias = None if variant.alias is None else last.inputs[variant.alias]
         walk = _Walk(geometry, variant, self.alias)
-        #: The tensors between the nodes, in the order in which they are computed, and the bytes of
-        #: their rows.
+        #: Tensors between the nodes, in the order of computation, and the sizes of their rows in
+        #: bytes.
         self.buffers = {name: buffer.row_bytes for name, buffer in walk.buffers.items()}
         walk.run()
-        #: By entry, the stage and the band that it computes, and what it does to the buffers.
+        #: By entry, the stage and band that it computes, and its effect on the buffers.
         self.bands: Sequence[tuple[int, Band]] = walk.bands
         self.turns: Sequence[Turn] = walk.turns
-        #: By entry, bytes without which no arena does.
+        #: By entry, a lower bound of the arena in bytes.
         self.least = [turn.least for turn in walk.turns]
-        #: The entries that stand for more than themselves, if some do.
+        #: Repeating entries, if any.
         self.repeat = walk.repeat
 
     @property
     def key(self) -> object:
-        """Equal for schedules that come to the same."""
+        """Equal for equivalent schedules."""
         return self.alias, tuple(self.bands), self.repeat
 
     def times(self) -> list[int]:
-        """By entry, for how many it stands."""
+        """Return, by entry, the number of entries that it stands for."""
         found = [1] * len(self.bands)
         if (repeat := self.repeat) is not None:
             found[repeat.start : repeat.stop] = [repeat.copies] * (repeat.stop - repeat.start)
@@ -119,7 +123,7 @@ class Schedule:
 
 
 class _Walk:
-    """Goes through a group as it runs: what is demanded of which stage, what buffers then hold."""
+    """Simulation of a group: the rows demanded of each stage, and the content of the buffers."""
 
     def __init__(self, geometry: Geometry, variant: Variant, alias: str | None) -> None:
         self._nodes = nodes = geometry.nodes
@@ -128,10 +132,10 @@ class _Walk:
         self.bands: list[tuple[int, Band]] = []
         self.turns: list[Turn] = []
         self.repeat: Repeat | None = None
-        #: By stage, the rows that are computed: demanded so far, and in the turns so far.
+        #: By stage, the rows demanded so far, and the rows computed so far.
         self._done = [0] * len(nodes)
         self._then = [0] * len(nodes)
-        #: By stage, those whose rows it reads, in the order in which they are demanded.
+        #: By stage, the stages whose rows it reads, in the order of demand.
         self._producers = [
             [
                 geometry.producer[name]
@@ -141,7 +145,7 @@ class _Walk:
             for node in nodes
         ]
         last = len(nodes) - 1
-        #: By stage, the rows that it computes at a time.
+        #: By stage, the number of rows that it computes at a time.
         self._limits = [
             geometry.group.rows if inner or index == last else nodes[index].height
             for index, inner in enumerate(self._producers)
@@ -208,7 +212,7 @@ class _Walk:
         """Compute some of the rows of a stage up to ``end``."""
         done, node, limit = self._done, self._nodes[index], self._limits[index]
         if index < len(self._inner):
-            # Rows between windows, which nothing reads, are not computed.
+            # Skip rows between windows, which no stage reads.
             done[index] = max(done[index], self._inner[index].needed(done))
         count = end - done[index]
         if not (self._long_start and done[index] == 0 and count < 2 * limit):
@@ -220,11 +224,11 @@ class _Walk:
         done[index] += band.count
 
     def _turn(self, index: int, band: Band) -> None:
-        """Note what an entry does to the buffers."""
+        """Record the effect of an entry on the buffers."""
         dropped = {b.number: b.drop(b.need) for b in self._touched.values()}
         written = self._written[index]
         if written is not None and written.end < band.first:
-            # Rows that are not there are never needed, nor are any before them.
+            # Rows that are not yet computed are never dropped, nor are any before them.
             rest = written.drop(written.end)
             dropped[written.number] = dropped.get(written.number, 0) + rest
             written.first = written.end = band.first
@@ -258,14 +262,17 @@ class _Walk:
             written.end += band.count
             self._touched[written.number] = written
 
-    # -- what repeats -----------------------------------------------------------------------------
+    # -- repeating entries
+    # --------------------------------------------------------------------------
 
     def _state(self) -> list[int]:
-        """All that the rest depends on, beside :attr:`_touched`: rows of the stages, in order."""
+        """Return all state that the rest depends on, apart from :attr:`_touched`: rows of the
+        stages, in order.
+        """
         return [row for _, row in self._rows()]
 
     def _rows(self) -> Iterator[tuple[int, int]]:
-        """Rows, each with the stage that computes them."""
+        """Yield rows, each with the stage that computes them."""
         yield from enumerate(self._done)
         for buffer in self.buffers.values():
             yield buffer.producer, buffer.first
@@ -275,13 +282,13 @@ class _Walk:
     def _leap(
         self, start: int, before: Sequence[int], then: Sequence[int], state: Sequence[int]
     ) -> None:
-        """Where the entries from ``start`` on are those that come next, too, only further, let them
-        stand for all that are so.
+        """If the entries from ``start`` on repeat with a shift, let them stand for all their
+        repetitions.
 
-        They took the stages from the rows ``before`` to those that are done, and all of the state
-        from ``then`` to what it is. What is done next follows from differences of rows alone unless
-        it meets the first or the last rows of an image; so it is the same if all rows of the state
-        went on with those of their stage.
+        They advanced the stages from the rows ``before``, and the whole state from ``then``, to the
+        present ones. The next entries depend on row differences alone unless they reach the first
+        or the last rows of an image; so they are the same if all rows of the state were shifted
+        with those of their stage.
         """
         rows = [now - was for now, was in zip(self._done, before, strict=True)]
         for (stage, _), now, was in zip(self._rows(), state, then, strict=True):
@@ -294,7 +301,8 @@ class _Walk:
             step = rows[index] * node.stride
             if any(rows[producer] != step for producer in self._producers[index]):
                 return
-            # How often until it is at the end of its own rows, or its windows at that of the image.
+            # Repetitions until a stage reaches the end of its rows, or its windows that of the
+            # image.
             done = self._done[index]
             left.append((node.height - 1 - done) // rows[index])
             reach = done * node.stride - node.above + max(0, node.span - node.stride)

@@ -1,4 +1,6 @@
-"""Places in a step's scratch for what is in use, all of it or parts, during some of its entries."""
+"""Allocation of a step's scratch for items that are live, entirely or in parts, during some
+entries.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,25 @@ from dataclasses import dataclass
 
 from hilc.support.intervals import joined
 
-#: Buffers and scratch start at a multiple of this many bytes.
+#: Alignment in bytes of buffers and scratch.
 ALIGNMENT = 4
 
-# Orders in which buffers are placed before the best is taken.
+# Number of orders that are tried.
 _PLACINGS = 60
 
-#: Ranges of bytes, each from the first to the one behind the last.
+#: Half-open ranges of bytes.
 Ranges = tuple[tuple[int, int], ...]
 
 
-#: Entries at which everything lies where it does: part of a schedule, and the entry of that.
+#: A moment with constant offsets: a part of the schedule, and its entry.
 Moment = tuple[int, int]
 
 
 @dataclass
 class Item:
-    """Bytes of the step's scratch; ``live`` says by moment which of them hold something, and
-    ``duration`` at how many entries some do."""
+    """An item of the step's scratch; ``live`` are its live byte ranges by moment, and ``duration``
+    the number of entries with any.
+    """
 
     nbytes: int
     live: dict[Moment, Ranges]
@@ -34,9 +37,9 @@ class Item:
 
 
 def place_items(items: Sequence[Item]) -> int:
-    """Gives each item its offset; the bytes that all need together.
+    """Assign an offset to each item; return the total size in bytes.
 
-    Two items may share bytes that hold nothing of either whenever the other's do.
+    Two items may share bytes that are never live in both.
     """
     apart = _forbidden(items)
     bound = _most_at_once(items)
@@ -45,7 +48,7 @@ def place_items(items: Sequence[Item]) -> int:
         sorted(range(len(items)), key=lambda i: (-items[i].duration, -items[i].nbytes, i)),
         sorted(range(len(items)), key=lambda i: (-items[i].duration * items[i].nbytes, i)),
     ]
-    # Fixed seed: the result is part of the output, which must not change from run to run.
+    # Fixed seed: the result is part of the output, which must be deterministic.
     chance = random.Random(0)
     best: tuple[int, list[int]] | None = None
     known: set[tuple[int, ...]] = set()
@@ -58,7 +61,7 @@ def place_items(items: Sequence[Item]) -> int:
                 a, b = chance.randrange(len(order)), chance.randrange(len(order))
                 order[a], order[b] = order[b], order[a]
         if tuple(order) in known:
-            # Few items have few orders.
+            # Few items have few permutations.
             continue
         known.add(tuple(order))
         offsets = _first_fit(items, order, apart)
@@ -81,14 +84,16 @@ def _most_at_once(items: Sequence[Item]) -> int:
     used: dict[Moment, int] = {}
     for item in items:
         for moment, ranges in item.live.items():
-            # Within an item they may overlap.
+            # Ranges within an item may overlap.
             begins, ends = joined(ranges)
             used[moment] = used.get(moment, 0) + sum(ends) - sum(begins)
     return max([*used.values(), *(item.nbytes for item in items)], default=0)
 
 
 def _forbidden(items: Sequence[Item]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """For items ``a`` and ``b`` the open intervals in which offset(b) - offset(a) must not lie."""
+    """Return, for items ``a`` and ``b``, the open intervals in which ``offset(b) - offset(a)`` must
+    not lie.
+    """
     found = {}
     for a, first in enumerate(items):
         for b in range(a + 1, len(items)):

@@ -1,4 +1,4 @@
-"""What computes the bands of nodes: calls of one kernel, which differ in numbers only."""
+"""Kernel calls for the row bands of nodes: calls of one kernel, which differ in numbers only."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from hilc.lowering.kernels import KernelCall
 from hilc.lowering.registry import row_adder
 from hilc.target import Cpu
 
-# A kernel's array may differ between bands if it takes no more than this.
+# Largest array, in elements, that may differ between bands.
 _TABLE_BYTES = 512
 
 
 @dataclass(frozen=True)
 class StageCalls:
-    """What computes a node's bands, by the bands' shapes: calls that differ in numbers only."""
+    """Calls for a node's bands, by the bands' shapes; they differ in numbers only."""
 
     calls: Mapping[tuple[int, ...], KernelCall]
     cuts: Mapping[tuple[int, ...], Cut]
-    #: As :class:`Stage` has them.
+    #: See :class:`Stage`.
     varying: tuple[str, ...]
     tables: Mapping[str, tuple[Array, ...]]
     scratch_bytes: int
 
     @property
     def first(self) -> KernelCall:
-        """The call for the first band."""
+        """Call for the first band."""
         return next(iter(self.calls.values()))
 
     @staticmethod
@@ -57,7 +57,7 @@ class StageCalls:
 
 
 class Stages:
-    """Makes the calls for the bands of a graph's nodes; remembers them and how they overlap."""
+    """Calls for the row bands of a graph's nodes, and their permitted overlaps; cached."""
 
     def __init__(self, cpu: Cpu) -> None:
         self._cpu = cpu
@@ -68,14 +68,14 @@ class Stages:
         self._rooms: dict[Room, Room] = {}
 
     def _cut(self, node: RowNode, band: Band) -> Cut:
-        """``node`` and its tensors, cut to ``band``."""
+        """Return ``node`` and its tensors, reduced to ``band``."""
         key = (node.node.name, node.accumulates, band.key)
         if key not in self._cuts:
             self._cuts[key] = node.cut(band)
         return self._cuts[key]
 
     def _of_band(self, node: Node, band: Band, cut: Cut) -> list[KernelCall]:
-        """The kernels that compute a band of ``node``, the fastest first."""
+        """Return the kernels that compute a band of ``node``, the fastest first."""
         key = (node.name, band.key)
         if key not in self._candidates:
             calls = candidates(cut.node, cut.ins, cut.outs, self._cpu)
@@ -85,14 +85,15 @@ class Stages:
     def calls(
         self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
     ) -> StageCalls:
-        """What computes ``bands`` of ``node``: calls of one kernel, the ``wanted`` one or the first
-        that can, which differ in numbers only."""
+        """Return the calls of one kernel for ``bands`` of ``node``: the ``wanted`` one or the first
+        that supports them; they differ in numbers only.
+        """
         key = (node.node.name, node.accumulates, wanted, *bands)
         if key not in self._calls:
             self._calls[key] = self._find_calls(node, bands, wanted)
         if (found := self._calls[key]) is None:
             which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
-            raise NotStreamable(f"{node.node.name!r} has {which} all of its bands")
+            raise NotStreamable(f"{node.node.name!r} has {which} all of its row bands")
         return found
 
     def _find_calls(
@@ -118,24 +119,24 @@ class Stages:
         return None
 
     def overlap(self, call: KernelCall, cut: Cut, position: int) -> Overlap:
-        """How the output of a call may lie to what it reads as its node's input ``position``."""
+        """Return the permitted overlaps of a call's output and its node's input ``position``."""
         key = id(call), position
         if key not in self._overlaps:
             inputs = [t for t in (cut.ins[p] for p in call.inputs) if t is not None]
             access = access_of(call, inputs, cut.outs)
             argument = call.inputs.index(position)
             overlap = Overlap(access, argument, inputs, cut.outs[0].nbytes)
-            # With the call, whose identity is the key.
+            # Stored with the call to keep its identity, the key, valid.
             self._overlaps[key] = call, overlap
         return self._overlaps[key][1]
 
     def room(self, room: Room) -> Room:
-        """The same, with what was found for it before."""
+        """Return the cached instance that is equal to ``room``."""
         return self._rooms.setdefault(room, room)
 
 
 def _one_kernel(calls: Sequence[KernelCall]) -> bool:
-    """Whether calls differ in nothing but numbers."""
+    """Return whether the calls differ in numbers only."""
     first = calls[0]
     return all(
         call.kernel is first.kernel
@@ -147,7 +148,7 @@ def _one_kernel(calls: Sequence[KernelCall]) -> bool:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether fields are of one kind; arrays have to be equal unless they are small."""
+    """Return whether fields have one type; arrays must be equal unless they are small."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return (
             isinstance(a, np.ndarray)

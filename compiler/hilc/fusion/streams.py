@@ -1,4 +1,4 @@
-"""The calls of a graph's groups: the best of the ways to run each."""
+"""Calls of a graph's fused groups: the best variant of each."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from hilc.target import Cpu
 
 
 def stream(graph: Graph, group: Group, cpu: Cpu) -> StreamCall:
-    """The call that computes the nodes of ``group``; :class:`NotStreamable` where none can."""
+    """Return the call that computes the nodes of ``group``; raise :class:`NotStreamable` if there
+    is none.
+    """
     return Streams(graph, cpu).call(group)
 
 
 class Streams:
-    """Makes the groups of one graph; remembers what groups have in common."""
+    """Fused groups of one graph, with a cache of their common parts."""
 
     def __init__(self, graph: Graph, cpu: Cpu) -> None:
         self._graph = graph
         self._positions = {node.name: i for i, node in enumerate(graph.nodes)}
         self._consumers = graph.consumers()
         self._stages = Stages(cpu)
-        #: By group without kernels its schedules, or why there are none.
+        #: By group without kernels its schedules, or the reason why there are none.
         self._schedules: dict[Group, list[Schedule] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
 
     def call(self, group: Group) -> StreamCall:
-        """As :func:`stream`."""
+        """Return the call for ``group``; see :func:`stream`."""
         layouts = self._layouts(group)
         if len(layouts) == 1:
             only = layouts[0].call(None)
@@ -51,14 +53,14 @@ class Streams:
         return best[1]
 
     def outlines(self, group: Group) -> list[Outline]:
-        """What is known of the call of ``group`` before anything has a place: it is one of these.
+        """Return outlines, one of which describes the call of ``group``.
 
-        :class:`NotStreamable` where there is no such call.
+        Raise :class:`NotStreamable` if there is no such call.
         """
         return [layout.outline() for layout in self._layouts(group)]
 
     def _layouts(self, group: Group) -> list[Layout]:
-        """The ways to lay out the group, kept until another group is asked for."""
+        """Return the layouts of the group's variants, cached until another group follows."""
         if self._latest is None or self._latest[0] != group:
             if group.kernels and len(group.kernels) != len(group.nodes):
                 fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
@@ -69,14 +71,14 @@ class Streams:
         return self._latest[1]
 
     def _schedules_of(self, group: Group) -> list[Schedule]:
-        """The schedules of a group, which are the same for all kernels."""
+        """Return the schedules of a group, which do not depend on its kernels."""
         if group not in self._schedules:
             try:
                 geometry = Geometry(self._graph, group, self._nodes(group), self._consumers)
                 schedules: dict[object, Schedule] = {}
                 for variant in geometry.variants():
                     schedule = Schedule(geometry, variant)
-                    # Variants may come to the same.
+                    # Variants may be equivalent.
                     schedules.setdefault(schedule.key, schedule)
                 self._schedules[group] = list(schedules.values())
             except NotStreamable as error:
@@ -87,20 +89,21 @@ class Streams:
         return found
 
     def _nodes(self, group: Group) -> tuple[Node, ...]:
-        """The nodes that ``group`` names."""
+        """Return the nodes that ``group`` names."""
         for name in group.nodes:
             if name not in self._positions:
-                raise NotStreamable(f"the graph computes no {name!r}")
+                raise NotStreamable(f"the graph has no node {name!r} to compute")
         positions = [self._positions[name] for name in group.nodes]
         if not positions or positions != list(range(positions[0], positions[0] + len(positions))):
-            raise NotStreamable(f"{', '.join(map(repr, group.nodes))} are no consecutive nodes")
+            raise NotStreamable(f"{', '.join(map(repr, group.nodes))} are not consecutive nodes")
         return tuple(self._graph.nodes[position] for position in positions)
 
 
 def _rank(call: StreamCall) -> tuple[int, int, int]:
-    """The less, the better: memory, then calls, then bytes that move.
+    """Return the sort key of a call: memory, then calls, then moved bytes; less is better.
 
-    The memory is the group's scratch, inputs and output, the output over the first input.
+    The memory is the group's scratch, inputs and output, with the output placed over the first
+    input.
     """
     access = call.access((), ())
     assert access is not None

@@ -62,14 +62,14 @@ __all__ = [
     "load_module",
 ]
 
-#: The key of a factory for the module that is meant where none is named, as in TVM.
+#: Key of a factory for the default module, as in TVM.
 DEFAULT = "default"
 
 
 def load(
     library: ModelLibrary, name: str | None = None, *, devices: Contexts = MappingProxyType({})
 ) -> HostModel:
-    """Build ``library`` and load the module ``name``, which may be left out when there is one.
+    """Build ``library`` and load the module ``name``, which is optional if there is only one.
 
     ``devices`` gives the context (an address, or an array of its bytes) of each device that the
     module runs on; the others get a null pointer.
@@ -86,7 +86,7 @@ def load(
 
 
 def build(library: ModelLibrary, folder: str | Path) -> Path:
-    """Build all of ``library`` in ``folder``; the shared object's path.
+    """Build all of ``library`` in ``folder``; return the path of the shared object.
 
     The sources and all other files stay beside it, for a debugger.
     """
@@ -113,18 +113,18 @@ def export_library(
 
 
 def load_module(path: str | Path) -> AotExecutorFactory:
-    """The factory whose library is the shared object ``path``.
+    """Return the factory for the shared object ``path``.
 
-    A shared object is a program: load only one that you trust. Raises
-    :class:`~hilc.errors.InputError` for a file that is none, is cut off, is for another machine, or
-    was not exported here.
+    A shared object is a program: load only one that you trust. Raise
+    :class:`~hilc.errors.InputError` for a file that is invalid, truncated, for another machine, or
+    not written by :func:`export_library`.
     """
     return AotExecutorFactory(_open_exported(Path(path)))
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where an executor computes: ``cpu(0)`` is the one that there is."""
+    """Device on which an executor computes: ``cpu(0)`` is the only one."""
 
     kind: str
     index: int
@@ -134,13 +134,13 @@ class Device:
 
 
 def cpu(index: int = 0) -> Device:
-    """This machine's processor."""
+    """Return the device for this machine's processor."""
     return Device("cpu", index)
 
 
 @dataclass(frozen=True)
 class _Exported:
-    """A library that is a shared object already."""
+    """A library that is already a shared object."""
 
     path: Path
     description: Description
@@ -167,12 +167,12 @@ def _open_exported(path: Path) -> _Exported:
 
 
 class AotExecutorFactory:
-    """Makes executors of a library's modules: ``factory["default"](hilc.host.cpu(0))``.
+    """Factory of a library's executors: ``factory["default"](hilc.host.cpu(0))``.
 
     ``library`` is a compiled one, or the path of an archive, a folder or an exported shared object.
-    ``name`` is the module that ``"default"`` stands for, which may be left out when there is one;
-    ``params`` are values that every new executor of it begins with, by input. Both are written to
-    an exported library.
+    ``name`` is the module for ``"default"``, optional if there is only one; ``params`` are initial
+    input values of every new executor of it, by input name. Both are written to an exported
+    library.
     """
 
     def __init__(
@@ -200,26 +200,26 @@ class AotExecutorFactory:
 
     @property
     def module_names(self) -> tuple[str, ...]:
-        """The keys of the factory, besides ``"default"``."""
+        """Keys of the factory, besides ``"default"``."""
         return tuple(self._modules)
 
     @property
     def params(self) -> Mapping[str, Array]:
-        """Values of inputs that every new executor of the default module begins with."""
+        """Initial input values of every new executor of the default module."""
         return MappingProxyType(self._params)
 
     def __getitem__(self, key: str) -> Callable[..., AotModule]:
-        """What makes executors of the module ``key``.
+        """Return the constructor of executors of the module ``key``.
 
-        Call it with the device, and with ``contexts`` of the accelerators where the module uses
-        some (see :func:`load`). Each executor has its own workspace and can run in its own thread.
+        Call it with the device, and with ``contexts`` of the accelerators if the module uses some
+        (see :func:`load`). Each executor has its own workspace and can run in its own thread.
         """
         module = self._modules.get(key)
         if key == DEFAULT and module is None:
             module = self._default
             if module is None:
                 raise InputError(
-                    f"the library has several modules and {DEFAULT!r} was not said to be one",
+                    f"the library has several modules and no {DEFAULT!r} among them",
                     f"choose one of {', '.join(self._modules)}",
                 )
         if module is None:
@@ -240,7 +240,7 @@ class AotExecutorFactory:
         if path.suffix != ".so":
             raise InputError(
                 f"a library cannot be exported as {path.name!r}",
-                "give it the ending .so; ModelLibrary.save writes archives",
+                "use the suffix .so; ModelLibrary.save writes archives",
             )
         if isinstance(self._source, _Exported) and (
             self._description().to_json() != self._source.description.to_json()
@@ -275,8 +275,8 @@ class AotExecutorFactory:
     def _checked(self, params: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         if params and self._default is None:
             raise InputError(
-                "params were given for a library of several modules",
-                f"say whose they are: name={' or '.join(map(repr, self._modules))}",
+                "params are ambiguous for a library of several modules",
+                f"select the module: name={' or '.join(map(repr, self._modules))}",
             )
         checked = {}
         for name, value in params.items():
@@ -290,11 +290,11 @@ class AotExecutorFactory:
         return Description(tuple(self._modules.values()), default, self._params)
 
     def _shared_object(self) -> Path:
-        """The library, built when it is first needed."""
+        """Return the library, built on first use."""
         if isinstance(self._source, _Exported):
             return self._source.path
-        # Threads may ask at the same time, and the second build would delete the first one's folder
-        # while its caller copies from it.
+        # Threads may call this at the same time, and the second build would delete the first one's
+        # folder while its caller copies from it.
         with self._building:
             if self._build is None:
                 folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
@@ -315,7 +315,9 @@ class _Build:
 
 
 def _copy_in(path: Path) -> Code:
-    """A shared object loaded from a copy: one path is loaded only once, with one workspace."""
+    """Return the code of a shared object loaded from a copy: one path is loaded only once, with one
+    workspace.
+    """
     folder = tempfile.TemporaryDirectory(prefix="hilc-host-")
     try:
         copy = Path(folder.name) / "library.so"
@@ -330,13 +332,15 @@ def _copy_in(path: Path) -> Code:
 
 
 def _check_shared_object(data: bytes, where: str) -> None:
-    """Refuse what the dynamic linker would choke on, or what is none of ours, before it runs."""
+    """Raise for files that the dynamic linker cannot load, or that hil did not write, before they
+    run.
+    """
     own = Path(sys.executable).resolve()
     with own.open("rb") as file:
         program = file.read(64)
     if data[:4] != b"\x7fELF" or len(data) < 64:
-        raise InputError(f"{where} is not a shared object", "pass what export_library wrote")
-    # Class, byte order, kind and machine; this program itself tells which are right.
+        raise InputError(f"{where} is not a shared object", "pass a file that export_library wrote")
+    # Class, byte order, kind and machine; this program itself has the right values.
     machine, own_machine = (header[18:20] for header in (data, program))
     if data[4:6] != program[4:6] or machine != own_machine:
         raise InputError(
@@ -348,17 +352,17 @@ def _check_shared_object(data: bytes, where: str) -> None:
         raise InputError(f"{where} is ELF but not a shared object", "link it with -shared")
     if _elf_end(data) > len(data):
         raise InputError(
-            f"{where} is cut off: it has {len(data)} of {_elf_end(data)} bytes",
+            f"{where} is truncated: it has {len(data)} of {_elf_end(data)} bytes",
             "copy or export it again",
         )
     if DESCRIPTION.encode() + b"\0" not in data:
         raise InputError(
-            f"{where} does not say what models it has", "pass what export_library wrote"
+            f"{where} has no description of its models", "pass a file that export_library wrote"
         )
 
 
 def _elf_end(data: bytes) -> int:
-    """Where the parts of the ELF file that its header names end."""
+    """Return the offset at which the last part named in the ELF header ends."""
     if data[4] == 2:
         program_at, section_at = struct.unpack_from("=QQ", data, 32)
         program_size, program_count, section_size, section_count = struct.unpack_from(
@@ -377,8 +381,8 @@ def _elf_end(data: bytes) -> int:
 def _require_library(library: object) -> None:
     if not isinstance(library, ModelLibrary):
         raise InputError(
-            f"{library!r:.60} is no library but of type {type(library).__name__}",
-            "pass what hilc.compile returned; hilc.ModelLibrary.load reads an archive",
+            f"{library!r:.60} is not a library: its type is {type(library).__name__}",
+            "pass the result of hilc.compile; hilc.ModelLibrary.load reads an archive",
         )
 
 

@@ -1,7 +1,7 @@
-"""A library as a shared object for this machine, which carries its own description.
+"""A library as a shared object for this machine, which contains its own description.
 
-What is loaded needs no compiler and no other file: modules and starting values lie in the shared
-object as data, ``hilc_host_description``, beside the external constants of each module.
+The loaded object needs no compiler and no other file: descriptions of modules and initial values
+are data in it, ``hilc_host_description``, beside the external constants of each module.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
 _FLAGS = ("-std=c11", "-O2", "-fPIC")
-# Bsymbolic: another library in the process may have functions of these names, TVM's own for one.
-# defs: what nothing defines is told now, by the linker, and not when the object is loaded.
+# Bsymbolic: another library in the process may have functions of these names, TVM's own for
+# example. defs: the linker reports undefined symbols now, instead of the loader later.
 _LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack", "-Wl,-z,defs")
 _BUILD_LIMIT_S = 600
 _UNDEFINED = re.compile(r"undefined reference to [`'](\w+)'")
 _MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
-#: Of what is missing, so many names are told.
+#: Maximum number of missing symbols in a message.
 _MOST_NAMES = 10
 
 _DESCRIPTION_VERSION = 1
@@ -59,29 +59,29 @@ class HostBuildError(HilError):
 
 @dataclass(frozen=True)
 class Description:
-    """What a shared object says of itself."""
+    """Description inside a shared object."""
 
     modules: tuple[Module, ...]
-    #: The module that is meant where none is named.
+    #: Name of the default module.
     default: str | None = None
-    #: First values of its inputs by name, for every executor that is made.
+    #: Initial values of its inputs by name, for every new executor.
     params: Mapping[str, Array] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
         params = base64.b64encode(save_params(self.params)).decode()
         written = _Written(_DESCRIPTION_VERSION, self.modules, self.default, params)
-        # Without indentation: it is compiled in, and nobody reads it there.
+        # Without indentation: it is compiled in.
         return json.dumps(asdict(written), sort_keys=True, separators=(",", ":")).encode()
 
     @staticmethod
     def from_json(text: bytes, where: str) -> Description:
-        """The description that ``text`` is, checked; ``where`` names it in messages."""
+        """Return the description in ``text``, checked; ``where`` names it in messages."""
         value = parse_json(text, where)
         version = value.get("version") if isinstance(value, dict) else None
         if version != _DESCRIPTION_VERSION:
             raise InputError(
-                f"{where} has version {version!r} of the description of a library; "
-                f"known is {_DESCRIPTION_VERSION}",
+                f"{where} has version {version!r} of the library description; "
+                f"supported is {_DESCRIPTION_VERSION}",
                 "export the library again with this version",
             )
         written = decode(_Written, value, where)
@@ -96,7 +96,7 @@ class Description:
 
 @dataclass(frozen=True)
 class _Written:
-    """A description as JSON has it."""
+    """JSON form of a description."""
 
     version: int
     modules: tuple[Module, ...]
@@ -106,7 +106,9 @@ class _Written:
 
 
 def host_compiler() -> str:
-    """The C compiler: ``CC`` if it is set, else the first of cc, gcc and clang that is there."""
+    """Return the C compiler: ``CC`` if it is set, else the first of cc, gcc and clang that is
+    installed.
+    """
     candidates = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     for candidate in candidates:
         if path := shutil.which(candidate):
@@ -120,9 +122,9 @@ def host_compiler() -> str:
 def build_shared_object(
     library: ModelLibrary, folder: Path, description: Description | None = None
 ) -> Path:
-    """``library`` in one shared object, made in ``folder`` (its files are written there, too).
+    """Return the path of ``library`` as one shared object, built in ``folder`` with all its files.
 
-    ``description`` is what it says of itself, where that is more than its modules.
+    ``description`` is embedded, if it has more than the modules.
     """
     compiler = host_compiler()
     _require_for_this_machine(library)
@@ -142,7 +144,7 @@ def build_shared_object(
         functions = [name for module in library.modules for name in module.functions]
         table = function_table().source(functions, weak=False)
         if foreign or table.encode() not in library.files.values():
-            # One for all modules. It comes before their own: TVM's are not weak as ours are.
+            # One table for all modules. It precedes their own: TVM's are not weak.
             (folder / _REGISTRY).write_text(table)
             sources = [_REGISTRY, *sources]
             if foreign:
@@ -162,7 +164,7 @@ def build_shared_object(
 
 
 def _extra_archive(compiler: str, extra: ExtraCode, folder: Path) -> str:
-    """Code from elsewhere as a static library: of it, the linker takes what the models need."""
+    """Return external code as a static library, of which the linker takes what the models need."""
     (folder / "extra_objects").mkdir()
     objects = list(extra.objects)
     includes = [f"-I{path}" for path in (*extra.includes, *include_dirs())]
@@ -206,8 +208,8 @@ def _run(command: Sequence[str], folder: Path, what: str, hint: str) -> None:
         return
     if undefined := list(dict.fromkeys(_UNDEFINED.findall(done.stderr))):
         raise HostBuildError(
-            f"{what} calls what nothing in it defines: {', '.join(undefined[:_MOST_NAMES])}",
-            "give the sources that define it: --source FILE, or library.with_code(sources=[...])",
+            f"{what} has undefined symbols: {', '.join(undefined[:_MOST_NAMES])}",
+            "give the sources that define them: --source FILE, or library.with_code(sources=[...])",
         )
     if header := _MISSING_HEADER.search(done.stderr):
         hint = (
@@ -220,10 +222,10 @@ def _run(command: Sequence[str], folder: Path, what: str, hint: str) -> None:
 
 
 def _glue(modules: Sequence[Module], description: Description) -> str:
-    """The data that a loaded library is called with."""
+    """Return the C data by which a loaded library is called."""
     parts = ["#include <stdint.h>\n"]
     parts += [f'#include "{m.symbol}.h"\n' for m in modules if m.constants == "external"]
-    # A literal for every part: compilers bound the length of one.
+    # One literal for every part: compilers bound the length of a literal.
     text = description.to_json().decode()
     lines = [text[i : i + 4000] for i in range(0, len(text), 4000)]
     quoted = "\n".join(f'    "{_escape(line)}"' for line in lines)
@@ -247,7 +249,9 @@ def _escape(text: str) -> str:
 def _runtime(
     compiler: str, runtime: HostRuntime
 ) -> tuple[tempfile.TemporaryDirectory[str], tuple[Path, ...]]:
-    """The C run time, compiled once for all models of this process; the folder ends with it."""
+    """Return the C runtime, compiled once for all models of this process, and the folder that holds
+    it.
+    """
     folder = tempfile.TemporaryDirectory(prefix="hilc-crt-")
     includes = [f"-I{path}" for path in include_dirs()]
     command = [compiler, *_FLAGS, *includes, "-c", *map(str, runtime.sources())]

@@ -15,7 +15,7 @@ from hilc.ir import Array
 
 
 class Code:
-    """A shared object in this process; ``folder``, which holds it, is deleted when it is closed."""
+    """A loaded shared object; ``folder``, which holds it, is deleted when it is closed."""
 
     def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str]) -> None:
         self._library: ctypes.CDLL | None = ctypes.CDLL(str(path))
@@ -28,7 +28,7 @@ class Code:
             self._folder.cleanup()
 
     def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
-        """The C function ``name``, which returns ``result``."""
+        """Return the C function ``name``, which returns ``result``."""
         function = self._opened()[name]
         function.restype = result
         return function
@@ -40,13 +40,13 @@ class Code:
         return ctypes.addressof(ctypes.c_char.in_dll(self._opened(), name))
 
     def data(self, name: str, nbytes: int) -> Array:
-        """The bytes of the C array ``name``, which are those of the object itself."""
+        """Return the bytes of the C array ``name``, which are those of the object itself."""
         memory = (ctypes.c_uint8 * nbytes).from_address(self.data_address(name))
         array: Array = np.ctypeslib.as_array(memory)
         return array
 
     def data_text(self, name: str) -> bytes:
-        """The bytes of a C string."""
+        """Return the bytes of a C string."""
         return ctypes.string_at(self.data_address(name))
 
     def _opened(self) -> ctypes.CDLL:
@@ -56,5 +56,5 @@ class Code:
 
 
 def closed() -> InputError:
-    """What is said of a model that was closed."""
+    """Return the error for a model that is closed."""
     return InputError("the model is closed", "load it again")

@@ -1,4 +1,4 @@
-"""A module of a loaded shared object, called as a C program calls it."""
+"""A module of a loaded shared object, called like from a C program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Contexts = Mapping[str, "int | Array | None"]
 
 
 class HostModel:
-    """One module, loaded. A context manager: closing it unloads the code and deletes its files."""
+    """One loaded module. A context manager: closing it unloads the code and deletes its files."""
 
     def __init__(
         self, module: Module, code: Code, devices: Contexts = MappingProxyType({})
@@ -45,7 +45,7 @@ class HostModel:
         self._outputs = [_aligned(info.nbytes) for info in module.outputs]
         self._bindings = Bindings(module.inputs, module.outputs)
         self._has_run = False
-        # A module has one workspace: two threads would compute in it at the same time.
+        # A module has one workspace: two threads would overwrite each other's data.
         self._turn = threading.Lock()
         self._is_closed = False
         # The caller's own; where the library has them, layers that are run one by one use these,
@@ -63,7 +63,7 @@ class HostModel:
         self.reset_state()
 
     def _start_runtime(self, session: Session) -> None:
-        # Exactly what the library says that it needs, so that a wrong figure is an error here, too.
+        # Exactly the size that the library states, so that a wrong figure is an error here too.
         nbytes = self.module.workspace_bytes if self.module.pools == "calls" else 0
         self._stack = _aligned(nbytes)
         status = session.start(self._stack.ctypes.data, nbytes)
@@ -102,20 +102,22 @@ class HostModel:
         self.close()
 
     def close(self) -> None:
-        """Unload the code, when a run of another thread has ended; the model is of no more use."""
+        """Unload the code, after a run in another thread has ended; the model cannot be used
+        afterwards.
+        """
         self._is_closed = True
         if self._turn.acquire(blocking=False):
             self._turn.release()
             self._code.close()
 
     def _require_open(self) -> None:
-        """Buffers are still there when the code is not; what they hold is nobody's any more."""
+        """Raise if the model is closed."""
         if self._is_closed:
             raise closed()
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """The code is this thread's."""
+        """Hold the lock on the model; raise if another thread has it."""
         if not self._turn.acquire(blocking=False):
             raise InputError(
                 f"the model {self.name!r} is in use by another thread",
@@ -131,7 +133,7 @@ class HostModel:
     # Tensors ----------------------------------------------------------------------------------
 
     def set_input(self, which: Which, array: npt.ArrayLike) -> None:
-        """Copy ``array``, which has the input's exact shape and type, into the input."""
+        """Copy ``array``, which must have the input's exact shape and type, into the input."""
         self._require_open()
         index = find_tensor(self.inputs, which, "input")
         values = input_values(self.inputs[index], array)
@@ -153,19 +155,19 @@ class HostModel:
         self._outputs[index] = own if array is None else array.reshape(-1).view(np.uint8)
 
     def get_input(self, which: Which) -> Array:
-        """A copy of what an input holds, in its shape and type; zeros before it was set."""
+        """Return a copy of an input's value, in its shape and type; zeros before it is set."""
         self._require_open()
         index = find_tensor(self.inputs, which, "input")
         return _typed(self._inputs[index], self.inputs[index])
 
     def get_output(self, which: Which) -> Array:
-        """A copy of an output of the last run, in its shape and type."""
+        """Return a copy of an output of the last run, in its shape and type."""
         self._require_open()
         index = find_tensor(self.outputs, which, "output")
         if not self._has_run:
             raise InputError(
-                f"output {self.outputs[index].name!r} of model {self.name!r} is no result: the "
-                "model has not run, or its last run did not end well",
+                f"output {self.outputs[index].name!r} of model {self.name!r} is not available: the "
+                "model has not run, or its last run failed",
                 "run the model first",
             )
         return _typed(self._outputs[index], self.outputs[index])
@@ -188,7 +190,7 @@ class HostModel:
                 self._call_structs(name, self._pool_struct() if given else [])
 
     def state(self, which: Which) -> Array:
-        """A copy of what a state holds: what the last run left, or what was set since."""
+        """Return a copy of what a state holds: what the last run left, or what was set since."""
         self._require_open()
         info = self.states[find_tensor(self.states, which, "state")]
         return _typed(self._place(info), info)
@@ -204,7 +206,7 @@ class HostModel:
     # Running ----------------------------------------------------------------------------------
 
     def run(self, repeat: int = 1) -> None:
-        """``repeat`` inferences through the library's entry point."""
+        """Run ``repeat`` inferences through the library's entry point."""
         count = run_count(self.name, repeat)
         with self._alone(), self._running():
             for _ in range(count):
@@ -215,18 +217,18 @@ class HostModel:
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
-        """The outputs are results when what is done in this context has ended well."""
+        """Mark the outputs as valid when the body of the ``with`` statement succeeds."""
         self._has_run = False
         yield
         self._has_run = True
 
     def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
         """Run layer by layer; yield each with copies of its outputs right after it ran."""
-        # A model whose outputs all lie where its inputs do has nothing to compute.
+        # A model whose outputs all share buffers with its inputs has nothing to compute.
         given = {(tensor.pool, tensor.offset) for tensor in self.inputs if self.module.io_in_pool}
         if not self.layers and any((t.pool, t.offset) not in given for t in self.outputs):
             raise InputError(
-                f"the library does not say what layers {self.name!r} has",
+                f"the library does not describe the layers of {self.name!r}",
                 "compile the model with hil compile",
             )
         with self._running():
@@ -259,11 +261,11 @@ class HostModel:
     # The packed convention --------------------------------------------------------------------
 
     def functions(self) -> tuple[str, ...]:
-        """The module's packed functions, in the order of its registry."""
+        """Return the module's packed functions, in the order of its registry."""
         return self.module.functions
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a packed function; its result: a number, a text, None, or a handle.
+        """Call a packed function; return its result: a number, a text, None, or a handle.
 
         An argument is a number, a text, bytes, None, a handle or a contiguous array, which the
         function may write to.
@@ -277,12 +279,14 @@ class HostModel:
             return self._call_packed(name, arguments)
 
     def metadata(self) -> Any:
-        """What the module says of itself: TVM's metadata, where it was compiled to carry them."""
+        """Return the module's description of itself: TVM's metadata, if it was compiled with
+        them.
+        """
         session = self._session
         name = session.metadata_function(self.module) if session else ""
         if session is None or not self._code.has(name):
             raise InputError(
-                f"the model {self.name!r} carries no metadata", "compile it with interface=packed"
+                f"the model {self.name!r} has no metadata", "compile it with interface=packed"
             )
         return session.metadata(self._call_packed(name, ()))
 
@@ -308,7 +312,7 @@ class HostModel:
                 yield session.tensor(address, argument.shape, argument.dtype)
 
     def _call_packed(self, name: str, arguments: Iterable[Any]) -> Any:
-        """The result of a packed function."""
+        """Return the result of a packed function."""
         status, result = self._packed_session().call(name, tuple(arguments))
         self._check(name, status)
         return result()
@@ -341,7 +345,9 @@ class HostModel:
             ctypes.memmove(buffer.ctypes.data, address, buffer.nbytes)
 
     def _pool_struct(self) -> list[ctypes.Structure]:
-        """The struct of what the caller provides besides tensors; none where that is nothing."""
+        """Return the struct of the memory that the caller provides besides tensors; empty if there
+        is none.
+        """
         module = self.module
         names, addresses = list[str](), list[int | None]()
         if module.constants == "external":
@@ -369,7 +375,7 @@ class HostModel:
         self._check(name, call(function, pointers, len(structs)))
 
     def _map(self, kind: str, pools: Sequence[ctypes.Structure]) -> list[int]:
-        """The addresses that a map function of the library returns."""
+        """Return the addresses that a map function of the library returns."""
         names = _fields(self.inputs if kind == "inputs" else self.outputs)
         function = self._code.function(
             f"{self.module.symbol}_map_{kind}", _struct_type(kind, names)
@@ -393,13 +399,13 @@ class HostModel:
                 return self._contexts[argument.value]
 
     def _memory(self, argument: Argument, nbytes: int) -> Array:
-        """The bytes of a tensor, where ``argument`` says that it is."""
+        """Return the bytes of a tensor at the location ``argument``."""
         if argument.kind == "pool":
             return self._pools[argument.pool][argument.value : argument.value + nbytes]
         return self._outputs[argument.value][:nbytes]
 
     def _place(self, info: TensorInfo) -> Array:
-        """The bytes of a tensor that lies in a pool."""
+        """Return the bytes of a tensor in a pool."""
         offset = info.offset or 0
         return self._pools[info.pool][offset : offset + info.nbytes]
 
@@ -419,32 +425,32 @@ class HostModel:
     def _failed(self, name: str, status: int) -> HilError:
         text = self._session.last_error() if self._session else ""
         said = f": {text}" if text else ""
-        # The C run time's errors are known by their hexadecimal form.
+        # The C runtime's errors are documented in hexadecimal.
         code = f"{status:#x}" if status >= 0x100 else f"{status}"
         return HilError(f"{name} returned {code}{said}")
 
 
 def _context(context: int | Array | None, name: str) -> int | None:
-    """The address of a device's context."""
+    """Return the address of a device's context."""
     if isinstance(context, np.ndarray):
         return context.ctypes.data
     if context is not None and type(context) is not int:
         raise InputError(
-            f"the context of the device {name!r} is a {type(context).__name__}",
+            f"the context of the device {name!r} has the type {type(context).__name__}",
             "pass an address, or a numpy array of its bytes",
         )
     return context
 
 
 def _aligned(nbytes: int) -> Array:
-    """``nbytes`` zero bytes, aligned as a workspace is."""
+    """Return ``nbytes`` zero bytes, aligned like a workspace."""
     memory = np.zeros(nbytes + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + nbytes]
 
 
 def _typed(memory: Array, info: TensorInfo) -> Array:
-    """A copy of the bytes of a tensor in its type and shape."""
+    """Return a copy of the bytes of a tensor in its type and shape."""
     return memory.copy().view(info.dtype).reshape(info.shape)
 
 
@@ -457,6 +463,6 @@ def _addresses(buffers: Sequence[Array]) -> list[int | None]:
 
 
 def _struct_type(kind: str, names: Sequence[str]) -> type[ctypes.Structure]:
-    """A struct of pointers, as the header declares them."""
+    """Return a struct of pointers, as the header declares them."""
     fields = [(name, ctypes.c_void_p) for name in names or ["none"]]
     return type(kind, (ctypes.Structure,), {"_fields_": fields})

@@ -1,4 +1,4 @@
-"""Run times in this process that a library's code calls, or is called through."""
+"""Runtimes in this process that a library's code calls, or is called through."""
 
 from __future__ import annotations
 
@@ -13,49 +13,51 @@ from hilc.plugins import Slot
 
 
 class Session(ABC):
-    """The run time of one loaded library. A status is 0 where all went well."""
+    """Runtime of one loaded library. A status is 0 on success."""
 
     @abstractmethod
     def start(self, address: int, nbytes: int) -> int:
-        """Start it with the memory at ``address`` for workspaces; the status."""
+        """Start it with the memory at ``address`` for workspaces; return the status."""
 
     @abstractmethod
     def last_error(self) -> str:
-        """What it says of the last call that failed; often nothing."""
+        """Return its message about the last failed call; often empty."""
 
     @abstractmethod
     def workspace_left(self) -> int:
-        """Bytes of workspace that were allocated and not freed."""
+        """Return the number of workspace bytes that were allocated and not freed."""
 
     @abstractmethod
     def call(self, function: str, arguments: Sequence[Any]) -> tuple[int, Callable[[], Any]]:
-        """Call a function of the library by its name; the status, and what reads its result."""
+        """Call a function of the library by name; return the status, and a function that reads the
+        result.
+        """
 
     @abstractmethod
     def tensor(self, address: int, shape: tuple[int, ...], dtype: str) -> Any:
-        """A compact tensor as an argument."""
+        """Return a compact tensor as an argument."""
 
     @abstractmethod
     def context(self, address: int | None) -> Any:
-        """A device's context as an argument."""
+        """Return a device's context as an argument."""
 
     @abstractmethod
     def metadata_function(self, module: Module) -> str:
-        """The function that says what the module is."""
+        """Return the name of the function that returns the module's metadata."""
 
     @abstractmethod
     def metadata(self, result: Any) -> Any:
-        """What that function has returned."""
+        """Return the metadata from that function's result."""
 
 
 class HostRuntime(ABC):
     @abstractmethod
     def sources(self) -> Sequence[Path]:
-        """Its C files, a platform for this machine included."""
+        """Return its C files, with a platform for this machine."""
 
     @abstractmethod
     def session(self, code: Code) -> Session:
-        """For a library that was linked with it."""
+        """Return the session of a library that was linked with it."""
 
 
 _SLOT: Slot[HostRuntime] = Slot()
@@ -63,11 +65,11 @@ provide_host_runtime = _SLOT.fill
 
 
 def host_runtime(module: str) -> HostRuntime:
-    """The run time for the model ``module``; InputError where none is installed."""
+    """Return the runtime for the model ``module``; raise InputError if none is installed."""
     return _SLOT.get(f"the run time that {module!r} calls", "or compile the model with interface=c")
 
 
 def needs_runtime(module: Module) -> bool:
-    """Whether the module calls a run time, or is called through it."""
+    """Return whether the module calls a runtime, or is called through it."""
     packed = "packed" in (module.interface, module.api) or bool(module.functions)
     return packed or module.pools == "calls" or not module.layers

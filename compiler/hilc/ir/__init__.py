@@ -1,4 +1,4 @@
-"""The intermediate representation: a graph of operators over named tensors."""
+"""Intermediate representation: a graph of operators over named tensors."""
 
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
 from hilc.ir.graph import Array, Attributes, Graph, Node, Quant, State, Tensor

@@ -1,8 +1,8 @@
-"""The element types of tensors: one table that everything about a type is read from.
+"""Element types of tensors: one table with all facts about a type.
 
 A type is a row of :data:`ELEMENT_TYPES`; the intermediate representation, the operators, the C
-writer, firmware and the interfaces of TVM ask the row and never the type's name. Kernels for a
-certain type may be written for it by name: they are the arithmetic itself.
+writer, firmware and the interfaces of TVM read the row and never compare the type's name. Only
+kernels are written for certain types by name: they are the arithmetic itself.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ class ElementType:
 
     #: numpy's name, which the JSON output and the metadata use too.
     name: str
-    #: The C type of an element. A bool takes a byte and holds 0 or 1.
+    #: C type of an element. A bool takes a byte with the value 0 or 1.
     c_type: str
-    #: How the names of kernels for it end.
+    #: Suffix of the names of its kernels.
     suffix: str
     itemsize: int
-    #: The least and the largest number.
+    #: Minimum and maximum.
     low: float
     high: float
-    #: The name of DLPack's kind, and the bits of an element. DLPack calls a bool a one-bit number.
+    #: Name of DLPack's kind, and the bits of an element. DLPack calls a bool a one-bit number.
     dl_kind: str
     dl_bits: int
-    #: Whether a number stands for ``scale * (number - zero_point)`` where operators compute on it.
+    #: Whether a number stands for ``scale * (number - zero_point)`` in operators.
     quantized: bool = False
-    #: Whether no tensor of this type is without a scale.
+    #: Whether every tensor of this type has a scale.
     needs_scale: bool = False
     #: Whether a tensor of this type may have a scale.
     may_have_scale: bool = True
-    #: Whether the only zero point that operators compute on is 0.
+    #: Whether operators support the zero point 0 only.
     symmetric: bool = False
-    #: The type of the weights that layers multiply it with; empty where none do.
+    #: Type of the weights that layers multiply it with; empty for none.
     weights: str = ""
-    #: The types of a bias, which sums of products are added up in; the first where there is none.
+    #: Types of a bias, which are those of sums of products; the first is the default.
     biases: tuple[str, ...] = ()
-    #: Whether a table with an entry for every number is reasonable.
+    #: Whether a table with an entry for every value is reasonable.
     tabled: bool = False
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The least and the largest number of a type of integers."""
+        """Minimum and maximum of an integer type."""
         return int(self.low), int(self.high)
 
     @property
     def values(self) -> range:
-        """Every number of a type of integers."""
+        """All values of an integer type."""
         return range(int(self.low), int(self.high) + 1)
 
     @property
@@ -62,7 +62,7 @@ class ElementType:
         return DL_CODES[self.dl_kind]
 
     def sums(self, bias: str | None) -> str:
-        """The type in which products with this type are added up: that of the bias."""
+        """Return the type of sums of products with this type: that of the bias."""
         return self.biases[0] if bias is None else bias
 
 
@@ -94,8 +94,8 @@ _ROWS = (
 
 ELEMENT_TYPES: Mapping[str, ElementType] = MappingProxyType({row.name: row for row in _ROWS})
 
-#: Their names.
+#: Names of the element types.
 DTYPES = tuple(ELEMENT_TYPES)
 
-#: The types of tensors that list axes, sizes and other whole numbers for an operator.
+#: Types of tensors that list axes, sizes and other integers for an operator.
 INDEX_TYPES = ("int32", "int64")

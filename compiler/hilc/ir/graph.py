@@ -1,7 +1,7 @@
-"""The intermediate representation: a graph of operators over named tensors.
+"""Intermediate representation: a graph of operators over named tensors.
 
-Everything is immutable; a pass builds a new :class:`Graph`. What a single object can check about
-itself it checks on construction; what needs the whole graph is checked by :mod:`hilc.ops.verify`.
+Everything is immutable; a pass builds a new :class:`Graph`. Objects check their own invariants on
+construction; invariants of the whole graph are checked by :mod:`hilc.ops.verify`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AttributesT = TypeVar("_AttributesT", bound="Attributes")
 
 @dataclass(frozen=True)
 class Quant:
-    """Affine quantisation, ``real = scale * (q - zero_point)``.
+    """Affine quantization, ``real = scale * (q - zero_point)``.
 
     One entry is per tensor; several are per channel along ``axis``.
     """
@@ -40,9 +40,9 @@ class Quant:
             raise ModelError(
                 f"quantisation has {len(self.scale)} scales and {len(self.zero_point)} zero points"
             )
-        # Of weights that are all zero a converter may write the scale 0.
+        # A converter may write the scale 0 for weights that are all zero.
         if not all(np.isfinite(s) and s >= 0 for s in self.scale):
-            raise ModelError("quantisation has a scale that is negative or not a finite number")
+            raise ModelError("quantization has a scale that is negative or not finite")
 
     @property
     def per_tensor(self) -> bool:
@@ -53,10 +53,10 @@ class Quant:
 class Tensor:
     """A value with a static shape. ``data`` is set for constants and has exactly ``shape``.
 
-    Only a constant may hold no element: the list of axes that is empty, the shape of a scalar.
+    Only a constant may have no elements: an empty list of axes, or the shape of a scalar.
 
-    ``channels`` are those of the model's own tensor of this name that it holds along its last axis,
-    in order; None for all of them (:mod:`hilc.transforms.fold_channels`).
+    ``channels`` are the indices, along the last axis of the model's tensor of this name, that it
+    holds, in order; None for all (:mod:`hilc.transforms.fold_channels`).
     """
 
     name: str
@@ -74,8 +74,8 @@ class Tensor:
             )
         if any(d < 0 or (d == 0 and self.data is None) for d in self.shape):
             raise ModelError(
-                f"tensor {self.name!r} has shape {list(self.shape)}; every side must be > 0",
-                "change the sizes in the model so that each tensor holds at least one element, "
+                f"tensor {self.name!r} has shape {list(self.shape)}; every dimension must be > 0",
+                "change the sizes in the model so that each tensor has at least one element, "
                 "and export it again",
             )
         if self.data is not None and (
@@ -102,7 +102,7 @@ class Tensor:
 
     @property
     def element(self) -> ElementType:
-        """What is known of its type."""
+        """Row of its type in the table of element types."""
         return ELEMENT_TYPES[self.dtype]
 
     @property
@@ -120,7 +120,8 @@ class Attributes:
 
     @classmethod
     def of(cls: type[_AttributesT], node: Node) -> _AttributesT:
-        """The attributes of a node whose operator has this class, or one that is derived from it.
+        """Return the attributes of a node whose operator has this class, or one that is derived
+        from it.
 
         :class:`~hilc.errors.ModelError` where the node carries others.
         """
@@ -142,12 +143,12 @@ class Node:
     attrs: Attributes = Attributes()
     #: Position in the model file, for messages; nodes made by a pass inherit it.
     index: int = 0
-    #: How it brings sums to the scale of its output, where it does.
+    #: Rounding of sums to the output's scale; irrelevant for other operators.
     rounding: Rounding = Rounding.DOUBLE
 
     @property
     def name(self) -> str:
-        """The layer's name: that of its first output, as TFLite models name layers."""
+        """Name of the layer: that of its first output, as TFLite models name layers."""
         return self.outputs[0]
 
 
@@ -197,19 +198,19 @@ class Graph:
         return (*self.inputs, *(state.name for state in self.states))
 
     def reset_value(self, state: State) -> Array:
-        """The value of a state after a reset."""
+        """Return the value of a state after a reset."""
         tensor = self.tensors[state.name]
         return np.zeros(tensor.shape, tensor.dtype) if state.reset is None else state.reset
 
     def ins(self, node: Node) -> tuple[Tensor | None, ...]:
-        """The node's input tensors; None for an absent optional one."""
+        """Return the node's input tensors; None for an absent optional one."""
         return tuple(self.tensors[n] if n else None for n in node.inputs)
 
     def outs(self, node: Node) -> tuple[Tensor, ...]:
         return tuple(self.tensors[n] for n in node.outputs)
 
     def consumers(self) -> dict[str, tuple[Node, ...]]:
-        """For each tensor name, the nodes that read it, in execution order."""
+        """Return, for each tensor name, the nodes that read it, in execution order."""
         readers: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):

@@ -1,4 +1,4 @@
-"""How a product of a sum and a real factor becomes a whole number again."""
+"""Rounding policies of the product of a sum and a real factor."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from enum import Enum
 
 
 class Rounding(Enum):
-    """The policy of a node; :func:`hilc.numerics.requantize.requantize` computes each."""
+    """Rounding policy of a node; :func:`hilc.numerics.requantize.requantize` computes each."""
 
-    #: gemmlowp's: the product is rounded to 32 bits, half up, and once more by the shift to the
-    #: right, half away from zero.
+    #: gemmlowp: rounded to 32 bits, half up, and again by the right shift, half away from zero.
     DOUBLE = "double"
-    #: Once, half up.
+    #: Rounded once, half up.
     SINGLE = "single"
-    #: Once, ties to the even neighbour.
+    #: Rounded once, ties to even.
     NEAREST_EVEN = "nearest even"

@@ -1,1 +1,1 @@
-"""Where every byte of a program lies: the planner, its allocator and the checker of its plans."""
+"""Memory planning: buffer offsets, their allocator and the checker of finished plans."""

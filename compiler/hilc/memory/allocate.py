@@ -1,17 +1,16 @@
-"""Offsets in one pool or several for blocks that live for an interval of steps.
+"""Allocator: offsets in one or several pools for blocks with live ranges in steps.
 
-Two blocks whose intervals meet must not share a byte, unless the caller knows better: where a
-kernel writes one while it reads the other, they may overlap at some differences of their offsets
-(:class:`~hilc.lowering.access.Differences`); blocks that must be apart are merely the simplest case
-of that. Finding the smallest pool is hard in general; first fit in a good order is optimal for
-nearly every network, so several orders are tried, the best is improved by bounded searches that
-repeat exactly, and :func:`lower_bound` says when to stop. Where outputs lie over inputs, every
-offset follows from the one before it and the pool's end counts as much as its start, which first
-fit does not see: so the blocks are also placed step by step for pools of given sizes
-(:class:`_Steps`).
+Two blocks whose live ranges overlap must not share a byte, unless the caller permits it: where a
+kernel writes one block while it reads the other, they may overlap at some offset differences
+(:class:`~hilc.lowering.access.Differences`). Finding the smallest pool is hard in general. First
+fit in a good order is optimal for nearly every network, so several orders are tried, the best one
+is improved by bounded deterministic searches, and :func:`lower_bound` tells when to stop. Where
+outputs overwrite inputs, each offset depends on the one before it, and the end of the pool matters
+as much as its start; first fit does not see that, so blocks are also placed step by step in pools
+of given sizes (:class:`_Steps`).
 
-Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with most
-accesses to a byte first.
+Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with the
+most accesses per byte first.
 """
 
 from __future__ import annotations
@@ -25,18 +24,19 @@ from types import MappingProxyType
 from hilc.lowering.access import Differences, apart
 from hilc.support.intervals import joined
 
-#: Every block starts at a multiple of this many bytes.
+#: Alignment in bytes of every block.
 ALIGNMENT = 16
 
 _SEARCH_TRIES = 1200
-# Placements of the blocks that live at a step, of which the next step's are made.
+# Partial placements that are kept at each step (beam width of :class:`_Steps`).
 _PLACEMENTS = 256
-# Where hundreds of blocks live at one time, both are fewer: tries look so often at a neighbour.
+# Bounds for graphs with hundreds of simultaneous blocks: neighbour checks in all, and the least
+# number of placements that are kept.
 _MOST_LOOKS, _FEWEST = 5_000_000, 16
-# Orders from which the search starts.
+# Initial orders that the search improves.
 _STARTS = 3
-# Orders in which blocks are dealt to several pools before that is called impossible, those in
-# which one pool's blocks are packed for each block that is tried, and exchanges for the better.
+# Bounds of the assignment of blocks to several pools: orders before it counts as impossible, orders
+# tried to pack one pool, and exchanges between pools.
 _DEALS = 60
 _FIT_TRIES = 6
 _EXCHANGES = 300
@@ -44,12 +44,12 @@ _EXCHANGES = 300
 
 @dataclass(frozen=True)
 class Block:
-    """``nbytes`` needed from step ``first`` to step ``last``, both included."""
+    """A buffer of ``nbytes`` that is live from step ``first`` to step ``last``, both included."""
 
     nbytes: int
     first: int
     last: int
-    #: The offset that it must have, and the pool's position; None where that is free.
+    #: Required offset and pool index; None where the allocator chooses.
     offset: int | None = None
     pool: int | None = None
 
@@ -58,17 +58,17 @@ class Block:
 
 
 def align(nbytes: int) -> int:
-    """``nbytes`` rounded up to the alignment of blocks."""
+    """Return ``nbytes`` rounded up to :data:`ALIGNMENT`."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def live_blocks(blocks: Sequence[Block], step: int) -> list[Block]:
-    """Those that are needed at ``step``."""
+    """Return the blocks that are live at ``step``."""
     return [block for block in blocks if block.first <= step <= block.last]
 
 
-#: For the positions of two blocks that meet, the differences ``offset(second) - offset(first)``
-#: that are forbidden; pairs that are not named share no byte.
+#: Forbidden intervals of ``offset(second) - offset(first)`` by the positions of two blocks with
+#: overlapping live ranges; pairs without an entry share no byte.
 Overlaps = Mapping[tuple[int, int], Differences]
 
 NO_OVERLAPS: Overlaps = MappingProxyType({})
@@ -77,7 +77,9 @@ NO_OVERLAPS: Overlaps = MappingProxyType({})
 def forbidden_between(
     blocks: Sequence[Block], overlaps: Overlaps, first: int, second: int
 ) -> Differences:
-    """How ``offset(second) - offset(first)`` must not be, of two blocks that meet."""
+    """Return the forbidden interval of ``offset(second) - offset(first)`` for two blocks with
+    overlapping live ranges.
+    """
     if (given := overlaps.get((first, second))) is not None:
         return given
     if (mirrored := overlaps.get((second, first))) is not None:
@@ -86,20 +88,21 @@ def forbidden_between(
 
 
 def lower_bound(blocks: Sequence[Block], overlaps: Overlaps = NO_OVERLAPS) -> int:
-    """Bytes that no placement can do without: the most that live at one step."""
-    # What is in another pool than the first takes nothing of it.
+    """Return a lower bound of the pool size in bytes: the maximum over all steps."""
+    # Blocks pinned in another pool than the first take nothing of it.
     pinned = (b.offset + b.nbytes for b in blocks if b.offset is not None and not b.pool)
     live = (step_bound(blocks, step, overlaps) for step in {block.first for block in blocks})
     return max((*live, *pinned), default=0)
 
 
 def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
-    """Bytes that the blocks that live at ``step`` cannot do without."""
+    """Return a lower bound in bytes for the blocks that are live at ``step``."""
     live = {i: block for i, block in enumerate(blocks) if block.first <= step <= block.last}
     pairs = [pair for pair in overlaps if pair[0] in live and pair[1] in live]
     paired = {i for pair in pairs for i in pair}
     apart = live.keys() - paired
-    # What dies and what is new are each apart from their like, and so are all others from a pair.
+    # Blocks that end here are disjoint from each other, and so are blocks that begin here; a block
+    # without permitted overlap is disjoint from all.
     groups = [[blocks[i].nbytes for i in live if blocks[i].first < step or i in apart]]
     groups.append([blocks[i].nbytes for i in live if blocks[i].last > step or i in apart])
     others = [blocks[i].nbytes for i in apart]
@@ -108,15 +111,15 @@ def step_bound(blocks: Sequence[Block], step: int, overlaps: Overlaps) -> int:
 
 
 def _stacked(sizes: Sequence[int]) -> int:
-    """Bytes of blocks on top of each other; only the topmost may end where none could start."""
+    """Return the size of disjoint aligned blocks; padding after the last one is not counted."""
     return sum(map(align, sizes)) - max((align(n) - n for n in sizes), default=0)
 
 
 def _least_span(blocks: Sequence[Block], pair: tuple[int, int], forbidden: Differences) -> int:
-    """The fewest bytes that two blocks take up in all."""
+    """Return the fewest bytes that two blocks can span together."""
     first, second = (blocks[i].nbytes for i in pair)
     inside = first - second
-    # Between these the one lies within the other.
+    # Between these differences one block lies within the other.
     nested = sorted((0, inside))
     below = min(forbidden.low // ALIGNMENT * ALIGNMENT, nested[1])
     above = max(align(forbidden.high), nested[0])
@@ -130,7 +133,7 @@ def allocate(
     tries: int = _SEARCH_TRIES,
     overlaps: Overlaps = NO_OVERLAPS,
 ) -> tuple[int, ...]:
-    """An offset for each block, the same for the same blocks every time.
+    """Return an offset for each block; deterministic.
 
     The search ends when a pool of ``enough`` bytes holds them, or after so many ``tries``.
     """
@@ -138,7 +141,7 @@ def allocate(
 
 
 def _of_members(overlaps: Overlaps, members: Sequence[int]) -> Overlaps:
-    """The overlaps of some of the blocks, by their positions in ``members``."""
+    """Return the overlaps of the blocks at positions ``members``, renumbered."""
     place = {index: position for position, index in enumerate(members)}
     return {
         (place[a], place[b]): forbidden
@@ -148,7 +151,7 @@ def _of_members(overlaps: Overlaps, members: Sequence[int]) -> Overlaps:
 
 
 def pool_bytes(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
-    """Size of the pool that holds ``blocks`` at ``offsets``."""
+    """Return the size of the pool that holds ``blocks`` at ``offsets``."""
     return max((o + b.nbytes for b, o in zip(blocks, offsets, strict=True)), default=0)
 
 
@@ -158,7 +161,8 @@ def allocate_pools(
     limits: Sequence[int | None],
     overlaps: Overlaps = NO_OVERLAPS,
 ) -> list[tuple[int, int]] | None:
-    """A pool and an offset for each block, or None where no way was found to keep the limits.
+    """Return a pool index and an offset for each block, or None if no assignment within the limits
+    is found.
 
     ``limits`` are the bytes of each pool, the preferred pool first, None where it has no end;
     ``accesses`` says how often the bytes of each block are read and written.
@@ -174,14 +178,14 @@ def allocate_pools(
         own = _of_members(overlaps, indices)
         offsets = allocate(members, overlaps=own)
         if limit is not None and pool_bytes(members, offsets) > limit:
-            # The search that found the blocks to fit is shorter; it finds them to fit again.
+            # The search that proved the fit was shorter than this one; repeat it.
             offsets = allocate(members, limit, _FIT_TRIES, own)
         places.update(zip(indices, ((pool, offset) for offset in offsets), strict=True))
     return [places[index] for index in range(len(blocks))]
 
 
 class _Deal:
-    """Which pool each block goes to, as sorted lists of positions in ``blocks``."""
+    """Assignment of blocks to pools, as sorted lists of positions in ``blocks``."""
 
     def __init__(
         self,
@@ -193,7 +197,7 @@ class _Deal:
         self.blocks = blocks
         self.overlaps = overlaps
         self.accesses = accesses
-        # A pool's size is a multiple of the alignment.
+        # Pool sizes are multiples of the alignment.
         self.limits = [None if n is None else n // ALIGNMENT * ALIGNMENT for n in limits]
         self._fits: dict[tuple[int, tuple[int, ...]], bool] = {}
 
@@ -202,9 +206,9 @@ class _Deal:
         return pools if pools is None else self._exchange(pools)
 
     def _deal(self) -> list[list[int]] | None:
-        """Pools that hold all blocks.
+        """Return the positions of the blocks in each pool, or None if some block never fits.
 
-        A block that found no room goes first the next time, until all have some.
+        A block that does not fit goes first in the next attempt.
         """
         order = sorted(
             range(len(self.blocks)),
@@ -227,7 +231,7 @@ class _Deal:
         return None
 
     def _add(self, pools: list[list[int]], index: int) -> bool:
-        """Put a block into the first pool that has room for it."""
+        """Add a block to the first pool in which it fits; return whether there is one."""
         for pool, members in enumerate(pools):
             if self._may_go(index, pool) and self._fit(pool, [*members, index]):
                 members.append(index)
@@ -253,7 +257,9 @@ class _Deal:
         return self._fits[key]
 
     def _exchange(self, pools: list[list[int]]) -> list[list[int]]:
-        """Bring blocks to a better pool, alone or for one with fewer accesses, while it pays."""
+        """Move blocks to a preferred pool, alone or in exchange for one with fewer accesses, while
+        that is an improvement.
+        """
         left = _EXCHANGES
         free = {i for i, block in enumerate(self.blocks) if block.pool is None}
         waiting = sorted(
@@ -285,7 +291,7 @@ class _Deal:
 
 @dataclass(frozen=True)
 class _Try:
-    """The offsets to which first fit in some order leads, or others in the order of themselves."""
+    """Offsets and pool size that first fit finds for an order, or offsets sorted into an order."""
 
     peak: int
     order: Sequence[int]
@@ -301,13 +307,15 @@ class _Search:
     def __init__(self, blocks: Sequence[Block], overlaps: Overlaps) -> None:
         self.blocks = blocks
         self.overlaps = overlaps
-        #: Where those lie that may lie nowhere else; -1 of the others.
+        #: Offsets of pinned blocks; -1 for the others.
         self.pinned = [-1 if block.offset is None else block.offset for block in blocks]
-        #: For each block, by its neighbours, between which differences to them it must not lie.
+        #: For each block its neighbours and the forbidden interval of the offset difference.
         self.neighbours = [self._forbidden(index) for index in range(len(blocks))]
 
     def _forbidden(self, index: int) -> list[tuple[int, int, int]]:
-        """The open intervals ``(neighbour, low, high)`` of ``offset - offset(neighbour)``."""
+        """Return the open intervals ``(neighbour, low, high)`` in which ``offset -
+        offset(neighbour)`` must not lie.
+        """
         found: list[tuple[int, int, int]] = []
         for other, block in enumerate(self.blocks):
             if other == index or not block.meets(self.blocks[index]):
@@ -321,7 +329,7 @@ class _Search:
 
     def best(self, enough: int, tries: int) -> tuple[int, ...]:
         bound = max(lower_bound(self.blocks, self.overlaps), enough)
-        # Fixed seed: the plan is part of the output, which must not change from run to run.
+        # Fixed seed: the plan is part of the output, which must be deterministic.
         chance = random.Random(0)
         starts = self._good_orders(bound)
         best = starts[0]
@@ -333,7 +341,7 @@ class _Search:
                 if (offsets := steps.place(nbytes)) is not None:
                     if nbytes == bound:
                         return offsets
-                    # First fit in the order of these offsets may close gaps that they leave.
+                    # First fit in this order may close gaps that the offsets leave.
                     order = sorted(range(len(offsets)), key=lambda i: (offsets[i], i))
                     found = _Try(pool_bytes(self.blocks, offsets), order, offsets, False)
                     best = min(self._try(order), found, key=_peak)
@@ -346,7 +354,7 @@ class _Search:
         return tuple(best.offsets)
 
     def _improve(self, start: _Try, bound: int, tries: int, chance: random.Random) -> _Try:
-        """The best that exchanging or moving blocks in the order leads to."""
+        """Return the best result of swapping and moving blocks in the order of ``start``."""
         current = start
         for _ in range(tries if len(self.blocks) > 1 else 0):
             if current.peak <= bound:
@@ -358,21 +366,22 @@ class _Search:
             else:
                 order.insert(b, order.pop(a))
             offsets = self._first_fit(order, current, min(a, b) if current.fitted else 0)
-            # What is no worse may lead on.
+            # Equally good orders are accepted: they may lead to better ones.
             if offsets is not None:
                 current = _Try(pool_bytes(self.blocks, offsets), order, offsets)
         return current
 
     def _top(self, current: _Try, chance: random.Random) -> int:
-        """The position of a block that sets the peak, as only placing that otherwise can lower it;
-        now and then of any, which may clear the way."""
+        """Return the position of a block that sets the peak, which must move to lower it; now and
+        then that of a random block.
+        """
         if chance.random() < 0.3:
             return chance.randrange(len(current.order))
         ends = (current.offsets[i] + self.blocks[i].nbytes for i in current.order)
         return chance.choice([p for p, end in enumerate(ends) if end == current.peak])
 
     def _good_orders(self, bound: int) -> list[_Try]:
-        """The best few of simple orders, the best one first; only that where it is enough.
+        """Return the best few simple orders, the best first; only one if it reaches ``enough``.
 
         Towards the end or from there on: kernels that write below what they read let blocks sink
         from step to step, which first fit follows from the last block on.
@@ -403,7 +412,7 @@ class _Search:
     def _first_fit(
         self, order: Sequence[int], known: _Try | None = None, same: int = 0
     ) -> list[int] | None:
-        """Offsets, each the first that is free; None if they take more than those of ``known``.
+        """Return first-fit offsets in ``order``; None if they need more bytes than ``known``.
 
         The first ``same`` blocks are the same in its order.
         """
@@ -433,7 +442,7 @@ class _Search:
 
 
 def _sizes(bound: int, peak: int) -> Iterator[int]:
-    """Sizes of pools to try, from the least to less than ``peak``, in steps that grow."""
+    """Yield pool sizes to try, from the lower bound to less than ``peak``, in growing steps."""
     yield bound
     step = ALIGNMENT
     while (nbytes := align(bound) + step - ALIGNMENT) < peak:
@@ -443,11 +452,11 @@ def _sizes(bound: int, peak: int) -> Iterator[int]:
 
 
 class _Steps:
-    """Places blocks in the order of their first steps, in a pool of a given size.
+    """Beam search over offsets in the order of the blocks' first steps, for one pool size.
 
-    A block goes to an end of the pool, as close as it may to one that is placed already, or to
-    where one that is written over it later would lie at an end. Of the placements of the blocks
-    that live at a step only the offsets matter to the next; so many of them are kept.
+    A block is placed at an end of the pool, next to a block that is already placed, or next to
+    where a later block that overwrites it would lie at an end. Only the offsets of live blocks
+    matter to the next step, so a bounded number of placements of those is kept.
     """
 
     def __init__(
@@ -458,13 +467,13 @@ class _Steps:
     ) -> None:
         self._blocks = blocks
         self._placements = placements
-        #: By block, those placed before it and between which differences to them it must not lie.
+        #: By block, the earlier placed neighbours with the forbidden interval of the difference.
         self._forbidden: list[list[tuple[int, int, int]]] = [[] for _ in blocks]
-        #: By block, the differences at which it may touch one that is placed after it.
+        #: By block, the later placed neighbours with the forbidden interval of the difference.
         self._later: list[list[tuple[int, int, int]]] = [[] for _ in blocks]
         self._order = sorted(
             range(len(blocks)),
-            # What lives for one step only goes where there is room.
+            # Blocks that are live for one step only come last.
             key=lambda i: (blocks[i].first, blocks[i].first == blocks[i].last, -blocks[i].nbytes),
         )
         turn = {index: position for position, index in enumerate(self._order)}
@@ -472,7 +481,7 @@ class _Steps:
             for other, low, high in found:
                 to = self._forbidden if turn[other] < turn[index] else self._later
                 to[index].append((other, low, high))
-        #: By block, between which offsets it must not lie because of those that are pinned.
+        #: By block, the forbidden intervals of its offset because of pinned neighbours.
         self._pinned = [
             [
                 (offset + low, offset + high)
@@ -483,8 +492,8 @@ class _Steps:
         ]
 
     def place(self, nbytes: int) -> tuple[int, ...] | None:
-        """Offsets within ``nbytes``; None where none were found."""
-        # The blocks that live, and placements of them with the chain of all offsets so far.
+        """Return offsets within ``nbytes``; None if none are found."""
+        # Live blocks, and each kept placement of them with its chain of earlier offsets.
         live: list[int] = []
         states: dict[tuple[int, ...], _Chain | None] = {(): None}
         for index in self._order:
@@ -520,7 +529,7 @@ class _Steps:
         return tuple(offsets)
 
     def _ends(self, index: int, nbytes: int) -> list[int]:
-        """Where a block lies beside one that is placed later at the start or end of the pool."""
+        """Return the offsets next to a later placed block at the start or end of the pool."""
         found: list[int] = []
         for other, low, high in self._later[index]:
             end = (nbytes - self._blocks[other].nbytes) // ALIGNMENT * ALIGNMENT
@@ -531,7 +540,7 @@ class _Steps:
     def _offsets(
         self, index: int, forbidden: Sequence[tuple[int, int]], ends: Sequence[int], nbytes: int
     ) -> Iterator[int]:
-        """Where a block may go, each offset once."""
+        """Yield the possible offsets of a block, each once."""
         block = self._blocks[index]
         top = (nbytes - block.nbytes) // ALIGNMENT * ALIGNMENT
         beside = (
@@ -541,11 +550,11 @@ class _Steps:
         tried = (0, top, *beside, *ends) if block.offset is None else (block.offset,)
         for offset in dict.fromkeys(tried):
             if 0 <= offset <= top:
-                # The last interval that begins before it.
+                # The last forbidden interval that begins before the offset.
                 last = bisect_left(lows, offset) - 1
                 if last < 0 or highs[last] <= offset:
                     yield offset
 
 
-#: A block, its offset, and those placed before it.
+#: A block, its offset, and the blocks placed before it.
 _Chain = tuple[int, int, "_Chain | None"]

@@ -1,8 +1,8 @@
-"""Whether a streaming group keeps the rows that it still needs: proven on a map of its memory.
+"""Check of a fused group: every call finds the rows that it needs, by replay on a map of memory.
 
-Every byte of the group's scratch, and of its output, has an owner: a byte of one of its tensors, or
-nobody. The schedule is gone through call by call, with what each says of its order
-(:mod:`hilc.lowering.access`); none of the reasoning of :mod:`hilc.fusion.layout` is used.
+Every byte of the group's scratch and output is owned by a byte of one of its tensors, or by none.
+The replay follows the schedule call by call with the declared access orders
+(:mod:`hilc.lowering.access`); it shares no code with :mod:`hilc.fusion.layout`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Owners = npt.NDArray[np.int64]
 
 
 def check_group(call: StreamCall) -> None:
-    """Raise :class:`~hilc.memory.program.PlanError` unless each call of a stage finds what was
-    computed for it."""
+    """Raise :class:`~hilc.memory.program.PlanError` unless each call of a stage reads the rows that
+    were computed for it.
+    """
     _Replay(call).run()
 
 
@@ -30,7 +31,7 @@ class _Replay:
     def __init__(self, call: StreamCall) -> None:
         self._call = call
         (output,) = call.outputs
-        #: Owners are numbers: that of a tensor's first byte, and on from there.
+        #: Owner numbers: the number of a tensor's first byte; its other bytes follow.
         self._first_owner: dict[str, int] = {}
         count = 0
         for stage in call.stages:
@@ -50,14 +51,16 @@ class _Replay:
             self._run(entry)
         (output,) = self._call.outputs
         if (self._output != self._owners(output, 0, self._output.size)).any():
-            raise PlanError(f"not all of {output!r} is left when the group ends")
+            raise PlanError(f"output {output!r} is incomplete at the end of the fused group")
 
     def _run(self, entry: Entry) -> None:
         stage = self._call.stages[entry.stage]
         own = self._cut(Where("scratch", stage.scratch), stage.scratch_bytes, entry)
         if stage.accumulates and entry.first > 0 and (own != self._sums).any():
-            raise PlanError(f"the sums of {stage.node.name!r} are lost at row {entry.first}")
-        # It may be written at any time from the start on.
+            raise PlanError(
+                f"accumulators of {stage.node.name!r} are overwritten at row {entry.first}"
+            )
+        # The call may write its scratch at any time.
         own[:] = self._sums if stage.accumulates else _NOBODY
         for where, tensor in zip(entry.reads, entry.inputs, strict=True):
             if where.kind in ("scratch", "output"):
@@ -67,17 +70,17 @@ class _Replay:
         written = self._cut(entry.write, entry.output.nbytes, entry)
         written[:] = self._owners(stage.node.name, self._begin(entry), written.size)
         if entry.write.kind == "scratch" and np.shares_memory(written, own):
-            raise PlanError(f"{stage.node.name!r} writes its rows into its own scratch")
+            raise PlanError(f"{stage.node.name!r} writes its output rows over its own scratch")
 
     def _require(self, entry: Entry, where: Where, tensor: Tensor) -> None:
-        """Refuse unless a band is there, and stays for as long as the call reads it."""
+        """Raise unless a band is in memory and stays there until the call has read it."""
         stage = self._call.stages[entry.stage]
         row = tensor.nbytes // tensor.shape[1]
         wanted = self._owners(tensor.name, entry.in_first * row, tensor.nbytes)
         if (self._cut(where, tensor.nbytes, entry) != wanted).any():
             raise PlanError(
-                f"{stage.node.name!r} does not find rows {entry.in_first} to "
-                f"{entry.in_first + tensor.shape[1] - 1} of {tensor.name!r}"
+                f"{stage.node.name!r} reads rows {entry.in_first} to "
+                f"{entry.in_first + tensor.shape[1] - 1} of {tensor.name!r}, which are overwritten"
             )
         if not entry.writes or where.kind != entry.write.kind:
             return
@@ -91,10 +94,12 @@ class _Replay:
             both = min(last.size, first.size)
             if (first[:both] >= last[:both]).all():
                 return
-        raise PlanError(f"{stage.node.name!r} writes over {tensor.name!r} before it has read it")
+        raise PlanError(
+            f"{stage.node.name!r} overwrites its input {tensor.name!r} before reading it"
+        )
 
     def _begin(self, entry: Entry) -> int:
-        """The byte of the stage's output at which the entry writes."""
+        """Return the byte offset in the stage's output at which the entry writes."""
         stage = self._call.stages[entry.stage]
         return 0 if stage.accumulates else entry.first * (entry.output.nbytes // entry.count)
 
@@ -106,7 +111,8 @@ class _Replay:
         if not 0 <= where.offset <= memory.size - nbytes:
             name = self._call.stages[entry.stage].node.name
             raise PlanError(
-                f"{name!r} works on {nbytes} bytes at {where.offset} of {memory.size} bytes of "
+                f"{name!r} accesses {nbytes} bytes at offset {where.offset} of the {memory.size} "
+                f"bytes of "
                 f"{where.kind}"
             )
         return memory[where.offset : where.offset + nbytes]

@@ -1,9 +1,9 @@
-"""Whether a program keeps what it still needs: proven on a map of memory, and by executing it.
+"""Checker of memory plans: by replay on a map of memory, and by execution.
 
-Both use the program and what its calls say of their order (:mod:`hilc.lowering.access`), none of
-the planner's reasoning. :func:`check_plan` follows who owns each byte. :func:`execute_plan`
-computes: every step reads and writes the bytes of shared buffers in the order that its call
-declares, the values coming from the reference (:mod:`hilc.interpreter`).
+Both use the program and the access orders that its calls declare (:mod:`hilc.lowering.access`), and
+share no code with the planner. :func:`check_plan` tracks the owner of each byte.
+:func:`execute_plan` computes: every step reads and writes the bytes of shared buffers in the
+declared order, with values from the reference (:mod:`hilc.interpreter`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hilc.memory.check_fused import check_group
 from hilc.memory.program import Place, PlanError, Program, Step
 from hilc.ops import OPS
 
-#: What unused memory and scratch hold before something is written there.
+#: Byte value of memory before its first write.
 _GARBAGE = 0xA5
 
 
@@ -39,7 +39,7 @@ def check_plan(program: Program) -> None:
 
 
 def execute_plan(program: Program, *inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs by their names in the program's graph, computed where the program says.
+    """Return the outputs by their names in the program's graph, computed where the program says.
 
     Runs once for each of ``inputs``, the states reset before the first; returns the last outputs.
 
@@ -56,7 +56,9 @@ def execute_plan(program: Program, *inputs: Mapping[str, Array]) -> dict[str, Ar
 
 @dataclass(frozen=True, eq=False)
 class _Order:
-    """When a step reads and writes; one that promises nothing writes all before it has read."""
+    """Time steps at which a step reads and writes each byte; without a declared order all writes
+    come before all reads.
+    """
 
     last_read: Sequence[npt.NDArray[np.int32]]
     first_write: Sequence[npt.NDArray[np.int32]]
@@ -73,7 +75,7 @@ class _Order:
 
 
 class _Memory:
-    """One array an owner or content of bytes: of each pool, and of the caller's buffers."""
+    """Arrays with one element per byte, of every pool and of the caller's buffers."""
 
     def __init__(self, program: Program, empty: int, dtype: npt.DTypeLike) -> None:
         self._program = program
@@ -93,28 +95,30 @@ class _Memory:
             memory[:] = self._empty
 
     def tensor(self, name: str) -> npt.NDArray[Any]:
-        """The bytes of a tensor."""
+        """Return the view of a tensor's bytes."""
         nbytes = self._program.graph.tensors[name].nbytes
         return self.cut(self._program.places[name], nbytes, repr(name))
 
     def scratch(self, step: Step) -> npt.NDArray[Any]:
-        """The scratch that the plan has for a step."""
+        """Return the view of a step's scratch."""
         if step.scratch is None:
             return np.empty(0)
         return self.cut(step.scratch, step.call.scratch_bytes, "scratch")
 
     def cut(self, place: Place, nbytes: int, what: str) -> npt.NDArray[Any]:
-        """``nbytes`` from ``place`` on."""
+        """Return the view of ``nbytes`` at ``place``."""
         if place.kind != "pool":
             if place not in self._buffers:
-                raise PlanError(f"{what} lies in {place}, which is no buffer of the caller")
+                raise PlanError(f"{what} is in {place}, which is not a buffer of the caller")
             buffer, start, step = self._buffers[place], 0, 1
         else:
             if not 0 <= place.pool < len(self._pools):
-                raise PlanError(f"{what} lies in pool {place.pool} of {len(self._pools)}")
+                raise PlanError(
+                    f"{what} is in pool {place.pool}, but there are {len(self._pools)} pools"
+                )
             buffer, start, step = self._pools[place.pool], place.value, ALIGNMENT
         if start % step or not 0 <= start <= buffer.size - nbytes:
-            raise PlanError(f"{what} ({nbytes} bytes) lies at {start} of {buffer.size}")
+            raise PlanError(f"{what} ({nbytes} bytes) is at offset {start} of {buffer.size} bytes")
         return buffer[start : start + nbytes]
 
 
@@ -126,10 +130,10 @@ class _Replay:
         self._program = program
         self._graph = program.graph
         self._owners = _Memory(program, self._NOBODY, np.int32)
-        #: For a step: when each byte is first written, and by which of its outputs.
+        #: For the current step: the time of each byte's first write, and the index of the output.
         self._written = _Memory(program, self._LATER, np.int32)
         self._writers = _Memory(program, self._NOBODY, np.int32)
-        #: The value that each name stands for, and what to call it.
+        #: The value number of each name, and the first name of each value.
         self._value_of: dict[str, int] = {}
         self._first_name: list[str] = []
 
@@ -145,7 +149,7 @@ class _Replay:
         for name in graph.given:
             self._require_intact(name, "the first step")
         steps = {step.node.name: step for step in self._program.steps}
-        # Within a group, tensors have no place of their own.
+        # Tensors inside a fused group have no buffer of their own.
         inner = {node.name for step in self._program.steps for node in step.nodes[:-1]}
         for node in graph.nodes:
             if node.name in inner:
@@ -155,9 +159,9 @@ class _Replay:
             elif places[node.name] == places[node.inputs[0]] and OPS[node.op].view:
                 self._value_of[node.name] = self._value_of[node.inputs[0]]
             else:
-                raise PlanError(f"nothing computes {node.name!r}")
+                raise PlanError(f"no step computes {node.name!r}")
         if steps:
-            raise PlanError(f"no node of the graph stands behind the steps {sorted(steps)}")
+            raise PlanError(f"steps {sorted(steps)} compute no node of the graph")
         for index, name in enumerate(graph.outputs):
             self._require_border(name, Place("output", index))
             self._require_intact(name, "the caller")
@@ -167,17 +171,19 @@ class _Replay:
             self._require_intact(state.after, "the next run")
 
     def _require_size(self) -> None:
-        """Steps without a place for their scratch allocate it, one at a time."""
+        """Check the workspace size; steps without planned scratch allocate theirs one at a time."""
         own = [align(s.call.scratch_bytes) for s in self._program.steps if s.scratch is None]
         pools = (pool for pool in self._program.pools if not pool.persistent)
         needed = sum(pool.nbytes for pool in pools) + max(own, default=0)
         if needed != self._program.workspace_bytes:
-            raise PlanError(f"{needed} bytes are needed, not {self._program.workspace_bytes}")
+            raise PlanError(
+                f"workspace_bytes is {self._program.workspace_bytes}, but the plan takes {needed}"
+            )
 
     def _require_border(self, name: str, buffer: Place) -> None:
         place = self._program.places[name]
         if place.kind != "pool" if self._program.io_in_pool else place != buffer:
-            raise PlanError(f"the model's {buffer.kind} {name!r} lies in {place}")
+            raise PlanError(f"the model's {buffer.kind} {name!r} is in {place}")
 
     def _require_state(self, state: State) -> None:
         """The old value and the new one of a state have one place, in a pool that survives runs."""
@@ -220,7 +226,7 @@ class _Replay:
             self._claim(name)
 
     def _write(self, step: Step, order: _Order) -> None:
-        """Note when the step writes what; its scratch at any time from the start on."""
+        """Record when the step writes each byte; its scratch counts as written from the start."""
         scratch_bytes = 0 if step.scratch is None else step.call.scratch_bytes
         never = np.full(scratch_bytes, NEVER, np.int32)
         writes = [
@@ -231,7 +237,7 @@ class _Replay:
         for index, (name, written, writers, times) in enumerate(writes):
             if (taken := written != self._LATER).any():
                 other = writes[writers[taken][0]][0]
-                raise PlanError(f"{step.node.name!r} writes {name!r} over {other!r}")
+                raise PlanError(f"{step.node.name!r} overwrites {other!r} with {name!r}")
             written[:] = times
             writers[:] = index
 
@@ -241,7 +247,7 @@ class _Replay:
         written = self._written.tensor(name)
         late = np.flatnonzero((written < last_read) & (last_read != NEVER))
         if late.size:
-            # The read that comes first of those that come too late.
+            # The earliest read that comes too late.
             byte = int(late[np.argmin(last_read[late])])
             writer = int(self._writers.tensor(name)[byte])
             what = repr(step.outputs[writer]) if writer < len(step.outputs) else "its scratch"
@@ -264,7 +270,7 @@ class _Replay:
             owner = owners[wrong[0]]
             culprit = "scratch" if owner == self._NOBODY else repr(self._first_name[owner])
             raise PlanError(
-                f"{reader} reads {name!r}, over which {culprit} was written from byte {wrong[0]} on"
+                f"{reader} reads {name!r}, which {culprit} overwrote from byte {wrong[0]} on"
             )
 
 
@@ -318,14 +324,17 @@ class _Execution:
                 wrong = now[self._memory.tensor(name)[now] != expected[now]]
                 if wrong.size:
                     raise PlanError(
-                        f"{node.name!r} finds byte {wrong[0]} of {name!r} changed at step {turn}"
+                        f"{node.name!r} reads byte {wrong[0]} of {name!r} at time step {turn}, "
+                        f"after it was overwritten"
                     )
             for (memory, data, _), turns in zip(writes, written_at, strict=True):
                 now = turns.get(turn, _NO_BYTES)
                 memory[now] = data[now]
 
     def _compute(self, step: Step, given: Mapping[str, Array]) -> list[Array]:
-        """What the step's nodes make of the values that it reads; the outputs of the last."""
+        """Return the outputs of the step's last node, computed from the values that the step
+        reads.
+        """
         graph, known = self._graph, dict(given)
         results: list[Array] = []
         for node in step.nodes:
@@ -341,7 +350,7 @@ _NO_BYTES = np.empty(0, np.int64)
 
 
 def _by_turn(times: npt.NDArray[np.int32]) -> dict[int, npt.NDArray[np.int64]]:
-    """The bytes that are read or written at each turn."""
+    """Return the bytes that are read or written at each time step."""
     order = np.argsort(times, kind="stable")
     turns, starts = np.unique(times[order], return_index=True)
     return dict(zip(turns.tolist(), np.split(order, starts[1:]), strict=True))

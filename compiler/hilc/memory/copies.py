@@ -19,7 +19,7 @@ from hilc.target import Cpu
 
 
 def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
-    """The graph with a copy appended for each output that has no place of its own.
+    """Return the graph with a copy appended for each output that has no place of its own.
 
     That is a constant, the old value of a state, and, where the outputs are the caller's buffers,
     an input or an output that was named before.
@@ -37,7 +37,8 @@ def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
 
 
 def with_state_copies(graph: Graph, cpu: Cpu) -> Graph:
-    """The graph with a copy appended for each state whose new value no node can write to its place.
+    """Return the graph with a copy appended for each state whose new value no node can write to its
+    place.
 
     The outputs have places of their own already.
     """
@@ -69,7 +70,7 @@ def with_state_copies(graph: Graph, cpu: Cpu) -> Graph:
 
 
 def _takers_first(states: Sequence[State], copies: _Copies) -> list[State]:
-    """The states, each behind those that take its old value, as far as they form no circle.
+    """Return the states, each behind those that take its old value, as far as they form no circle.
 
     A shift register moves with a copy for each state then.
     """
@@ -99,7 +100,7 @@ class _Copies:
         self._viewed = {n.name: n.inputs[0] for n in graph.nodes if OPS[n.op].view}
 
     def root(self, name: str) -> str:
-        """The tensor whose bytes ``name`` is a view of."""
+        """Return the tensor whose bytes ``name`` is a view of."""
         while name in self._viewed:
             name = self._viewed[name]
         return name
@@ -109,7 +110,7 @@ class _Copies:
         return self.root(name) in self._states
 
     def append(self, op: str, name: str, copy: str) -> str:
-        """The name of a copy of a tensor, which the graph has from now on."""
+        """Return the name of a copy of a tensor, which the graph has from now on."""
         graph = self.graph
         while copy in graph.tensors:
             copy += "_"

@@ -1,7 +1,6 @@
-"""What a program does with its memory: what lies where and when, and which layer needs the most.
+"""Explanation of a program's memory: what is live when and where, and the layer at the peak.
 
-For people who want to know why a model needs what it needs. Everything is read from the program
-itself (:mod:`hilc.memory.program`), nothing is planned again.
+Everything is read from the program (:mod:`hilc.memory.program`); nothing is planned again.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ _OPS_SHOWN = 3
 
 @dataclass(frozen=True)
 class Tenant:
-    """Bytes of a pool that are taken for some steps."""
+    """Bytes of a pool that hold one buffer during its live range."""
 
     name: str
     what: Literal["input", "tensor", "output", "scratch", "state"]
     nbytes: int
-    #: The index of its pool, and the first of its bytes there.
+    #: Pool index and the offset in that pool.
     pool: int
     offset: int
-    #: The steps that write it and read it last: :data:`~hilc.memory.liveness.BEFORE` where the
-    #: caller writes it, the number of steps where the caller reads it.
+    #: First and last step: :data:`~hilc.memory.liveness.BEFORE` for a buffer that the caller
+    #: writes, the number of steps for one that the caller reads.
     first: int
     last: int
 
@@ -44,23 +43,23 @@ class Tenant:
 
 @dataclass(frozen=True)
 class StepMemory:
-    """One step of the program."""
+    """Memory use of one step of the program."""
 
-    #: The model's layers that it computes: several where a group streams through them.
+    #: Layers that the step computes: several for a fused group.
     nodes: tuple[Node, ...]
     macs: int
     #: Bytes of the workspace in which something lives at this step: of all pools but the states'.
     used_bytes: int
-    #: The last byte, plus one, that is taken in each pool.
+    #: End of the highest buffer in each pool.
     ends: tuple[int, ...]
-    #: By name, how many bytes each output begins behind an input that it shares bytes with.
+    #: Offset of each output, by name, relative to an input with which it shares bytes.
     overlaps: tuple[tuple[str, str, int], ...]
-    #: The rows that a group keeps of its inner tensors: name, first byte of its scratch, end.
+    #: Rows of inner tensors that a fused group keeps: name, first and end offset in its scratch.
     kept: tuple[tuple[str, int, int], ...]
 
     @property
     def ops(self) -> str:
-        """The operators; of a long group the first and the last."""
+        """Operators of the step; the first and the last of a long group."""
         names = [node.op for node in self.nodes]
         if len(names) > _OPS_SHOWN:
             names = [f"{names[0]} ... {names[-1]} ({len(names)} layers)"]
@@ -69,17 +68,19 @@ class StepMemory:
 
 @dataclass(frozen=True)
 class Saving:
-    """What the fastest program saves that takes less memory, and what it costs; estimates."""
+    """Next smaller known program: the bytes that it saves and the instructions that it costs, both
+    estimates.
+    """
 
     nbytes: int
-    #: More than the program that is explained, which takes ``of`` instructions.
+    #: Additional instructions over the explained program, which takes ``of`` instructions.
     instructions: int
     of: int
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A program's memory; ``tenants`` are sorted by when they come and where they lie."""
+    """Memory use of a program; ``tenants`` are sorted by first step and offset."""
 
     model: str
     cpu: str
@@ -90,25 +91,27 @@ class Explanation:
     state_bytes: int
     tenants: tuple[Tenant, ...]
     steps: tuple[StepMemory, ...]
-    #: The step that takes the most.
+    #: Index of the step with the highest use.
     peak: int
     #: None where no smaller program is known.
     saving: Saving | None
 
     def at(self, step: int) -> list[Tenant]:
-        """What lives at a step, from the lowest address up."""
+        """Return the buffers that are live at a step, by ascending offset."""
         living = (tenant for tenant in self.tenants if tenant.lives_at(step))
         return sorted(living, key=lambda tenant: (tenant.pool, tenant.offset))
 
 
 def explain(program: Program, saving: Saving | None = None) -> Explanation:
-    """The memory of a program, step by step; ``saving`` is what comes next."""
+    """Return the memory use of a program, step by step; ``saving`` describes the next smaller
+    program.
+    """
     tenants = sorted(_tenants(program), key=lambda t: (t.first, t.pool, t.offset))
     steps = tuple(
         _step_memory(program, index, [t for t in tenants if t.lives_at(index)])
         for index in range(len(program.steps))
     )
-    # Of the steps that reach the end of a pool, the one in which most of it is in use.
+    # Of the steps that reach the end of a pool, the one with the most bytes in use.
     peak = max(
         range(len(steps)), key=lambda i: (sum(steps[i].ends), steps[i].used_bytes, -i), default=0
     )
@@ -175,12 +178,14 @@ def _step_memory(program: Program, index: int, living: Sequence[Tenant]) -> Step
 
 
 def nodes_of(step: Step) -> tuple[Node, ...]:
-    """The layers that a step computes."""
+    """Return the layers that a step computes."""
     return step.call.nodes if isinstance(step.call, StreamCall) else (step.node,)
 
 
 def _kept(call: StreamCall) -> Iterator[tuple[str, int, int]]:
-    """Where in the group's scratch the rows of each inner tensor come to lie."""
+    """Yield the name, first and end offset of the rows of each inner tensor in the group's
+    scratch.
+    """
     spans: dict[str, tuple[int, int]] = {}
     for entry in call.entries:
         if entry.write.kind == "scratch":
@@ -193,7 +198,7 @@ def _kept(call: StreamCall) -> Iterator[tuple[str, int, int]]:
 
 
 def _covered(tenants: Sequence[Tenant]) -> int:
-    """Bytes in which at least one of them lies."""
+    """Return the number of bytes that at least one of the ranges covers."""
     total = end = 0
     for tenant in sorted(tenants, key=lambda t: t.offset):
         total += max(0, tenant.end - max(tenant.offset, end))

@@ -1,7 +1,8 @@
-"""When each tensor of a graph is alive: from the step that writes it to the last that reads it.
+"""Liveness analysis: the live range of each tensor, from the step that writes it to its last
+reader.
 
-The plan, the search and the explanation of a plan all ask here. Only the checker
-(:mod:`hilc.memory.checker`) works it out on its own, since it has to find what is wrong here.
+The planner, the search and the explanation of a plan use it. Only the checker
+(:mod:`hilc.memory.checker`) has its own, to find errors made here.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ BEFORE = -1
 
 @dataclass(eq=False)
 class Value:
-    """Bytes written once, by the caller or by a kernel, and their live range.
+    """A buffer that is written once, by the caller or by a kernel, and its live range.
 
-    Views give them further names.
+    Views are further names of it.
     """
 
     tensor: Tensor
     first: int
     last: int
-    #: The caller's buffer that holds them; None until the pools are divided.
+    #: The caller's buffer that holds it, or the offset that the allocator chose; None before.
     place: Place | None
-    #: The offset and the pool that they must have.
+    #: Required offset and pool.
     pin: tuple[int | None, int | None] = (None, None)
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The values in the pools that are alive while consecutive steps run."""
+    """Values in the pools that are live during consecutive steps."""
 
-    #: Written before the steps and read after them.
+    #: Live before and after the steps.
     around: Sequence[Value]
-    #: Written before and read last by one of them.
+    #: Live before and last read by one of the steps.
     ending: Sequence[Value]
-    #: Written by the last of them.
+    #: Written by the last step.
     starting: Sequence[Value]
 
 
 class Liveness:
-    """The live ranges of a graph's values, and the nodes that compute them.
+    """Live ranges of a graph's values, and the nodes that compute them.
 
     Views compute nothing. ``inner`` names the nodes that are computed along with a later one, whose
     tensors exist in a fused group only. Ranges end with the writing step until :meth:`set_reads`.
@@ -85,7 +86,7 @@ class Liveness:
                 continue
             viewed = self.by_name.get(node.inputs[0]) if OPS[node.op].view else None
             place = fixed.get(node.name)
-            # A value has one place: a view between two of the caller's buffers has to copy.
+            # A value has one buffer: a view from one caller's buffer to another has to copy.
             if viewed is not None and (viewed.place is None or place is None):
                 viewed.place = viewed.place or place
                 self.by_name[node.name] = viewed
@@ -106,7 +107,8 @@ class Liveness:
         return [value for value in self.distinct if value.place is None]
 
     def set_reads(self, reads: Sequence[Sequence[str]], keep_inputs: bool = False) -> None:
-        """Let every value live until the last step that reads it; ``reads`` are those of each.
+        """Extend every live range to the last step that reads the value; ``reads`` are the names
+        per step.
 
         Outputs and new values of states live to the end, and so do inputs with ``keep_inputs``.
         """
@@ -118,25 +120,25 @@ class Liveness:
             self.by_name[name].last = len(reads)
 
     def set_pins(self, pins: Mapping[str, Pin]) -> None:
-        """Give the values the places that the caller wants."""
+        """Set the offsets that the caller requires."""
         for name, pin in pins.items():
             value = self.by_name[name]
             place = pin.offset, pin.pool
             if value.pin not in ((None, None), place):
                 raise InputError(
-                    f"{name!r} and {value.tensor.name!r} are the same bytes, pinned at "
+                    f"{name!r} and {value.tensor.name!r} share one buffer but are pinned at "
                     f"{pin.offset} and {value.pin[0]}",
-                    "pin them at the same place",
+                    "pin both to the same offset and pool",
                 )
             value.pin = place
 
     def dying(self, step: int, names: Iterable[str]) -> dict[str, Value]:
-        """Those of ``names`` that ``step`` reads last, by name."""
+        """Return those of ``names`` whose live range ends at ``step``, by name."""
         values = ((name, self.by_name.get(name)) for name in names)
         return {name: v for name, v in values if v is not None and v.last == step}
 
     def neighbours(self, first: int, last: int) -> Neighbours:
-        """The values in the pools that are alive while the steps from ``first`` to ``last`` run."""
+        """Return the values in the pools that are live during the steps ``first`` to ``last``."""
         pooled = self.pooled
         return Neighbours(
             [v for v in pooled if v.first < first and v.last > last],
@@ -156,12 +158,12 @@ def state_places(graph: Graph, pool: int) -> dict[State, Place]:
 
 
 def state_bytes(graph: Graph) -> int:
-    """The size of that pool."""
+    """Return the size of that pool."""
     return sum(align(graph.tensors[state.name].nbytes) for state in graph.states)
 
 
 def reads_of(node: Node, call: Call) -> tuple[str, ...]:
-    """The tensors that a call for ``node`` reads, in its own order."""
+    """Return the tensors that a call for ``node`` reads, in the call's order."""
     if isinstance(call, StreamCall):
         return call.inputs
     return tuple(node.inputs[i] for i in call.inputs)
@@ -175,10 +177,10 @@ def may_overlap(
     dying: Mapping[str, Value],
     written: Mapping[str, Value],
 ) -> list[tuple[Value, Value, Differences]]:
-    """The pairs of an operand and an output that may share bytes, with how they may not lie.
+    """Return the pairs of operand and output that may share bytes, with the forbidden offset
+    interval.
 
-    ``dying`` are the operands whose last reader the call is, ``written`` the outputs that are
-    asked about.
+    ``dying`` are the operands that the call reads last, ``written`` the outputs in question.
     """
     pairs: list[tuple[Value, Value, Differences]] = []
     if not dying:

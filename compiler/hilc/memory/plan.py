@@ -1,4 +1,4 @@
-"""From a graph to a program: which kernel computes each layer, and where every tensor lies.
+"""Planner: select kernels for a graph's layers and allocate every tensor.
 
 All activations share one pool, or a few where a board has memories of several kinds. States have a
 pool of their own, which survives runs. A tensor holds
@@ -7,8 +7,8 @@ its bytes from the step that writes it to the last that reads it; operators that
 nobody needs any more, as far as it writes each byte no sooner than it has read what was there: that
 follows from what calls say of their order (:mod:`hilc.lowering.access`), nothing is repeated here.
 
-:func:`~hilc.memory.checker.check_plan` trusts none of this: it replays the program on a map of who
-owns each byte.
+:func:`~hilc.memory.checker.check_plan` verifies each plan independently, by replay on a map of the
+owner of each byte.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ NO_PINS: Mapping[str, Pin] = MappingProxyType({})
 
 
 class Planner:
-    """Makes programs of one graph on one core, whose layers are lowered once for all of them.
+    """Planner of one graph on one core; lowers each layer once for all programs.
 
     With ``io_in_pool`` the model's inputs and outputs are part of the pools: the caller writes the
-    inputs there, and a run may destroy them, unless ``keep_inputs`` asks to leave them as they are;
-    ``pins`` says where some of them shall lie. Otherwise they are the caller's buffers, and an
-    input is never written to.
+    inputs there, and an inference may overwrite them, unless ``keep_inputs`` is set; ``pins`` sets
+    the offsets of some of them. Otherwise they are the caller's buffers, and an input is never
+    written to.
 
-    ``memory`` are the pools, the preferred first. Without ``scratch_in_pool`` the layers' scratch
-    is left to a run-time allocator, which serves the one pool too.
+    ``memory`` lists the pools, the preferred first. Without ``scratch_in_pool`` scratch is
+    allocated at run time, by an allocator that serves the only pool too.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Planner:
         self.io_in_pool = io_in_pool
         self.keep_inputs = keep_inputs
         self._scratch_in_pool = scratch_in_pool
-        #: The pools; one without a limit where none is given.
+        #: Pools; one without a limit by default.
         self._memory = tuple(memory) or (PoolSpec(),)
         _check_memory(self._memory, scratch_in_pool)
         _check_pins(graph, io_in_pool, keep_inputs, pins, self._memory)
@@ -92,14 +92,14 @@ class Planner:
         graph = with_copies(graph, io_in_pool)
         if graph.states:
             graph = with_state_copies(graph, cpu)
-        #: By the names that inputs and outputs have in the graph that is planned.
+        #: Pins by the names of inputs and outputs in the planned graph.
         self.pins = _renamed_pins(pins, self._given, graph)
         self.lowering = Lowering(graph, cpu)
 
     def plan(self, choice: Choice = FIRST) -> Program:
-        """The program of a choice of kernels and groups.
+        """Return the program for a choice of kernels and fused groups.
 
-        :class:`~hilc.errors.InputError` where it does not fit into the pools.
+        Raise :class:`~hilc.errors.InputError` if it does not fit into the pools.
         """
         graph = self.lowering.graph
         groups = self._groups(choice)
@@ -164,16 +164,18 @@ class Planner:
         return program
 
     def _groups(self, choice: Choice) -> dict[str, StreamCall]:
-        """The calls of the groups, by the name of their last node."""
+        """Return the calls of the fused groups, by the name of their last node."""
         calls: dict[str, StreamCall] = {}
         taken: set[str] = set()
         for group in choice.groups:
             try:
                 call = self.lowering.group(group)
             except NotStreamable as error:
-                raise InputError(f"a group of layers cannot run row by row: {error}") from error
+                raise InputError(
+                    f"the choice has a group of layers that cannot be fused: {error}"
+                ) from error
             if twice := taken.intersection(group.nodes):
-                raise InputError(f"{min(twice)!r} is in two groups")
+                raise InputError(f"the choice has {min(twice)!r} in two fused groups")
             taken.update(group.nodes)
             calls[group.nodes[-1]] = call
         return calls
@@ -183,7 +185,7 @@ class Planner:
         position = choice.kernels.get(node.name, 0)
         if not 0 <= position < len(candidates):
             raise InputError(
-                f"kernel {position} is chosen for {node.name!r}, which has {len(candidates)}"
+                f"kernel {position} of {node.name!r} does not exist: it has {len(candidates)}",
             )
         return candidates[position]
 
@@ -199,9 +201,10 @@ def plan(
     scratch_in_pool: bool = True,
     choice: Choice = FIRST,
 ) -> Program:
-    """The program that computes ``graph`` on ``cpu``, as :class:`Planner` makes it.
+    """Return the program that computes ``graph`` on ``cpu``; the arguments are those of
+    :class:`Planner`.
 
-    ``choice`` says which kernels compute the layers, and which layers run as one.
+    ``choice`` selects the kernel of each layer and the fused groups.
     """
     planner = Planner(
         graph,
@@ -219,12 +222,12 @@ def _check_memory(memory: Sequence[PoolSpec], scratch_in_pool: bool) -> None:
     for spec in memory:
         if spec.limit_bytes is not None and spec.limit_bytes < 0:
             raise InputError(
-                f"the memory pool {spec.name!r} is limited to {spec.limit_bytes} bytes",
-                "state a limit of 0 or more, or none",
+                f"the memory pool {spec.name!r} has an invalid limit of {spec.limit_bytes} bytes",
+                "give a limit of 0 or more, or none",
             )
     if len(memory) > 1 and not scratch_in_pool:
         raise InputError(
-            f"{len(memory)} memory pools with pools=calls, whose one allocator serves everything",
+            f"{len(memory)} memory pools with pools=calls, which has one allocator for all",
             "use pools=internal or pools=external, or one memory pool",
         )
 
@@ -238,35 +241,36 @@ def _check_pins(
 ) -> None:
     if (pins or keep_inputs) and not io_in_pool:
         raise InputError(
-            "inputs and outputs are the caller's own buffers, which no plan places or writes over",
-            "leave out pins and keep_inputs, or put inputs and outputs in the workspace",
+            "pins and keep_inputs need inputs and outputs in the workspace, not in the caller's "
+            "buffers",
+            "leave out pins and keep_inputs, or place inputs and outputs in the workspace",
         )
     border = (*graph.inputs, *graph.outputs)
     for name, pin in pins.items():
         if name not in border:
             raise InputError(
-                f"{name!r} is pinned, which is no input or output of {graph.name!r}",
-                f"these are {', '.join(border)}",
+                f"pinned tensor {name!r} is not an input or output of {graph.name!r}",
+                f"inputs and outputs: {', '.join(border)}",
             )
         if not 0 <= pin.pool < len(memory):
             raise InputError(
-                f"{name!r} is pinned in pool {pin.pool}", f"there are {len(memory)}, from 0 on"
+                f"{name!r} is pinned in pool {pin.pool}, but there are {len(memory)} pools",
             )
         if pin.offset < 0 or pin.offset % ALIGNMENT:
             raise InputError(
-                f"{name!r} is pinned at offset {pin.offset}",
-                f"give a multiple of {ALIGNMENT}, which every tensor's place is",
+                f"{name!r} is pinned at the misaligned offset {pin.offset}",
+                f"give a multiple of {ALIGNMENT}, the alignment of tensors",
             )
 
 
 def _renamed_pins(pins: Mapping[str, Pin], graph: Graph, planned: Graph) -> dict[str, Pin]:
-    """The pins of ``graph``'s inputs and outputs by their names in the graph that is planned."""
+    """Return the pins of ``graph``'s inputs and outputs by their names in the planned graph."""
     border = zip((*graph.inputs, *graph.outputs), (*planned.inputs, *planned.outputs), strict=True)
     return {own: pins[name] for name, own in border if name in pins}
 
 
 def _check_apart(values: Sequence[Value], blocks: Sequence[Block], overlaps: Overlaps) -> None:
-    """Refuse pins of two tensors that are needed at once and would share bytes."""
+    """Raise for pins of two tensors that are live at once and would share bytes."""
     pinned = [i for i, block in enumerate(blocks) if block.offset is not None]
     for a, b in itertools.combinations(pinned, 2):
         first, second = blocks[a], blocks[b]
@@ -278,15 +282,15 @@ def _check_apart(values: Sequence[Value], blocks: Sequence[Block], overlaps: Ove
             raise InputError(
                 f"{values[a].tensor.name!r} ({first.nbytes} bytes at {first.offset}) and "
                 f"{values[b].tensor.name!r} ({second.nbytes} bytes at {second.offset}) are pinned "
-                "over each other, and both are needed at once",
-                "pin them apart",
+                "to overlapping bytes, but both are live at once",
+                "pin them to disjoint bytes",
             )
 
 
 def _traffic(
     values: Liveness, calls: Sequence[Call], reads: Sequence[Sequence[str]]
 ) -> dict[int, int]:
-    """Bytes that are moved to and from each value, by its id; an estimate.
+    """Return an estimate of the bytes read and written of each value, by its id.
 
     A value is written once. A kernel reads an operand as often as it multiplies, unless it gathers
     what it multiplies in its scratch first.
@@ -307,11 +311,11 @@ def _place(
     memory: Sequence[PoolSpec],
     nodes: Sequence[Node],
 ) -> list[Place]:
-    """A place in the pools for each block."""
+    """Return an offset in a pool for each block."""
     limits = [spec.limit_bytes for spec in memory]
     if (found := allocate_pools(blocks, accesses, limits, overlaps)) is not None:
         return [Place("pool", offset, pool) for pool, offset in found]
-    # Only pools that all have limits can be too small.
+    # Allocation only fails if all pools have limits.
     had = ", ".join(f"{spec.name} {spec.limit_bytes} B" for spec in memory)
     fullest = max(range(BEFORE, len(nodes)), key=lambda step: step_bound(blocks, step, overlaps))
     sizes = sorted(map(_nbytes, live_blocks(blocks, fullest)), reverse=True)
@@ -336,14 +340,14 @@ def _end(blocks: Sequence[Block], places: Sequence[Place], pool: int) -> int:
     )
 
 
-#: An operand whose last reader writes the output, and how they must not lie to each other.
+#: An operand and the output of its last reader, with the forbidden offset interval.
 _Pair = tuple[Value, Value, Differences]
 
 
 def _differences(
     values: Liveness, lowering: Lowering, calls: Sequence[Call], reads: Sequence[Sequence[str]]
 ) -> list[_Pair]:
-    """The pairs that may overlap because a step writes one while it reads the other."""
+    """Return the pairs that may overlap because a step writes one while it reads the other."""
     pairs: list[_Pair] = []
     for step, (node, call, names) in enumerate(zip(values.computed, calls, reads, strict=True)):
         written = {name: values.by_name[name] for name in node.outputs}
@@ -353,7 +357,7 @@ def _differences(
 
 
 def _extend_buffers(values: Liveness, differences: Sequence[_Pair]) -> None:
-    """Let an operand that a step may write over use the caller's buffer for what is written."""
+    """Assign the caller's output buffer to an operand that the step may overwrite in place."""
     for operand, output, forbidden in reversed(differences):
         if operand.place is not None or output.place is None:
             continue

@@ -1,7 +1,7 @@
-"""A program: the calls of an inference in order, and where every byte lies.
+"""Program: the calls of an inference in order, and the buffer of every tensor.
 
-:mod:`hilc.memory.plan` makes it, :mod:`hilc.memory.checker` proves it, :mod:`hilc.codegen` writes
-it in C.
+:mod:`hilc.memory.plan` creates it, :mod:`hilc.memory.checker` verifies it, :mod:`hilc.codegen`
+writes it in C.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hilc.target import Cpu
 
 @dataclass(frozen=True)
 class Place:
-    """Where bytes lie at run time.
+    """Reference to a buffer at run time.
 
     ``value`` is the byte offset in the pool, the index of the model's input or output, or the index
     in :attr:`Program.constants`.
@@ -27,27 +27,29 @@ class Place:
 
     kind: Literal["pool", "input", "output", "constant"]
     value: int
-    #: The index in :attr:`Program.pools`; 0 where the bytes lie elsewhere.
+    #: Index in :attr:`Program.pools`; 0 for other kinds.
     pool: int = 0
 
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """Memory that a plan may use: at most ``limit_bytes``, in the board's region ``region``."""
+    """Memory available to a plan: at most ``limit_bytes``, in the board's memory region
+    ``region``.
+    """
 
     name: str = "global_workspace"
     #: None: as much as the model needs.
     limit_bytes: int | None = None
-    #: None: wherever the build puts it.
+    #: None: the build chooses.
     region: str | None = None
 
 
 @dataclass(frozen=True)
 class Pin:
-    """Where an input or output of the model shall lie: bytes from the start of a pool."""
+    """Required location of a model input or output: an offset in bytes from the start of a pool."""
 
     offset: int
-    #: The pool's position among those that the plan may use.
+    #: Index of the pool among those available to the plan.
     pool: int = 0
 
 
@@ -57,12 +59,12 @@ STATE_POOL = "global_state"
 
 @dataclass(frozen=True)
 class Pool:
-    """Memory that a module works in: one block, planned at compile time."""
+    """One block of memory of a module, laid out at compile time."""
 
     #: C identifier: the field of ``struct <symbol>_workspace_pools`` and the stem of its macro.
     name: str
     nbytes: int
-    #: The board's memory region that it shall lie in; None where any will do.
+    #: Memory region of the board that it has to be in; None for any.
     region: str | None
     #: What it holds survives from one run to the next: no other model may work in it.
     persistent: bool = False
@@ -77,16 +79,16 @@ class Pool:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a kernel, of a group of layers, or of an external function.
+    """One call of a kernel, of a fused group, or of an external function.
 
-    ``inputs`` are the tensors that it reads, in its own order. ``node`` is what it computes, of a
-    group the last node: what it writes is that one's output.
+    ``inputs`` are the tensors that it reads, in the call's order. ``node`` is the node that it
+    computes; for a fused group the last one, whose output is the step's output.
     """
 
     node: Node
     call: KernelCall | ExternalCall | StreamCall
     inputs: tuple[str, ...]
-    #: None where it has none, or has to allocate its own.
+    #: None if the step has no scratch, or allocates it at run time.
     scratch: Place | None
 
     @property
@@ -95,34 +97,34 @@ class Step:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All nodes that it computes, in order."""
+        """All nodes that the step computes, in order."""
         return self.call.nodes if isinstance(self.call, StreamCall) else (self.node,)
 
 
 @dataclass(frozen=True)
 class Program:
-    """The steps of an inference and the plan of its memory.
+    """Steps of an inference and its memory plan.
 
-    ``graph`` is the one that was planned, with copies added where a model's output cannot be
-    computed in place; ``output_names`` are the model's own names of the outputs.
+    ``graph`` is the planned graph, with copies added where a model's output cannot be computed in
+    place; ``output_names`` are the names of the outputs in the model.
     """
 
     graph: Graph
     cpu: Cpu
     steps: tuple[Step, ...]
-    #: Every tensor that exists at run time; views have the place of what they view.
+    #: Buffer of every tensor that exists at run time; views share that of their input.
     places: Mapping[str, Place]
     #: Constants that kernels read as tensors (not through their parameters).
     constants: tuple[str, ...]
     output_names: tuple[str, ...]
     io_in_pool: bool
-    #: Whether a run leaves the inputs in the workspace as they are.
+    #: Whether an inference preserves the inputs in the workspace.
     keep_inputs: bool
     pools: tuple[Pool, ...]
     #: All pools but the one of the states, and the largest scratch where it is not part of them:
     #: what an allocator must be able to hand out that aligns each block as the pools are.
     workspace_bytes: int
-    #: No placement takes less, as far as these calls let tensors overlap.
+    #: Lower bound of the workspace for the selected calls.
     workspace_bound_bytes: int
 
     @property
@@ -138,4 +140,4 @@ class Program:
 
 
 class PlanError(RuntimeError):
-    """The planner made a program that would corrupt memory: a fault of the compiler."""
+    """Memory plan that would corrupt data: a bug of the compiler."""

@@ -1,1 +1,1 @@
-"""Arithmetic that the reference, the compiler and the C code must agree on to the last bit."""
+"""Arithmetic that is bit-exact in the reference, the compiler and the C code."""

@@ -30,7 +30,7 @@ _f32 = np.float32
 #: exp(x) = 2^(n/32) * 2^(r/32), where n is the integer nearest to x * 32/ln(2) and |r| <= 1/2.
 _STEPS = 32
 _STEPS_PER_UNIT = float.fromhex("0x1.71547652b82fep+5")
-#: What 2^(r/32) - 1 is: a cubic polynomial without a constant term, the highest power first.
+#: 2^(r/32) - 1 as a cubic polynomial without a constant term, the highest power first.
 _CUBIC = tuple(
     map(float.fromhex, ("0x1.c6af84b912394p-20", "0x1.ebfce50fac4f3p-13", "0x1.62e42ff0c52d6p-6"))
 )
@@ -41,7 +41,7 @@ _EXP_ZERO_BELOW = _f32(float.fromhex("-0x1.9fe368p+6"))
 
 
 def _correctly_rounded_powers() -> Float64Array:
-    """2^(i/32) for i from 0 to 31, through integers of 200 fractional bits."""
+    """Return 2^(i/32) for i from 0 to 31, computed with integers of 200 fractional bits."""
     powers = []
     for i in range(_STEPS):
         power = 1 << (200 + i)
@@ -55,7 +55,7 @@ _POWERS = _correctly_rounded_powers()
 
 
 def expf(x: Float32Array) -> Float32Array:
-    """exp in single precision."""
+    """Return exp(x) in single precision."""
     with np.errstate(all="ignore"):
         steps = x.astype(np.float64) * _STEPS_PER_UNIT
         nearest = (steps + _INTEGERS) - _INTEGERS
@@ -93,10 +93,12 @@ _EXPM1_TINY_BELOW = _f32(2.0**-25)
 
 
 def tanhf(x: Float32Array) -> Float32Array:
-    """tanh in single precision: of the magnitude, by exp(2|x|) - 1, or exp(-2|x|) - 1 below 1."""
+    """Return tanh(x) in single precision: of the magnitude, by exp(2|x|) - 1, or exp(-2|x|) - 1
+    below 1.
+    """
     with np.errstate(all="ignore"):
         size = np.abs(x)
-        # The others do not need it, and must not leave its range.
+        # The other values do not need it, and would leave its range.
         inner = np.where(size < _TANH_ONE_FROM, size, _f32(0))
         large = size >= 1
         power = _expm1f(np.where(large, _f32(2) * inner, _f32(-2) * inner))
@@ -107,7 +109,9 @@ def tanhf(x: Float32Array) -> Float32Array:
 
 
 def _expm1f(x: Float32Array) -> Float32Array:
-    """exp(x) - 1 for -2 < x < 44: x = k ln(2) + r, with what r lost to rounding carried along."""
+    """Return exp(x) - 1 for -2 < x < 44: x = k ln(2) + r, with the rounding error of r carried
+    along.
+    """
     size_bits = np.abs(x).view(np.int32)
     towards = np.where(x < 0, _f32(-0.5), _f32(0.5))
     k = (_INVERSE_LN2 * x + towards).astype(np.int32)
@@ -128,7 +132,7 @@ def _expm1f(x: Float32Array) -> Float32Array:
     unscaled = r - (r * e - square)
     e = (r * (e - lost) - lost) - square
 
-    # 2^k (1 + r - e) - 1, with the 1 taken off where it loses the least.
+    # 2^k (1 + r - e) - 1, with the 1 subtracted where it loses the least.
     minus_one = _f32(0.5) * (r - e) - _f32(0.5)
     one = np.where(r < _f32(-0.25), _f32(-2) * (e - (r + _f32(0.5))), _f32(1) + _f32(2) * (r - e))
     inverse = _scaled(np.ones_like(r), -k)
@@ -142,15 +146,15 @@ def _expm1f(x: Float32Array) -> Float32Array:
 
 
 def _scaled(x: Float32Array, k: npt.NDArray[np.int32]) -> Float32Array:
-    """x * 2^k, which is exact."""
+    """Return x * 2^k, which is exact."""
     return np.ldexp(x, k)
 
 
-# The host's -------------------------------------------------------------------------------------
+# Host functions ---------------------------------------------------------------------------------
 
 
 def host_function(name: str) -> Function | None:
-    """A single precision function of this host's C library; None where it cannot be found."""
+    """Return a single precision function of this host's C library; None if it is not found."""
     try:
         # The process itself, which Python has linked with that library.
         function = getattr(ctypes.CDLL(None), name)

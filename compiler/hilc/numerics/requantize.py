@@ -35,7 +35,7 @@ class Multiplier(NamedTuple):
 
 
 def quantize_multiplier(real: float) -> Multiplier:
-    """The fixed-point form of a non-negative factor; 0 where it is too small to matter.
+    """Return the fixed-point form of a non-negative factor; 0 if it is too small to have an effect.
 
     ``real`` must be the double that the reference computes, product and quotient of the tensors'
     float32 scales taken in double: the multiplier depends on its last bits.
@@ -60,7 +60,9 @@ def _wrap_int32(x: Int64Array) -> Int64Array:
 
 
 def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
-    """``SaturatingRoundingDoublingHighMul``: a * b / 2**31 rounded, the one overflow saturated."""
+    """Return ``SaturatingRoundingDoublingHighMul``: a * b / 2**31 rounded, the one overflow
+    saturated.
+    """
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
     nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     total = product + nudge
@@ -70,7 +72,7 @@ def doubling_high_mul(a: Int32Like, b: Int32Like | int) -> Int64Array:
 
 
 def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Array:
-    """``RoundingDivideByPOT``: x / 2**exponent, half away from zero; 0 <= exponent <= 31."""
+    """Return ``RoundingDivideByPOT``: x / 2**exponent, half away from zero; 0 <= exponent <= 31."""
     value = np.asarray(x, np.int64)
     shift = np.asarray(exponent, np.int64)
     mask = (np.int64(1) << shift) - 1
@@ -81,17 +83,17 @@ def rounding_divide_by_pot(x: Int32Like, exponent: Int32Like | int) -> Int64Arra
 
 @dataclass(frozen=True)
 class Sums:
-    """What a type of sums allows a multiplier to be."""
+    """Limits of requantization for a type of sums."""
 
-    #: No sum reaches this magnitude.
+    #: Bound of the magnitude of sums.
     limit: int
-    #: The most that a multiplier may shift to the left.
+    #: Maximum left shift of a multiplier.
     most_shift: int
-    #: The policies by which they are rounded.
+    #: Rounding policies that are supported.
     roundings: frozenset[Rounding]
 
 
-#: By the type that sums are kept in.
+#: Limits by the type of sums.
 SUMS: Mapping[str, Sums] = {
     "int32": Sums(2**31, 30, frozenset(Rounding)),
     # The references assert these two.
@@ -106,7 +108,8 @@ def requantize(
     rounding: Rounding = Rounding.DOUBLE,
     sums: str = "int32",
 ) -> Int64Array:
-    """``MultiplyByQuantizedMultiplier`` for values ``x`` of the type ``sums``, in :data:`SUMS`.
+    """Return ``MultiplyByQuantizedMultiplier`` of values ``x`` of the type ``sums``, in
+    :data:`SUMS`.
 
     ``multiplier`` and ``shift`` broadcast against ``x`` (one a channel, or one for all).
     """
@@ -121,12 +124,14 @@ def reduced_multiplier(multiplier: Int32Like | int) -> Int64Array:
 
 
 def reduced_shift(shift: Int32Like | int) -> Int64Array:
-    """By how much the product with a :func:`reduced_multiplier` is shifted to the right."""
+    """Return the right shift of a product with a :func:`reduced_multiplier`."""
     return 15 - np.asarray(shift, np.int64)
 
 
 def _once(x: Int32Like, multiplier: Int64Array, right: Int64Array) -> Int64Array:
-    """``x * multiplier / 2**right``, half up; what leaves 32 bits wraps around, as in C."""
+    """Return ``x * multiplier / 2**right``, half up; results beyond 32 bits wrap around, as in
+    C.
+    """
     product = np.asarray(x, np.int64) * multiplier
     return _wrap_int32((product + (np.int64(1) << (right - 1))) >> right)
 
@@ -169,7 +174,9 @@ _REQUANTIZERS: Mapping[
 
 
 def activation_range(activation: str, scale: float, zero_point: int, dtype: str) -> tuple[int, int]:
-    """Clamp of a fused activation in the output's quantised domain, both ends included."""
+    """Return the clamp of a fused activation in the output's quantized domain, both ends
+    included.
+    """
     low, high = ELEMENT_TYPES[dtype].bounds
 
     def quantized(real: float) -> int:

@@ -1,7 +1,7 @@
-"""What a segment takes: its cost estimate, its memory lower bound, its flash.
+"""Estimates of a segment: its cost, its memory lower bound, its flash.
 
-A *segment* is a single layer with one of its kernels, or a fused group. Nothing is planned here, so
-the figures are known for every segment before any program is made of them.
+A *segment* is a single layer with one of its kernels, or a fused group. The estimates need no plan,
+so they are known for every segment before any program is created.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hilc.target import Cpu
 
 @dataclass(frozen=True)
 class Sketch:
-    """What is known of a segment before its rows have places."""
+    """Estimates of a segment before the layout of its rows."""
 
-    #: Bytes that no plan can do without while it runs.
+    #: Memory lower bound in bytes while it runs.
     memory_bound: int
-    #: Those of a group's first bands; none where they depend on the layout.
+    #: Calls of the group's first bands; empty where they depend on the layout.
     calls: tuple[KernelCall, ...]
-    #: The most scratch of any of its calls.
+    #: Largest scratch of its calls.
     most_scratch: int
 
     @property
@@ -45,32 +45,36 @@ class Sketch:
 
 @dataclass(frozen=True)
 class Segment(Sketch):
-    """Layers ``first`` to ``last`` computed by one call; a kernel's position, or a group."""
+    """Layers ``first`` to ``last`` computed by one call, with the position of the kernel or the
+    group.
+    """
 
     first: int
     last: int
-    #: The cost estimate, in instructions.
+    #: Cost estimate, in instructions.
     cost: int
-    #: What it has in flash, with its bytes (:meth:`Estimator.flash_bytes`); and their sum, of code
-    #: that other layers may share only its part if all of them do.
+    #: Parts in flash with their sizes (:meth:`Estimator.flash_bytes`), and the total size; code
+    #: that other layers may share counts only in part.
     parts: Mapping[object, int]
     flash: float
     kernel: int
     group: Group | None
     names: tuple[str, ...]
-    #: Whether what it writes may lie just where the first of what it reads was, if that dies.
+    #: Whether its output can have the same buffer as its first input, if that is not read later.
     in_place: bool
 
     def cost_at(self, flash_worth: float) -> float:
-        """Instructions, a byte of flash counting as so many."""
+        """Return the cost in instructions, with a price of ``flash_worth`` instructions per byte of
+        flash.
+        """
         return self.cost + flash_worth * self.flash
 
 
 class Estimator:
-    """Estimates the segments of a graph's layers, which it numbers in their order.
+    """Estimator of the segments of a graph's layers, which are numbered in their order.
 
-    ``optimize`` is the goal that the code is generated for, which says what code layers share;
-    ``tuning`` has measured counts to use in place of estimates.
+    ``optimize`` is the goal of code generation, which determines the code that layers share;
+    ``tuning`` has measured counts that replace estimates.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class Estimator:
         liveness.set_reads([reads_of(node, calls[0]) for node, calls in pairs], planner.keep_inputs)
         liveness.set_pins(planner.pins)
         self._neighbours: dict[tuple[int, int], Neighbours] = {}
-        #: How many layers may have each body.
+        #: Number of layers that may share each body.
         self._sharers = Counter[object](
             key
             for calls in self._calls
@@ -96,7 +100,7 @@ class Estimator:
         )
 
     def singles(self, step: int) -> list[Segment]:
-        """The segments of one layer, one for each kernel that is of use."""
+        """Return the segments of one layer, one for each kernel that is not dominated."""
         node, calls = self.nodes[step], self._calls[step]
         costs = [self._costs.of(node, position, call) for position, call in enumerate(calls)]
         reads = reads_of(node, calls[0])
@@ -119,7 +123,7 @@ class Estimator:
                 names=(node.name,),
                 in_place=in_place,
             )
-            # One that is neither cheaper, nor needs less, nor is smaller is of no use.
+            # Dominated: neither cheaper, nor with less memory, nor smaller.
             if not any(
                 s.cost <= segment.cost
                 and s.memory_bound <= segment.memory_bound
@@ -131,7 +135,7 @@ class Estimator:
         return segments
 
     def fused(self, group: Group, call: StreamCall, first: int, last: int) -> Segment:
-        """The segment of a fused group that ``call`` computes."""
+        """Return the segment of a fused group that ``call`` computes."""
         stages = tuple(stage.call for stage in call.stages)
         parts = self._parts(stages, bands=True)
         parts[group] = self._policy.group_entry_bytes * call.count
@@ -154,7 +158,7 @@ class Estimator:
     # -- memory ---------------------------------------------------------------------------------
 
     def least_memory_bound(self, first: int, last: int) -> int:
-        """The bytes that any group of these layers needs at least."""
+        """Return a lower bound of the memory, in bytes, of any group of these layers."""
         alive = self._alive(first, last)
         ends = [sum(v.tensor.nbytes for v in vs) for vs in (alive.ending, alive.starting)]
         return sum(align(v.tensor.nbytes) for v in alive.around) + max(ends)
@@ -172,9 +176,11 @@ class Estimator:
         reads: Sequence[str],
         writes: Sequence[str],
     ) -> tuple[int, bool]:
-        """The memory lower bound of a segment, and whether it is :attr:`Segment.in_place`."""
+        """Return the memory lower bound of a segment, and whether it is
+        :attr:`Segment.in_place`.
+        """
         alive = self._alive(first, last)
-        # As in a plan of this one step: what came before it, what comes after it.
+        # As in a plan of this step, with the steps before and after it.
         blocks = [Block(v.tensor.nbytes, 0, 2, *v.pin) for v in alive.around]
         blocks += [Block(v.tensor.nbytes, 0, 1, *v.pin) for v in alive.ending]
         blocks += [Block(v.tensor.nbytes, 1, 2, *v.pin) for v in alive.starting]
@@ -197,8 +203,9 @@ class Estimator:
     # -- flash ----------------------------------------------------------------------------------
 
     def _parts(self, calls: Sequence[KernelCall], *, bands: bool = False) -> dict[object, int]:
-        """The arrays and the code of ``calls``, with their bytes; equal keys are there once in a
-        program. Code for ``bands`` is shared by none."""
+        """Return the arrays and the code of ``calls`` with their sizes in bytes; equal keys are
+        stored once per program.
+        """
         parts: dict[object, int] = {}
         for call in calls:
             for array in cost.constant_arrays(call):
@@ -210,7 +217,7 @@ class Estimator:
         return parts
 
     def flash_bytes(self, segments: Sequence[Segment]) -> int:
-        """All flash of a program of these segments."""
+        """Return the flash of a program of these segments, in bytes."""
         parts: dict[object, int] = {}
         for segment in segments:
             parts.update(segment.parts)
@@ -219,7 +226,7 @@ class Estimator:
 
 
 class _Costs:
-    """Instructions of layers: measured ones where there are, estimates elsewhere."""
+    """Cost of layers in instructions: measured counts where available, estimates elsewhere."""
 
     def __init__(self, cpu: Cpu, tuning: Tuning | None) -> None:
         self._cpu = cpu
@@ -227,7 +234,7 @@ class _Costs:
 
     def of(self, node: Node, position: int, call: KernelCall | ExternalCall) -> int:
         if not isinstance(call, KernelCall):
-            return 0  # nothing is known of it, and nothing can be chosen
+            return 0  # external calls have no estimate and no alternative
         measured = self._measured.get(node.name, ())
         if position < len(measured) and measured[position].kernel == call.kernel.name:
             return measured[position].count
@@ -238,5 +245,5 @@ class _Costs:
 
 
 def segment_cost(segment: Segment) -> int:
-    """The cost estimate, to sort by."""
+    """Return the cost estimate, as a sort key."""
     return segment.cost

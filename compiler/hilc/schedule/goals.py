@@ -1,4 +1,4 @@
-"""What each goal and limit takes of the Pareto frontier."""
+"""Selection of a program from the Pareto frontier, by goal and limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hilc.schedule.partition import Partition
 
 
 class LimitError(InputError):
-    """No program keeps the limits; ``least_flash`` is what one takes at least, by estimate."""
+    """No program keeps the limits; ``least_flash`` is the estimated flash of the smallest."""
 
     def __init__(self, fact: str, hint: str, least_flash: int) -> None:
         super().__init__(fact, hint)
@@ -21,45 +21,48 @@ class LimitError(InputError):
 
 
 class Goals:
-    """The programs of a frontier that the goals and limits stand for."""
+    """Programs of a frontier by goal and by limits."""
 
     def __init__(self, frontier: ParetoFrontier) -> None:
         self._frontier = frontier
         self._policy = policy = frontier.policy
-        #: Whether costs are measured ones where they can be.
+        #: Whether costs are measured where possible.
         self.tuned = frontier.tuned
         self._balanced = Objective(policy.balanced_flash_worth)
         self._least_flash = Objective(policy.least_flash_worth)
 
     @cached_property
     def fastest(self) -> PlannedProgram:
-        """The fastest program that can be planned."""
+        """Fastest program that can be planned."""
         return self._first(self._frontier.partitions())
 
     @cached_property
     def balanced(self) -> PlannedProgram:
-        """The program that saves most memory for its instructions: at most 30 % more instructions
-        than :attr:`fastest`, for much less memory, and not much more flash than so fast a program
-        needs."""
+        """Program with the best ratio of memory to instructions: at most 30 % more instructions
+        than :attr:`fastest`, for much less memory, and not much more flash.
+        """
         ceiling = self._policy.balanced_instructions * self.fastest.instructions
         worths = self._policy.flash_heavy_worths
         for objective in (self._balanced, *(Objective(w, flash_heavy=True) for w in worths)):
             if (found := self._saving(objective, ceiling)) is not None:
                 return found
-        # Where the memory's own limits are too tight for these, the fastest that keeps them.
+        # If the limits of the memory pools exclude these, the fastest program within them.
         return self.fastest
 
     @cached_property
     def lean(self) -> PlannedProgram:
-        """As :attr:`balanced`, beside the fastest program without flash-heavy kernels."""
+        """The same as :attr:`balanced`, relative to the fastest program without flash-heavy
+        kernels.
+        """
         fastest = self._first(self._frontier.partitions(Objective()))
         ceiling = self._policy.lean_instructions * fastest.instructions
         return self._saving(self._balanced, ceiling) or fastest
 
     @cached_property
     def least_memory(self) -> PlannedProgram:
-        """The program of least memory without flash-heavy kernels, of those that take at most half
-        as many instructions again as the fastest such."""
+        """Program with the least memory without flash-heavy kernels, with at most 1.5 times the
+        instructions of the fastest such program.
+        """
         ceiling = self._policy.ram_instructions * self.lean.instructions
         partitions = list(self._frontier.affordable(self._balanced, ceiling))
         least = min(map(_memory_bound, partitions), default=0)
@@ -67,11 +70,12 @@ class Goals:
         return self._smallest(partitions) or self.lean
 
     def least_flash(self, ram: int | None = None) -> PlannedProgram:
-        """The program of least flash that can be planned, in a workspace of ``ram`` bytes if one
-        does."""
+        """Return the program with the least flash that can be planned, in a workspace of ``ram``
+        bytes if possible.
+        """
         frontier = self._frontier
         if ram is not None:
-            # The frontier for flash adds up layers' sizes, and does not see what they share.
+            # The frontier for flash adds up the sizes of layers, without the code that they share.
             partitions = [
                 partition
                 for objective in (self._least_flash, FASTEST)
@@ -85,7 +89,9 @@ class Goals:
         return self._first(frontier.partitions(self._least_flash))
 
     def within(self, ram: int | None, flash: int | None) -> PlannedProgram:
-        """The fastest program that keeps the limits; :class:`LimitError` where none does."""
+        """Return the fastest program within the limits; raise :class:`LimitError` if there is
+        none.
+        """
         best: PlannedProgram | None = None
         for partition in self._frontier.partitions(replace(FASTEST, flash_limit=flash)):
             if ram is not None and partition.memory_bound > ram:
@@ -103,8 +109,9 @@ class Goals:
         return best
 
     def _saving(self, objective: Objective, ceiling: float) -> PlannedProgram | None:
-        """Of those that take at most ``ceiling`` instructions and not much more flash than the
-        fastest of them, the one that saves most memory for what it costs."""
+        """Return the program with the best ratio of memory to cost among those with at most
+        ``ceiling`` instructions and not much more flash than the fastest of them.
+        """
 
         def worth(cost: int, nbytes: int) -> float:
             return float(cost * max(nbytes, 1) ** self._policy.memory_exponent)
@@ -124,7 +131,9 @@ class Goals:
         return best and best[1]
 
     def _first(self, partitions: Iterable[Partition]) -> PlannedProgram:
-        """The first that can be planned; the planner's refusal of the last where none can."""
+        """Return the first program that can be planned; raise the planner's last error if there is
+        none.
+        """
         refusal: InputError | None = None
         for partition in partitions:
             found = self._frontier.planned(partition)
@@ -135,7 +144,7 @@ class Goals:
         raise refusal
 
     def _smallest(self, partitions: Iterable[Partition]) -> PlannedProgram | None:
-        """The one of the smallest workspace that can be planned."""
+        """Return the program with the smallest workspace that can be planned."""
         best: PlannedProgram | None = None
         for partition in sorted(partitions, key=_memory_bound):
             if best is not None and partition.memory_bound >= best.workspace_bytes:
@@ -148,7 +157,9 @@ class Goals:
         return best
 
     def _refusal(self, ram: int | None, flash: int | None) -> LimitError:
-        """Says of each limit what it had to be, as far as the other one can be kept."""
+        """Return an error that says, for each limit, the smallest value possible while the other is
+        kept.
+        """
         parts = []
         partitioner = self._frontier.partitioner
         least = partitioner.cheapest(ram, self._least_flash) or partitioner.cheapest(

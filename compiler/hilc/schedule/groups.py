@@ -1,8 +1,7 @@
-"""The fused groups that the search tries: of which layers, how many rows at a time, which kernels.
+"""Fused groups that the search tries: their layers, rows at a time and kernels.
 
-All chains of layers would be far too many, and to lay out the rows of one takes time. So groups are
-looked for only where the kernels alone need more memory than a limit, the shortest first, and those
-that are sure to need more than the limit are told by an outline.
+There are too many chains of layers to lay out each. Groups are tried only where single kernels
+exceed a memory limit, the shortest first, and outlines exclude groups that certainly exceed it.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from hilc.schedule.policy import SearchPolicy
 
 @dataclass(frozen=True)
 class Objective:
-    """What segments are chosen by, beside what memory they need."""
+    """Objective of the search, apart from memory."""
 
-    #: Instructions that a byte of flash counts as.
+    #: Price of a byte of flash in instructions.
     flash_worth: float = 0.0
-    #: Whether flash-heavy kernels take part.
+    #: Whether flash-heavy kernels are permitted.
     flash_heavy: bool = False
-    #: Bytes that the whole program may take of flash.
+    #: Limit of the program's flash in bytes.
     flash_limit: int | None = None
 
 
 class FusedGroups:
-    """The fused groups of a graph's layers; each is estimated once.
+    """Fused groups of a graph's layers, each estimated once.
 
-    ``singles`` are the segments of each layer by itself.
+    ``singles`` are the segments of the single layers.
     """
 
     def __init__(
@@ -50,19 +49,20 @@ class FusedGroups:
         self._policy = policy
         self._nodes = estimator.nodes
         self._segments: dict[Group, Segment | None] = {}
-        #: By its name, a layer's place among all nodes, and among those that are computed.
+        #: Position of a layer, by name, among all nodes, and among those that are computed.
         self._positions = {node.name: i for i, node in enumerate(self._graph.nodes)}
         self._steps = {node.name: i for i, node in enumerate(self._nodes)}
 
     def within(
         self, limit: int | None, objective: Objective, singles: Sequence[Sequence[Segment]]
     ) -> list[Segment]:
-        """Groups that need at most ``limit``, for layers whose best kernel needs more.
+        """Return fused groups that take at most ``limit`` bytes, for layers whose best kernel takes
+        more.
 
-        ``singles`` are the layers by themselves, with each kernel that may be taken.
+        ``singles`` are the segments of the single layers, with each permitted kernel.
 
-        The shortest that will do: layers that shorter segments bring through at about the cost of
-        the best kernels are not tried as one.
+        Shorter groups are preferred: layers that shorter segments cover at about the cost of the
+        best kernels are not tried as one group.
         """
         if limit is None:
             return []
@@ -71,7 +71,7 @@ class FusedGroups:
         blocked = [segment.memory_bound > limit for segment in best]
         fastest = [segment.cost for segment in best]
         found: list[Segment] = []
-        #: For each layer, where segments end that start with it.
+        #: For each layer, the ends of segments that start with it.
         ends: list[list[int]] = [[] if blocked[i] else [i] for i in range(count)]
         for length in range(1, self._policy.longest_group + 1):
             for first in range(count - length + 1):
@@ -92,12 +92,14 @@ class FusedGroups:
     def _group_segments(
         self, first: int, last: int, limit: int, objective: Objective
     ) -> Iterator[Segment]:
-        """The groups of these layers that need at most ``limit``, of ever more rows at a time."""
+        """Yield groups of these layers that take at most ``limit`` bytes, with increasing rows at a
+        time.
+        """
         flash_heavy: tuple[int, ...] = ()
         if objective.flash_heavy:
             flash_heavy = self._flash_heavy_kernels(first, last, objective.flash_worth)
         names = tuple(node.name for node in self._nodes[first : last + 1])
-        # That of the last may be one, of an average over all.
+        # The last layer may have one row: an average over the image.
         shapes = [self._graph.tensors[name].shape for name in names]
         height = max((shape[1] for shape in shapes if len(shape) == 4), default=1)
         for rows in self._policy.fused_rows:
@@ -117,8 +119,9 @@ class FusedGroups:
                 return
 
     def _flash_heavy_kernels(self, first: int, last: int, flash_worth: float) -> tuple[int, ...]:
-        """The kernels of a group with flash-heavy ones where that is worth it; none where it
-        nowhere is."""
+        """Return the kernels of a group with flash-heavy ones where they save enough; empty if
+        nowhere.
+        """
         kernels: list[int] = []
         for segments in self._singles[first : last + 1]:
             usual = min((s for s in segments if not s.flash_heavy), key=segment_cost)
@@ -128,7 +131,7 @@ class FusedGroups:
         return tuple(kernels) if any(kernels) else ()
 
     def _smaller(self, group: Group, limit: int) -> Iterator[Segment]:
-        """The group with other kernels in place of those that take most scratch."""
+        """Yield the group with other kernels in place of those with the largest scratch."""
         kernels = [0] * len(group.nodes)
         tried = self._with_calls(group, limit)
         if tried is None or tried.memory_bound - limit > tried.most_scratch:
@@ -148,20 +151,21 @@ class FusedGroups:
                 return
 
     def _with_calls(self, group: Group, limit: int) -> Segment | Sketch | None:
-        """As :meth:`_tried`, with calls that do not depend on the layout."""
+        """Return the same as :meth:`_tried`, with the calls that do not depend on the layout."""
         tried = self._tried(group, limit)
         return self._segment(group) if tried is not None and not tried.calls else tried
 
     def _tried(self, group: Group, limit: int) -> Segment | Sketch | None:
-        """The segment of a group, or a sketch of one that is sure to need more than ``limit``; None
-        where there is none."""
+        """Return the segment of a group, or a sketch if it certainly takes more than ``limit``
+        bytes; None if it cannot be fused.
+        """
         if group not in self._segments:
             try:
                 outlines = self._lowering.outlines(group)
             except NotStreamable:
                 return None
             first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
-            # Of what lies on top of each other, the last need not end where another could start.
+            # The padding after the last of several blocks is not counted.
             scratch = min(outline.scratch_bytes for outline in outlines) - ALIGNMENT + 1
             bound = self._estimator.least_memory_bound(first, last) + scratch
             calls = [outline.calls for outline in outlines if outline.calls is not None]
@@ -172,7 +176,7 @@ class FusedGroups:
         return self._segment(group)
 
     def _segment(self, group: Group) -> Segment | None:
-        """The segment of a group; None where there is none."""
+        """Return the segment of a group; None if it cannot be fused."""
         if group not in self._segments:
             try:
                 call = self._lowering.group(group)
@@ -184,11 +188,12 @@ class FusedGroups:
         return self._segments[group]
 
     def _may_fuse(self, first: int, last: int) -> bool:
-        """Whether the layers may run together, as far as each of them tells by itself."""
+        """Return whether the layers may be fused, judged one by one."""
         names = [node.name for node in self._nodes[first : last + 1]]
         positions = [self._positions[name] for name in names]
         together = positions == list(range(positions[0], positions[0] + len(names)))
-        # The last may be an average over the whole height, which runs by rows in a group only.
+        # The last layer may be an average over the whole height, which runs by rows in a group
+        # only.
         return together and all(map(self._runs_by_rows, names[: max(1, len(names) - 1)]))
 
     def _runs_by_rows(self, name: str) -> bool:
@@ -199,7 +204,7 @@ class FusedGroups:
 
 
 def _is_covered(ends: Sequence[Sequence[int]], first: int, last: int) -> bool:
-    """Whether segments that end where ``ends`` says lead from ``first`` to ``last``."""
+    """Return whether segments with these ``ends`` form a path from ``first`` to ``last``."""
     reached = {first}
     for step in range(first, last + 1):
         if step in reached:

@@ -1,9 +1,9 @@
-"""The Pareto frontier of a model on a core: programs of ever less memory, ever more instructions.
+"""Pareto frontier of a model on a core: programs with ever less memory and ever more instructions.
 
-For a limit the cheapest partition whose segments all keep it is found exactly; planning it then
-says what the memory really is. Lowering the limit, each time below the memory lower bound of the
-last partition, gives the frontier. It depends on model and core only, so every goal and limit is a
-choice among the same programs, and a tighter limit never gives a faster one.
+For a memory limit the cheapest partition whose segments all keep it is found exactly; its plan
+gives the actual memory. Lowering the limit, each time below the memory lower bound of the last
+partition, gives the frontier. It depends on the model and the core only, so every goal and limit
+selects among the same programs, and a tighter limit never gives a faster one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hilc.schedule.partition import Partition, Partitioner
 from hilc.schedule.policy import POLICY, SearchPolicy
 from hilc.schedule.tuning import Tuning
 
-#: The objective of the frontier itself: instructions alone, by any kernel.
+#: Objective of the frontier itself: instructions alone, with any kernel.
 FASTEST = Objective(flash_heavy=True)
 
 
 @dataclass(frozen=True)
 class PlannedProgram:
-    """A program of the frontier; the instructions and the flash are estimates."""
+    """Program of the frontier; instructions and flash are estimates."""
 
     choice: Choice
     program: Program
@@ -43,10 +43,10 @@ class PlannedProgram:
 
 
 class ParetoFrontier:
-    """The partitions of a model from the fastest to the smallest, and the programs they become.
+    """Partitions of a model from the fastest to the smallest, and their programs.
 
-    ``planner`` makes the programs; ``tuning`` has measured counts to use in place of estimates.
-    ``optimize`` is the goal that the code is generated for, which says what code layers share.
+    ``planner`` creates the programs; ``tuning`` has measured counts that replace estimates.
+    ``optimize`` is the goal of code generation, which determines the code that layers share.
     ``progress`` is called for every program that is planned.
     """
 
@@ -63,20 +63,22 @@ class ParetoFrontier:
         self.partitioner = Partitioner(planner, tuning, optimize, policy)
         self._planner = planner
         self._progress = progress
-        #: Whether costs are measured ones where they can be.
+        #: Whether costs are measured where possible.
         self.tuned = tuning is not None
         self._partitions: dict[Objective, list[Partition]] = {}
         self._planned: dict[Partition, PlannedProgram | InputError] = {}
 
     def partitions(self, objective: Objective = FASTEST) -> Iterator[Partition]:
-        """From the fastest on, each with a smaller memory lower bound."""
+        """Yield partitions from the fastest on, each with a smaller memory lower bound."""
         for index in range(self.policy.frontier_programs):
             if (partition := self._partition(objective, index)) is None:
                 return
             yield partition
 
     def programs(self) -> Iterator[PlannedProgram]:
-        """From the fastest on, each that can be planned and takes less memory than those before."""
+        """Yield programs from the fastest on: each that can be planned and takes less memory than
+        those before.
+        """
         least: int | None = None
         for partition in self.partitions():
             found = self.planned(partition)
@@ -87,7 +89,7 @@ class ParetoFrontier:
                 yield found
 
     def planned(self, partition: Partition) -> PlannedProgram | InputError:
-        """The program of a partition, or why the planner has no room for it."""
+        """Return the program of a partition, or the planner's error if it does not fit."""
         if partition not in self._planned:
             choice = partition.choice
             if self._progress is not None:
@@ -102,7 +104,7 @@ class ParetoFrontier:
         return self._planned[partition]
 
     def affordable(self, objective: Objective, ceiling: float) -> Iterator[Partition]:
-        """Those before two in a row that take more than ``ceiling`` instructions."""
+        """Yield partitions until two in a row exceed ``ceiling`` instructions."""
         over = 0
         for partition in self.partitions(objective):
             over = over + 1 if partition.cost > ceiling else 0
@@ -112,8 +114,9 @@ class ParetoFrontier:
                 yield partition
 
     def between(self, objective: Objective, ceiling: float, bound: int) -> list[Partition]:
-        """Those that take at most ``ceiling`` instructions and need less than ``bound`` bytes, down
-        to the first of the frontier that does not: its steps are larger than a limit's."""
+        """Return partitions with at most ``ceiling`` instructions and less than ``bound`` bytes,
+        down to the first on the frontier: its steps are larger than those of a limit.
+        """
         found: list[Partition] = []
         smaller = (p.memory_bound for p in self.partitions(objective) if p.memory_bound < bound)
         low = max(smaller, default=bound)
@@ -134,15 +137,17 @@ class ParetoFrontier:
             if partition is None:
                 return None
             known.append(partition)
-            # Where outputs that cannot lie just where an input was leave no room for scratch, there
-            # may be kernels whose outputs can.
+            # Outputs that cannot share an input's buffer may leave no bytes for scratch; other
+            # kernels may permit it.
             other = self.partitioner.cheapest(partition.memory_bound, objective, in_place=True)
             if other is not None and other.segments != partition.segments:
                 known.append(other)
         return known[index]
 
     def _next(self, bound: int | None, objective: Objective) -> Partition | None:
-        """What costs least of all that needs clearly less than ``bound``, or at least a little."""
+        """Return the cheapest partition with clearly less than ``bound`` bytes, or at least a
+        little less.
+        """
         cheapest = self.partitioner.cheapest
         if bound is None:
             return cheapest(None, objective)

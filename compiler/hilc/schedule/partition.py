@@ -1,8 +1,8 @@
-"""The cheapest partition of the layers into segments, found exactly by dynamic programming.
+"""Cheapest partition of the layers into segments, found exactly by dynamic programming.
 
-A limit of memory holds for each segment by itself, so segments above it are left out and the rest
-is a shortest path over the layers. A limit of flash holds for their sum, so the path is found for
-every sum, in parts of the limit.
+A memory limit holds for each segment by itself, so larger segments are left out and the rest is a
+shortest path over the layers. A flash limit holds for their sum, so the path is found for every
+sum, in fractions of the limit.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _IntArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """All layers, divided into segments, with the estimates of the whole."""
+    """Division of all layers into segments, with the estimates of the whole."""
 
     segments: tuple[Segment, ...]
-    #: Instructions.
+    #: Cost estimate in instructions.
     cost: int
     memory_bound: int
     flash: int
 
     @property
     def choice(self) -> Choice:
-        """The kernels and groups that it consists of."""
+        """Kernels and fused groups of the partition."""
         kernels = {
             segment.names[0]: segment.kernel
             for segment in self.segments
@@ -45,7 +45,7 @@ class Partition:
 
 
 class Partitioner:
-    """Divides the layers of a graph that have to be computed into segments."""
+    """Partitioner of the layers of a graph that have to be computed."""
 
     def __init__(
         self, planner: Planner, tuning: Tuning | None, optimize: str, policy: SearchPolicy
@@ -54,17 +54,17 @@ class Partitioner:
         self._policy = policy
         self.estimator = Estimator(planner, tuning, optimize, policy)
         steps = range(len(self.estimator.nodes))
-        #: For each layer, the segments of it alone.
+        #: For each layer, its single-layer segments.
         self.singles = [self.estimator.singles(step) for step in steps]
         self._groups = FusedGroups(planner, self.estimator, self.singles, policy)
 
     def cheapest(
         self, limit: int | None, objective: Objective, *, in_place: bool = False
     ) -> Partition | None:
-        """The partition that costs least and needs at most ``limit``; None where there is none.
+        """Return the cheapest partition within ``limit`` bytes; None if there is none.
 
-        With ``in_place`` a layer has none of the kernels whose outputs cannot lie where an input
-        was if it has another one.
+        With ``in_place`` kernels whose outputs cannot have an input's buffer are excluded, for
+        layers that have others.
         """
         singles = [
             [s for s in found if objective.flash_heavy or not s.flash_heavy]
@@ -90,7 +90,7 @@ class Partitioner:
         for found in _cheapest_of_each_size(options, limit, self._policy):
             if flash_bytes(found) <= limit:
                 return found
-        # The sizes there are rounded, the last one's too.
+        # Sizes are rounded, that of the last one too.
         least = _cheapest(options, self._policy.least_flash_worth)
         return least if least and flash_bytes(least) <= limit else None
 
@@ -104,7 +104,8 @@ class Partitioner:
 
 
 def _cheapest(options: Sequence[Sequence[Segment]], flash_worth: float) -> list[Segment] | None:
-    """The cheapest of ``options``, which are by the layer that they end with, from end to end.
+    """Return the cheapest path from end to end through ``options``, which are indexed by their last
+    layer.
 
     A byte of flash costs ``flash_worth`` instructions.
     """
@@ -126,13 +127,13 @@ def _cheapest(options: Sequence[Sequence[Segment]], flash_worth: float) -> list[
 def _cheapest_of_each_size(
     options: Sequence[Sequence[Segment]], flash: int, policy: SearchPolicy
 ) -> Iterator[list[Segment]]:
-    """The cheapest of about each size, as the sum of what segments take, from the largest on.
+    """Yield the cheapest path of each rounded size, from the largest on.
 
-    It goes on from beyond ``flash``; each is more expensive than the one before.
+    Sizes somewhat beyond ``flash`` are included; each path is more expensive than the one before.
     """
     part = max(1, flash // policy.flash_parts)
     parts = flash // part + policy.flash_parts_beyond
-    #: The least cost of the layers so far for each size, and the segment that ends them.
+    #: Least cost of the layers so far for each size, and the last segment of that path.
     costs = [np.zeros(parts)]
     ends: list[_IntArray] = []
     for segments in options:

@@ -1,10 +1,10 @@
-"""Finds the program for a goal and limits: the kernels of the layers, and which run as one.
+"""Search for the program for a goal and limits: its kernels and fused groups.
 
 The layers in their order are divided into *segments*: a single layer with one of its kernels, or a
-fused group. :mod:`~hilc.schedule.estimate` says what a segment takes, and
-:mod:`~hilc.schedule.groups` which groups are tried; :mod:`~hilc.schedule.partition` finds the
-cheapest partition for a limit, :mod:`~hilc.schedule.pareto` the frontier of ever tighter ones, and
-:mod:`~hilc.schedule.goals` what of it a goal takes. :mod:`~hilc.schedule.policy` has all constants.
+fused group. :mod:`~hilc.schedule.estimate` estimates segments, and :mod:`~hilc.schedule.groups`
+selects the groups to try; :mod:`~hilc.schedule.partition` finds the cheapest partition for a limit,
+:mod:`~hilc.schedule.pareto` the frontier of ever tighter limits, and :mod:`~hilc.schedule.goals`
+selects from it for a goal. :mod:`~hilc.schedule.policy` has all constants.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["Found", "LimitError", "choose", "search"]
 
 @dataclass(frozen=True)
 class Found:
-    """A program that a search found."""
+    """Result of a search."""
 
     program: Program
     report: ChoiceReport
-    #: The goal by whose rules layers share code.
+    #: Goal that determines the code that layers share.
     sharing: str
     _goals: Goals
 
     def next_saving(self) -> Saving | None:
-        """The fastest program that takes less memory, where there is one."""
+        """Return the fastest program with less memory; None if there is none."""
         here = self.report.chosen
         try:
             smaller = self._goals.within(self.program.workspace_bytes - 1, None)
@@ -59,10 +59,10 @@ def search(
     policy: SearchPolicy = POLICY,
     progress: Callable[[], None] | None = None,
 ) -> Found:
-    """The program for a goal and limits, as :func:`choose` takes it of the frontier.
+    """Return the program for a goal and limits; see :func:`choose`.
 
-    A limit of flash may want layers to share more code than the goal does; then the fastest of all
-    ways to share is taken. ``progress`` is called for every program that is planned.
+    A flash limit may need layers to share more code than the goal permits; then the fastest of all
+    degrees of sharing is selected. ``progress`` is called for every program that is planned.
     """
     best: Found | None = None
     refusal: InputError | None = None
@@ -80,7 +80,7 @@ def search(
         if best is None or _instructions(found, policy) < _instructions(best, policy):
             best = found
         if report.chosen == report.fastest:
-            # More room would not make it faster.
+            # A higher limit would not make it faster.
             break
     if best is None:
         assert refusal is not None, "code is shared in one way at least"
@@ -91,11 +91,11 @@ def search(
 def choose(
     goals: Goals, *, optimize: str = "balanced", ram: int | None = None, flash: int | None = None
 ) -> tuple[Program, ChoiceReport]:
-    """The program for a goal, of those that a model can be, and what it takes.
+    """Return the program for a goal, selected from the Pareto frontier, and its report.
 
-    With limits (bytes of workspace, and of flash) it is the fastest program that keeps them, unless
-    the goal is ``size`` or ``ram``: then it is the one of the goal, if that keeps them, too.
-    :class:`~hilc.schedule.goals.LimitError` says the smallest where there is none.
+    With limits (bytes of workspace, and of flash) it is the fastest program within them, unless the
+    goal is ``size`` or ``ram``: then it is the goal's program, if that is within them too. Raise
+    :class:`~hilc.schedule.goals.LimitError`, with the smallest possible values, if there is none.
     """
     limited = ram is not None or flash is not None
     programs = {
@@ -114,7 +114,9 @@ def choose(
 
 
 def _sharings(optimize: str, flash: int | None, policy: SearchPolicy) -> Sequence[str]:
-    """By whose rules layers may share code: the goal's, or, where flash is limited, more so."""
+    """Return the goals that may determine code sharing: the goal itself, or, with a flash limit,
+    those that share more too.
+    """
     if flash is None:
         return (optimize,)
     ways = tuple(policy.shared_code)
@@ -122,5 +124,5 @@ def _sharings(optimize: str, flash: int | None, policy: SearchPolicy) -> Sequenc
 
 
 def _instructions(found: Found, policy: SearchPolicy) -> float:
-    """The instructions that a program is expected to take with the code that its layers share."""
+    """Return the estimated instructions of a program, including the effect of shared code."""
     return found.report.chosen.instructions * policy.shared_code[found.sharing]

@@ -1,7 +1,6 @@
-"""Logs of what kernels were measured to cost on a board: written by ``hil tune``, used here.
+"""Logs of measured kernel costs on a board: written by ``hil tune``, used by the search.
 
-A log belongs to one model, one core and one version of the compiler; for any other it is refused,
-since its figures would be somebody else's.
+A log belongs to one model, one core and one version of the compiler, and is refused for any other.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from hilc.support.inputs import check_regular
 from hilc.support.jsondata import decode, json_bytes, parse_json
 from hilc.target import Cpu
 
-#: Of the log's form.
+#: Version of the log's format.
 FORMAT = 1
 _REMEDY = "give a log that `hil tune` wrote"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One kernel that can compute a layer; ``count`` is what it took."""
+    """A kernel that can compute a layer; ``count`` is its measured cost."""
 
     kernel: str
     count: int
@@ -31,7 +30,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class TunedLayer:
-    """A layer with its kernels in the order of ``emit``; none where only one call can do it."""
+    """A layer with its measured kernels in the order of candidates; empty where only one call is
+    possible.
+    """
 
     name: str
     op: str
@@ -40,16 +41,16 @@ class TunedLayer:
 
 @dataclass(frozen=True)
 class Tuning:
-    """A log; :meth:`to_json` and :func:`load_tuning` are its form in a file."""
+    """Measurement log; :meth:`to_json` and :func:`load_tuning` convert it to and from a file."""
 
     format: int
     model: str
-    #: The model's digest (:attr:`hilc.source.Source.digest`).
+    #: Digest of the model (:attr:`hilc.source.Source.digest`).
     digest: str
     cpu: str
     compiler: str
     board: str
-    #: What was counted: ``instructions`` or ``cycles``.
+    #: Unit of the counts: ``instructions`` or ``cycles``.
     counter: str
     layers: tuple[TunedLayer, ...]
 
@@ -58,11 +59,13 @@ class Tuning:
 
     @property
     def counts(self) -> Mapping[str, tuple[Measured, ...]]:
-        """The measured kernels by the layer's name."""
+        """Measured kernels, by the layer's name."""
         return {layer.name: layer.kernels for layer in self.layers}
 
     def check(self, source: Source, cpu: Cpu, compiler: str) -> None:
-        """Refuse a log that was made for something else."""
+        """Raise :class:`~hilc.errors.InputError` for a log of another model, core or compiler
+        version.
+        """
         for what, own, wanted in (
             ("version of the compiler", self.compiler, compiler),
             ("core", self.cpu, cpu.name),
@@ -82,7 +85,7 @@ def _words(value: str | tuple[str, str]) -> str:
 
 
 def load_tuning(path: str | Path) -> Tuning:
-    """The log in a file; :class:`~hilc.errors.InputError` where it is none."""
+    """Return the log in a file; raise :class:`~hilc.errors.InputError` if it is invalid."""
     check_regular(path, _REMEDY)
     try:
         data = Path(path).read_bytes()
@@ -92,7 +95,7 @@ def load_tuning(path: str | Path) -> Tuning:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         found = value.get("format") if isinstance(value, dict) else None
         raise InputError(
-            f"{path} is no tuning log of format {FORMAT}: its format is {found!r}",
+            f"{path} is not a tuning log of format {FORMAT}: its format is {found!r}",
             "write one with `hil tune`",
         )
     return decode(Tuning, value, str(path))

@@ -1,1 +1,1 @@
-"""Files, processes, archives and JSON: what has nothing to do with models."""
+"""Helpers independent of models: files, processes, archives and JSON."""

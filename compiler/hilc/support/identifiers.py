@@ -1,11 +1,12 @@
-"""C identifiers made of any names."""
+"""C identifiers made from arbitrary names."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 
-# Words of C11 and C++ (both read the generated header), and macros that GNU dialects predefine.
+# Keywords of C11 and C++ (both compile the generated header), and macros that GNU dialects
+# predefine.
 _RESERVED_WORDS = """
     _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
     _Thread_local alignas alignof and and_eq asm auto bitand bitor bool break case catch char
@@ -19,17 +20,19 @@ _RESERVED_WORDS = """
 """
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 
-# An identifier longer than this is cut and gets a hash of the whole, as TVM does.
+# A longer identifier is truncated and gets a hash of the whole, as in TVM.
 _IDENTIFIER_MAX = 80
 
 
 def sanitise(name: str) -> str:
-    """``name`` with every character that C does not allow in an identifier replaced by ``_``."""
+    """Return ``name`` with every character that is invalid in a C identifier replaced by ``_``."""
     return re.sub(r"[^0-9A-Za-z_]", "_", name)
 
 
 def shorten(identifier: str) -> str:
-    """``identifier``, cut to 80 characters and a hash of the whole when it is longer than that."""
+    """Return ``identifier``, truncated to 80 characters including a hash of the whole if it is
+    longer.
+    """
     if len(identifier) <= _IDENTIFIER_MAX:
         return identifier
     digest = hashlib.sha256(identifier.encode()).hexdigest()[:16]
@@ -37,7 +40,7 @@ def shorten(identifier: str) -> str:
 
 
 def c_identifier(name: str) -> str:
-    """A C and C++ identifier made from ``name``; different names may give the same one."""
+    """Return a C and C++ identifier made from ``name``; different names may give the same one."""
     identifier = shorten(sanitise(name))
     if not identifier or identifier[0].isdigit():
         return f"_{identifier}"

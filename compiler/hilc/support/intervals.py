@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def joined(intervals: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """Where open intervals begin and end, those that overlap as one."""
+    """Return starts and ends of open intervals, with overlapping ones merged."""
     lows: list[int] = []
     highs: list[int] = []
     for low, high in sorted(intervals):

@@ -1,4 +1,4 @@
-"""JSON from outside: read without trust, into dataclasses; written the same every time."""
+"""JSON: read as untrusted data into dataclasses, written deterministically."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ _T = TypeVar("_T")
 
 
 def json_bytes(value: Any) -> bytes:
-    """JSON as TVM formats it, which is the same every time."""
+    """Return deterministic JSON in TVM's formatting."""
     return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
 def parse_json(text: bytes, where: str, hint: str = "") -> Any:
-    """The value of ``text``; ``where`` names it in messages, and ``hint`` says what to give."""
+    """Return the value of ``text``; ``where`` names it in messages, and ``hint`` is the remedy."""
     try:
         return json.loads(text)
     except UnicodeDecodeError:
-        # Which encoding was guessed, and where that failed, is of no use to anybody.
+        # The guessed encoding and the failing position do not help the user.
         raise InputError(f"{where} is not JSON: it is not text", hint) from None
-    # A RecursionError is what thousands of opening brackets give.
+    # Thousands of opening brackets give a RecursionError.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is not JSON: {error}", hint) from None
 
 
 def decode(kind: type[_T], value: Any, where: str) -> _T:
-    """``value`` from JSON as the dataclass ``kind``: exactly its fields, each of its type."""
+    """Return ``value`` from JSON as the dataclass ``kind``: exactly its fields, each of its
+    type.
+    """
     hints = typing.get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     if not isinstance(value, dict) or sorted(value) != sorted(names):
@@ -41,7 +43,7 @@ def decode(kind: type[_T], value: Any, where: str) -> _T:
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
-    """``value`` as the type ``kind``: a dataclass, tuple, literal, union or scalar."""
+    """Return ``value`` as the type ``kind``: a dataclass, tuple, literal, union or scalar."""
     origin = typing.get_origin(kind)
     if is_dataclass(kind) and isinstance(kind, type):
         return decode(kind, value, where)
@@ -58,7 +60,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         return float(value)
     if isinstance(kind, type) and type(value) is kind and not has_surrogate(value):
         return value
-    # In JSON's words for a tuple, and before isinstance, which Pythons answer differently for it.
+    # JSON's term for a tuple; before isinstance, which differs between Python versions for it.
     wanted = "list" if origin is tuple else getattr(kind, "__name__", str(kind))
     if origin is Literal:
         wanted = "one of " + ", ".join(map(repr, typing.get_args(kind)))
@@ -66,5 +68,5 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
 
 
 def has_surrogate(value: Any) -> bool:
-    """Whether ``value`` is text with a lone surrogate: valid in JSON, but it has no bytes."""
+    """Return whether ``value`` is text with a lone surrogate: valid in JSON, but not in UTF-8."""
     return isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value)

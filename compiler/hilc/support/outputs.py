@@ -1,8 +1,8 @@
-"""Files and folders that the user asked for: written whole or not at all, never over their work.
+"""Output files and folders: written completely or not at all, never over the user's work.
 
-A file is written beside its place and renamed. A folder has a list of what was written into it,
-``hil-files.json``, with a digest of each file: what is not on the list, or differs from its digest,
-is the user's, and is neither changed nor removed unless they say so.
+A file is written beside its target and renamed. A folder has a list of its written files,
+``hil-files.json``, with a digest of each: files that are not on the list, or differ from their
+digest, are the user's, and are neither changed nor removed without ``force``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pathlib import Path, PurePosixPath
 
 from hilc.errors import InputError
 
-#: The list of the files in a folder that were written, and not added or edited later.
+#: List of the files in a folder that were written, as opposed to added or edited later.
 MANIFEST = "hil-files.json"
-#: What a folder can be, and the file by which it is known, also where it has no list.
+#: Kinds of folders, and the file that identifies each, also without a list.
 FOLDER_MARKS = {"a library": "metadata.json", "a firmware project": "generated/hil_config.h"}
 _VERSION = 1
 _ABOUT = "SHA-256 of what hil wrote here; a file that differs is yours, and hil leaves it alone"
-#: More files than these are not named in a message.
+#: Maximum number of files in a message.
 _MOST_NAMED = 5
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-#: What the system says of a place that takes no more, wherever it is.
+#: System errors of a full or failing disk.
 _UNWRITABLE = (*_FULL, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
@@ -39,7 +39,7 @@ class OutputError(InputError):
 
 
 def cannot_write(place: object, error: OSError, remedy: str = "") -> OutputError:
-    """The error for what the system said of ``place``."""
+    """Return the error for a system error at ``place``."""
     why = error.strerror or str(error)
     if error.errno in _FULL:
         return OutputError(
@@ -53,7 +53,7 @@ def cannot_write(place: object, error: OSError, remedy: str = "") -> OutputError
 
 
 def is_unwritable(error: OSError) -> bool:
-    """Whether ``error`` tells of a disk that is full or broken, and of nothing else."""
+    """Return whether ``error`` means a full or broken disk."""
     return error.errno in _UNWRITABLE
 
 
@@ -62,15 +62,15 @@ def is_unwritable(error: OSError) -> bool:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A file to write, which takes the place of ``path`` when the block has ended well.
+    """Open a temporary file that replaces ``path`` when the block ends without an error.
 
-    Folders on the way are made; a link stays one; a device or pipe is written as it is. What fails
-    in the block is taken as a failure to write ``path``.
+    Parent folders are created; a link stays one; a device or pipe is written as it is. Errors in
+    the block count as failures to write ``path``.
     """
     path = Path(path)
     partial: Path | None = None
     try:
-        # What a link leads to is replaced, not the link.
+        # Replace the target of a link, not the link.
         target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file():
             if target.is_dir():
@@ -92,7 +92,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def write_file(path: str | Path, data: bytes | str) -> None:
-    """Writes ``data`` (text as UTF-8): whoever reads the file meets the old one or all of it."""
+    """Write ``data`` (text as UTF-8) atomically: readers see the old file or the new one."""
     with replacing(path) as partial:
         partial.write_bytes(data.encode() if isinstance(data, str) else data)
 
@@ -104,16 +104,17 @@ def check_file(
     is_own: Callable[[Path], bool] | None = None,
     force: bool | None = None,
 ) -> None:
-    """Refuses an output that could not be written later, or would replace what is not ``is_own``.
+    """Raise if an output could not be written later, or would replace a file that is not
+    ``is_own``.
 
-    To be called before the work whose result it shall hold. ``kind`` says in a message what the
-    command writes; ``force`` is None where it has no such option.
+    To be called before the work whose result it will hold. ``kind`` describes the command's output
+    in messages; ``force`` is None for a command without that option.
     """
     path = Path(path)
     if suffixes and path.suffix.lower() not in suffixes:
         raise InputError(
-            f"the output {str(path)!r} is to be {kind}, and its name does not say so",
-            f"give a name that ends in {'one of ' * (len(suffixes) > 1)}{', '.join(suffixes)}",
+            f"the output {str(path)!r} has the wrong suffix for {kind}",
+            f"use a name that ends in {'one of ' * (len(suffixes) > 1)}{', '.join(suffixes)}",
         )
     check_place(path, is_folder=False)
     if force or is_own is None or not path.is_file() or path.stat().st_size == 0:
@@ -121,13 +122,13 @@ def check_file(
     if not is_own(path):
         remedy = "delete it" if force is None else "replace it with --force"
         raise InputError(
-            f"{path} exists, and it is not {kind} as hil writes it",
+            f"{path} exists and is not {kind} written by hil",
             f"choose another name, or {remedy}",
         )
 
 
 def check_place(path: Path, *, is_folder: bool, remedy: str = "") -> None:
-    """Raises where the file or folder could not be made or written now."""
+    """Raise if the file or folder could not be created or written now."""
     try:
         target = Path(os.path.realpath(path))
         if target.exists():
@@ -141,7 +142,7 @@ def check_place(path: Path, *, is_folder: bool, remedy: str = "") -> None:
         folder = target if is_folder else target.parent
         while not folder.exists():
             folder = folder.parent
-        # Some systems tell only when it is done whether a file can be made.
+        # Some systems report only on creation whether a file can be created.
         probe = _beside(folder / "probe")
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         probe.unlink()
@@ -157,18 +158,18 @@ def _beside(path: Path) -> Path:
 
 
 def looks_like_a_file(path: str | Path) -> bool:
-    """Whether a name has the ending of some kind of file, so that no folder is meant."""
-    # What a user writes as a folder, or has there as one, is one.
+    """Return whether a name has the suffix of a file format, so that it is not a folder."""
+    # A trailing slash, or an existing folder, means a folder.
     if str(path).endswith("/") or Path(path).is_dir():
         return False
     return re.fullmatch(r"\.[A-Za-z]\w*", Path(path).suffix) is not None
 
 
 def check_folder(folder: str | Path, *, kind: str, force: bool = False) -> None:
-    """Refuses a folder that :func:`update_folder` could not or may not write.
+    """Raise if :func:`update_folder` could not or must not write a folder.
 
     ``kind`` is one of :data:`FOLDER_MARKS`. A folder of another kind is refused even with
-    ``force``: what is in it beside the files of its list, such as a build, would stay.
+    ``force``: files in it that are not on its list, such as a build, would stay.
     """
     folder = Path(folder)
     check_place(folder, is_folder=True)
@@ -183,7 +184,7 @@ def check_folder(folder: str | Path, *, kind: str, force: bool = False) -> None:
     is_own = bool(kinds) or (folder / MANIFEST).is_file()
     if not is_own and any(folder.iterdir()):
         raise InputError(
-            f"{folder} is a folder with files that are not {kind}'s",
+            f"{folder} is a folder with files that do not belong to {kind}",
             "choose a folder that is empty or does not exist",
         )
     if not force and (edited := edited_files(folder)):
@@ -191,7 +192,9 @@ def check_folder(folder: str | Path, *, kind: str, force: bool = False) -> None:
 
 
 def _kinds(folder: Path) -> list[str]:
-    """What the folder is; an interrupted write leaves its list, if not all of its files."""
+    """Return the kinds of the folder; an interrupted write leaves its list, if not all of its
+    files.
+    """
     known = _read_manifest(folder)
     return [
         kind for kind, mark in FOLDER_MARKS.items() if mark in known or (folder / mark).is_file()
@@ -201,12 +204,12 @@ def _kinds(folder: Path) -> list[str]:
 def update_folder(
     folder: Path, files: Mapping[str, bytes], *, force: bool = False, whole: bool = True
 ) -> None:
-    """Makes ``files`` the files in ``folder`` that were written here.
+    """Write ``files`` into ``folder``, replacing those of an earlier call.
 
-    Those of an earlier call that are no longer wanted are removed. InputError names what the user
-    has edited or added in their places, before anything is touched; with ``force`` it is replaced.
-    What else the user has added stays in any case. Without ``whole`` the files are more of what is
-    there already.
+    Files of an earlier call that are no longer in ``files`` are removed. Before any change,
+    InputError names files that the user has edited or added at their paths; with ``force`` these
+    are replaced. Other files of the user are kept in any case. Without ``whole`` the files are
+    added to those written before.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -214,7 +217,7 @@ def update_folder(
     except OSError as error:
         raise cannot_write(folder, error) from None
     try:
-        # Another process may be writing the same folder; it will be done soon.
+        # Another process may be writing the same folder; it will finish soon.
         fcntl.flock(lock, fcntl.LOCK_EX)
         _update(folder, files, force, whole)
     except OSError as error:
@@ -259,7 +262,9 @@ def _update(folder: Path, files: Mapping[str, bytes], force: bool, whole: bool) 
 
 
 def edited_files(folder: Path) -> list[str]:
-    """The files that were written into ``folder`` and are other ones now, and links to others."""
+    """Return the files that were written into ``folder`` and have changed since, and links to
+    others.
+    """
     known = _read_manifest(folder)
     blocked = _blocked(folder, known)
     found = _found(folder, known, blocked)
@@ -268,7 +273,7 @@ def edited_files(folder: Path) -> list[str]:
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Those, and the ones that are gone."""
+    """Return edited files and missing ones."""
     known = _read_manifest(folder)
     found = _found(folder, known, _blocked(folder, known))
     return [path for path, digests in known.items() if found[path] not in digests]
@@ -285,15 +290,15 @@ def _edited(folder: Path, paths: Sequence[str]) -> InputError:
 
 
 def _blocked(folder: Path, paths: Iterable[str]) -> list[PurePosixPath]:
-    """Files and links where a folder for ``paths`` has to be.
+    """Return files and links at paths where ``paths`` need a folder.
 
-    A link is one even where it leads to a folder: what is behind it lies elsewhere, and is nothing
-    that was written here. What is below another one is not listed.
+    A link counts even if its target is a folder: that is outside of ``folder``, so nothing in it
+    was written here. Paths below another result are not listed.
     """
     blocked: list[PurePosixPath] = []
     for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
         place = folder / parent
-        # The folder itself, a parent of each path as well, is what the user has named.
+        # The folder itself, also a parent of each path, is what the user has named.
         if not parent.parts or _is_below(parent, blocked):
             continue
         if place.is_symlink() or (place.exists() and not place.is_dir()):
@@ -308,7 +313,7 @@ def _is_below(path: PurePosixPath, places: Iterable[PurePosixPath]) -> bool:
 def _found(
     folder: Path, paths: Iterable[str], blocked: Sequence[PurePosixPath]
 ) -> dict[str, str | None]:
-    """The digest of each file that is there; of what is behind one of ``blocked``, nothing is."""
+    """Return the digest of each existing file; nothing behind one of ``blocked``."""
     return {
         path: None if _is_below(PurePosixPath(path), blocked) else _digest_of(folder / path)
         for path in paths
@@ -316,7 +321,7 @@ def _found(
 
 
 def _remove(folder: Path, path: str) -> None:
-    """Removes a file and the folders that it leaves empty."""
+    """Remove a file and the folders that it leaves empty."""
     target = folder / path
     target.unlink(missing_ok=True)
     for parent in list(PurePosixPath(path).parents)[:-1]:
@@ -337,9 +342,9 @@ def _write_manifest(folder: Path, digests: Mapping[str, tuple[str, ...]]) -> Non
 
 
 def _read_manifest(folder: Path) -> dict[str, tuple[str, ...]]:
-    """The digests that each file may have; none where there is no list, or none that can be read.
+    """Return the digests that each file may have; empty if there is no readable list.
 
-    A folder may come from anywhere: paths that leave it are not looked at.
+    A folder may be untrusted: paths that leave it are ignored.
     """
     try:
         value = json.loads((folder / MANIFEST).read_bytes())
@@ -356,11 +361,13 @@ def _digest(data: bytes) -> str:
 
 
 def _digest_of(path: Path) -> str | None:
-    """The digest of what is there; None for nothing, and one of nothing's for what is no file."""
+    """Return the digest of a file; None if it does not exist, and that of nothing for other
+    kinds.
+    """
     try:
         return _digest(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        # A link to nothing is there, too.
+        # A dangling link exists too.
         return "a link" if path.is_symlink() else None
     except OSError:
         return "unreadable"

@@ -1,7 +1,6 @@
-"""Programs that run to their end: compilers, linkers, CMake.
+"""Child processes that run to their end: compilers, linkers, CMake.
 
-None outlives this process's interest in it, with all that it has started itself: whatever ends the
-wait (an interrupt, a deadline) ends them.
+None outlives its wait, with all of its own children: an interrupt or a deadline ends them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _TERM_LIMIT_S = 2.0
-#: Seconds for which killed processes are waited for, and between two looks at them.
+#: Seconds to wait for killed processes, and between two checks of them.
 _KILL_LIMIT_S, _KILL_STEP_S = 5.0, 0.01
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 # The kernel kills the child when the thread that started it ends, not the process: so one thread,
@@ -31,7 +30,7 @@ _STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-starter")
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """A child in a process group of its own, which ends with this process at the latest.
+    """Return a child in a process group of its own, which ends with this process at the latest.
 
     ``options`` are Popen's.
     """
@@ -46,10 +45,10 @@ def run(
     environment: Mapping[str, str] | None = None,
     errors_apart: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program in ``folder`` to its end, without input, and keeps what it prints.
+    """Run a program in ``folder`` to its end, without input, and capture its output.
 
-    Without ``errors_apart`` its stderr goes where its stdout does. Raises OSError where it cannot
-    be started and :class:`subprocess.TimeoutExpired` where it takes longer than ``limit_s``.
+    Without ``errors_apart`` its stderr is merged into its stdout. Raise OSError if it cannot be
+    started and :class:`subprocess.TimeoutExpired` if it takes longer than ``limit_s``.
     """
     options = {
         "cwd": folder,
@@ -70,7 +69,7 @@ def run(
 
 
 def kill_group(process: subprocess.Popen[Any], number: signal.Signals) -> None:
-    """Sends a signal to a child of :func:`start` and to all that it has started."""
+    """Send a signal to a child of :func:`start` and to all its descendants."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
@@ -89,7 +88,8 @@ def _spawn(command: Sequence[str], options: Mapping[str, Any]) -> subprocess.Pop
 
 @functools.cache
 def _launcher() -> tuple[str, ...]:
-    """The words before the id of this process and a command, that do what :func:`_die_with` does.
+    """Return a command prefix, to be followed by the id of this process and a command, equivalent
+    to :func:`_die_with`.
 
     Python runs code of ours in a child only where it forks, and a fork copies the page tables: it
     takes 15 ms in a process of 300 MB, and these programs take 2. Empty where they are missing.
@@ -103,7 +103,7 @@ def _launcher() -> tuple[str, ...]:
 
 
 def _surely_starts(program: str, options: Mapping[str, Any]) -> bool:
-    """Whether ``program`` is one that this machine runs; of others, Popen tells what is wrong."""
+    """Return whether this machine can run ``program``; for others, Popen reports the error."""
     environment = options.get("env")
     path = (os.environ if environment is None else environment).get("PATH")
     folder = options.get("cwd") or "."
@@ -119,7 +119,7 @@ def _surely_starts(program: str, options: Mapping[str, Any]) -> bool:
 
 
 def _format(path: str) -> bytes:
-    """Word size, byte order and machine, as ELF's head has them; of a script ``#!``."""
+    """Return word size, byte order and machine from an ELF header; ``#!`` for a script."""
     with open(path, "rb") as file:
         head = file.read(20)
     return head[4:6] + head[18:] if head.startswith(b"\x7fELF") else head[:2]
@@ -129,18 +129,18 @@ def _started(future: Future[subprocess.Popen[Any]]) -> subprocess.Popen[Any]:
     try:
         return future.result()
     except BaseException:
-        # Interrupted while it was being started: it is there now, or will be in a moment.
+        # Interrupted during the start: the child exists now, or will in a moment.
         if not future.cancel() and future.exception() is None:
             _end(future.result())
         raise
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
-    """Ends a child and its children; Ninja gives each of its own a group, but not a session."""
+    """End a child and its children; Ninja gives each of its own a group, but not a session."""
     kill_group(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_TERM_LIMIT_S)
-    # A process that is killed is there until it was scheduled once more.
+    # A killed process exists until it is scheduled once more.
     deadline = time.monotonic() + _KILL_LIMIT_S
     while (left := _session(process.pid)) and time.monotonic() < deadline:
         for pid in left:
@@ -152,11 +152,11 @@ def _end(process: subprocess.Popen[Any]) -> None:
 
 
 def _session(leader: int) -> list[int]:
-    """The processes of a session that have not ended, where the system lists processes."""
+    """Return the processes of a session that have not ended, if the system lists processes."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, IndexError, ValueError):
-            # Behind the name, which may hold anything: state, parent, group, session.
+            # After the name, which may contain anything: state, parent, group, session.
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[3]) == leader and fields[0] not in "ZX":
                 found.append(int(stat.parent.name))

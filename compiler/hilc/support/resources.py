@@ -1,12 +1,14 @@
-"""Finds the data that ships beside the code: ``targets``, ``firmware_template``, ``runtime``."""
+"""Location of the data that ships beside the code: ``targets``, ``firmware_template``,
+``runtime``.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-# In a checkout (and an editable install) the folders keep their place in the repository;
-# a wheel carries copies below hilc/_data.
+# In a checkout (and an editable install) the folders are in the repository; a wheel has copies
+# below hilc/_data.
 _IN_CHECKOUT = {
     "targets": _PACKAGE.parents[1] / "targets",
     "firmware_template": _PACKAGE.parents[1] / "firmware_template",
@@ -15,9 +17,11 @@ _IN_CHECKOUT = {
 
 
 def data_dir(name: str) -> Path:
-    """Folder of the shipped data ``name`` (a key of the table above), in a wheel or a checkout."""
+    """Return the folder of the shipped data ``name`` (a key of the table above), in a wheel or a
+    checkout.
+    """
     in_wheel = _PACKAGE / "_data" / name
     folder = in_wheel if in_wheel.is_dir() else _IN_CHECKOUT[name]
     if not folder.is_dir():
-        raise FileNotFoundError(f"the installation lacks its folder {name!r} (looked in {folder})")
+        raise FileNotFoundError(f"the installation has no folder {name!r} (looked in {folder})")
     return folder

@@ -1,17 +1,17 @@
-"""What a user probably meant by a word that is not known."""
+"""Suggestions for unknown words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: How alike two words must be, 0 to 1, and how many are named.
+#: Minimum similarity, 0 to 1, and maximum number of suggestions.
 _CUTOFF = 0.6
 _LIMIT = 3
 _SAME = str.maketrans("_. ", "---")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``(did you mean A or B?)`` with a space before it, or nothing where no word is near.
+    """Return `` (did you mean A or B?)``, or an empty string if no word is similar.
 
     Case, and whether parts are joined by ``-``, ``_``, ``.`` or a space, do not matter.
     """
@@ -20,7 +20,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def like(word: str, known: Iterable[str]) -> list[str]:
-    """Those of ``known`` that are like ``word``, the likest first."""
+    """Return those of ``known`` that are similar to ``word``, the most similar first."""
     # Not at the top: a command line without a mistake does not need it.
     import difflib
 
@@ -34,7 +34,7 @@ def like(word: str, known: Iterable[str]) -> list[str]:
 
 
 def listed(words: Iterable[str], last: str) -> str:
-    """``A, B or C``, with ``last`` for the word before the last one."""
+    """Return ``A, B or C``, with ``last`` for the word before the last one."""
     *first, end = words
     return f"{', '.join(first)} {last} {end}" if first else end
 

@@ -1,4 +1,4 @@
-"""Descriptions in TOML, read strictly: a key that nobody asked for is an error."""
+"""Descriptions in TOML, read strictly: an unknown key is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZE_UNIT = {"K": 1024, "M": 1024 * 1024}
 
 
 class Table:
-    """One table of a description, which knows its place and which of its keys were asked for."""
+    """One table of a description, which records the keys that were read."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class Table:
         values: Mapping[str, Any],
         error: type[HilError],
     ) -> None:
-        """``where`` is the table's own key, ``error`` what is raised for it.
+        """Create a table: ``where`` is its own key, ``error`` the class of exceptions.
 
-        ``place`` gives the file and the key there of a key.
+        ``place`` returns the file and the path of a key, for messages.
         """
         self._place = place
         self._where = where
@@ -38,7 +38,7 @@ class Table:
 
     @classmethod
     def read(cls, path: Path, error: type[HilError]) -> Table:
-        """The whole of a file."""
+        """Return the top-level table of a file."""
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
@@ -65,7 +65,7 @@ class Table:
                 raise self.error(key, "the key is missing", hint)
             return default
         value = self._values[key]
-        # bool is an int to Python, not to the description.
+        # bool is an int in Python, but not in a description.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self.error(key, f"{value!r} is not {kind_name}")
         return value
@@ -93,7 +93,7 @@ class Table:
         return value
 
     def known(self, key: str) -> None:
-        """Accepts ``key``, which the table may have and does not."""
+        """Accept ``key``, which the table may have, without reading it."""
         self._known.append(key)
 
     def boolean(self, key: str, default: bool) -> bool:
@@ -101,7 +101,7 @@ class Table:
         return value
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Bytes: an integer, or a string such as ``"64K"``."""
+        """Return a size in bytes: an integer, or a string such as ``"64K"``."""
         value: int | str = self._get(key, (int, str), "a number of bytes", default)
         if isinstance(value, str):
             match = _SIZE.match(value)
@@ -142,9 +142,9 @@ class Table:
         return [key for key in self._values if key not in self._known]
 
     def finish(self) -> None:
-        """Raises for the first key that nobody asked for."""
+        """Raise for the first key that was not read."""
         for key in self._unknown():
             near = nearest(key, self._known)
             raise self.error(
-                key, f"unknown key{near}", f"the keys here are {', '.join(sorted(self._known))}"
+                key, f"unknown key{near}", f"accepted keys: {', '.join(sorted(self._known))}"
             )

@@ -1,7 +1,7 @@
-"""The members of a tar file, read without trust.
+"""Members of a tar file, read as untrusted data.
 
-What one header can cost is bounded: Python's ``tarfile`` follows extended headers by recursion, as
-many as there are, and unfolds what they say of sparse files.
+The cost of one header is bounded: Python's ``tarfile`` follows any number of extended headers by
+recursion, and expands what they declare of sparse files.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import BinaryIO, Literal
 
 from hilc.errors import InputError
 
-#: Headers are of this size, and data are padded to it.
+#: Size of headers, to which data are padded.
 BLOCK = 512
 
-# Headers that say more of the next one: a longer name, a longer target of a link, records.
+# Headers with further fields of the next one: a longer name, a longer link target, records.
 _LONG_NAME, _LONG_LINK, _RECORDS, _ALL_RECORDS = b"L", b"K", b"x", b"g"
 _EXTENSIONS = (_LONG_NAME, _LONG_LINK, _RECORDS, _ALL_RECORDS)
-# One of each is all that a member can use.
+# A member needs at most one of each.
 _MAX_EXTENSIONS = len(_EXTENSIONS)
 _MAX_EXTENSION_BYTES = 64 << 10
 
@@ -36,19 +36,20 @@ class Member:
     """One member, whose ``size`` bytes are at ``offset`` in the file."""
 
     name: str
-    #: What is neither a plain file nor a folder is a link, a device, a sparse file or unknown.
+    #: Others are links, devices, sparse files or unknown.
     kind: Literal["file", "folder", "other"]
     size: int
     offset: int
 
 
 def is_tar(file: BinaryIO) -> bool:
-    """Whether the file begins as a tar with members does."""
+    """Return whether the file begins with a tar header."""
     return _has_checksum(file.read(BLOCK))
 
 
 def read_members(file: BinaryIO, where: str) -> Iterator[Member]:
-    """The members of ``file`` up to its end mark; InputError for a tar that is none or is damaged.
+    """Yield the members of ``file`` up to its end mark; raise InputError for an invalid or damaged
+    tar.
 
     ``file`` may be read from and moved between members.
     """
@@ -67,7 +68,9 @@ def read_members(file: BinaryIO, where: str) -> Iterator[Member]:
         if kind in _EXTENSIONS:
             extensions += 1
             if extensions > _MAX_EXTENSIONS or size > _MAX_EXTENSION_BYTES:
-                raise _refused(where, at, "has longer extended headers than a member can use")
+                raise _refused(
+                    where, at, "has extended headers that are longer than any member needs"
+                )
             text = file.read(size)
             if kind == _LONG_NAME:
                 name = _text(text, where, at)
@@ -92,7 +95,7 @@ def _member(
     where: str,
     at: int,
 ) -> Member:
-    """The member of a header and of the extended ones before it."""
+    """Return the member of a header and of the extended headers before it."""
     if not name:
         name = _text(header[:100], where, at)
         prefix = header[345:500] if header[257:263] == b"ustar\0" else b""
@@ -113,7 +116,7 @@ def _member(
 
 
 def _records(text: bytes, where: str, at: int) -> dict[str, str]:
-    """Extended records, ``LENGTH KEY=VALUE`` and a newline each."""
+    """Return extended records: ``LENGTH KEY=VALUE`` and a newline each."""
     records: dict[str, str] = {}
     start = 0
     while start < len(text) and text[start]:
@@ -124,7 +127,7 @@ def _records(text: bytes, where: str, at: int) -> dict[str, str]:
         key, separator, value = text[match.end() : end - 1].partition(b"=")
         if not separator:
             raise _damaged(where, at)
-        # What others say of a member (owners, times) may be in any form.
+        # Other fields of a member (owners, times) may have any form.
         if key in (b"path", b"size") or key.startswith(_SPARSE.encode()):
             records[_text(key, where, at)] = _text(value, where, at)
         start = end

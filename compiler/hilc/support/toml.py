@@ -1,4 +1,4 @@
-"""``tomllib`` for every Python that we support; it joined the standard library with 3.11."""
+"""``tomllib`` for every supported Python; it is part of the standard library since 3.11."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Cores and toolchains: what code is compiled for and with, as data in TOML files."""
+"""Cores and toolchains: the targets that code is compiled for, as data in TOML files."""
 
 from hilc.target.cores import (
     FEATURES,

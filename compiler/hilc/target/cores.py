@@ -1,8 +1,8 @@
-"""Cores: features for the choice of kernels, flags for compilers, and the names that tools have.
+"""Cores: features that select kernels, compiler flags, and the names that tools use.
 
 One TOML file each in ``cores/``, read strictly; ``docs/reference/core-files.md`` has the keys. A
-core that does not ship is described in a file of the same form: give its path in place of the name,
-:func:`add_cores` it, or name the file or its folder in ``HIL_CORES``.
+core that does not ship is described in a file of the same form: pass its path in place of the name,
+call :func:`add_cores`, or list the file or its folder in ``HIL_CORES``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hilc.support.suggest import nearest
 from hilc.support.tables import Table
 from hilc.target.toolchains import Toolchain, load_toolchain
 
-#: What kernels may ask of a core (``requires`` in their headers).
+#: Features that kernels may require of a core (``requires`` in their headers).
 FEATURES: Mapping[str, str] = {
     "mul32": "multiplies 32 by 32 bits in about a cycle, and has ten registers free for a loop",
     "thumb2": "executes Thumb-2, with its assembly",
@@ -29,45 +29,45 @@ FEATURES: Mapping[str, str] = {
     "mve": "has Helium, Arm's vectors",
     "fpu": "computes single-precision floats",
 }
-#: Files and folders of the user's own descriptions, as PATH lists folders.
+#: Environment variable that lists files and folders of user-defined cores, separated as in PATH.
 VARIABLE = "HIL_CORES"
 
 _FOLDER = Path(__file__).resolve().parent / "cores"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*\Z")
-#: Cores of the user's that were given by their files, by name.
+#: User-defined cores that were given by path, by name.
 _ADDED: dict[str, Cpu] = {}
 
 
 @dataclass(frozen=True)
 class Objects:
-    """What an object may have been built for to run on the core."""
+    """Objects that the core can run, by their build attributes."""
 
-    #: What the architecture is called, and the codes that objects have of those that it executes
-    #: (Arm: ``Tag_CPU_arch``).
+    #: Name of the architecture, and the codes in objects of those that it executes (Arm:
+    #: ``Tag_CPU_arch``).
     title: str = ""
     built_for: tuple[int, ...] = ()
-    #: Codes of the floating-point units whose code it executes, and whether in single precision
+    #: Codes of the floating-point units whose code it executes, and whether it has single precision
     #: only (Arm: ``Tag_FP_arch``).
     floats: tuple[int, ...] = ()
     single_precision: bool = False
-    #: Extensions that code may have (RISC-V: ``imac``).
+    #: Extensions that code may use (RISC-V: ``imac``).
     extensions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Debug:
-    """What debuggers and emulators call the core, and what they find of it."""
+    """Names of the core in debuggers and emulators, and its identification registers."""
 
-    #: Part numbers in CPUID of the cores that run what is compiled for this one.
+    #: CPUID part numbers of the cores that run code compiled for this one.
     part_numbers: tuple[int, ...] = ()
-    #: What CMSIS-SVD calls it, and the core whose code runs where the chip lacks its float unit.
+    #: CMSIS-SVD name, and the core whose code runs on chips without its float unit.
     svd: tuple[str, ...] = ()
     without_fpu: str = ""
     renode: str = ""
-    #: Memory that a debugger writes or reads may differ from what the core sees.
+    #: Whether memory that a debugger accesses may differ from what the core sees (caches).
     data_cache: bool = False
-    #: The ROM table's entries: part numbers of the system control space and of the breakpoint
-    #: unit, whose version that is, and their DEVARCH where they are CoreSight components.
+    #: ROM table entries: part numbers of the system control space and of the breakpoint unit, the
+    #: version of that unit, and their DEVARCH values if they are CoreSight components.
     scs_part: int = 0
     fpb_part: int = 0
     fpb_version: int = 1
@@ -77,63 +77,67 @@ class Debug:
 
 @dataclass(frozen=True)
 class Cpu:
-    """A core. ``features`` are those that kernels ask for, out of :data:`FEATURES`."""
+    """A core. ``features`` are those of :data:`FEATURES` that it has."""
 
     name: str
-    #: The architecture, by which costs and sizes are known.
+    #: Architecture, the key of costs and sizes.
     arch: str
     features: frozenset[str]
     cflags: tuple[str, ...]
     title: str
     toolchain: Toolchain
     oldest_gcc: tuple[int, ...]
-    #: How clang is told the core, and what stands behind ``-keys=`` in TVM's target.
+    #: Clang's flags for the core, and the ``-keys=`` of TVM's target.
     llvm_flags: tuple[str, ...]
     tvm_keys: str
     objects: Objects
     debug: Debug
-    #: Where the description is; a shipped one is found by its name.
+    #: Path of the description; a core that ships is found by its name.
     path: Path = field(compare=False)
 
     @property
     def is_host(self) -> bool:
-        """Its code runs as a process of this machine."""
+        """Whether its code runs as a process of this machine."""
         return self.toolchain.is_host
 
     @property
     def isa(self) -> str:
-        """The instruction set: ``arm``, ``riscv`` or ``host``."""
+        """Instruction set: ``arm``, ``riscv`` or ``host``."""
         return self.toolchain.isa
 
     @property
     def word(self) -> str:
-        """By what another process finds it: the name, or where it does not ship, the path."""
+        """Argument by which another process finds the core: its name, or the path if it does not
+        ship.
+        """
         return self.name if self.path.parent == _FOLDER else str(self.path)
 
 
 def cpu_names() -> tuple[str, ...]:
-    """The cores that are known by name: those that ship, the host first, and the user's."""
+    """Return the cores known by name: those that ship, the host first, and the user's."""
     shipped = sorted((path.stem for path in _FOLDER.glob("*.toml")), key=_order)
     return tuple(dict.fromkeys((*shipped, *sorted(_listed()), *_ADDED)))
 
 
 def _order(name: str) -> tuple[object, ...]:
-    """The host first, then by name with numbers as numbers: cortex-m7 before cortex-m33."""
+    """Return a sort key: the host first, then names with numbers as numbers (cortex-m7 before
+    cortex-m33).
+    """
     parts = re.split(r"(\d+)", name)
     return (name != "host", *(int(p) if i % 2 else p for i, p in enumerate(parts)))
 
 
 def load_cpu(name_or_path: str | Path) -> Cpu:
-    """The core ``name`` (:func:`get_cpu`), or the one that the file ``path`` describes.
+    """Return the core ``name`` (:func:`get_cpu`), or the one that the file ``path`` describes.
 
-    What ends in ``.toml`` is a path.
+    An argument that ends in ``.toml`` is a path.
     """
     text = str(name_or_path)
     return add_core(text) if text.endswith(".toml") else get_cpu(text)
 
 
 def get_cpu(name: str) -> Cpu:
-    """The core called ``name``; :class:`~hilc.errors.InputError` for one that is not known."""
+    """Return the core called ``name``; raise :class:`~hilc.errors.InputError` if it is unknown."""
     found = find_cpu(name)
     if found is None:
         raise InputError(
@@ -145,7 +149,7 @@ def get_cpu(name: str) -> Cpu:
 
 
 def find_cpu(name: str) -> Cpu | None:
-    """The core that is known as ``name``; None where there is none."""
+    """Return the core called ``name``; None if it is unknown."""
     path = core_file(name)
     if path is None:
         return _ADDED.get(name)
@@ -153,7 +157,7 @@ def find_cpu(name: str) -> Cpu | None:
 
 
 def core_file(name: str) -> Path | None:
-    """The description of the core ``name``: one that ships, or of the user's ``HIL_CORES``."""
+    """Return the description of the core ``name``: one that ships, or one of ``HIL_CORES``."""
     shipped = _FOLDER / f"{name}.toml"
     if _NAME.match(name) and shipped.is_file():
         return shipped
@@ -161,11 +165,13 @@ def core_file(name: str) -> Path | None:
 
 
 def add_core(path: str | Path) -> Cpu:
-    """The core that the file ``path`` describes, which is known by its name from now on."""
+    """Return the core that the file ``path`` describes, and make it known by name."""
     path = Path(path)
     check_regular(path, "give the path of a core's description, NAME.toml")
     if not path.is_file():
-        raise InputError(f"there is no core description {str(path)!r}", "give the path of a .toml")
+        raise InputError(
+            f"the core description {str(path)!r} does not exist", "give the path of a .toml"
+        )
     path = path.resolve()
     if path.parent == _FOLDER:
         return _read(path)
@@ -180,16 +186,19 @@ def add_core(path: str | Path) -> Cpu:
 
 
 def add_cores(folder: str | Path) -> tuple[Cpu, ...]:
-    """The cores that the files ``*.toml`` of ``folder`` describe, known by their names from now
-    on."""
+    """Return the cores that the files ``*.toml`` of ``folder`` describe, and make them known by
+    name.
+    """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"there is no folder {str(folder)!r}", "give the folder of *.toml files")
+        raise InputError(
+            f"the folder {str(folder)!r} does not exist", "give a folder of *.toml files"
+        )
     return tuple(add_core(path) for path in sorted(folder.glob("*.toml")))
 
 
 def _listed() -> dict[str, Path]:
-    """The user's descriptions by name; of one name the first."""
+    """Return the user's descriptions by name; the first for each name."""
     found: dict[str, Path] = {}
     for part in os.environ.get(VARIABLE, "").split(os.pathsep):
         if not part:
@@ -199,8 +208,8 @@ def _listed() -> dict[str, Path]:
         for file in files:
             if not file.is_file():
                 raise InputError(
-                    f"{VARIABLE} names {str(file)!r}, which is not there",
-                    "name core descriptions (*.toml) or folders of them",
+                    f"{VARIABLE} lists {str(file)!r}, which does not exist",
+                    "list core descriptions (*.toml) or folders of them",
                 )
             found.setdefault(file.stem, file.resolve())
     return found
@@ -218,8 +227,8 @@ def _read_shipped(path: Path) -> Cpu:
 def _read_anew(path: Path) -> Cpu:
     if not _NAME.match(path.stem):
         raise InputError(
-            f"the description {str(path)!r} has no name for a core",
-            "rename it: lower-case letters, digits, '-', '+', '.' and '_'",
+            f"the description {str(path)!r} has an invalid name for a core",
+            "rename it with lower-case letters, digits, '-', '+', '.' and '_'",
         )
     if path.parent != _FOLDER and (_FOLDER / path.name).exists():
         raise InputError(

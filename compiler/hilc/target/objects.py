@@ -1,9 +1,9 @@
-"""What a relocatable object (ELF) defines and for which core it is, read from its own tables.
+"""Relocatable objects (ELF): defined symbols and required core, read from their tables.
 
-Compilers write into a table of attributes (``.ARM.attributes``, ``.riscv.attributes``) what the
-code needs of a core. A linker takes the most of all objects, and so makes an image that the core
-cannot run; or it fails with a message about the image. So objects are compared with the core before
-linking.
+Compilers record in build attributes (``.ARM.attributes``, ``.riscv.attributes``) what the code
+needs of a core. A linker merges the requirements of all objects, and so links an image that the
+core cannot run, or fails with a message about the image. So objects are compared with the core
+before linking.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hilc.target import Cpu, toolchains
 _MAGIC = b"\x7fELF"
 _RELOCATABLE = 1
 _SYMBOL_TABLE = 2
-#: The table of attributes, on Arm and on RISC-V alike; and whose they are.
+#: Attributes section, on Arm and RISC-V alike, and its vendor.
 _ATTRIBUTES = 0x70000003
 _VENDORS = {"arm": b"aeabi", "riscv": b"riscv"}
 _UNDEFINED = 0
 _GLOBAL, _WEAK = 1, 2
-#: Numbers of machines in ELF, by the name that the host gives itself.
+#: ELF machine numbers, by the machine name that the host reports.
 _HOST_MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243}
 
 
@@ -46,17 +46,18 @@ _ARCH_NAMES = {
     _V8_1_MAIN: "Armv8.1-M Mainline",
 }
 
-#: Of the RISC-V psABI: the attribute with extensions, and bits of the ELF header's flags.
+#: RISC-V psABI: attribute of the extensions, and bits of the ELF header's flags.
 _RISCV_ARCH = 5
 _RISCV_COMPRESSED, _RISCV_FLOAT_ABI, _RISCV_EMBEDDED = 1, 6, 8
 
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """``defined`` are the global names that others may not define again (weak ones may be).
+    """Symbols and build attributes of an object.
 
-    ``undefined`` are those that others must define. ``attributes`` are those of the ABI, by tag;
-    none where the object has none.
+    ``defined`` are the strong global symbols, ``weak`` the weak ones, ``undefined`` those that
+    other objects must define. ``attributes`` are those of the ABI, by tag; empty if the object has
+    none.
     """
 
     machine: int
@@ -69,7 +70,7 @@ class ObjectFile:
 
 
 def read_object(data: bytes, where: str) -> ObjectFile:
-    """The tables of an object; :class:`~hilc.errors.InputError` for what is none."""
+    """Return the tables of an object; raise :class:`~hilc.errors.InputError` if it is invalid."""
     try:
         return _read(data)
     except (struct.error, ValueError, IndexError, UnicodeDecodeError) as error:
@@ -80,7 +81,7 @@ def read_object(data: bytes, where: str) -> ObjectFile:
 
 def _read(data: bytes) -> ObjectFile:
     if data[:4] != _MAGIC:
-        raise ValueError("it does not begin as ELF does")
+        raise ValueError("it does not begin with the ELF magic number")
     if data[4] not in (1, 2) or data[5] != 1:
         raise ValueError("it is not little-endian ELF of 32 or 64 bits")
     wide = data[4] == 2
@@ -121,7 +122,7 @@ def _read(data: bytes) -> ObjectFile:
 
 
 def _section(data: bytes, at: int, wide: bool) -> tuple[int, int, int, int]:
-    """Type, file offset, size and linked section."""
+    """Return type, file offset, size and linked section."""
     if wide:
         _, kind, _, _, offset, size, link = struct.unpack_from("<IIQQQQI", data, at)
     else:
@@ -130,7 +131,7 @@ def _section(data: bytes, at: int, wide: bool) -> tuple[int, int, int, int]:
 
 
 def _symbol(data: bytes, at: int, wide: bool) -> tuple[int, int, int]:
-    """Place of the name, binding and type, section."""
+    """Return the name's offset, binding and type, and section."""
     if wide:
         name, info, _, section = struct.unpack_from("<IBBH", data, at)
     else:
@@ -139,8 +140,9 @@ def _symbol(data: bytes, at: int, wide: bool) -> tuple[int, int, int]:
 
 
 def _attributes(section: bytes, wanted: bytes) -> dict[int, int | str]:
-    """The attributes of a whole file: ``A``, then parts with length and vendor, one of them
-    ``wanted``."""
+    """Return the file attributes: ``A``, then parts with length and vendor, one of them
+    ``wanted``.
+    """
     attributes: dict[int, int | str] = {}
     at = 1 if section[:1] == b"A" else len(section)
     while at < len(section):
@@ -161,7 +163,7 @@ def _attributes(section: bytes, wanted: bytes) -> dict[int, int | str]:
 
 
 def _values(text: bytes) -> dict[int, int | str]:
-    """Tags with their values: numbers, or texts that end with a zero."""
+    """Return tags with their values: numbers or zero-terminated texts."""
     values: dict[int, int | str] = {}
     at = 0
     while at < len(text):
@@ -178,7 +180,7 @@ def _values(text: bytes) -> dict[int, int | str]:
 
 
 def _uleb128(text: bytes, at: int) -> tuple[int, int]:
-    """A number in groups of seven bits, and where it ends."""
+    """Return a ULEB128 number, and the offset of its end."""
     value = 0
     for shift in range(0, 35, 7):
         value |= (text[at] & 0x7F) << shift
@@ -189,13 +191,15 @@ def _uleb128(text: bytes, at: int) -> tuple[int, int]:
 
 
 def require_fits(data: bytes, cpu: Cpu, where: str) -> ObjectFile:
-    """The tables of an object; :class:`~hilc.errors.InputError` where ``cpu`` cannot execute it."""
+    """Return the tables of an object; raise :class:`~hilc.errors.InputError` if ``cpu`` cannot
+    execute it.
+    """
     found = read_object(data, where)
     wanted = (
         _HOST_MACHINES.get(platform.machine().lower()) if cpu.is_host else cpu.toolchain.elf_number
     )
     hint = f"compile it for {cpu.name}: {' '.join(cpu.cflags) or 'with the compiler of the host'}"
-    # All cores that are not hosts have 32 bits.
+    # All cores other than hosts have 32 bits.
     if wanted is not None and (found.machine != wanted or (found.wide and not cpu.is_host)):
         own = _machine_name(wanted, wide=False) if not cpu.is_host else platform.machine().lower()
         raise InputError(
@@ -218,7 +222,7 @@ def _machine_name(machine: int, wide: bool) -> str:
 
 
 def _arm_misfit(found: ObjectFile, cpu: Cpu) -> str:
-    """What of an object ``cpu`` cannot execute; empty where it can all of it."""
+    """Return what ``cpu`` cannot execute of an object; empty if it can execute all."""
     attributes = found.attributes
     arch, profile = attributes.get(_CPU_ARCH), attributes.get(_CPU_PROFILE, _MICROCONTROLLER)
     if arch is not None and (profile != _MICROCONTROLLER or arch not in cpu.objects.built_for):
@@ -232,7 +236,7 @@ def _arm_misfit(found: ObjectFile, cpu: Cpu) -> str:
     if needed and cpu.objects.single_precision and attributes.get(_FP_USE) != _SINGLE_ONLY:
         return f"for a floating-point unit of double precision; that of {cpu.name} has single"
     in_registers = "-mfloat-abi=hard" in cpu.cflags
-    # 0: in the core's registers, 1: in the unit's. Without floats it does not matter.
+    # 0: in the core's registers, 1: in the unit's. Irrelevant without floats.
     passed = attributes.get(_FP_ARGUMENTS, 0)
     if attributes.get(_FP_MODEL) and passed in (0, 1) and passed != int(in_registers):
         own, other = ("floating-point unit's", "core's")[:: 1 if in_registers else -1]
@@ -241,7 +245,7 @@ def _arm_misfit(found: ObjectFile, cpu: Cpu) -> str:
 
 
 def _riscv_misfit(found: ObjectFile, cpu: Cpu) -> str:
-    """What of an object ``cpu`` cannot execute; empty where it can all of it."""
+    """Return what ``cpu`` cannot execute of an object; empty if it can execute all."""
     if found.flags & (_RISCV_FLOAT_ABI | _RISCV_EMBEDDED):
         how = "the floating-point unit's" if found.flags & _RISCV_FLOAT_ABI else "RV32E's"
         return f"that passes arguments in {how} registers; firmware of {cpu.name} is ilp32"
@@ -258,7 +262,7 @@ def _riscv_misfit(found: ObjectFile, cpu: Cpu) -> str:
     return ""
 
 
-#: By instruction set: a process of this machine has whatever the linker takes.
+#: By instruction set; for the host the linker alone decides.
 _MISFITS: Mapping[str, Callable[[ObjectFile, Cpu], str]] = {
     "arm": _arm_misfit,
     "riscv": _riscv_misfit,
@@ -267,10 +271,10 @@ _MISFITS: Mapping[str, Callable[[ObjectFile, Cpu], str]] = {
 
 
 def _built_for(attributes: Mapping[int, int | str]) -> str:
-    """The architecture that an object was built for, and the core where it says that."""
+    """Return the architecture that an object was built for, and the core if it is recorded."""
     arch, profile = attributes.get(_CPU_ARCH), attributes.get(_CPU_PROFILE)
     suffix = f"-{chr(profile)}" if isinstance(profile, int) and 65 <= profile <= 90 else ""
-    # Of the others a number and a letter say enough: all are for larger processors, or old ones.
+    # Number and letter suffice for the others: all are for larger or older processors.
     name = _ARCH_NAMES.get(arch, "") if isinstance(arch, int) else ""
     if not name:
         name = f"Armv7{suffix}" if arch == _V7 else f"Arm architecture {arch}{suffix}"
@@ -279,7 +283,7 @@ def _built_for(attributes: Mapping[int, int | str]) -> str:
 
 
 def require_defined(data: bytes, symbol: str | None, cpu: Cpu, where: str) -> None:
-    """Refuse an object that ``cpu`` cannot execute, or one that lacks ``symbol``."""
+    """Raise for an object that ``cpu`` cannot execute, or one that does not define ``symbol``."""
     found = require_fits(data, cpu, where)
     if symbol is not None and symbol not in found.defined | found.weak:
         raise InputError(

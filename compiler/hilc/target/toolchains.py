@@ -1,4 +1,4 @@
-"""Toolchains: the programs that make code for a kind of core, and what they must be told.
+"""Toolchains: the programs that generate code for a kind of core, and their flags.
 
 One TOML file each in ``toolchains/``, read strictly; ``docs/reference/core-files.md`` has the keys.
 """
@@ -16,82 +16,84 @@ from hilc.support.suggest import nearest
 from hilc.support.tables import Table
 
 _FOLDER = Path(__file__).resolve().parent / "toolchains"
-#: The instruction sets whose machine code this project reads: objects, faults, stacks.
+#: Instruction sets whose machine code is analysed: objects, faults, stacks.
 ISAS = ("arm", "riscv", "host")
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The programs for a kind of core, and their flags where those follow from the programs."""
+    """Programs for a kind of core, and the flags that they need."""
 
     name: str
-    #: What the user is told: ``32-bit Arm``, and its cores: ``Cortex-M``.
+    #: Names for messages: ``32-bit Arm``, and its cores: ``Cortex-M``.
     title: str
     cores: str
     isa: str
-    #: What the programs' names begin with.
+    #: Prefix of the programs' names.
     prefix: str
     compiler: str
-    #: The system's packages (Debian's names) with the compiler, and with the binutils.
+    #: System packages (Debian's names) with the compiler, and with the binutils.
     gcc_package: str
     binutils_package: str
-    #: Code for it runs as a process of this machine.
+    #: Whether its code runs as a process of this machine.
     is_host: bool
     #: Names of the machine in ELF (``EM_ARM``), and its number.
     elf_machine: str = ""
     elf_number: int = 0
-    #: The first version that will do.
+    #: First supported version.
     oldest_gcc: tuple[int, ...] = (8,)
-    #: The C library: the file that gcc must find for ``library_flags``, and what it is called.
+    #: C library: the file that gcc must find for ``library_flags``, and its name.
     library: str = ""
     library_file: str = ""
     library_flags: tuple[str, ...] = ()
     library_package: str = ""
-    #: Flags for all C, on top of these for models, and for linking.
+    #: Flags for all C, additional ones for models, and for linking.
     c_flags: tuple[str, ...] = ()
     model_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
-    #: The triples of LLVM's that mean such a core, as a regular expression.
+    #: LLVM triples of such cores, as a regular expression.
     triples: str = ""
-    #: The emulator of its cores, and the package that has it.
+    #: Emulator of its cores, and its package.
     qemu: str = ""
     qemu_package: str = ""
-    #: How clang is told: the target, flags for every core, the bytes of the smallest enumeration,
-    #: and sections that objects of its are to lack as gcc's do.
+    #: Clang: target, flags for every core, size of the smallest enumeration in bytes, and sections
+    #: to remove from its objects, as gcc's do not have them.
     llvm_flags: tuple[str, ...] = ()
     llvm_enum_bytes: int = 4
     llvm_removed_sections: tuple[str, ...] = ()
-    #: Firmware cannot do without it: most boards need it.
+    #: Whether it is required: most boards need it.
     is_default: bool = False
     path: Path = field(default=Path(), compare=False)
 
     @property
     def packages(self) -> str:
-        """The system's packages with compiler and C library."""
+        """System packages with compiler and C library."""
         return f"{self.gcc_package} {self.library_package}".strip()
 
     def program(self, tool: str) -> str:
-        """The name of one of its programs: ``gcc``, ``objdump``, ``gdb``."""
+        """Return the name of one of its programs: ``gcc``, ``objdump``, ``gdb``."""
         return f"{self.prefix}{tool}"
 
     @property
     def gcc(self) -> str:
-        """The C compiler's name."""
+        """Name of the C compiler."""
         return self.program(self.compiler)
 
 
 def toolchain_names() -> tuple[str, ...]:
-    """The toolchains that ship with the compiler, sorted."""
+    """Return the toolchains that ship with the compiler, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
 def toolchains() -> Iterator[Toolchain]:
-    """The toolchains that ship with the compiler."""
+    """Return the toolchains that ship with the compiler."""
     return (read_toolchain(_FOLDER / f"{name}.toml") for name in toolchain_names())
 
 
 def load_toolchain(name: str, beside: Path) -> Toolchain:
-    """The toolchain ``name``, or the description in a file whose path begins at ``beside``."""
+    """Return the toolchain ``name``, or the one described in a file whose path is relative to
+    ``beside``.
+    """
     if name.endswith(".toml"):
         return read_toolchain(beside / name)
     if name not in toolchain_names():
@@ -104,7 +106,7 @@ def load_toolchain(name: str, beside: Path) -> Toolchain:
 
 @functools.cache
 def read_toolchain(path: Path) -> Toolchain:
-    """The description in ``path``."""
+    """Return the toolchain described in ``path``."""
     top = Table.read(path, InputError)
     isa = top.choice("isa", ISAS)
     is_host = isa == "host"
@@ -151,5 +153,5 @@ def _pattern(top: Table, key: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise top.error(key, f"{text!r} is no regular expression: {error}") from None
+        raise top.error(key, f"{text!r} is not a regular expression: {error}") from None
     return text

@@ -1,6 +1,6 @@
-"""The passes, in the order in which they run; each takes and gives a valid graph.
+"""Passes in the order of execution; each takes and returns a valid graph.
 
-A pass never changes what the graph computes, not by one bit: :mod:`hilc.interpreter` is the judge.
+A pass never changes what the graph computes, bit for bit: :mod:`hilc.interpreter` defines that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Pass = Callable[[Graph], Graph]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     drop_identities,
-    # The next two ask who reads a tensor; a reader that nobody needs must not count.
+    # The next two passes depend on the readers of a tensor; dead readers must not count.
     remove_dead,
     fold_pad,
     fuse_activation,
@@ -29,7 +29,7 @@ PASSES: tuple[Pass, ...] = (
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
-    """The graph after ``passes``, verified before the first and after each."""
+    """Return the graph after ``passes``, verified before the first and after each."""
     verify(graph)
     for transform in passes:
         before, graph = graph, transform(graph)

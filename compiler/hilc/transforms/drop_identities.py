@@ -1,4 +1,4 @@
-"""Removes operators that pass their input on as it is, and operands that add nothing."""
+"""Removal of operators that pass their input on unchanged, and of operands that add nothing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from hilc.ops import OPS
 
 
 def drop_identities(graph: Graph) -> Graph:
-    """Let the readers of a node that changes nothing read its input.
+    """Let the readers of an identity node read its input.
 
-    Stays: a node that computes an output of the graph, whose name and place belong to the caller.
+    A node that computes an output of the graph stays, since the output's name and buffer belong to
+    the caller.
     """
     alias: dict[str, str] = {}
     kept: list[Node] = []

@@ -1,19 +1,20 @@
-"""Removes channels that are the same for every input, and those that nobody needs.
+"""Removal of constant channels and of channels that no output depends on.
 
-Training leaves channels whose output is one value whatever the input is: a bias so low, say, that
-the clamp always wins. :mod:`hilc.transforms.intervals` proves it. What such a channel adds to the
-sums of the next layer is a constant, so it moves into that layer's bias, and the channel is never
-computed.
+Training leaves channels whose output is one value for any input: a bias so low, for example, that
+the clamp always applies. :mod:`hilc.transforms.intervals` proves it. The contribution of such a
+channel to the sums of the next layer is a constant, so it moves into that layer's bias, and the
+channel is not computed.
 
-Tensors that operators work on channel by channel (pooling, depthwise convolutions, sums of two)
-have to lose the same channels. So channels form groups; a group goes as a whole, and only where
-every layer that sums over its channels can do without them. It can
+Tensors that operators process channel by channel (pooling, depthwise convolutions, additions) have
+to lose the same channels. So channels form groups; a group is removed as a whole, and only where
+every layer that sums over its channels permits it:
 
-- where the weights of its own remaining outputs are all zero for the channel, or
-- where the channel is constant, and the layer reads nothing outside the image, or the constant is
-  the zero point, which is what it reads there.
+- if the weights of its own remaining outputs are all zero for the channel, or
 
-All groups are taken for needless until a layer asks for one, from the outputs of the graph on.
+- if the channel is constant, and the layer has no padding, or the constant is the zero point, which
+is the value of padding.
+
+All groups count as unneeded until a layer needs one, starting from the outputs of the graph.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from hilc.transforms.intervals import intervals
 from hilc.transforms.remove_dead import remove_dead
 
 _Mask = npt.NDArray[np.bool_]
-#: The value of each channel of a tensor, _VARIES where it has none.
+#: Value of each channel of a tensor; _VARIES if it is not constant.
 _Values = npt.NDArray[np.int64]
 _VARIES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Folded:
-    """What a model has in its file and not in the code, since it is the same for every input."""
+    """Output channels and MACs of a model's file that the code does not have."""
 
     #: Output channels of convolutions, depthwise convolutions and fully connected layers.
     channels: int
@@ -55,8 +56,8 @@ NOTHING_FOLDED = Folded(0, 0)
 def fold_channels(graph: Graph) -> Graph:
     """Remove channels (along the last axis) that are constant, or that no output depends on.
 
-    Inputs and outputs of the graph keep their shapes. A tensor that loses channels says in
-    :attr:`~hilc.ir.Tensor.channels` which are left.
+    Inputs and outputs of the graph keep their shapes. :attr:`~hilc.ir.Tensor.channels` of a reduced
+    tensor lists the remaining channels.
     """
     constants = _constants(graph)
     kept = _kept(graph, constants)
@@ -66,13 +67,15 @@ def fold_channels(graph: Graph) -> Graph:
 
 
 def folded_away(before: Graph, after: Graph) -> Folded:
-    """What :func:`fold_channels` took out of ``before``."""
+    """Return the difference between ``before`` and the graph after :func:`fold_channels`."""
     (channels, macs), (channels_left, macs_left) = _extent(before), _extent(after)
     return Folded(channels - channels_left, macs - macs_left)
 
 
 def _extent(graph: Graph) -> tuple[int, int]:
-    """Output channels of all layers with weights, and multiply-accumulates of an inference."""
+    """Return the output channels of all layers with weights, and the multiply-accumulates of an
+    inference.
+    """
     channels = macs = 0
     for node in graph.nodes:
         own = OPS[node.op].weights
@@ -83,11 +86,11 @@ def _extent(graph: Graph) -> tuple[int, int]:
     return channels, macs
 
 
-# What is constant -------------------------------------------------------------------------------
+# Constant channels ------------------------------------------------------------------------------
 
 
 def _constants(graph: Graph) -> dict[str, _Values]:
-    """The constant channels of each computed tensor that has intervals."""
+    """Return the constant channels of each computed tensor that has intervals."""
     found = {}
     bounds = intervals(graph)
     for node in graph.nodes:
@@ -99,11 +102,11 @@ def _constants(graph: Graph) -> dict[str, _Values]:
     return found
 
 
-# What is needed ---------------------------------------------------------------------------------
+# Needed channels --------------------------------------------------------------------------------
 
 
 class _Groups:
-    """Groups of channels that stay or go together, and which of them somebody needs."""
+    """Groups of channels that are kept or removed together, and which of them are needed."""
 
     def __init__(self, graph: Graph) -> None:
         self._channels: dict[str, Indices] = {}
@@ -123,24 +126,24 @@ class _Groups:
         return channel
 
     def join(self, name: str, channels: Indices, other: str, others: Indices) -> None:
-        """Let ``channels`` of tensor ``name`` go with ``others`` of tensor ``other``, one each."""
+        """Join ``channels`` of tensor ``name`` with ``others`` of tensor ``other``, one to one."""
         pairs = zip(self._channels[name][channels], self._channels[other][others], strict=True)
         for a, b in pairs:
             roots = self._root(int(a)), self._root(int(b))
             self._parents[max(roots)] = min(roots)
 
     def close(self) -> None:
-        """No groups are joined from here on."""
+        """End the joining of groups."""
         roots = np.array([self._root(channel) for channel in range(len(self._parents))], np.intp)
         self._channels = {name: roots[mine] for name, mine in self._channels.items()}
 
     def kept(self, name: str) -> _Mask:
-        """Which channels of a tensor are in groups that somebody needs."""
+        """Return the mask of a tensor's channels in needed groups."""
         mask: _Mask = self._needed[self._channels[name]]
         return mask
 
     def need(self, name: str, channels: Indices | _Mask | slice = slice(None)) -> bool:
-        """Keep ``channels`` of a tensor; whether that is news."""
+        """Mark ``channels`` of a tensor as needed; return whether that changes anything."""
         mine = self._channels[name][channels]
         news = not self._needed[mine].all()
         self._needed[mine] = True
@@ -148,12 +151,12 @@ class _Groups:
 
 
 def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
-    """The channels of each tensor that stay."""
+    """Return the mask of the kept channels of each tensor."""
     groups = _Groups(graph)
     whole: list[str] = [*graph.given, *graph.results]
     summing: list[Node] = []
     for node in graph.nodes:
-        # Where no rule speaks of a tensor (weights, axes, operators unknown here), it stays whole.
+        # A tensor without a rule (weights, axes, unknown operators) is kept whole.
         cuttable: set[str] = set()
         if _is_cuttable_sum(graph, node):
             summing.append(node)
@@ -178,7 +181,7 @@ def _kept(graph: Graph, constants: Mapping[str, _Values]) -> dict[str, _Mask]:
 
 
 def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, Indices]]:
-    """Tensors that would keep fewer channels than they must, and the channels to keep then."""
+    """Yield tensors that would keep fewer channels than required, and the channels to keep then."""
     for node in graph.nodes:
         least = 1
         own = OPS[node.op].weights
@@ -193,10 +196,10 @@ def _too_few(graph: Graph, groups: _Groups) -> Iterator[tuple[str, Indices]]:
 
 
 def _unpaired(graph: Graph, groups: _Groups) -> Iterator[tuple[str, Indices]]:
-    """Of convolutions that would keep an odd number of channels, one to keep beside them.
+    """Yield convolutions that would keep an odd number of channels, with one more channel to keep.
 
-    It is the one with the smallest bias: constants may be made by sums so large that no fast kernel
-    takes a layer with them.
+    It is the one with the smallest bias: constants may result from sums so large that no fast
+    kernel supports a layer with them.
     """
     for node in graph.nodes:
         own = OPS[node.op].weights
@@ -210,7 +213,7 @@ def _unpaired(graph: Graph, groups: _Groups) -> Iterator[tuple[str, Indices]]:
 
 
 def _biases(graph: Graph, node: Node) -> _Values:
-    """The bias of each output of a layer with weights, zeros where it has none."""
+    """Return the bias of each output of a layer with weights; zeros without a bias."""
     if any(node.inputs[2:]):
         return _data(graph.tensors[node.inputs[2]]).reshape(-1).astype(np.int64)
     return np.zeros(_channel_count(graph.tensors[node.outputs[0]]), np.int64)
@@ -221,12 +224,12 @@ def _is_cuttable_sum(graph: Graph, node: Node) -> bool:
     if own is None or not own.sums:
         return False
     x, weights = (graph.tensors[name] for name in node.inputs[:2])
-    # The rows of a matrix product may begin anywhere in its input's.
+    # The rows of a matrix product may begin at any offset of its input.
     return x.dtype in BOUNDED and bool(x.shape) and weights.shape[-1] % x.shape[-1] == 0
 
 
 def _needed_inputs(graph: Graph, node: Node, outputs: _Mask, constants: _Values | None) -> _Mask:
-    """The input channels that a layer that sums over them needs for its channels ``outputs``."""
+    """Return the mask of input channels that a layer that sums over them needs for ``outputs``."""
     needed: _Mask = (_taps(graph, node)[outputs] != 0).any((0, 1))
     if constants is None:
         return needed
@@ -239,14 +242,14 @@ def _needed_inputs(graph: Graph, node: Node, outputs: _Mask, constants: _Values 
 
 
 def _taps(graph: Graph, node: Node) -> Array:
-    """Weights as [outputs, positions in the window, input channels]."""
+    """Return weights as [outputs, positions in the window, input channels]."""
     weights = graph.tensors[node.inputs[1]]
     channels = graph.tensors[node.inputs[0]].shape[-1]
     return _data(weights).reshape(weights.shape[0], -1, channels)
 
 
 def _links(graph: Graph, node: Node) -> Sequence[Link]:
-    """Which channels of the node's tensors go together."""
+    """Return the links between channels of the node's tensors."""
     ins, out = graph.ins(node), graph.tensors[node.outputs[0]]
     links = OPS[node.op].links
     if links is None or not ins or ins[0] is None or not ins[0].shape or not out.shape:
@@ -255,7 +258,7 @@ def _links(graph: Graph, node: Node) -> Sequence[Link]:
 
 
 def _data(tensor: Tensor | None) -> Array:
-    """The values of an operand that its operator has found constant."""
+    """Return the values of an operand that its operator requires to be constant."""
     assert tensor is not None
     assert tensor.data is not None
     return tensor.data
@@ -265,11 +268,11 @@ def _channel_count(tensor: Tensor) -> int:
     return tensor.shape[-1] if tensor.shape else 0
 
 
-# What is left -----------------------------------------------------------------------------------
+# Reduced graph ----------------------------------------------------------------------------------
 
 
 class _Folding:
-    """Builds the graph of what is left."""
+    """Builder of the reduced graph."""
 
     def __init__(
         self, graph: Graph, constants: Mapping[str, _Values], kept: Mapping[str, _Mask]
@@ -300,7 +303,7 @@ class _Folding:
         return node
 
     def _layer(self, node: Node, own: Weights) -> Node:
-        """A layer with weights, for what is left of its input and output."""
+        """Return a layer with weights, reduced to the kept input and output channels."""
         weights = self._graph.tensors[node.inputs[1]]
         inputs, outputs = self._kept[node.inputs[0]], self._kept[node.outputs[0]]
         sums = _biases(self._graph, node)
@@ -329,10 +332,11 @@ class _Folding:
         return replace(node, inputs=(node.inputs[0], *operands))
 
     def _folded_offsets(self, node: Node) -> _Values:
-        """What each input channel that goes is, less its zero point: 0 where no sum depends on it.
+        """Return, for each removed input channel, its constant minus the zero point; 0 where no sum
+        depends on it.
 
-        That is where it varies, or an image with a border around it has another zero point: such a
-        channel only goes where the weights of the outputs that stay are zero.
+        That is where it varies, or where an image with padding has another zero point: such a
+        channel is removed only if the weights of the kept outputs are zero.
         """
         x = node.inputs[0]
         gone = ~self._kept[x]
@@ -350,7 +354,7 @@ class _Folding:
         return replace(node, inputs=tuple(inputs), attrs=narrowed.attrs)
 
     def _own(self, constant: Tensor, node: Node) -> str:
-        """Add a constant of ``node``, under another name where others read the old one."""
+        """Add a constant of ``node``, under another name if other nodes read the old one."""
         name = constant.name
         if self._readers[name] != 1:
             while name in self._tensors:
@@ -372,7 +376,7 @@ def _with_channels(tensor: Tensor, kept: _Mask) -> Tensor:
 
 
 def _cut_quant(quant: Quant | None, kept: _Mask) -> Quant | None:
-    """The quantisation of what is left along the axis of its scales, if it has one each."""
+    """Return the quantization of the kept channels along the axis of its scales."""
     if quant is None or quant.per_tensor:
         return quant
     left = np.flatnonzero(kept).tolist()

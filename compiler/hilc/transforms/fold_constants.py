@@ -1,4 +1,4 @@
-"""Computes at compile time what depends on constants only."""
+"""Evaluation at compile time of nodes that depend on constants only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hilc.ops.verify import check_node
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Replace nodes whose inputs are all constants by their outputs, by the operator's reference.
+    """Replace nodes whose inputs are all constants by constants, computed by the operator's
+    reference.
 
-    An output of the graph stays computed: the caller expects it to be written by a run.
+    An output of the graph stays computed: the caller expects an inference to write it.
     """
     tensors = dict(graph.tensors)
     kept: list[Node] = []
@@ -26,7 +27,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def fold_node(graph: Graph, node: Node) -> list[Tensor] | None:
-    """The outputs of a node as constants; None where its inputs are not all constant."""
+    """Return the outputs of a node as constants; None if an input is not constant."""
     ins = graph.ins(node)
     foldable = all(t is None or t.is_constant for t in ins) and any(ins)
     if not foldable or set(node.outputs) & set(graph.outputs):

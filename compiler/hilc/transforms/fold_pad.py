@@ -1,4 +1,4 @@
-"""Lets convolutions pad their own input, so that no padded copy of a tensor lies in RAM."""
+"""Folding of PAD into convolutions, which avoids a padded copy of the tensor in RAM."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hilc.ops.traits import WindowRows
 def fold_pad(graph: Graph) -> Graph:
     """Let a convolution read the input of the PAD before it, with the padding as its own.
 
-    Both pad with the real value zero, so every sum is the same. A PAD is only folded when all its
-    readers take it over: otherwise both its input and its output would have to live.
+    Both pad with the real value zero, so every sum is the same. A PAD is folded only if all its
+    readers can take it over: otherwise both its input and its output would be live.
     """
     readers = graph.consumers()
-    #: What stands in the place of a node of the graph, by the name of that node.
+    #: Replacements of nodes of the graph, by name.
     replacements: dict[str, tuple[Node, ...]] = {}
     for pad in graph.nodes:
         if OPS[pad.op].added_around is None or pad.name in graph.results:
@@ -32,9 +32,11 @@ def fold_pad(graph: Graph) -> Graph:
 
 
 def _folded(graph: Graph, pad: Node, reader: Node) -> Node | None:
-    """``reader`` with the padding of ``pad`` as its own; None when it cannot have it."""
+    """Return ``reader`` with the padding of ``pad`` as its own; None if it does not support
+    that.
+    """
     spatial, op = _spatial(graph, pad), OPS[reader.op]
-    # Only sums take zeros from outside the image for nothing; pooling leaves them out.
+    # Only sums treat padding as zeros; pooling leaves it out.
     if op.weights is None or not isinstance(op.rows, WindowRows):
         return None
     if reader.inputs[0] != pad.name or not spatial:
@@ -58,7 +60,9 @@ def _folded(graph: Graph, pad: Node, reader: Node) -> Node | None:
 
 
 def _spatial(graph: Graph, pad: Node) -> tuple[int, int, int, int] | None:
-    """Rows and columns that ``pad`` adds: top, bottom, left, right; None when it does more."""
+    """Return the rows and columns that ``pad`` adds: top, bottom, left, right; None if it pads
+    other axes.
+    """
     source, added_around = graph.tensors[pad.inputs[0]], OPS[pad.op].added_around
     if added_around is None or len(source.shape) != 4:
         return None

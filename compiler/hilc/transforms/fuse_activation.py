@@ -1,4 +1,4 @@
-"""Lets the operator before an activation that only clamps do that itself."""
+"""Fusion of clamping activations into the operator before them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hilc.ops.attributes import ActivationAttributes
 def fuse_activation(graph: Graph) -> Graph:
     """Fuse activations such as RELU into the operator that computes their input.
 
-    Exact when nobody else reads the unclamped value and both tensors have one quantisation: then a
-    standalone activation only clamps, with the limits that the fused one has. The producer then
-    writes the activation's output, at the activation's place in the order.
+    Exact if no other node reads the unclamped value and both tensors have the same quantization:
+    then a standalone activation only clamps, with the same limits as the fused one. The producer
+    then writes the activation's output, at the activation's position in the order.
     """
     readers = graph.consumers()
     producers = {node.outputs[0]: node for node in graph.nodes if OPS[node.op].takes_activation}

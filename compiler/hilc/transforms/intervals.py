@@ -1,10 +1,11 @@
-"""What values each element of a graph's integer tensors can have, for every input there is.
+"""Interval analysis: the possible values of each element of a graph's integer tensors, for any
+input.
 
 Interval arithmetic on the operators' own arithmetic: a sum is least where each positive weight
-meets the least input and each negative one the largest, and everything after the sum rounds without
-changing the order of two values. So the ends of an interval are what :mod:`hilc.interpreter` itself
-computes, rounding, clamps and borders included. What the analysis does not see is that two elements
-may never be at their ends together, which makes intervals too wide and never too narrow.
+meets the least input and each negative one the largest, and all later rounding is monotone. So the
+ends of an interval are values that :mod:`hilc.interpreter` computes, including rounding, clamps and
+padding. The analysis ignores dependencies between elements, so intervals may be too wide but never
+too narrow.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hilc.ops.traits import BOUNDED, Interval, any_value
 
 
 def intervals(graph: Graph) -> dict[str, Interval]:
-    """The interval of each int8 and uint8 tensor that the graph reads or computes, by name.
+    """Return the interval of each int8 and uint8 tensor that the graph reads or computes, by name.
 
     Inputs, states, and whatever no rule is known for, may have every value of their type.
     """
@@ -37,7 +38,7 @@ def intervals(graph: Graph) -> dict[str, Interval]:
 def _of_outputs(graph: Graph, node: Node, known: Mapping[str, Interval]) -> Sequence[Interval]:
     ins, outs = graph.ins(node), graph.outs(node)
     op = OPS[node.op]
-    # An operand of a type without intervals is an index, which is constant, or unknown.
+    # An operand of a type without intervals is a constant index, or unknown.
     variable = [t for t in ins if t is not None and t.dtype not in BOUNDED and t.data is None]
     if op.bounds is None or variable:
         return [any_value(out) for out in outs]

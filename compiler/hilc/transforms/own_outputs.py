@@ -1,9 +1,9 @@
-"""Gives every output of a model a tensor of its own, which an operator computes.
+"""Normalization of outputs: every output of a model becomes a tensor that an operator computes.
 
-Converters write ``return y, y`` as one tensor listed twice, an input that is handed through as an
-output, a result that does not depend on the inputs as a constant. The compiler's graphs have none
-of that: here such an output becomes a RESHAPE to the shape that it has, which the planner turns
-into a copy, or into nothing where the output may share its source's memory.
+Converters write ``return y, y`` as one tensor listed twice, an input that is passed through as an
+output, and a result that does not depend on the inputs as a constant. Here such an output becomes a
+RESHAPE to its own shape, which the planner implements as a copy, or as nothing if the output may
+share its source's buffer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hilc.ops.views import ReshapeAttributes
 
 
 def with_own_outputs(graph: Graph) -> Graph:
-    """The graph with each output computed by a node, and named once.
+    """Return the graph with each output computed by a node, and listed once.
 
     An output that is named before, or that is an input or a state, is called after it and its own
     position, ``NAME_outputPOSITION``; a constant leaves its name to the output.
@@ -35,7 +35,7 @@ def with_own_outputs(graph: Graph) -> Graph:
             if not source.size:
                 raise UnsupportedError(
                     f"the model's output {name!r}, {source.dtype}{list(source.shape)}, is a "
-                    "constant that holds no element; each side of an output's shape must be at "
+                    "constant without elements; each dimension of an output must be at "
                     "least 1",
                     "remove the output from the model",
                 )

@@ -1,4 +1,4 @@
-"""Hands parts of a graph to the code generators of a user (:mod:`hilc.external`)."""
+"""Partition of a graph between external code generators (:mod:`hilc.external`) and the compiler."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ def partition(
     api: str,
     module_name: str,
 ) -> Graph:
-    """The graph with a node ``EXTERNAL`` in the place of each group that a generator claims.
+    """Return the graph with a node ``EXTERNAL`` in place of each group that a generator claims.
 
-    The generators are asked in their order; each sees what the others before it left. ``api`` is
-    how operators are called, ``module_name`` names the model in the functions' names. Raises
-    :class:`~hilc.errors.InputError` where a claim or what a generator made cannot be used.
+    The generators are called in order; each gets the nodes that the ones before did not claim.
+    ``api`` is the calling convention of operators, ``module_name`` names the model in the
+    functions' names. Raise :class:`~hilc.errors.InputError` for a claim or a generated module that
+    is invalid.
     """
     module = (shorten(sanitise(module_name)) or "default").lower()
     counts: Counter[str] = Counter()
@@ -45,10 +46,11 @@ def partition(
             name = generator.name
         if sanitise(name) != name or not name:
             raise InputError(
-                f"a code generator has the name {name!r}", "use letters, digits and underscores"
+                f"a code generator has the invalid name {name!r}",
+                "use letters, digits and underscores",
             )
         with blaming(f"the generator {name!r} failed in claim()"):
-            # Positions may be numpy's; what is no number is refused below.
+            # Positions may be numpy integers; other types are refused below.
             claims = [
                 [p.__index__() if hasattr(p, "__index__") else p for p in group]
                 for group in generator.claim(graph)
@@ -67,8 +69,8 @@ def partition(
                 made = generator.generate(subgraph, symbol, cpu, api)
             if not isinstance(made, ExternalModule):
                 raise InputError(
-                    f"the generator {name!r} made a {type(made).__name__} for {where}",
-                    "generate() returns a hilc.external.ExternalModule",
+                    f"the generator {name!r} returned a {type(made).__name__} for {where}",
+                    "return a hilc.external.ExternalModule from generate()",
                 )
             modules.append(made)
             if made.exportable:
@@ -85,10 +87,10 @@ def partition(
 
 
 def extract(graph: Graph, positions: Iterable[int], name: str) -> Graph:
-    """The nodes at ``positions`` as a graph of their own, constants included.
+    """Return the nodes at ``positions`` as a graph, constants included.
 
-    Its inputs are in the order in which they are read first, its outputs (what other nodes or the
-    graph's caller need) in the order in which they are written.
+    Its inputs are in the order of first use, its outputs (read by other nodes or by the caller) in
+    the order in which they are written.
     """
     inside = sorted(positions)
     nodes = tuple(graph.nodes[position] for position in inside)
@@ -110,7 +112,7 @@ def extract(graph: Graph, positions: Iterable[int], name: str) -> Graph:
 
 
 def _check_claims(graph: Graph, generator: str, claims: Sequence[Sequence[int]]) -> None:
-    """Refuse groups that are no groups of nodes."""
+    """Raise for claims that are not groups of nodes."""
 
     def refuse(what: str, hint: str) -> None:
         raise InputError(f"the generator {generator!r} claims {what}", hint)
@@ -148,7 +150,9 @@ def _check_claims(graph: Graph, generator: str, claims: Sequence[Sequence[int]])
 
 
 def _not_connected(graph: Graph, group: Sequence[int]) -> tuple[int, int] | None:
-    """Two nodes of the group that no chain of shared tensors connects; None when there are none."""
+    """Return two nodes of the group that no chain of shared tensors connects; None if there are
+    none.
+    """
     touching: dict[str, list[int]] = {}
     for position in group:
         node = graph.nodes[position]
@@ -169,9 +173,9 @@ def _not_connected(graph: Graph, group: Sequence[int]) -> tuple[int, int] | None
 def _in_order(
     graph: Graph, generator: str, claims: Sequence[Sequence[int]]
 ) -> list[int | list[int]]:
-    """The graph's nodes, and the groups in place of theirs, in an order in which they can run.
+    """Return the graph's nodes, with groups in place of theirs, in topological order.
 
-    Nodes keep their order as far as the groups allow it.
+    Nodes keep their order as far as the groups permit.
     """
     units: dict[int, int | list[int]] = dict(enumerate(range(len(graph.nodes))))
     unit_of = list(range(len(graph.nodes)))
@@ -213,7 +217,7 @@ def _refuse_cycle(
     waits: dict[int, set[int]],
     units: dict[int, int | list[int]],
 ) -> None:
-    """Raise for units of which each waits, in the end, for itself."""
+    """Raise for units that depend on each other in a cycle."""
     path = [min(waits)]
     while True:
         following = min(waits[path[-1]])
@@ -221,7 +225,7 @@ def _refuse_cycle(
             break
         path.append(following)
     cycle = path[path.index(following) :]
-    # From what is computed to what waits for it, beginning with a group.
+    # From producers to consumers, beginning with a group.
     cycle.reverse()
     start = next(i for i, unit in enumerate(cycle) if isinstance(units[unit], list))
     cycle = cycle[start:] + cycle[:start]
@@ -235,16 +239,16 @@ def _refuse_cycle(
     chain = "".join(f", which needs {text(unit)}" for unit in [*reversed(cycle[1:]), cycle[0]])
     raise InputError(
         f"the generator {generator!r} claims {text(cycle[0])}{chain} first",
-        "split the group, or claim what lies between its nodes, too "
-        "(hilc.external.connected_groups makes groups that can run)",
+        "split the group, or claim the nodes between its nodes too "
+        "(hilc.external.connected_groups returns valid groups)",
     )
 
 
 def _check_module(module: ExternalModule, symbol: str, cpu: Cpu, generator: str) -> None:
     if module.symbol != symbol:
         raise InputError(
-            f"the generator {generator!r} made the function {module.symbol!r} where "
-            f"{symbol!r} was asked for",
+            f"the generator {generator!r} returned the function {module.symbol!r}, but "
+            f"{symbol!r} is required",
             "use the symbol that generate() was called with",
         )
     where = f"the module {symbol!r} of the generator {generator!r}"
@@ -252,7 +256,7 @@ def _check_module(module: ExternalModule, symbol: str, cpu: Cpu, generator: str)
         if symbol not in module.source:
             raise InputError(
                 f"{where}: its source does not define {symbol!r}",
-                "define the function whose name generate() was called with",
+                "define the function with the name that generate() was called with",
             )
     elif module.object is not None:
         require_defined(module.object, symbol, cpu, where)
@@ -261,7 +265,7 @@ def _check_module(module: ExternalModule, symbol: str, cpu: Cpu, generator: str)
 
 
 def _require_exportable(modules: Sequence[ExternalModule]) -> None:
-    """Refuse modules that are neither C nor objects, in TVM's own sentence."""
+    """Raise for modules that are neither C nor objects, with TVM's own message."""
     bad = [module for module in modules if not module.exportable]
     if bad:
         names = ", ".join(m.symbol or f"(module type_key={m.type_key})" for m in bad)
@@ -272,13 +276,14 @@ def _require_exportable(modules: Sequence[ExternalModule]) -> None:
 
 
 def _require_one_kind(modules: Sequence[ExternalModule]) -> None:
-    """Refuse two kinds of devices whose contexts would be one field."""
+    """Raise for two kinds of devices whose contexts would share a field."""
     owners: dict[str, Device] = {}
     for device in (module.device for module in modules if module.device is not None):
         other = owners.setdefault(device.field, device)
         if replace(other, program="") != replace(device, program=""):
             raise InputError(
-                f"{_kind(other)} and {_kind(device)} would both get the context {device.field!r}",
+                f"{_kind(other)} and {_kind(device)} would both have the context field "
+                f"{device.field!r}",
                 "give different devices different names or indices",
             )
 
@@ -290,7 +295,7 @@ def _kind(device: Device) -> str:
 
 
 def _without_unused(graph: Graph) -> Graph:
-    """The graph without the tensors that exist inside of the groups only."""
+    """Return the graph without the tensors that only the groups use."""
     used = {name for node in graph.nodes for name in (*node.inputs, *node.outputs)}
     used.update(graph.given, graph.results)
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name in used}

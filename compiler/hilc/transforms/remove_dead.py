@@ -1,4 +1,4 @@
-"""Removes what no output of the graph needs."""
+"""Removal of nodes and tensors that no output of the graph depends on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def remove_dead(graph: Graph) -> Graph:
             continue
         kept.append(node)
         needed.update(name for name in node.inputs if name)
-        # An output that nobody reads is still written.
+        # A node with one live output still writes its unread ones.
         needed.update(node.outputs)
     needed.update(graph.given)
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name in needed}

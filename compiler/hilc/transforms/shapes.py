@@ -1,9 +1,9 @@
-"""Resolves what a file computes of shapes, and the shapes that it leaves open.
+"""Resolution of shape arithmetic in a file, and of the shapes that it leaves open.
 
-Converters of models with an open batch spell shapes as arithmetic: SHAPE, a few operators on small
-vectors of integers, and a RESHAPE to the result. Here every shape is known, so all of that is
-constants. The operators of :data:`CONSTANT_OPERATORS` exist in no other place: they are computed
-here, and refused where an operand is only known at run time.
+Converters of models with an open batch express shapes as arithmetic: SHAPE, a few operators on
+small integer vectors, and a RESHAPE to the result. Since every shape is known here, all of that is
+constant. The operators of :data:`CONSTANT_OPERATORS` exist here only: they are evaluated, and
+refused if an operand is only known at run time.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
 from hilc.ops.verify import check_attributes, check_tensor, describe, located
 from hilc.transforms.fold_constants import fold_node
 
-#: More elements than any arithmetic on shapes has.
+#: Maximum number of elements, far above any shape arithmetic.
 _MAX_SIZE = 1 << 16
 
 
 def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
-    """The graph without arithmetic on shapes, and with the shape of every tensor.
+    """Return the graph without shape arithmetic, and with the shape of every tensor.
 
-    ``open_shapes`` are the tensors whose shape in the file is a placeholder; that of a tensor which
-    an operator computes follows from the operator.
+    ``open_shapes`` are the tensors whose shape in the file is a placeholder; the shape of a
+    computed tensor follows from its operator.
     """
     tensors = dict(graph.tensors)
     kept: list[Node] = []
@@ -57,7 +57,7 @@ def _inferred(
     tensors: Mapping[str, Tensor],
     open_shapes: Set[str],
 ) -> dict[str, Tensor]:
-    """The outputs whose shapes are open, with those that the operator gives them."""
+    """Return the outputs with open shapes, with the shapes that the operator infers."""
     check_attributes(node)
     signatures = OPS[node.op].infer(node, ins)
     found = {
@@ -71,7 +71,7 @@ def _inferred(
 
 
 def _are_indices(ins: Sequence[Tensor | None]) -> bool:
-    """Whether an operator that is also one of the compiler's has constant integers to work on."""
+    """Return whether an operator that ``OPS`` has too is applied to constant integers."""
     return all(t is not None and t.is_constant and t.dtype in ("int32", "int64") for t in ins)
 
 
@@ -79,7 +79,7 @@ def _computed(
     node: Node, ins: Sequence[Tensor | None], declared: Tensor, open_shapes: Set[str]
 ) -> Tensor:
     if node.op in ("SHAPE", "RANK"):
-        # Of these the shape alone matters.
+        # Only the shape of these operands matters.
         (x,) = ins
         assert x is not None
         values: Array = np.array(x.shape if node.op == "SHAPE" else len(x.shape), np.int64)
@@ -89,11 +89,11 @@ def _computed(
             values = np.asarray(CONSTANT_OPERATORS[node.op](node, *operands))
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
             raise ModelError(
-                f"it cannot be computed of {[x.tolist() for x in operands]}: {error}"
+                f"it cannot be evaluated for {[x.tolist() for x in operands]}: {error}"
             ) from error
     if declared.name not in open_shapes and values.shape != declared.shape:
         raise ModelError(
-            f"it yields shape {list(values.shape)}, not {declared.dtype}{list(declared.shape)}"
+            f"it computes shape {list(values.shape)}, not {declared.dtype}{list(declared.shape)}"
         )
     with np.errstate(all="ignore"):
         data = np.array(values, declared.dtype)
@@ -103,13 +103,13 @@ def _computed(
 
 def _constant(node: Node, tensor: Tensor | None) -> Array:
     if tensor is None:
-        raise ModelError("it lacks an operand")
+        raise ModelError("it has a missing operand")
     if tensor.data is None:
         raise UnsupportedError(
-            f"it works on {tensor.name!r} ({tensor.dtype}{list(tensor.shape)}), which is only "
+            f"it reads {tensor.name!r} ({tensor.dtype}{list(tensor.shape)}), which is only "
             "known at run time",
-            f"{node.op} is implemented on constants only, as arithmetic on shapes needs it; "
-            f"supported at run time are {', '.join(OPS)}",
+            f"{node.op} is implemented for constants only, in shape arithmetic; "
+            f"supported at run time: {', '.join(OPS)}",
         )
     return tensor.data
 
@@ -122,7 +122,7 @@ class GatherAttributes(Attributes):
 
 def _require_few(size: int) -> None:
     if size > _MAX_SIZE:
-        raise ValueError(f"it has {size} elements, more than {_MAX_SIZE}")
+        raise ValueError(f"it has {size} elements; at most {_MAX_SIZE} are accepted")
 
 
 def _gather(node: Node, x: Array, indices: Array) -> Array:
@@ -153,7 +153,7 @@ def _slice(node: Node, x: Array, begin: Array, size: Array) -> Array:
 
 def _range(node: Node, start: Array, limit: Array, delta: Array) -> Array:
     if not np.issubdtype(start.dtype, np.integer):
-        raise UnsupportedError(f"it counts in {start.dtype}", "integers are supported")
+        raise UnsupportedError(f"it has operands of type {start.dtype}", "integers are supported")
     taken = range(*(int(x) for x in (start, limit, delta)))
     _require_few(len(taken))
     return np.array(taken, start.dtype)
@@ -178,7 +178,7 @@ def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     return computed
 
 
-#: Operators on constants. Those that ``OPS`` has too are computed here for integers.
+#: Operators on constants. Those that ``OPS`` has too are evaluated here for integers.
 CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "SHAPE": lambda node, x: x,
     "RANK": lambda node, x: x,

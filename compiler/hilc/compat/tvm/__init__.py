@@ -1,1 +1,1 @@
-"""What exists only for microTVM: packed functions, metadata, archives."""
+"""Compatibility with microTVM: packed functions, metadata, archives."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hilc.codegen.allocator import Allocator
 
-#: What declares the workspace calls and the look-up of functions.
+#: Headers that declare the workspace functions and the function look-up.
 BACKEND_API = "tvm/runtime/c_backend_api.h"
 
 
@@ -13,7 +13,7 @@ class BackendAllocator(Allocator):
     header = BACKEND_API
 
     def allocate(self, nbytes: int) -> str:
-        # Bytes on the CPU (device 1, 0), whose use is given as int8 (0, 8).
+        # Bytes on the CPU (device 1, 0), declared as int8 (0, 8).
         return f"{self.function}(1, 0, {nbytes}, 0, 8)"
 
     def free(self, pointer: str) -> str:

@@ -1,8 +1,8 @@
-"""Archives that TVM wrote: what a module is, from ``metadata.json`` and the generated files.
+"""Reader of archives that TVM wrote, from ``metadata.json`` and the generated files.
 
-TVM says in no one place how its code is to be called or what shape its tensors have: see
-:mod:`hilc.compat.tvm.code` and :mod:`hilc.compat.tvm.tensors`. Every file is untrusted, and what is
-missing or contradicts is refused.
+TVM records the calling convention and the tensors' shapes in several files: see
+:mod:`hilc.compat.tvm.code` and :mod:`hilc.compat.tvm.tensors`. Every file is untrusted; missing or
+contradictory facts are errors.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hilc.target import cpu_names
 VERSIONS = (5, 6, 7)
 
 _MAX_BYTES = 1 << 31
-# A stack allocator rounds each block up; the code may have been planned for less alignment.
+# A stack allocator rounds each block up; the code may have been planned for a smaller alignment.
 _BLOCK_SLACK = 16
 
 _Entry = Mapping[str, Any]
 
 
 def tvm_entries(metadata: _Entry, where: str) -> dict[str, _Entry]:
-    """What ``metadata.json`` says of each module, by name; it has had three layouts."""
+    """Return the entry of each module in ``metadata.json``, by name; there are three layouts."""
     version = metadata["version"]
     if version not in VERSIONS:
         raise InputError(
@@ -51,7 +51,7 @@ def tvm_entries(metadata: _Entry, where: str) -> dict[str, _Entry]:
 
 
 def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, where: str) -> Module:
-    """The module ``name`` of an archive that does not describe it in our own way."""
+    """Return the module ``name`` of an archive without hil's description."""
     where = f"{where}: module {name!r}"
     _check_entry(name, entry, where)
     mains = _mains(entry, where)
@@ -96,7 +96,8 @@ def tvm_module(files: Mapping[str, bytes], name: str, entry: _Entry, where: str)
 def _check_entry(name: str, entry: _Entry, where: str) -> None:
     if entry.get("style") == "operator":
         raise InputError(
-            f"{where} is operator-style: single functions without a main, which is no model to run",
+            f"{where} is operator-style: single functions without a main, which cannot run as a "
+            f"model",
             "export a whole model: tvmc compile --executor aot --output-format mlf",
         )
     executors = _member(entry, "executors", list, where)
@@ -119,7 +120,7 @@ def _check_entry(name: str, entry: _Entry, where: str) -> None:
 
 
 def _mains(entry: _Entry, where: str) -> list[_Entry]:
-    """The main's memory, for each device that it runs on."""
+    """Return the main's memory figures, for each device that it runs on."""
     functions = _member(_member(entry, "memory", dict, where), "functions", dict, where)
     mains = _member(functions, "main", list, where)
     if not mains:
@@ -133,7 +134,7 @@ def _operators(entry: _Entry, where: str) -> list[Any]:
 
 
 def _sum(mains: Sequence[_Entry], key: str, where: str) -> int:
-    """The main's ``key`` over all devices."""
+    """Return the sum of the main's ``key`` over all devices."""
     sizes = [_member(main, key, int, where) for main in mains]
     for size in sizes:
         if not 0 <= size < _MAX_BYTES:
@@ -142,7 +143,9 @@ def _sum(mains: Sequence[_Entry], key: str, where: str) -> int:
 
 
 def _table(mains: Sequence[_Entry], kind: str, where: str) -> dict[str, Border]:
-    """The main's ``inputs`` or ``outputs``; empty where TVM did not write them yet."""
+    """Return the main's ``inputs`` or ``outputs``; empty if this version of TVM does not write
+    them.
+    """
     table: dict[str, Border] = {}
     for main in mains:
         for name, value in _require_kind(main.get(kind, {}), dict, f"{where}: {kind}").items():
@@ -155,9 +158,9 @@ def _table(mains: Sequence[_Entry], kind: str, where: str) -> dict[str, Border]:
 
 
 def _cpu(code: Code, entry: _Entry) -> str:
-    """The core of the target; the host for one that is not named or known."""
+    """Return the core of the target; the host if it is unnamed or unknown."""
     targets = entry.get("target", [])
-    # Up to version 5 by device.
+    # By device up to version 5.
     texts = list(targets.values()) if isinstance(targets, dict) else targets
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         code.refuse(f"has the target {targets!r:.60}")
@@ -168,7 +171,7 @@ def _cpu(code: Code, entry: _Entry) -> str:
 
 
 def _pools(code: Code, fields: Sequence[str]) -> list[Pool]:
-    """The workspace pools that the caller provides."""
+    """Return the workspace pools that the caller provides."""
     pools = []
     for field in fields:
         size = code.macro(f"{field}_WORKSPACE_POOL_SIZE")
@@ -183,19 +186,19 @@ def _workspace_bytes(
 ) -> int:
     if pools:
         return sum(pool.nbytes for pool in pools)
-    # TVM's figure holds the main's blocks and the largest operator's on top of them.
+    # TVM's figure is the main's blocks plus those of the largest operator.
     planned = _sum(mains, "workspace_size_bytes", code.where)
     return max(planned, code.macro("WORKSPACE_SIZE") or 0) + _BLOCK_SLACK * allocations
 
 
 def _member(value: _Entry, key: str, kind: type, where: str) -> Any:
     if key not in value:
-        raise InputError(f"{where}: metadata.json lacks {key!r}", "export the model again")
+        raise InputError(f"{where}: metadata.json has no {key!r}", "export the model again")
     return _require_kind(value[key], kind, f"{where}: {key}")
 
 
 def _require_kind(value: Any, kind: type, where: str) -> Any:
-    # True is an int to Python, not to JSON.
+    # True is an int in Python, but not in JSON.
     if type(value) is not kind:
         wanted = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}[kind]
         raise InputError(

@@ -33,7 +33,7 @@ from hilc.memory.plan import Program
 from hilc.support.identifiers import sanitise
 
 _STEM = "kTvmgenMetadata"
-#: A number, since TVM has its macro for it in a header for C++ alone.
+#: A number, since TVM has its macro for it in a header for C++ only.
 _VERSION = 1
 
 
@@ -46,7 +46,7 @@ class _Info(NamedTuple):
 def write_c_metadata(
     program: Program, names: Names, options: Options, constants: ConstantPool
 ) -> str:
-    """``<name>_lib2.c``: the tables, and the function that returns them."""
+    """Return ``<name>_lib2.c``: the tables, and the function that returns them."""
     tensors = program.graph.tensors
     inputs = [
         _Info(sanitise(name), tensors[name].shape, tensors[name].dtype)
@@ -74,7 +74,9 @@ def write_c_metadata(
 
 
 def _tensors(field: str, infos: Sequence[_Info]) -> str:
-    """The array of structs that the metadata's ``field`` points to, and the shapes behind it."""
+    """Return the array of structs that the metadata's ``field`` points to, and the shapes that it
+    refers to.
+    """
     shapes, entries = [], []
     for index, info in enumerate(infos):
         shape, rank = "NULL", len(info.shape)
@@ -89,7 +91,7 @@ def _tensors(field: str, infos: Sequence[_Info]) -> str:
 
 
 def _dl_fields(dtype: str) -> str:
-    """The ``DLDataType`` as an initialiser: C++ knows no compound literals."""
+    """Return the ``DLDataType`` as an initialiser: C++ has no compound literals."""
     return dl_data_type(dtype).removeprefix("(DLDataType)")
 
 
@@ -118,7 +120,9 @@ def _metadata(names: Names, counts: dict[str, int], constants: ConstantPool) -> 
 
 
 def _accessor(names: Names, weak: bool) -> str:
-    """The function by both of its names; the unmangled one is weak where modules share an image."""
+    """Return the function with both of its names; the unmangled one is weak, since modules may
+    share an image.
+    """
     unused = "".join(
         f"    (void){name};\n" for name in ("args", "type_codes", "num_args", "resource_handle")
     )

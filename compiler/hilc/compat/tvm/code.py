@@ -1,4 +1,4 @@
-"""The code of one module in an archive of TVM's: its interface, its functions, its memory."""
+"""Code of one module in an archive of TVM's: its interface, its functions, its memory."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from hilc.target import get_cpu
 from hilc.target.objects import require_fits
 
 _FOLDER = "codegen/host"
-# Longer headers are not what TVM writes for a microcontroller.
+# Longer headers are not TVM's output for a microcontroller.
 _MAX_HEADER = 1 << 20
-# What the main is called behind the module's name up to TVM 0.8.
+# Suffix of the main's name up to TVM 0.8.
 _OLD_MAIN = "_run_model"
-# What compilers leave beside their objects.
+# Files that compilers leave beside their objects.
 _BESIDE = ("su", "d")
 _ALLOCATE = b"TVMBackendAllocWorkspace"
 
 
 class Code:
-    """What the header, the sources and the objects of a module say.
+    """Facts from the header, the sources and the objects of a module.
 
-    ``where`` names the module in messages. Raises :class:`~hilc.errors.InputError` when there is no
-    code to build or it is not called as its header says.
+    ``where`` names the module in messages. Raise :class:`~hilc.errors.InputError` if there is no
+    code to build or it contradicts its header.
     """
 
     def __init__(self, files: Mapping[str, bytes], name: str, where: str) -> None:
@@ -50,7 +50,7 @@ class Code:
         self._check_entry_point()
 
     def refuse(self, fact: str, hint: str = "export the model again") -> NoReturn:
-        """The module cannot be used."""
+        """Raise the error that the module cannot be used."""
         raise InputError(f"{self.where} {fact}", hint)
 
     # The header ---------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class Code:
         run = re.search(rf"\b{lower}_run\s{{0,99}}\(\s{{0,99}}(\w*)", self._header)
         if data is not None and run is None:
             self.refuse(f"has a header that does not declare {lower}_run")
-        #: Called through structs of pointers, not through the packed convention.
+        #: Whether it is called through structs of pointers instead of the packed convention.
         self.is_c = run is not None and run[1] != "TVMValue"
         #: Stem of the entry point's and the header's names.
         self.symbol = lower if self.is_c else f"tvmgen_{name}"
@@ -85,15 +85,17 @@ class Code:
 
     @property
     def maps_tensors(self) -> bool:
-        """Inputs and outputs lie in the pools, where map functions find them."""
+        """Whether inputs and outputs are in the pools, where map functions find them."""
         return re.search(rf"\b{self.symbol}_map_inputs\s{{0,99}}\(", self._header) is not None
 
     def macro(self, what: str) -> int | None:
-        """The number ``<SYMBOL>_<WHAT>``; None where the header has none."""
+        """Return the number ``<SYMBOL>_<WHAT>``; None if the header does not define it."""
         return self._macros.get(f"{self.symbol}_{what}".upper())
 
     def struct(self, what: str) -> tuple[str, ...]:
-        """The fields of ``struct <symbol>_<what>``; none where the header has no such struct."""
+        """Return the fields of ``struct <symbol>_<what>``; empty if the header does not define
+        it.
+        """
         head = rf"\bstruct\s{{1,99}}{self.symbol}_{what}\s{{0,99}}\{{"
         start = re.search(head, self._header)
         if start is None:
@@ -133,20 +135,20 @@ class Code:
         self.refuse(f"does not define its entry point {function}")
 
     def entry_body(self) -> str | None:
-        """The text of the entry point; None where it is in an object."""
+        """Return the text of the entry point; None if it is in an object."""
         bodies = (definition(text, f"{self.symbol}_run") for text in self.sources.values())
         return next((body[1] for body in bodies if body is not None), None)
 
     @property
     def has_packed_main(self) -> bool:
-        """Whether main and operators take packed arguments; objects do not say."""
+        """Whether main and operators take packed arguments; objects do not record it."""
         main = re.compile(
             rf"\b{self.mangled}(?:___tvm_main__|{_OLD_MAIN})\s{{0,99}}\(\s{{0,99}}(?:{_PACKED})"
         )
         return not self.is_c and any(main.search(text) for text in self.sources.values())
 
     def functions(self) -> tuple[str, ...]:
-        """The functions that really take packed arguments, first those of the registry."""
+        """Return the functions that take packed arguments, those of the registry first."""
         if self.is_c:
             return ()
         own = [f"{self.symbol}_run"]
@@ -166,7 +168,7 @@ class Code:
         )
 
     def map_function(self, kind: str) -> dict[str, tuple[str, int]]:
-        """Pool and offset of each field, from the body of ``<symbol>_map_<kind>``."""
+        """Return pool and offset of each field, from the body of ``<symbol>_map_<kind>``."""
         for text in self.sources.values():
             found = definition(text, f"{self.symbol}_map_{kind}")
             if found is not None:
@@ -180,20 +182,20 @@ class Code:
     # Memory -------------------------------------------------------------------------------------
 
     def allocations(self, operators: int) -> int:
-        """How many places in the code allocate memory while it runs; ``operators`` is how many
-        functions an object may have them in.
+        """Return the number of allocations in the code; ``operators`` is the number of functions in
+        which an object may have them.
         """
         calls = sum(text.encode().count(_ALLOCATE + b"(") for text in self.sources.values())
         if any(_ALLOCATE in data for data in self.objects.values()):
-            # An object does not say how often: a few blocks in each function.
+            # Unknown for an object: assume a few blocks in each function.
             calls += 4 * (operators + 1)
         return calls
 
     def check_objects(self, cpu: str) -> None:
-        """The core ``cpu`` can execute the objects, as far as they say."""
+        """Raise unless the core ``cpu`` can execute the objects, as far as they record it."""
         for path, data in self.objects.items():
             require_fits(data, get_cpu(cpu), f"{self.where}: {path}")
 
 
-# How the parameters of a packed function begin.
+# Beginning of a packed function's parameters.
 _PACKED = r"(?:TVMValue|void)\s{0,99}\*\s{0,99}args\s{0,99},"

@@ -1,7 +1,7 @@
 """TVM's packed calling convention: api=packed.
 
 Packed functions take an array of 8-byte values and one of type codes; tensors are passed as
-pointers to ``DLTensor``, which ``hil/packed_call.h`` makes and reads.
+pointers to ``DLTensor``, which ``hil/packed_call.h`` creates and reads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from hilc.codegen.options import Options
 from hilc.compat.tvm.allocator import BACKEND_API
 from hilc.ir import ELEMENT_TYPES
 
-#: What defines the types below.
+#: Header that defines the types below.
 RUNTIME_API = "tvm/runtime/c_runtime_api.h"
-#: What passes and reads arguments; includes the types.
+#: Header with functions that pass and read arguments; includes the types.
 PACKED_CALL = "hil/packed_call.h"
 
-#: The variable in which TVM's C++ run time leaves its handle of a library that it loads.
+#: Variable in which TVM's C++ runtime stores its handle of a loaded library.
 MODULE_CONTEXT = "__tvm_module_ctx"
 
-#: What a packed function takes; TVM's own names.
+#: Parameters of a packed function, with TVM's names.
 PACKED_PARAMETERS = (
     "TVMValue *args",
     "int *type_codes",
@@ -36,30 +36,30 @@ PACKED_PARAMETERS = (
     "void *resource_handle",
 )
 
-#: Their names, to hand all of them on.
+#: Names of the parameters, to pass all of them on.
 PACKED_ARGUMENTS = tuple(p.rpartition(" ")[2].lstrip("*") for p in PACKED_PARAMETERS)
 
 _INDENT = " " * 4
 
 
 def packed_prototype(function: str, prefix: str = "") -> str:
-    """The declaration of a packed function, without the semicolon."""
+    """Return the declaration of a packed function, without the semicolon."""
     # Wrapped with the semicolon that follows.
     return c_wrapped(f"{prefix}int32_t {function}(", PACKED_PARAMETERS, ");").removesuffix(";")
 
 
 def unused_packed(*used: str) -> str:
-    """Statements that say which of a packed function's parameters, by name, are not ``used``."""
+    """Return statements that mark the packed parameters that are not ``used``."""
     return "".join(f"    (void){name};\n" for name in PACKED_ARGUMENTS if name not in used)
 
 
 def packed_definition(function: str) -> str:
-    """The first lines of a packed function's definition, up to its body."""
+    """Return the first lines of a packed function's definition, up to its body."""
     return c_wrapped(f"int32_t {function}(", PACKED_PARAMETERS, ") {\n")
 
 
 def packed_head(function: str, num_args: int, *used: str) -> str:
-    """What the definition of a packed function begins with that takes ``num_args`` arguments.
+    """Return the beginning of a packed function's definition with ``num_args`` arguments.
 
     ``used`` are those of its parameters that the rest of it reads.
     """
@@ -71,20 +71,20 @@ def packed_head(function: str, num_args: int, *used: str) -> str:
 
 
 def dl_data_type(dtype: str) -> str:
-    """The ``DLDataType`` of ``dtype`` as an expression."""
+    """Return the ``DLDataType`` of ``dtype`` as an expression."""
     element = ELEMENT_TYPES[dtype]
     code, bits = element.dl_kind, element.dl_bits
     return f"(DLDataType){{{code}, {bits}, 1}}"
 
 
 class Shapes:
-    """The shapes of a file's tensors: one static array for each that differs."""
+    """Shapes of a file's tensors: one static array for each distinct shape."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[int, ...], str] = {}
 
     def name(self, shape: Sequence[int]) -> str:
-        """The array that holds ``shape``; a tensor without dimensions needs none."""
+        """Return the name of the array with ``shape``; a tensor without dimensions needs none."""
         if not shape:
             return "NULL"
         return self._names.setdefault(tuple(shape), f"shape_{len(self._names)}")
@@ -99,7 +99,7 @@ class Shapes:
 def pass_tensor(
     index: int, data: str, shape: Sequence[int], dtype: str, shapes: Shapes, tensor: int = -1
 ) -> str:
-    """The statement that passes the tensor at the address ``data`` as argument ``index``.
+    """Return the statement that passes the tensor at the address ``data`` as argument ``index``.
 
     It fills ``values[index]``, ``codes[index]`` and ``tensors[tensor]``, by default that of the
     same index.
@@ -120,17 +120,17 @@ def pass_tensor(
 
 
 def pass_handle(index: int, handle: str) -> str:
-    """The statement that passes an opaque handle as argument ``index``."""
+    """Return the statement that passes an opaque handle as argument ``index``."""
     return f"{_INDENT}hil_pass_handle(&values[{index}], &codes[{index}], {handle});\n"
 
 
 def argument_data(index: int) -> str:
-    """The C expression for the first byte of the tensor that is argument ``index``."""
+    """Return the C expression of the address of the tensor that is argument ``index``."""
     return f"hil_argument_data(args[{index}])"
 
 
 def declare_arguments(count: int) -> str:
-    """The arrays for up to ``count`` arguments of packed calls, and what these return."""
+    """Return the arrays for up to ``count`` arguments of packed calls, and for their results."""
     return (
         f"    DLTensor tensors[{count}];\n"
         f"    TVMValue values[{count}];\n"
@@ -165,7 +165,7 @@ class _Calls(Calls):
     context = (("resource_handle", "void *resource_handle"),)
 
     def __init__(self, options: Options) -> None:
-        # How the run time knows the module: TVM's in C++ passes no handle but sets a variable.
+        # How the runtime identifies the module: TVM's in C++ passes no handle but sets a variable.
         self._module = MODULE_CONTEXT if options.runtime == "cpp" else "resource_handle"
         self._shapes = Shapes()
 
@@ -196,7 +196,7 @@ class _Calls(Calls):
         return "", body + guarded_call("TVMFuncCall", arguments, call.guards)
 
     def _find_function(self, symbol: str) -> str:
-        """C that looks a packed function up by its name, in the module and then everywhere."""
+        """Return C that looks a packed function up by name, in the module and then everywhere."""
         arguments = [self._module, f'"{symbol}"', "&function"]
         found = c_wrapped("    if (TVMBackendGetFuncFromEnv(", arguments, ") != 0 ||\n")
         return (

@@ -1,9 +1,9 @@
-"""The C run time as files: for archives, firmware projects and builds for this computer.
+"""Files of the C runtime: for archives, firmware projects and builds for this computer.
 
-The functions of ``c_backend_api.h`` and the rest of microTVM's C interfaces, in C11. What a program
-does not call is not linked (``-ffunction-sections`` and ``--gc-sections``), except that
+It implements ``c_backend_api.h`` and the rest of microTVM's C interfaces, in C11. Functions that a
+program does not call are not linked (``-ffunction-sections`` and ``--gc-sections``), except that
 ``TVMInitializeRuntime`` needs ``TVMSystemLibEntryPoint``, which a library with packed functions
-defines and :func:`hilc.compat.tvm.system_lib.system_lib_source` makes for any image.
+defines and :func:`hilc.compat.tvm.system_lib.system_lib_source` creates for any image.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from pathlib import Path
 from hilc.artifact.shipped import ShippedRuntime
 
 _FOLDER = Path(__file__).resolve().parent / "runtime"
-#: TVM's and DLPack's headers, as this run time implements them.
+#: TVM's and DLPack's headers, as implemented by this runtime.
 INCLUDE = _FOLDER / "include"
-#: The sources, and what archives hold beside them.
+#: Sources, and other files in archives.
 CRT = _FOLDER / "crt"
 
-# The last TVM that had the interfaces that this run time implements.
+# Last version of TVM with the interfaces that this runtime implements.
 _VERSION = "0.19.0"
 
 
 def crt_files() -> dict[str, bytes]:
-    """All files below an archive's ``runtime`` folder: ``include``, ``src``, ``CMakeLists.txt``.
+    """Return all files below an archive's ``runtime`` folder: ``include``, ``src``,
+    ``CMakeLists.txt``.
 
-    They lie where TVM's archives have them, so a Makefile for those finds them. The folder is
-    complete: CMake builds it into a static library as it is.
+    The layout is that of TVM's archives, so Makefiles for those work. The folder is complete: CMake
+    builds it into a static library.
     """
     headers = [*_below(INCLUDE / "dlpack"), *_below(INCLUDE / "tvm"), INCLUDE / "hil/tvm_tensor.h"]
     files = {f"include/{path.relative_to(INCLUDE).as_posix()}": path for path in headers}
@@ -42,12 +43,14 @@ def crt_files() -> dict[str, bytes]:
 
 
 def crt_sources() -> tuple[str, ...]:
-    """The C sources among :func:`crt_files`, sorted."""
+    """Return the C sources among :func:`crt_files`, sorted."""
     return tuple(name for name in crt_files() if name.endswith(".c"))
 
 
 def template_files() -> dict[str, bytes]:
-    """What an archive's ``templates`` folder holds: starts for the firmware's own files."""
+    """Return the files of an archive's ``templates`` folder: templates of the firmware's own
+    files.
+    """
     return {
         name: (CRT / name).read_bytes() for name in ("crt_config.h.template", "platform.c.template")
     }

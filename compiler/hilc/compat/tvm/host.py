@@ -1,4 +1,4 @@
-"""TVM's C run time in this process, and packed functions called through it."""
+"""TVM's C runtime in this process, and packed functions called through it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hilc.host.runtime import HostRuntime, Session
 
 class TvmRuntime(HostRuntime):
     def sources(self) -> Sequence[Path]:
-        # What an archive holds, and a platform for this machine (host/platform.c).
+        # The files of an archive, and a platform for this machine (host/platform.c).
         return sorted(CRT.rglob("*.c"))
 
     def session(self, code: Code) -> Session:
@@ -64,5 +64,5 @@ class _Session(Session):
 
     def metadata(self, result: Any) -> Metadata:
         if not isinstance(result, Handle):
-            raise HilError(f"the metadata are {result!r}, which is no handle")
+            raise HilError(f"the metadata are {result!r}, which is not a handle")
         return read_metadata(result.address or 0)

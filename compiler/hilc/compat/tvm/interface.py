@@ -52,9 +52,11 @@ class PackedInterface(Interface):
         return (names.run, *reset, get_metadata(names.symbol), lookup(names.symbol))
 
     def entry_globals(self, options: Options) -> Iterable[str]:
-        """What TVM's C++ run time looks for in a library that may call other modules' functions."""
+        """Return the variable that TVM's C++ runtime requires of a library that calls other
+        modules' functions.
+        """
         if options.runtime == "cpp":
-            # Weak: of several models in one library the run time sets one.
+            # Weak: of several models in one library the runtime sets one.
             yield (
                 f"/* TVM's run time writes here by which handle it knows this library. */\n"
                 f"extern void *{MODULE_CONTEXT};\n"
@@ -125,10 +127,10 @@ class PackedInterface(Interface):
 
 
 def _lookups(constants: ConstantPool, names: Names, options: Options) -> list[str]:
-    """The functions that find a linked constant by its storage id, the index in the pool.
+    """Return the functions that find a linked constant by its storage id, the index in the pool.
 
-    TVM's runtimes know the one whose name the model is not part of; in an image of several models
-    each has one, of which the linker takes any.
+    TVM's runtimes use the function whose name is independent of the model; in an image of several
+    models each has one, of which the linker takes any.
     """
     linked = [] if options.constants == "external" else constants.members
     table = "".join(f"        {CONSTANT_POOL}.{member.name},\n" for member in linked)
@@ -155,7 +157,7 @@ def _lookups(constants: ConstantPool, names: Names, options: Options) -> list[st
 
 
 def _is_given(argument: MainArgument, options: Options) -> bool:
-    """Whether the caller hands the argument over: all but the library's own pools."""
+    """Return whether the caller passes the argument: all but the library's own pools."""
     return argument.kind != "pool" or options.pools == "external"
 
 
@@ -230,7 +232,7 @@ def _run_comment(program: Program, names: Names, options: Options) -> str:
 def _check(given: list[MainArgument]) -> str:
     tensors = [argument for argument in given if argument.kind != "device"]
     devices = len(given) - len(tensors)
-    # A pool that the model does not need may have no memory.
+    # An unused pool may have no memory.
     empty = [index for index, argument in enumerate(tensors) if argument.shape == (0,)]
     no_memory = " && ".join(["tensor->data == NULL", *(f"i != {index}" for index in empty)])
     no_memory = f"({no_memory})" if empty else no_memory
@@ -297,9 +299,9 @@ def _forward(names: Names) -> str:
 def _call_packed(
     arguments: tuple[MainArgument, ...], names: Names, options: Options, shapes: Shapes
 ) -> str:
-    """The arguments again, with the library's own pools between them."""
+    """Return the arguments again, with the library's own pools between them."""
     own = [i for i, argument in enumerate(arguments) if not _is_given(argument, options)]
-    # Devices follow the pools: what the caller hands over is in front of them, and behind.
+    # Devices follow the pools, so the caller's arguments are before and after them.
     copies = "".join(
         f"    for (int i = {start}; i < {end}; i++) {{\n"
         f"        values[i] = args[i{f' - {len(own)}' if start else ''}];\n"

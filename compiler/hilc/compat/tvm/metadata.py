@@ -1,7 +1,7 @@
-"""What TVM's metadata say of a module, as ``tvmgen_<model>_get_c_metadata`` returns them.
+"""TVM's metadata of a module, as ``tvmgen_<model>_get_c_metadata`` returns them.
 
-The same classes whether they were read in this process or sent by a board. What the lists hold is
-said where they are written, in :mod:`hilc.codegen.c_metadata`.
+The same classes serve metadata read in this process and received from a board.
+:mod:`hilc.compat.tvm.c_metadata` documents the content of the lists.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from hilc.errors import InputError
 
-#: The layout that is written and read; microTVM never had another one.
+#: Layout version that is written and read; microTVM has no other one.
 VERSION = 1
 
-# DLPack's type codes, with the name that numpy has for the type.
+# DLPack's type codes, with numpy's name of the type.
 _KINDS = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex"}
 
-# What lies at the address may be anything: these bounds keep a wrong one from being followed far.
+# The address may be wrong: these bounds limit how far it is followed.
 _MAX_ENTRIES = 1 << 16
 _MAX_DIMENSIONS = 64
 _MAX_NAME_BYTES = 4096
@@ -41,8 +41,8 @@ class MetadataConstant:
 
     name_hint: str
     byte_offset: int
-    #: Bytes of the data that the metadata carry for it, in TVM's array format; 0 where the constant
-    #: is linked into the library.
+    #: Size in bytes of its data in the metadata, in TVM's array format; 0 if the constant is linked
+    #: into the library.
     data_len: int
 
 
@@ -54,13 +54,15 @@ class Metadata:
     mod_name: str
     inputs: tuple[MetadataTensor, ...]
     outputs: tuple[MetadataTensor, ...]
-    #: The workspace pools that a caller hands over with each run.
+    #: Workspace pools that a caller passes to each run.
     workspace_pools: tuple[MetadataTensor, ...]
     constant_pools: tuple[MetadataConstant, ...]
 
 
 def dtype_name(code: int, bits: int, lanes: int) -> str:
-    """numpy's name for DLPack's ``{code, bits, lanes}``; InputError for what is no type."""
+    """Return numpy's name of DLPack's ``{code, bits, lanes}``; raise InputError if it is
+    invalid.
+    """
     kind = _KINDS.get(code)
     if kind is None or bits == 0 or lanes == 0:
         raise InputError(f"{{{code}, {bits}, {lanes}}} is not a DLPack type")
@@ -106,7 +108,7 @@ class _Metadata(ctypes.Structure):
 
 
 def read_metadata(address: int) -> Metadata:
-    """The metadata that lie at ``address`` in this process.
+    """Return the metadata at ``address`` in this process.
 
     Raises :class:`~hilc.errors.InputError` for another version, a null pointer, or counts that no
     module has.
@@ -116,7 +118,7 @@ def read_metadata(address: int) -> Metadata:
     metadata = _Metadata.from_address(address)
     if metadata.version != VERSION:
         raise InputError(
-            f"the module's metadata have version {metadata.version}; known is {VERSION}",
+            f"the module's metadata have version {metadata.version}; supported is {VERSION}",
             "compile the model with this version",
         )
     return Metadata(
@@ -130,7 +132,7 @@ def read_metadata(address: int) -> Metadata:
 
 
 def _entries(metadata: _Metadata, field: str, kind: type[Any]) -> Any:
-    """The array of structs that ``field`` points to."""
+    """Return the array of structs that ``field`` points to."""
     address, count = getattr(metadata, field), getattr(metadata, f"num_{field}")
     if not 0 <= count <= _MAX_ENTRIES or (count and not address):
         raise InputError(f"the module's metadata have {count} {field} at {address or 0:#x}")
@@ -160,11 +162,11 @@ def _constants(metadata: _Metadata) -> Iterator[MetadataConstant]:
 
 def _text(address: int | None, what: str) -> str:
     if not address:
-        raise InputError(f"the module's metadata have a null pointer for a name ({what})")
+        raise InputError(f"the module's metadata have a null pointer as a name ({what})")
     characters = bytearray()
     while len(characters) < _MAX_NAME_BYTES:
         byte = ctypes.c_uint8.from_address(address + len(characters)).value
         if byte == 0:
             return characters.decode("utf-8", "replace")
         characters.append(byte)
-    raise InputError(f"the module's metadata have a name without an end ({what})")
+    raise InputError(f"the module's metadata have an unterminated name ({what})")

@@ -1,4 +1,4 @@
-"""What TVM refuses of the options of the generated code."""
+"""Checks of options that TVM does."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hilc.errors import InputError
 
 
 def check_options(options: Options) -> None:
-    """Refuse what TVM refuses, in TVM's own sentences: scripts may look for them."""
+    """Raise for options that TVM refuses, with TVM's own messages: scripts may search for them."""
     unpacked = int(options.api == "unpacked")
     if options.api not in CHOICES["api"]:
-        return  # no sentence of TVM's
+        return  # TVM has no message for it
     if options.runtime not in CHOICES["runtime"]:
         raise InputError(
             f"runtime_config ({options.runtime}) is not one of the expected values",
@@ -39,5 +39,5 @@ def check_options(options: Options) -> None:
         raise InputError(
             "tir.usmp.use_workspace_io option is only compatible with interface_api c.\n"
             "Please use interface_api c to be able to enable tir.usmp.use_workspace_io",
-            "use interface=c, or leave inputs and outputs outside of the pool",
+            "use interface=c, or keep inputs and outputs in the caller's buffers",
         )

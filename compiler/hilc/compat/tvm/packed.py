@@ -18,7 +18,7 @@ from hilc.errors import InputError
 
 
 class _Code(enum.IntEnum):
-    """The type codes of TVM's ``c_runtime_api.h`` that are used here."""
+    """Type codes of TVM's ``c_runtime_api.h`` that are used here."""
 
     INT = 0
     FLOAT = 2
@@ -79,13 +79,13 @@ class Handle:
     address: int | None
 
 
-#: What a packed function returns; a bool is an int, too.
+#: Result of a packed function; a bool is an int too.
 Result = int | float | str | Handle | None
 
 
 @dataclass(frozen=True)
 class TensorAt:
-    """A compact tensor that lies at ``address``."""
+    """A compact tensor at ``address``."""
 
     address: int
     shape: tuple[int, ...]
@@ -93,7 +93,7 @@ class TensorAt:
 
 
 class Call:
-    """The arguments of one call and the place of its result.
+    """Arguments of one call and memory for its result.
 
     An argument is an int, a float, a bool, a string, bytes, None, a :class:`Handle`, a
     :class:`TensorAt` or a contiguous numpy array, which the function may write to.
@@ -101,18 +101,18 @@ class Call:
 
     def __init__(self, arguments: Sequence[Any]) -> None:
         self.count = len(arguments)
-        # C has no empty array, and some code looks at the first element regardless.
+        # C has no empty array, and some code reads the first element regardless.
         self.values = (_Value * max(self.count, 1))()
         self.codes = (ctypes.c_int * max(self.count, 1))()
         self.result = _Value()
         self.result_code = ctypes.c_int(_Code.NULL)
-        # What the values point to.
+        # Objects that the values point to.
         self._alive: list[Any] = []
         for index, argument in enumerate(arguments):
             self.codes[index] = self._put(self.values[index], argument, index)
 
     def _put(self, value: _Value, argument: Any, index: int) -> int:
-        """Write the argument to ``value``; its type code."""
+        """Write the argument to ``value``; return its type code."""
         match argument:
             case None:
                 value.v_handle = None
@@ -123,7 +123,7 @@ class Call:
             case int() | np.integer():
                 if not -(1 << 63) <= int(argument) < 1 << 63:
                     raise InputError(
-                        f"argument {index} is {argument}", "a packed function takes 64 bits"
+                        f"argument {index} is {argument}", "pass an integer of at most 64 bits"
                     )
                 value.v_int64 = int(argument)
                 return _Code.INT
@@ -133,7 +133,7 @@ class Call:
             case str():
                 text = argument.encode()
                 if b"\0" in text:
-                    raise InputError(f"argument {index} has a NUL in it: {argument!r}")
+                    raise InputError(f"argument {index} has a NUL character: {argument!r}")
                 self._alive.append(text)
                 value.v_str = text
                 return _Code.STRING
@@ -167,7 +167,7 @@ class Call:
         return _Code.TENSOR
 
     def take_result(self) -> Result:
-        """What the function returned; None for nothing."""
+        """Return the function's result; None for none."""
         match _Code(self.result_code.value):
             case _Code.INT:
                 return int(self.result.v_int64)
@@ -184,7 +184,7 @@ class Call:
                 return bool(self.result.v_int64)
         raise InputError(
             f"a packed function returned something of type code {self.result_code.value}",
-            "readable are numbers, strings and opaque handles",
+            "supported are numbers, strings and opaque handles",
         )
 
 

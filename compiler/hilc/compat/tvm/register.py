@@ -1,4 +1,4 @@
-"""Hands over what exists only for microTVM to the registries of the rest (:mod:`hilc.plugins`)."""
+"""Registration of the microTVM features with the registries of :mod:`hilc.plugins`."""
 
 from __future__ import annotations
 

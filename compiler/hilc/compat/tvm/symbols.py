@@ -1,17 +1,19 @@
-"""The names by which TVM's run times look for what a module brings."""
+"""Names by which TVM's runtimes look up functions of a module."""
 
 from __future__ import annotations
 
-#: Function that finds a linked constant by its storage id, and that which returns the metadata.
+#: Functions that find a linked constant by its storage id, and that return the metadata.
 LOOKUP = "_lookup_linked_param"
 GET_METADATA = "get_c_metadata"
 
 
 def get_metadata(symbol: str) -> str:
-    """The module's own function that returns the metadata; ``symbol`` begins its names."""
+    """Return the name of the module's own function that returns the metadata; ``symbol`` begins
+    it.
+    """
     return f"{symbol}_{GET_METADATA}"
 
 
 def lookup(symbol: str) -> str:
-    """The module's own function that finds constants."""
+    """Return the name of the module's own function that finds constants."""
     return f"{symbol}_{LOOKUP}"

@@ -1,7 +1,7 @@
-"""The table by which TVM's C runtime finds the packed functions of an image by their names.
+"""Table by which TVM's C runtime finds the packed functions of an image by name.
 
-One table an image: a library's own is weak, so that an image of several models can link a strong
-one with the functions of all.
+An image has one table: a library's own is weak, so that an image of several models can link a
+strong one with the functions of all.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from hilc.codegen.function_table import FunctionTable
 from hilc.compat.tvm.convention import packed_prototype
 from hilc.errors import InputError
 
-#: The function through which the runtime asks for the table.
+#: Function that returns the table to the runtime.
 ENTRY_POINT = "TVMSystemLibEntryPoint"
 
-# A function's handle holds its index in 15 bits: the 16th marks it as valid.
+# A function's handle has its index in 15 bits: the 16th marks it as valid.
 _MAX_FUNCTIONS = 0x7FFF
 
-#: What the definitions need.
+#: Headers that the definitions need.
 INCLUDES = ("tvm/runtime/c_backend_api.h", "tvm/runtime/crt/module.h")
 
 
 def registry_names_blob(functions: Sequence[str]) -> bytes:
-    """The table's names as they lie in memory.
+    """Return the table's names in their binary form.
 
     A count of 16 bits, little-endian; each name with its NUL, in the order of the functions; an
     empty name at the end.
     """
     if len(functions) > _MAX_FUNCTIONS:
         raise InputError(
-            f"{len(functions)} packed functions are more than a function registry can hold, "
-            f"which is {_MAX_FUNCTIONS}",
+            f"{len(functions)} packed functions are too many for a function registry, "
+            f"which has at most {_MAX_FUNCTIONS}",
             "split the image, or use api=unpacked for some models",
         )
     repeated = sorted({name for name in functions if functions.count(name) > 1})
@@ -44,24 +44,26 @@ def registry_names_blob(functions: Sequence[str]) -> bytes:
         )
     for name in functions:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise InputError(f"the packed function {name!r} has no C name")
+            raise InputError(f"the packed function {name!r} is not a C identifier")
     names = b"".join(name.encode() + b"\0" for name in functions)
     return len(functions).to_bytes(2, "little") + names + b"\0"
 
 
 def registry_declarations(functions: Sequence[str]) -> str:
-    """C that declares the packed functions."""
+    """Return C declarations of the packed functions."""
     return "".join(f"{packed_prototype(name, 'extern ')};\n" for name in functions)
 
 
 def registry_definitions(functions: Sequence[str], weak: bool) -> str:
-    """C that defines the table and its entry point; the functions are declared already."""
+    """Return C that defines the table and its entry point; the functions are declared before."""
     parts = [_names(functions), _array(functions), _entry_point(functions, weak)]
     return "\n".join(part for part in parts if part)
 
 
 def system_lib_source(functions: Sequence[str], weak: bool) -> str:
-    """A C file with the registry of ``functions``, all of them packed, and its entry point."""
+    """Return a C file with the registry of ``functions``, all of them packed, and its entry
+    point.
+    """
     return "\n".join(
         [
             c_comment("The packed functions of this image by name, for TVM's C runtime.")
@@ -74,8 +76,8 @@ def system_lib_source(functions: Sequence[str], weak: bool) -> str:
 
 def _names(functions: Sequence[str]) -> str:
     blob = registry_names_blob(functions)
-    # Always three octal digits: a digit that follows would be taken for part of the escape. The
-    # literal's own NUL is the empty name at the end.
+    # Always three octal digits: a digit that follows would become part of the escape. The literal's
+    # own NUL is the empty name at the end.
     lines = ["".join(f"\\{byte:03o}" for byte in blob[:2])]
     lines += [f"{name}\\000" for name in functions]
     text = "\n".join(f'    "{line}"' for line in lines)
@@ -87,7 +89,7 @@ def _names(functions: Sequence[str]) -> str:
 
 def _array(functions: Sequence[str]) -> str:
     if not functions:
-        return ""  # C knows no empty array
+        return ""  # C has no empty array
     entries = "".join(f"    (TVMBackendPackedCFunc){name},\n" for name in functions)
     return f"static const TVMBackendPackedCFunc _tvm_func_array[] = {{\n{entries}}};\n"
 
@@ -103,9 +105,10 @@ def _entry_point(functions: Sequence[str], weak: bool) -> str:
 
 
 def registry_module(functions: Sequence[str], name: str) -> str:
-    """The LLVM module called ``name`` with the registry of ``functions`` and its entry point.
+    """Return the LLVM module called ``name`` with the registry of ``functions`` and its entry
+    point.
 
-    The same data as the C of :func:`system_lib_source`.
+    The same data as in the C of :func:`system_lib_source`.
     """
     blob = registry_names_blob(functions)
     array = f"[{len(functions)} x ptr]"
@@ -124,7 +127,7 @@ def registry_module(functions: Sequence[str], name: str) -> str:
         "{ ptr @_tvm_func_names, ptr @_tvm_func_array }",
         "@_tvm_system_lib = internal constant %TVMModule { ptr @_tvm_func_registry }",
         "",
-        # Nothing unwinds through it; Arm's tables would ask for the C++ personality otherwise.
+        # Nothing unwinds through it; Arm's tables would need the C++ personality otherwise.
         "define weak ptr @TVMSystemLibEntryPoint() nounwind {",
         "  ret ptr @_tvm_system_lib",
         "}",
@@ -134,7 +137,9 @@ def registry_module(functions: Sequence[str], name: str) -> str:
 
 
 def _escaped(blob: bytes) -> str:
-    """The bytes as LLVM writes strings: what is not a letter, digit or ``_`` in hexadecimal."""
+    """Return the bytes as an LLVM string: characters other than letters, digits and ``_`` in
+    hexadecimal.
+    """
     return "".join(
         chr(byte) if chr(byte).isalnum() and byte < 128 or byte == ord("_") else f"\\{byte:02X}"
         for byte in blob
@@ -142,7 +147,7 @@ def _escaped(blob: bytes) -> str:
 
 
 class SystemLib(FunctionTable):
-    """``TVMSystemLibEntryPoint`` and what it returns."""
+    """Function table ``TVMSystemLibEntryPoint``."""
 
     entry_point = ENTRY_POINT
     includes = INCLUDES

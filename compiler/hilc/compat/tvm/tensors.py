@@ -1,4 +1,4 @@
-"""Inputs and outputs of a module in an archive of TVM's: names, types, shapes, order and places.
+"""Inputs and outputs of a module in an archive of TVM's: names, types, shapes, order and offsets.
 
 ``metadata.json`` has names, types and sizes, in alphabetical order (up to version 5 nothing); the
 header of the C interface has the fields; the C metadata of the packed interface have everything but
@@ -23,9 +23,9 @@ Tables = Mapping[str, Mapping[str, Border]]
 def tensor_infos(
     code: Code, tables: Tables, relay: Relay, pools: Sequence[Pool]
 ) -> dict[str, tuple[TensorInfo, ...]]:
-    """``inputs`` and ``outputs``, in the order in which the code takes them.
+    """Return ``inputs`` and ``outputs``, in the order of the code's arguments.
 
-    ``tables`` are the metadata's, of the same keys.
+    ``tables`` are those of the metadata, with the same keys.
     """
     shaped = {"inputs": relay.inputs, "outputs": relay.outputs}
     if code.is_c:
@@ -39,7 +39,7 @@ def tensor_infos(
 def _of_fields(
     code: Code, kind: str, table: Mapping[str, Border], relay: Sequence[Border]
 ) -> list[Border]:
-    """The fields of the C interface's struct, with what the metadata and Relay say of them."""
+    """Return the fields of the C interface's struct, with the facts of the metadata and Relay."""
     fields = [field for field in code.struct(kind) if field != "none"]
     if table and len(table) != len(fields):
         code.refuse(f"has {len(fields)} {kind} in its header but {len(table)} in its metadata")
@@ -67,7 +67,7 @@ def _of_fields(
 def _packed(
     code: Code, tables: Tables, shaped: Mapping[str, Sequence[Border]]
 ) -> dict[str, list[Border]]:
-    """The tensors in the order of the packed arguments."""
+    """Return the tensors in the order of the packed arguments."""
     text = next((t for t in code.sources.values() if "kTvmgenMetadata_inputs" in t), None)
     if text is None:
         return {
@@ -78,7 +78,7 @@ def _packed(
 
 
 def _described(code: Code, text: str, kind: str, table: Mapping[str, Border]) -> list[Border]:
-    """The C metadata's tensors, under their original names."""
+    """Return the C metadata's tensors, under their original names."""
     described = c_metadata(text, kind)
     if described is None:
         code.refuse(f"has C metadata whose {kind} cannot be read")
@@ -87,7 +87,7 @@ def _described(code: Code, text: str, kind: str, table: Mapping[str, Border]) ->
     borders = []
     for border in described:
         known = [b for n, b in table.items() if border.name in (n, sanitise(n))]
-        # TVM numbers the outputs in the code; a single one needs no name to be recognised.
+        # TVM numbers the outputs in the code; a single one is identified without a name.
         original = known[0] if known else next(iter(table.values())) if len(table) == 1 else border
         if (original.dtype, original.nbytes) != (border.dtype, border.nbytes):
             code.refuse(
@@ -101,7 +101,7 @@ def _described(code: Code, text: str, kind: str, table: Mapping[str, Border]) ->
 def _in_relays_order(
     code: Code, table: Mapping[str, Border], relay: Sequence[Border]
 ) -> list[Border]:
-    """The metadata's inputs in the order of the Relay main's parameters."""
+    """Return the metadata's inputs in the order of the Relay main's parameters."""
     ordered = [border for border in relay if border.name in table]
     if len(ordered) == len(table):
         return [_with_shape(table[border.name], border) for border in ordered]
@@ -111,7 +111,7 @@ def _in_relays_order(
 def _in_numbers_order(
     code: Code, table: Mapping[str, Border], relay: Sequence[Border]
 ) -> list[Border]:
-    """The metadata's outputs in the order of the numbers that TVM gave them."""
+    """Return the metadata's outputs in the order of TVM's numbers for them."""
     names = [f"output{index}" for index in range(len(table))]
     if len(table) > 1 and set(names) == set(table):
         pairs = [(table[name], _at(relay, i, len(names))) for i, name in enumerate(names)]
@@ -132,7 +132,7 @@ def _only(code: Code, kind: str, table: Mapping[str, Border]) -> list[Border]:
 
 
 def _check_arguments(code: Code, count: int) -> None:
-    """The packed entry passes ``count`` tensors on, and leaves none of the main's unset."""
+    """Raise unless the packed entry passes ``count`` tensors on, and sets all of the main's."""
     body = code.entry_body() or ""
     taken = {int(i) for i in re.findall(r"\(TVMValue ?\*\) ?args\)\[(\d{1,4})\]", body)}
     if taken and taken != set(range(count)):
@@ -166,7 +166,7 @@ def _infos(
         infos.append(
             TensorInfo(
                 name=border.name,
-                # Names that begin with a digit pass through the packed interface alone.
+                # Names that begin with a digit occur in the packed interface only.
                 c_name=field if IDENTIFIER.fullmatch(field) else f"tensor_{field}",
                 shape=(count,) if border.shape is None else border.shape,
                 dtype=border.dtype,
@@ -187,7 +187,7 @@ def _place(
     places: Mapping[str, tuple[str, int]] | None,
     pools: Sequence[Pool],
 ) -> tuple[int, int | None]:
-    """Index of the pool and offset in it; no offset where the caller has the buffer."""
+    """Return index of the pool and offset in it; None as offset of a caller's buffer."""
     if places is None:
         return 0, None
     pool, offset = places.get(field, ("", 0))
@@ -198,7 +198,7 @@ def _place(
 
 
 def _at(borders: Sequence[Border], index: int, count: int) -> Border | None:
-    """The tensor at ``index`` where there are ``count``."""
+    """Return the tensor at ``index`` if there are ``count``."""
     return borders[index] if len(borders) == count else None
 
 
@@ -207,7 +207,7 @@ def _with_shape(border: Border, shaped: Border | None) -> Border:
 
 
 def _agreed(border: Border, shaped: Border | None) -> tuple[int, ...] | None:
-    """The shape from another source, where that agrees about type and size."""
+    """Return the shape from another source, if that agrees about type and size."""
     if border.shape is not None:
         return border.shape
     if shaped and (shaped.dtype, shaped.nbytes) == (border.dtype, border.nbytes):

@@ -1,4 +1,4 @@
-"""What can be read out of the texts that TVM generates: Relay signatures and C.
+"""Parser of texts that TVM generates: Relay signatures and C.
 
 The texts are untrusted, so every search takes time in proportion to the text's length.
 """
@@ -17,7 +17,7 @@ from hilc.artifact.params import dtype_name
 from hilc.ir import DTYPES
 from hilc.ir.dtypes import DL_CODES
 
-# Texts longer than these are not what TVM writes for a microcontroller.
+# Longer texts are not TVM's output for a microcontroller.
 _MAX_METADATA = 1 << 20
 _MAX_RELAY = 4 << 20
 _MAX_SIGNATURE = 1 << 19
@@ -28,7 +28,7 @@ _TYPE_CODES = DL_CODES
 
 @dataclass(frozen=True)
 class Border:
-    """An input or output as far as one source knows it."""
+    """An input or output with the facts of one source."""
 
     name: str
     dtype: str
@@ -37,7 +37,7 @@ class Border:
 
 
 class Relay:
-    """The main's signature in the model's Relay text; empty where there is none to read."""
+    """Signature of the main in the model's Relay text; empty if there is none."""
 
     inputs: tuple[Border, ...] = ()
     outputs: tuple[Border, ...] = ()
@@ -58,7 +58,7 @@ class Relay:
         while match := parameter.match(text, position):
             inputs.append(self._border(match[1], match[2], match[3], match[4]))
             position = match.end()
-        # Attributes of the function may follow; the result's type stands before the body.
+        # Attributes of the function may follow; the result's type precedes the body.
         arrow = re.compile(r"\)\s{0,9}->").search(text, position)
         result = text[arrow.end() : text.find("{", arrow.end())] if arrow else ""
         outputs = [
@@ -71,7 +71,7 @@ class Relay:
 
     @staticmethod
     def _border(name: str, sides: str | None, dtype: str | None, scalar: str | None) -> Any:
-        """A tensor of a known type; None for anything else."""
+        """Return a tensor of a known type; None for anything else."""
         dtype = dtype or scalar or ""
         digits = re.findall(r"\d+", sides or "")
         if dtype not in DTYPES or len(digits) > 16 or any(len(d) > 9 for d in digits):
@@ -82,7 +82,7 @@ class Relay:
 
 # C text ---------------------------------------------------------------------------------------
 
-# A comment or string that does not end goes on to the end of the text: no search starts twice.
+# An unterminated comment or string extends to the end of the text: no search starts twice.
 _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.?)*"?|/\*(?:.*?\*/|.*)|//[^\n]*', re.DOTALL)
 
 
@@ -91,7 +91,7 @@ def without_comments(text: str) -> str:
 
 
 def definition(text: str, function: str) -> tuple[str, str] | None:
-    """Parameters and body of a C function; None where the text does not define it."""
+    """Return parameters and body of a C function; None if the text does not define it."""
     opened = re.compile(rf"\b{function}\s{{0,9}}\(")
     body = re.compile(r"\)\s{0,9}\{")
     for head in opened.finditer(text):
@@ -101,18 +101,18 @@ def definition(text: str, function: str) -> tuple[str, str] | None:
             break
     else:
         return None
-    # Initialisers inside end with a semicolon behind their brace.
+    # Initialisers inside end with a semicolon after their brace.
     end = re.compile(r"\n\}(?!;)").search(text, start.end())
     return text[head.end() : close], text[start.end() : end.start() if end else len(text)]
 
 
 def sanitise(name: str) -> str:
-    """A name as TVM makes it a struct's field."""
+    """Return TVM's field name in structs for a name."""
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
 
 def c_metadata(text: str, kind: str) -> list[Border] | None:
-    """The tensors of the array ``kTvmgenMetadata_<kind>``; None when they cannot be understood."""
+    """Return the tensors of the array ``kTvmgenMetadata_<kind>``; None if they cannot be parsed."""
     begin = text.find("kTvmgenMetadata_")
     text = without_comments(text[begin : begin + _MAX_METADATA])
     shapes = {
@@ -146,7 +146,7 @@ def c_metadata(text: str, kind: str) -> list[Border] | None:
 
 
 def registry_names(text: str) -> list[str]:
-    """The names in a function registry's string; none where the text has no registry."""
+    """Return the names in a function registry's string; empty if the text has no registry."""
     begin = text.find("_tvm_func_names")
     if begin < 0:
         begin = text.find("_tvm_func_registry")
@@ -159,7 +159,7 @@ def registry_names(text: str) -> list[str]:
     while match := literal.match(text, position):
         blob += unescape(match[1])
         position = match.end()
-    # The count has two bytes, until TVM 0.8 one.
+    # The count has two bytes, one until TVM 0.8.
     for width in (2, 1):
         names = blob[width:].rstrip(b"\0").split(b"\0")
         if int.from_bytes(blob[:width], "little") == len(names) and all(names):
@@ -171,7 +171,7 @@ _ESCAPES = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
 
 
 def unescape(literal: str) -> bytes:
-    """The bytes of a C string literal's inside."""
+    """Return the bytes of a C string literal's content."""
 
     def byte(match: re.Match[str]) -> str:
         octal, hexadecimal, other = match.groups()
@@ -181,7 +181,7 @@ def unescape(literal: str) -> bytes:
             return chr(int(hexadecimal[-2:], 16))
         return chr(_ESCAPES[other]) if other in _ESCAPES else other
 
-    # One character a byte, so that escapes and text can be mixed.
+    # One character per byte, so that escapes and text can be mixed.
     latin = literal.encode("utf-8", "replace").decode("latin-1")
     plain = re.sub(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]+)|(.))", byte, latin, flags=re.DOTALL)
     return plain.encode("latin-1")

@@ -1,9 +1,9 @@
-"""Checks the structure of a FlatBuffers file before anything trusts it.
+"""Check of a FlatBuffers file's structure before its content is used.
 
-The generated Python readers follow every offset that they find; a damaged file makes them raise
-whatever comes up, or return bytes of somewhere else. :func:`check` walks the file along a schema
-first: every table, vector and string that the reader may touch lies inside the file. What the
-values mean is the reader's business.
+The generated Python classes follow every offset in the file; a damaged file makes them raise
+arbitrary exceptions, or return unrelated bytes. :func:`check` walks the file along a schema first:
+every table, vector and string that the reader may access is inside the file. The meaning of the
+values is left to the reader.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from hilc.errors import ModelError
 
-#: A scalar's width in bytes.
+#: Width of a scalar in bytes.
 Scalar = int
 
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector of scalars of a width, or of tables."""
+    """Vector of scalars of a width, or of tables."""
 
     item: Scalar | Table
 
@@ -32,18 +32,18 @@ STRING = Vector(1)
 
 @dataclass(frozen=True)
 class Table:
-    """A table's fields by slot; a slot that is not listed is not checked and must not be read."""
+    """Fields of a table by slot; a slot that is not listed is not checked and must not be read."""
 
     name: str
     fields: Mapping[int, tuple[str, Scalar | Vector | Table]]
 
 
-#: A table of which only the frame is checked, for unions.
+#: Table of which only the frame is checked, for unions.
 ANY_TABLE = Table("table", {})
 
 
 class _Frame(NamedTuple):
-    """A table's place: its start, size, and the field offsets of its vtable (0: absent)."""
+    """Frame of a table: its start, size, and the field offsets of its vtable (0: absent)."""
 
     start: int
     size: int
@@ -59,8 +59,8 @@ def check(data: bytes, root: Table) -> None:
 class _Checker:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        # Several offsets may name one table, so a small file can spell a long walk. No honest file
-        # has more tables than words.
+        # Several offsets may point to one table, so a small file can describe a long walk. A valid
+        # file has no more tables than words.
         self._tables_left = len(data) // 4
 
     def table(self, start: int, table: Table, where: str) -> None:
@@ -71,11 +71,11 @@ class _Checker:
                 continue
             width = kind if isinstance(kind, Scalar) else 4
             if offset + width > frame.size:
-                raise ModelError(f"the file is damaged: {where}.{name} lies outside its table")
+                raise ModelError(f"the file is damaged: {where}.{name} is outside of its table")
             self._field(start + offset, kind, f"{where}.{name}")
 
     def follow(self, place: int, where: str) -> int:
-        """Where the offset at ``place`` points to."""
+        """Return the target of the offset at ``place``."""
         return place + self._read("<I", place, where)
 
     def _field(self, place: int, kind: Scalar | Vector | Table, where: str) -> None:
@@ -101,7 +101,7 @@ class _Checker:
         self._tables_left -= 1
         if self._tables_left < 0:
             raise ModelError(
-                f"the file is damaged: it names more tables than it can hold ({where})"
+                f"the file is damaged: it refers to more tables than it can hold ({where})"
             )
         vtable = start - self._read("<i", start, where)
         vtable_size = self._read("<H", vtable, where)
@@ -109,7 +109,7 @@ class _Checker:
         if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > len(self._data):
             raise ModelError(f"the file is damaged: {where} has no valid table header")
         if size < 4 or start + size > len(self._data):
-            raise ModelError(f"the file is damaged or cut short: {where} reaches beyond its end")
+            raise ModelError(f"the file is damaged or cut short: {where} extends beyond its end")
         offsets = struct.unpack_from(f"<{vtable_size // 2 - 2}H", self._data, vtable + 4)
         return _Frame(start, size, offsets)
 

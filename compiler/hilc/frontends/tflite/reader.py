@@ -50,7 +50,7 @@ _MAX_RANK = 8
 #: Operators with weights, and perhaps a bias.
 _LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
-#: How TFLite rounds sums, by their type, where it does not round twice.
+#: Rounding of TFLite by the type of sums, where it is not double rounding.
 _ROUNDINGS = {"int64": Rounding.SINGLE}
 
 
@@ -59,21 +59,21 @@ def is_tflite(data: bytes) -> bool:
 
 
 def import_graph(data: bytes, name: str) -> tuple[Graph, frozenset[str]]:
-    """The graph of a TFLite file, and the tensors whose shapes the file leaves open.
+    """Return the graph of a TFLite file, and the tensors whose shapes the file leaves open.
 
-    What a single operator cannot know is left to ``verify``.
+    Conditions that involve several operators are left to ``verify``.
     """
     importer = _Importer(data)
     return importer.graph(name), importer.open_shapes
 
 
 def tensor_names(data: bytes) -> tuple[str, ...]:
-    """The unique name of each tensor of the main subgraph, by its index in the file."""
+    """Return the unique name of each tensor of the main subgraph, by its index in the file."""
     return _Importer(data).names
 
 
 def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """The file in a form that TFLite's run time takes, and what had to be changed for that.
+    """Return the file in a form that TFLite's run time takes, and what had to be changed for that.
 
     The changed file is the model that :func:`import_graph` means by the given one:
 
@@ -96,7 +96,7 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
         values = _dequantized(importer.tensor(index)).astype("<f4").tobytes()
         if appended.setdefault(tensor.Buffer(), values) != values:
             raise UnsupportedError(
-                f"tensor {importer.names[index]!r} shares its data with one of another scale",
+                f"tensor {importer.names[index]!r} shares its data with a tensor of another scale",
                 "choose the reference hilc",
             )
         type_place = tensor._tab.Pos + tensor._tab.Offset(6)
@@ -104,7 +104,7 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
     for buffer_index, values in appended.items():
         buffer = importer.model.Buffers(buffer_index)
         place = buffer._tab.Pos + buffer._tab.Offset(4)
-        # The data lies on a multiple of 16 bytes, its length in the word before.
+        # Data is aligned to 16 bytes, with its length in the word before.
         file.extend(bytes(-(len(file) + 4) % 16))
         file[place : place + 4] = (len(file) - place).to_bytes(4, "little")
         file.extend(len(values).to_bytes(4, "little") + values)
@@ -114,7 +114,7 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
 
 
 class _Importer:
-    """One file in translation; tensors are translated when an operator names them."""
+    """Translation of one file; tensors are translated when an operator refers to them."""
 
     def __init__(self, data: bytes) -> None:
         check(data, MODEL)
@@ -124,7 +124,7 @@ class _Importer:
                 f"the file has schema version {self.model.Version()}, not {_SCHEMA_VERSION}"
             )
         if self.model.SubgraphsLength() == 0:
-            raise ModelError("the file holds no graph")
+            raise ModelError("the file has no subgraph")
         self.subgraph = self.model.Subgraphs(0)
         self.names = _unique_names(
             [self.subgraph.Tensors(i).Name() or b"" for i in range(self.subgraph.TensorsLength())]
@@ -158,7 +158,7 @@ class _Importer:
         )
 
     def hybrid_weights(self) -> tuple[int, ...]:
-        """Indices of the tensors that are int8 weights of a layer on float32 activations."""
+        """Return the indices of int8 weights of layers with float32 activations."""
         found: dict[int, None] = {}
         for i in range(self.subgraph.OperatorsLength()):
             operator = self.subgraph.Operators(i)
@@ -171,7 +171,7 @@ class _Importer:
         return tuple(found)
 
     def meaningless_axes(self) -> list[Any]:
-        """The quantisations whose dimension does not exist in their tensor."""
+        """Return the quantizations whose dimension does not exist in their tensor."""
         quantizations = []
         for i in range(self.subgraph.TensorsLength()):
             table = self.subgraph.Tensors(i)
@@ -196,15 +196,17 @@ class _Importer:
     def _translate(
         self, index: int, code: str, operator: Any, tensors: dict[str, Tensor]
     ) -> list[Node]:
-        """The operator as a node, or as a constant in ``tensors``, which gets what it names."""
+        """Return the operator as nodes, or none for a constant in ``tensors``, to which its
+        operands are added.
+        """
         row = OPERATORS[code]
         inputs = self._indices(operator, "Inputs", "it")
         outputs = self._indices(operator, "Outputs", "it")
         least, most = row.inputs
         if not least <= len(inputs) <= most:
-            raise ModelError(f"it has {len(inputs)} inputs; it takes {_range(least, most)}")
+            raise ModelError(f"it has {len(inputs)} inputs; {_range(least, most)} are accepted")
         if not outputs or min(outputs) < 0 or min(inputs[:least]) < 0:
-            raise ModelError("it lacks an operand")
+            raise ModelError("it has a missing operand")
         if constant := self._widened(code, inputs, outputs):
             tensors[constant.name] = constant
             return []
@@ -222,7 +224,7 @@ class _Importer:
             input_names += [""] * (most - len(input_names))
         attrs = row.read_attributes(operator)
         if code == "QUANTIZE":
-            # The file states it through the output alone, which inference must not look at.
+            # The file gives the shape in the output only, which shape inference must not read.
             attrs = QuantizeAttributes(dtype=self.tensor(outputs[0]).dtype)
         if isinstance(attrs, DepthwiseConv2DAttributes) and attrs.depth_multiplier == 0:
             # Converters may leave it to the shapes.
@@ -234,20 +236,22 @@ class _Importer:
         return [Node(op, tuple(input_names), names, attrs, index, rounding)]
 
     def _widened(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
-        """The float32 constant that a DEQUANTIZE makes of a float16 one; None for all others."""
+        """Return the float32 constant of a DEQUANTIZE of a float16 constant; None for other
+        operators.
+        """
         source = self.subgraph.Tensors(inputs[0])
         if code != "DEQUANTIZE" or source.Type() != tflite.TensorType.FLOAT16:
             return None
         values = self._constant(inputs[0], np.dtype("float16"))
         if values is None:
             raise UnsupportedError(
-                f"it works on {self.names[inputs[0]]!r}, a float16 tensor that is computed",
+                f"it reads {self.names[inputs[0]]!r}, a computed float16 tensor",
                 "float16 is supported for constants: export the model with float32 activations",
             )
         output = self.tensor(outputs[0])
         if output.shape != values.shape or output.element.dl_kind != "kDLFloat":
             raise ModelError(
-                f"it yields shape {list(values.shape)}, not {output.dtype}{list(output.shape)}"
+                f"it computes shape {list(values.shape)}, not {output.dtype}{list(output.shape)}"
             )
         return replace(output, quant=None, data=_frozen(values.astype(np.float32)))
 
@@ -258,7 +262,7 @@ class _Importer:
         return Tensor(name, weights.shape, "float32", data=_frozen(_dequantized(weights)))
 
     def _code(self, index: int, operator: Any) -> str:
-        """The operator's name; that of a custom operator is ``CUSTOM 'its code'``."""
+        """Return the operator's name; that of a custom operator is ``CUSTOM 'its code'``."""
         code_index = operator.OpcodeIndex()
         if not 0 <= code_index < self.model.OperatorCodesLength():
             raise ModelError(
@@ -273,7 +277,9 @@ class _Importer:
         return OPERATOR_NAMES.get(code, f"BUILTIN {code}")
 
     def _indices(self, table: Any, which: str, where: str) -> tuple[int, ...]:
-        """Tensor indices of a vector; -1, an absent operand, is for operators' inputs only."""
+        """Return the tensor indices of a vector; -1, an absent operand, is accepted for operators'
+        inputs only.
+        """
         indices = tuple(_ints(table, which))
         lowest = -1 if isinstance(table, tflite.Operator) else 0
         for i in indices:
@@ -282,7 +288,7 @@ class _Importer:
         return indices
 
     def _check_input(self, index: int) -> None:
-        """Refuse an input of unknown size; an open batch, written as 1, is taken as 1."""
+        """Raise for an input of unknown size; an open batch, written as 1, is accepted as 1."""
         tensor = self.subgraph.Tensors(index)
         shape, signature = _ints(tensor, "Shape"), _ints(tensor, "ShapeSignature")
         if any(s < 0 and (i > 0 or shape[:1] != [1]) for i, s in enumerate(signature)):
@@ -298,7 +304,7 @@ class _Importer:
             where = f"operator {i} ({self._code(i, operator)})"
             for index in self._indices(operator, "Outputs", where):
                 tensor = self.subgraph.Tensors(index)
-                # Files of before TensorFlow 2.13 do not say that they know a rank, 0 included.
+                # Files before TensorFlow 2.13 do not state that they know a rank, 0 included.
                 known = tensor.ShapeLength() or tensor.HasRank()
                 if not known or any(n < 0 for n in _ints(tensor, "ShapeSignature")):
                     yield self.names[index]
@@ -307,8 +313,8 @@ class _Importer:
         shape = _ints(self.subgraph.Tensors(index), "Shape")
         if min(shape, default=1) < 1:
             raise UnsupportedError(
-                f"{role} {self.names[index]!r} has shape {shape}, which holds no element",
-                "remove it from the model: only constants that list axes or sizes may be empty",
+                f"{role} {self.names[index]!r} has shape {shape}, which has no elements",
+                "remove it from the model: only constant lists of axes or sizes may be empty",
             )
 
     def _read_tensor(self, index: int) -> Tensor:
@@ -333,16 +339,16 @@ class _Importer:
         if len(shape) > _MAX_RANK:
             raise UnsupportedError(
                 f"{name!r} has the shape {list(shape)} of {len(shape)} dimensions",
-                f"supported are {_MAX_RANK} dimensions; join some of them by a reshape",
+                f"at most {_MAX_RANK} dimensions are supported; combine some with a reshape",
             )
         if name in self.open_shapes:
-            # A placeholder, until the operator that computes it is asked.
+            # A placeholder, until the operator that computes it is known.
             shape = tuple(max(n, 1) for n in shape)
         quant = _quantization(table, name, dtype, shape)
         return Tensor(name, shape, dtype, quant, self._constant(index, np.dtype(dtype)))
 
     def _constant(self, index: int, dtype: np.dtype[Any]) -> Array | None:
-        """The data of a constant; None for a tensor that is computed."""
+        """Return the data of a constant; None for a computed tensor."""
         table = self.subgraph.Tensors(index)
         name = self.names[index]
         number = table.Buffer()
@@ -353,7 +359,7 @@ class _Importer:
         raw = self._bytes(number, name)
         shape = _ints(table, "Shape")
         if raw is None:
-            # A list of nothing needs no data. What an operator computes is never empty.
+            # An empty list needs no data. A computed tensor is never empty.
             is_empty = min(shape, default=1) == 0 and name not in self.open_shapes
             return _frozen(np.zeros(shape, dtype)) if is_empty else None
         expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
@@ -364,38 +370,40 @@ class _Importer:
             )
         values = raw.view(dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         if dtype == np.bool_ and (raw > 1).any():
-            raise ModelError(f"the constant {name!r} is bool but holds other bytes than 0 and 1")
+            raise ModelError(f"the constant {name!r} is bool but has bytes other than 0 and 1")
         return _frozen(values)
 
     def _bytes(self, number: int, name: str) -> Array | None:
-        """The data of a buffer; None where it has none."""
+        """Return the data of a buffer; None if it has none."""
         buffer = self.model.Buffers(number)
         # Buffer 0 is empty by definition, and so is that of a computed tensor.
         if number and buffer.DataLength():
             values: Array = buffer.DataAsNumpy()
             return values
-        # Large files have their data behind the FlatBuffers part; 0 and 1 say that this is none.
+        # Large files have their data behind the FlatBuffers part; 0 and 1 mean that this file has
+        # not.
         start, size = buffer.Offset(), buffer.Size()
         if start <= 1 or size <= 1:
             return None
         if start + size > len(self._data):
             raise ModelError(
-                f"the data of {name!r}, {size} bytes at {start}, end behind the file's "
+                f"the data of {name!r}, {size} bytes at {start}, exceed the file's "
                 f"{len(self._data)} bytes",
-                "the file is cut off: copy or export it again",
+                "the file is truncated: copy or export it again",
             )
         return np.frombuffer(self._data, np.uint8, size, start)
 
 
 def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> Quant | None:
     quantization = table.Quantization()
-    # Floats may carry the range that a converter saw; it does not change their meaning.
+    # Floats may carry the range that a converter recorded; it does not change their meaning.
     element = ELEMENT_TYPES[dtype]
     if quantization is None or not quantization.ScaleLength() or not element.may_have_scale:
         return None
     scales = [float(s) for s in quantization.ScaleAsNumpy()]
     zero_points = _ints(quantization, "ZeroPoint")
-    # Of one dimension there is only one; some converters write that of the weights beside a bias.
+    # A tensor of one dimension has only axis 0; some converters write that of the weights beside a
+    # bias.
     axis = quantization.QuantizedDimension() if len(scales) > 1 and len(shape) > 1 else 0
     if len(scales) > 1 and (not 0 <= axis < len(shape) or shape[axis] != len(scales)):
         raise ModelError(
@@ -411,7 +419,7 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
 
 
 def _rounding(code: str, ins: Sequence[Tensor | None]) -> Rounding:
-    """How the file's operator rounds: that follows from the type of its sums."""
+    """Return the rounding of the file's operator, which follows from the type of its sums."""
     x, bias = ins[0], ins[2] if len(ins) > 2 else None
     if code not in _LINEAR or x is None or not x.element.biases:
         return Rounding.DOUBLE
@@ -447,7 +455,7 @@ def _frozen(values: Array) -> Array:
 
 
 def _ints(table: Any, accessor: str) -> list[int]:
-    """A vector of integers; empty when the file has none."""
+    """Return a vector of integers; empty if the file has none."""
     if getattr(table, f"{accessor}Length")() == 0:
         return []
     values: list[int] = getattr(table, f"{accessor}AsNumpy")().tolist()
@@ -455,12 +463,14 @@ def _ints(table: Any, accessor: str) -> list[int]:
 
 
 def _text(raw: bytes) -> str:
-    """A name as printable text on one line: it will stand in messages and in comments of C."""
+    """Return a name as printable text on one line, for messages and comments in C."""
     return "".join(c if c.isprintable() else "?" for c in raw.decode("utf-8", errors="replace"))
 
 
 def _unique_names(raw: Sequence[bytes]) -> tuple[str, ...]:
-    """Readable names, made unique by the tensor's index where the file repeats or omits one."""
+    """Return readable names, made unique by the tensor's index where the file repeats or omits
+    one.
+    """
     texts = [_text(name) or f"tensor_{index}" for index, name in enumerate(raw)]
     names: dict[str, None] = {}
     for index, text in enumerate(texts):
@@ -480,7 +490,7 @@ def _refuse_unknown(codes: Sequence[str]) -> None:
         f"operator {shown} is not supported"
         if len(unknown) == 1
         else f"operators {shown} are not supported",
-        f"supported are {supported_operators()}",
+        f"supported: {supported_operators()}",
     )
 
 

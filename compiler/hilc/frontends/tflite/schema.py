@@ -1,4 +1,4 @@
-"""What the importer knows of the TFLite schema: tables, operators and their options.
+"""TFLite schema of the importer: tables, operators and their options.
 
 Values are read through the generated classes of the package ``tflite``; the slots below only serve
 the check of the file's structure before that (:mod:`hilc.frontends.tflite.flatbuffer`).
@@ -115,7 +115,7 @@ def _positive(options: Any, accessor: str) -> int:
 
 
 def _integers(options: Any, accessor: str) -> tuple[int, ...] | None:
-    """The vector as a tuple; None when the file has none."""
+    """Return the vector as a tuple; None when the file has none."""
     if getattr(options, f"{accessor}IsNone")():
         return None
     return tuple(getattr(options, f"{accessor}AsNumpy")().tolist())
@@ -219,23 +219,25 @@ def _gather(options: Any) -> GatherAttributes:
 
 @dataclass(frozen=True)
 class Operator:
-    """How an operator is read."""
+    """Description of how an operator is read."""
 
-    #: The least and the largest number of inputs; those above the least are optional.
+    #: Minimum and maximum number of inputs; those above the minimum are optional.
     inputs: tuple[int, int]
     #: Option table in the schema; empty where it says nothing of use.
     options: str = ""
     #: The attributes from that table, in the form of the generated classes.
     read: Callable[[Any], Attributes] | None = None
-    #: Its name in :data:`hilc.ops.OPS`; empty where that is the schema's.
+    #: Name in :data:`hilc.ops.OPS`; empty if it is the schema's.
     op: str = ""
-    #: Attributes from the options of a custom operator, whose bytes mean what its author says.
+    #: Read the attributes from the options of a custom operator, whose format its author defines.
     read_custom: Callable[[bytes], Attributes] | None = None
-    #: Only where every operand is a constant, or its shape is all that matters.
+    #: Supported only if every operand is a constant, or only its shape matters.
     at_compile_time: bool = False
 
     def read_attributes(self, operator: Any) -> Attributes:
-        """The attributes of an operator of the file; absent fields have the schema's defaults."""
+        """Return the attributes of an operator of the file; absent fields have the schema's
+        defaults.
+        """
         if self.read_custom is not None:
             none = operator.CustomOptionsIsNone()
             return self.read_custom(b"" if none else operator.CustomOptionsAsNumpy().tobytes())
@@ -255,13 +257,14 @@ class Operator:
         try:
             return self.read(table)
         except (struct.error, ValueError):
-            # A field of the union, which the check of the structure does not know, ends outside.
-            raise ModelError("the file is damaged: its options reach beyond the file") from None
+            # A field of the union, which the structure check does not know, ends outside of the
+            # file.
+            raise ModelError("the file is damaged: its options extend beyond the file") from None
 
 
 _computed = partial(Operator, at_compile_time=True)
 
-# A table without fields: a vtable of two half words, then the table, which is its way back to it.
+# Table without fields: a vtable of two half words, then the table, with its offset to the vtable.
 _NO_FIELDS = struct.pack("<HHi", 4, 4, 4)
 _NO_FIELDS_START = 4
 
@@ -305,7 +308,7 @@ _OPERATORS: dict[str, Operator] = {
     "STRIDED_SLICE": Operator((4, 4), "StridedSliceOptions", _strided_slice),
     "SPLIT": Operator((2, 2), "SplitOptions", lambda o: SplitAttributes(num_splits=o.NumSplits())),
     "PACK": Operator((1, _MANY), "PackOptions", _pack),
-    # Computed by hilc.transforms.shapes.
+    # Evaluated by hilc.transforms.shapes.
     "SHAPE": _computed((1, 1)),
     "RANK": _computed((1, 1)),
     "GATHER": _computed((2, 2), "GatherOptions", _gather),
@@ -319,20 +322,22 @@ _OPERATORS: dict[str, Operator] = {
     "MAXIMUM": _computed((2, 2)),
 }
 
-#: Every operator that can be imported, by the schema's name; custom ones by :func:`custom_name`.
+#: Operators that can be imported, by schema name; custom ones by :func:`custom_name`.
 OPERATORS: Mapping[str, Operator] = MappingProxyType(_OPERATORS)
 
 
 def custom_name(code: str) -> str:
-    """What messages and :data:`OPERATORS` call the custom operator with this code."""
+    """Return the key of the custom operator with this code in :data:`OPERATORS`, also used in
+    messages.
+    """
     return f"CUSTOM {code!r}"
 
 
 def register_custom(code: str, operator: Operator) -> None:
-    """Read custom operators with ``code`` as ``operator`` says.
+    """Register ``operator`` for custom operators with ``code``.
 
-    Its :attr:`Operator.op` must be in :data:`hilc.ops.OPS` when a model is read.
-    :class:`~hilc.errors.InputError` where the code is taken.
+    Its :attr:`Operator.op` must be in :data:`hilc.ops.OPS` when a model is read. Raise
+    :class:`~hilc.errors.InputError` if the code is registered already.
     """
     name = custom_name(code)
     if name in _OPERATORS:
@@ -341,7 +346,7 @@ def register_custom(code: str, operator: Operator) -> None:
 
 
 def supported_operators() -> str:
-    """The operators that can be imported, for messages."""
+    """Return the operators that can be imported, for messages."""
     run, computed = (
         ", ".join(name for name, row in OPERATORS.items() if row.at_compile_time == when)
         for when in (False, True)
