@@ -42,9 +42,8 @@ from hilc.ir import DTYPES, Array, Graph, Node, Tensor
 from hilc.target import Cpu
 from hilc.target.objects import read_object
 
-#: Operator of a node that a generator computes. Its attributes are ``module``
-#: (:class:`ExternalModule`), ``graph`` (the subgraph), ``generator`` (the generator's name) and
-#: ``api`` (how its function is called, "unpacked" or "packed").
+#: The operator of a node that a generator computes; ``hilc.ops.external.ExternalAttributes`` are
+#: its attributes.
 EXTERNAL = "EXTERNAL"
 
 #: Kinds of modules that can be linked into a firmware: C source, a relocatable object.

@@ -17,6 +17,7 @@ from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes, SqueezeAttributes
+from hilc.source import graph_digest
 
 POOLING = PoolingAttributes(filter_h=2, filter_w=2, stride_h=1, stride_w=1, padding="VALID")
 
@@ -133,3 +134,10 @@ def test_a_class_whose_values_cannot_be_checked_is_refused(
     with pytest.raises(InputError, match=f"'MINE' cannot be checked: {why}"):
         register("MINE", replace(OPS["RELU"], attributes=kind))
     assert "MINE" not in OPS
+
+
+def test_digests_stay_those_that_were_written_down() -> None:
+    """A tuning file names its model by one: it outlives releases."""
+    assert graph_digest(graph("MAX_POOL_2D", POOLING)) == (
+        "fd917d35c597cdfe4483d0f4a0306d33163e4c3558f2451a3524dd0028a3c0c7"
+    )
