@@ -53,7 +53,9 @@ GOALS: Mapping[str, Sequence[str]] = {
 
 
 def measured(model: str, goal: str, board_name: str, results: Results) -> Result:
-    """The report of ``hil bench``, of two runs that count the same; or why there is no room."""
+    """Return the report of ``hil bench``, of two runs that count the same; or why there is no
+    room.
+    """
     board = load_board(board_name)
     folds = model == FOLDED
     name = model.removesuffix("_folded")
@@ -85,7 +87,7 @@ def measured(model: str, goal: str, board_name: str, results: Results) -> Result
 
 
 def weights_bytes(model: str) -> int:
-    """The model's weights and biases, as its file holds them."""
+    """Return the model's weights and biases, as its file holds them."""
     graph = load_model(models.model_path(model), model)
     read = {name for node in graph.nodes if node.op in LINEAR for name in node.inputs if name}
     return sum(tensor.data.nbytes for n in read if (tensor := graph.tensors[n]).data is not None)
@@ -94,7 +96,7 @@ def weights_bytes(model: str) -> int:
 def all_steps(
     results: Results, boards: Sequence[str], names: Sequence[str], goals: Sequence[str]
 ) -> list[Step]:
-    """The whole table, cut down to ``boards``, models of ``names`` and ``goals``."""
+    """Return the whole table, cut down to ``boards``, models of ``names`` and ``goals``."""
     return [
         Step(f"{goal}: {model} on {board}", partial(measured, model, goal, board, results))
         for goal in goals

@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "reference" / "boards.md"
 
 
 def fits() -> str:
-    """The table of models on boards, from real builds."""
+    """Return the table of models on boards, from real builds."""
     boards = real_boards()
     # The first of each core compiles for the others; builds are processes, two at a time.
     with ThreadPoolExecutor(2) as pool:
@@ -45,7 +45,7 @@ def _row(board: Board) -> list[str]:
 
 
 def cells(text: str) -> dict[tuple[str, str], str]:
-    """A table of :func:`fits`: the outcome by board and model."""
+    """Return a table of :func:`fits`: the outcome by board and model."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     return {
         (row[0].strip("`"), model): cell
@@ -60,7 +60,7 @@ def real_boards() -> list[Board]:
 
 
 def outcome(board: Board, model: str) -> str:
-    """What the image of a model takes on a board, or what of it there is too little."""
+    """Return the sizes of a model's image on a board, or the resources that it exceeds."""
     try:
         return _sizes(build([_library(board, model)], board))
     except FitError as error:
@@ -89,13 +89,13 @@ def _library(board: Board, model: str) -> ModelLibrary:
 
 @functools.cache
 def _compiled(model: str, cpu: str) -> ModelLibrary:
-    """The same for all boards with one core."""
+    """Return the same for all boards with one core."""
     options = ModelOptions(cpu).compiler(model)
     return hilc.compile(models.model_path(model), options=options)
 
 
 def _kb(nbytes: int) -> int:
-    """Rounded up: what is needed."""
+    """Return the needed bytes, rounded up."""
     return -(-nbytes // 1024)
 
 

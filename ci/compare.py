@@ -119,7 +119,9 @@ def _model_path(name: str) -> Path:
 
 
 def compiled_by(tree: Path, wanted: Sequence[Case], folder: Path) -> dict[Case, Made]:
-    """What the compiler of the checkout ``tree`` makes of the cases, saved below ``folder``."""
+    """Return the results of the compiler in the checkout ``tree`` for the cases, saved below
+    ``folder``.
+    """
     folder.mkdir()
     environment = {
         **os.environ,
@@ -184,7 +186,7 @@ def run(case: Case, archive: str) -> Run | str:
 
 
 def compared(case: Case, before: Made, now: Made) -> tuple[str, bool]:
-    """A line that shows both, and whether ``now`` is no worse."""
+    """Return a line that shows both, and whether ``now`` is no worse."""
     seconds = f"{before.seconds:.2f} -> {now.seconds:.2f} s"
     workspace = f"{before.workspace_bytes:,} -> {now.workspace_bytes:,}"
     if before.digest == now.digest:
@@ -210,7 +212,7 @@ def compared(case: Case, before: Made, now: Made) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """Compares; 1 when a program got worse."""
+    """Compare; return 1 if a program got worse."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

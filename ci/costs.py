@@ -218,7 +218,7 @@ def small_layers() -> Iterator[Graph]:
 
 
 def measure(board_name: str, dtypes: Sequence[str], models: bool = True) -> list[Count]:
-    """The counts of every kernel of every layer on a board."""
+    """Return the counts of every kernel of every layer on a board."""
     counts: list[Count] = []
     for graph in small_layers():
         counts += _measure(board_name, "odd", graph)
@@ -274,7 +274,7 @@ def _function_sizes(elf: Path, nm: str) -> dict[str, int]:
 
 
 def fit(counts: Sequence[Count], write: bool, only: Sequence[str] = ()) -> int:
-    """Shows, for each kernel with counts, how far its formula is off; the exit status."""
+    """Print, for each kernel with counts, the error of its formula; return the exit status."""
     by_kernel: dict[str, list[Count]] = {}
     for count in counts:
         by_kernel.setdefault(count.kernel, []).append(count)
@@ -309,7 +309,9 @@ def _estimate(formula: str, factors: dict[str, float], count: Count) -> float:
 
 
 def _fitted(formula: str, counts: Sequence[Count]) -> str:
-    """The formula with the numbers, none of them negative, that are off least, relatively."""
+    """Return the formula with the numbers, none of them negative, that are off least,
+    relatively.
+    """
     texts = [_without_number(text) for text in map(cost.unparsed, cost.terms(formula))]
     columns = [[cost.value(text, c.fields) for text in texts] for c in counts]
     goal = np.array([max(1.0, c.count - cost.CALL_INSTRUCTIONS) for c in counts])
@@ -389,7 +391,7 @@ def _write(kernel: Kernel, formula: str, factors: dict[str, float], code: int) -
 
 
 def _lines(formula: str, width: int = 90) -> list[str]:
-    """The formula in one line where it is short, else a line for each summand."""
+    """Return the formula in one line where it is short, else a line for each summand."""
     first, *others = map(cost.unparsed, cost.terms(formula))
     lines = [first, *(f"+ {term}" for term in others)]
     return lines if len(formula) > width else [" ".join(lines)]

@@ -93,7 +93,7 @@ def check(site: Path) -> Result:
 
 
 def _file(page: Path, link: str, site: Path) -> Path:
-    """The file that a link of ``page`` leads to."""
+    """Return the file that a link of ``page`` leads to."""
     name = unquote(urlsplit(link).path)
     if not name:
         return page
@@ -108,7 +108,7 @@ def _urls(css: str) -> Iterator[str]:
 
 
 def build(site: Path) -> int:
-    """Runs MkDocs; its exit code."""
+    """Run MkDocs; its exit code."""
     command = [
         sys.executable,
         "-m",

@@ -40,12 +40,14 @@ Reports = Mapping[tuple[str, str, str], Result | None]
 
 
 def baselines() -> Mapping[str, Any]:
-    """What others need for the same models."""
+    """Return the published results of other tools for the same models."""
     return tomllib.loads((ROOT / "ci" / "baselines.toml").read_text(encoding="utf-8"))
 
 
 def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
-    """The section's text, from the results of ``ci/prove.py`` and ``ci/bench.py`` by step."""
+    """Return the section's text, from the results of ``ci/prove.py`` and ``ci/bench.py`` by
+    step.
+    """
     return "\n\n".join(
         (
             "**Equality with the reference**, at the outputs and at every layer; layers that run "
@@ -60,7 +62,9 @@ def section(proofs: Mapping[str, Result], counts: Mapping[str, Result]) -> str:
 
 
 def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str:
-    """What the models cost, from the results of ``ci/bench.py`` by step, beside ``others``."""
+    """Return the costs of the models, from the results of ``ci/bench.py`` by step, beside
+    ``others``.
+    """
     reports = {
         (model, goal, board): result["report"]
         for goal in dict.fromkeys(name.partition(":")[0] for name in steps)
@@ -99,7 +103,7 @@ def bench_section(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str
 
 
 def summary(steps: Mapping[str, Result], others: Mapping[str, Any]) -> str:
-    """What each model costs on one board by default, beside the first of ``others``."""
+    """Return the cost of each model on one board by default, beside the first of ``others``."""
     reports = {
         model: result["report"]
         for (model, board), result in _group(steps, "balanced").items()
@@ -171,7 +175,7 @@ def _bytes(
 
 
 def _distinct(reports: Reports, position: int) -> list[str]:
-    """The models, goals or boards, in the order in which they came."""
+    """Return the models, goals or boards, in the order in which they came."""
     return list(dict.fromkeys(where[position] for where in reports))
 
 
@@ -214,7 +218,7 @@ def _equality(steps: Mapping[str, Result]) -> list[list[str]]:
 
 
 def _group(steps: Mapping[str, Result], group: str) -> dict[tuple[str, str], Result]:
-    """The results of the steps ``GROUP: MODEL on BOARD``, by model and board."""
+    """Return the results of the steps ``GROUP: MODEL on BOARD``, by model and board."""
     found = {}
     for name, result in steps.items():
         prefix, _, rest = name.partition(": ")

@@ -77,7 +77,7 @@ class Watch:
     end: threading.Event = field(default_factory=threading.Event)
 
     def run(self, places: Sequence[str]) -> None:
-        """Looks until told to end."""
+        """Look until told to end."""
         with contextlib.closing(Keeper()) as keeper:
             while not self.end.wait(_LOOK_S):
                 now = time.monotonic()
@@ -90,7 +90,7 @@ class Watch:
 
 
 def main() -> int:
-    """Prints the figures; 1 where something is not as it must be."""
+    """Print the figures; 1 where something is not as it must be."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--boards", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=200)
@@ -111,7 +111,7 @@ def main() -> int:
 
 
 def _build_all(names: Sequence[str]) -> None:
-    """What is timed is the sharing, not the first build."""
+    """Build the firmware, so that the sharing is timed and not the first build."""
     for name in names:
         board = load_board(name)
         options = ModelOptions(board.cpu.name, board=board)
@@ -241,7 +241,7 @@ def _acquired(keeper: Keeper, place: str) -> bool:
 
 
 def _keeper_of(owner: str) -> int:
-    """The process that keeps places for ``owner``: it is on its command line."""
+    """Return the process that keeps places for ``owner``: it is on its command line."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().decode("utf-8", "replace").split("\0")

@@ -19,12 +19,12 @@ def replaced(text: str, name: str, new: str) -> str:
 
 
 def section(text: str, name: str) -> str:
-    """What stands between the marks ``name``."""
+    """Return the text between the marks ``name``."""
     inner = text.partition(f"<!-- {name}:begin -->\n")[2].partition(f"<!-- {name}:end -->")[0]
     return inner.strip("\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---") -> str:
-    """A table in Markdown; ``align`` is that of all columns but the first."""
+    """Return a table in Markdown; ``align`` is that of all columns but the first."""
     lines = [header, ["---"] + [align] * (len(header) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

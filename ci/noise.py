@@ -24,7 +24,7 @@ PROVEN_RATE, LIMIT_S = 1e-3, 60.0
 
 
 def main() -> int:
-    """Runs the campaign; 1 when a result is wrong or the proven rate is missed."""
+    """Run the campaign; 1 when a result is wrong or the proven rate is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rates", nargs="*", type=float, default=RATES, help="default: %(default)s")
     parser.add_argument("--inferences", type=int, default=1000, help="default: %(default)s")

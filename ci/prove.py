@@ -152,7 +152,7 @@ def refused(model: str, board_name: str) -> Result:
 
 
 def counted_twice(model: str, board_name: str) -> Result:
-    """The same figures from two starts of the emulator."""
+    """Return the same figures from two starts of the emulator."""
     board = load_board(board_name)
     library = compiled(model, board.cpu.name)
     reports = []
@@ -169,7 +169,7 @@ def counted_twice(model: str, board_name: str) -> Result:
 
 
 def timed(limit_s: float, *words: str) -> Result:
-    """The command line in a process of its own, start of Python included."""
+    """Return the command line in a process of its own, start of Python included."""
     command = [sys.executable, "-m", "hil.cli", *words]
     start = time.monotonic()
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -182,7 +182,7 @@ def timed(limit_s: float, *words: str) -> Result:
 
 
 def all_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -> list[Step]:
-    """The whole matrix, cut down to ``boards`` and models of ``names``."""
+    """Return the whole matrix, cut down to ``boards`` and models of ``names``."""
     int8 = [(model, board) for board in BOARDS for model in models.INT8_MODELS]
     groups: tuple[tuple[str, Callable[[str, str], Result], Sequence[tuple[str, str]]], ...] = (
         ("int8", proof.equal, int8),
@@ -222,7 +222,7 @@ def interface_steps(proof: Proof, boards: Sequence[str], names: Sequence[str]) -
 
 
 def timings() -> list[Step]:
-    """What must be quick; run alone, since whatever runs beside it would be measured too."""
+    """Return the steps with a time limit, which run alone since they measure time."""
     target = cache_folder() / "prove-vww.tar"
     vww, kws = str(models.model_path("vww")), str(models.model_path("kws"))
     compile_words = ("compile", vww, "-o", str(target), "--cpu", "cortex-m4")
@@ -238,7 +238,7 @@ def timings() -> list[Step]:
 
 
 def main() -> int:
-    """Runs the proof; 1 when any part of it fails."""
+    """Run the proof; 1 when any part of it fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     every = (*models.INT8_MODELS, *models.FLOAT_MODELS, "digits")
     parser.add_argument("--samples", type=int, default=10, help="inputs a model (default: 10)")

@@ -107,7 +107,7 @@ def _with_commands(
 
 
 def _groups(parser: Parser) -> Iterator[tuple[str, dict[str, str]]]:
-    """The groups of a parser's options: invocation and help, escaped for a table."""
+    """Yield the groups of a parser's options: invocation and help, escaped for a table."""
     formatter = parser._get_formatter()
     for group in parser._action_groups:
         actions = [
@@ -127,7 +127,7 @@ def _help(formatter: argparse.HelpFormatter, action: argparse.Action) -> str:
 
 
 def _invocation(action: argparse.Action) -> str:
-    """An option as the help writes it, independently of Python's version."""
+    """Return an option as the help writes it, independently of Python's version."""
     value = action.metavar
     if value is None:
         value = f"{{{','.join(map(str, action.choices))}}}" if action.choices else action.dest
@@ -179,7 +179,7 @@ def _title(group: str) -> str:
 
 
 def _slug(heading: str) -> str:
-    """The anchor that forges and the site give a heading."""
+    """Return the anchor that forges and the site give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -221,7 +221,7 @@ PYTHON: Mapping[str, Sequence[str]] = {
 
 
 def python() -> str:
-    """The public names of each module, from signatures and docstrings."""
+    """Return the public names of each module, from signatures and docstrings."""
     parts = []
     for module_name, names in PYTHON.items():
         module = importlib.import_module(module_name)
@@ -271,7 +271,9 @@ def _class(where: str, cls: type) -> list[str]:
 
 
 def _signature(function: Any, bound: bool) -> str:
-    """A signature, one parameter a line where it is long; annotations as they were written."""
+    """Return a signature, one parameter a line where it is long; annotations as they were
+    written.
+    """
     signature = inspect.signature(function)
     words: list[str] = []
     parameters = list(signature.parameters.values())[1 if bound else 0 :]
@@ -315,7 +317,9 @@ def _annotation(annotation: Any) -> str:
 
 
 def _fields(cls: type) -> dict[str, tuple[str, str]]:
-    """The annotated attributes of a class's own body, with the ``#:`` comments before them."""
+    """Return the annotated attributes of a class's own body, with the ``#:`` comments before
+    them.
+    """
     source = inspect.getsource(cls)
     indent = len(source) - len(source.lstrip())
     lines = [line[indent:] for line in source.splitlines()]
@@ -336,7 +340,7 @@ def _fields(cls: type) -> dict[str, tuple[str, str]]:
 
 
 def _line(thing: Any) -> str:
-    """The first paragraph of a docstring, in a line."""
+    """Return the first paragraph of a docstring, in a line."""
     text = inspect.getdoc(thing) or ""
     return " ".join(_markdown(text.partition("\n\n")[0]).split()).replace("|", "\\|")
 
@@ -373,7 +377,7 @@ def _markdown(text: str) -> str:
 
 
 def operators() -> str:
-    """The operators of the table, the types that each takes, and what their modules say."""
+    """Return the operators of the table, the types that each takes, and what their modules say."""
     modules: dict[Any, list[str]] = {}
     for name, op in OPS.items():
         if name != EXTERNAL:
@@ -390,7 +394,7 @@ def operators() -> str:
 
 
 def _attributes(names: Sequence[str]) -> list[str]:
-    """The attributes of operators of one module, a table for those that share a class."""
+    """Return the attributes of operators of one module, a table for those that share a class."""
     sharing: dict[type, list[str]] = {}
     for name in names:
         if OPS[name].attribute_types:
@@ -423,7 +427,7 @@ def _attributes(names: Sequence[str]) -> list[str]:
 
 
 def _types(name: str) -> list[str]:
-    """The element types of which some random instance of the operator is accepted."""
+    """Return the element types of which some random instance of the operator is accepted."""
     if (weights := OPS[name].weights) is not None:
         return [dtype for dtype in DTYPES if dtype in weights.dtypes]
     return [dtype for dtype in DTYPES if _accepts(name, dtype)]
@@ -464,7 +468,7 @@ def boards() -> str:
 
 
 def cores() -> str:
-    """The cores that the compiler knows, and what their features say."""
+    """Return the cores that the compiler knows, and what their features say."""
     rows = [
         [f"`{cpu.name}`", cpu.arch, ", ".join(sorted(cpu.features)), f"`{' '.join(cpu.cflags)}`"]
         for cpu in map(get_cpu, _shipped_cores())
@@ -480,7 +484,7 @@ def cores() -> str:
 
 
 def _shipped_cores() -> Sequence[str]:
-    """The cores without those that the user has added."""
+    """Return the cores without those that the user has added."""
     return [name for name in cpu_names() if get_cpu(name).word == name]
 
 
@@ -516,7 +520,7 @@ def _role_order(about: Mapping[str, Any]) -> int:
 
 
 def layout(message: Any) -> str:
-    """The fields of a message of the protocol, with their types."""
+    """Return the fields of a message of the protocol, with their types."""
     return ", ".join(f"`{f.name}` {_field_type(f)}" for f in message.subcons) or "nothing"
 
 
@@ -561,7 +565,7 @@ def statuses() -> str:
 
 
 def pytest_options() -> str:
-    """The options that the plugin adds to pytest."""
+    """Return the options that the plugin adds to pytest."""
     rows = []
     for call in _calls("addoption"):
         flag = ast.literal_eval(call.args[0])
@@ -571,7 +575,7 @@ def pytest_options() -> str:
 
 
 def pytest_fixtures() -> str:
-    """The fixtures that the plugin gives to tests."""
+    """Return the fixtures that the plugin gives to tests."""
     rows = []
     for node in ast.walk(_plugin()):
         if not isinstance(node, ast.FunctionDef):
@@ -623,7 +627,7 @@ PARTS: Mapping[tuple[str, str], Callable[[], str]] = {
 
 
 def written(page: str) -> str:
-    """The text of a page with its marked parts written anew."""
+    """Return the text of a page with its marked parts written anew."""
     text = (PAGES / page).read_text(encoding="utf-8")
     for (name, mark), make in PARTS.items():
         if name == page:

@@ -39,14 +39,14 @@ _MARK = re.compile(
 
 
 def on_config(config: Any) -> Any:
-    """Puts every decision's record into the navigation."""
+    """Put every decision's record into the navigation."""
     records = sorted(path.name for path in (DOCS / RECORDS).glob("[0-9]*.md"))
     _entries(config.nav).extend(f"{RECORDS}/{name}" for name in records)
     return config
 
 
 def _entries(nav: Any) -> list[Any]:
-    """The list of the navigation that has the records' index in it."""
+    """Return the list of the navigation that has the records' index in it."""
     pending = [nav]
     while pending:
         entry = pending.pop()
@@ -60,7 +60,7 @@ def _entries(nav: Any) -> list[Any]:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the documents that stand elsewhere, and the files that pages link to."""
+    """Add the documents that stand elsewhere, and the files that pages link to."""
     for source, place in PLACES.items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
     for path in sorted({path for file in files.documentation_pages() for path in _sources(file)}):
@@ -87,7 +87,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def _sources(file: File) -> set[Path]:
-    """The files of the repository, which are no pages, that a page links to."""
+    """Return the files of the repository, which are no pages, that a page links to."""
     text = _FENCED.sub("", Path(str(file.abs_src_path)).read_text(encoding="utf-8"))
     targets = {_target(file, match[2]) for match in _LINK.finditer(text)}
     return {
@@ -101,7 +101,7 @@ def _sources(file: File) -> set[Path]:
 
 
 def _target(file: File, link: str) -> Path | None:
-    """The file of the repository that a relative link names; None for other links."""
+    """Return the file of the repository that a relative link names; None for other links."""
     if ":" in link or link.startswith("/"):
         return None
     path = (Path(str(file.abs_src_path)).parent / link).resolve()

@@ -46,7 +46,7 @@ class Results:
         self.steps: dict[str, Result] = json.loads(path.read_text())["steps"] if known else {}
 
     def known(self, key: str) -> Result | None:
-        """The good result of an earlier run of the same ``key``."""
+        """Return the good result of an earlier run of the same ``key``."""
         with self._lock:
             return next((r for r in self.steps.values() if r["ok"] and r.get("key") == key), None)
 
@@ -58,7 +58,7 @@ class Results:
 
 
 def run_step(step: Step, results: Results) -> Result:
-    """Runs one step and keeps its result; an error of the product is a result that is not ok."""
+    """Run one step and keeps its result; an error of the product is a result that is not ok."""
     start = time.monotonic()
     try:
         result = step.run()
@@ -70,7 +70,7 @@ def run_step(step: Step, results: Results) -> Result:
 
 
 def run_steps(steps: Sequence[Step], results: Results, jobs: int, unit: str) -> dict[str, Result]:
-    """The results of ``steps`` by name, ``jobs`` of them at a time."""
+    """Return the results of ``steps`` by name, ``jobs`` of them at a time."""
     with ThreadPoolExecutor(jobs) as pool:
         outcomes = pool.map(lambda step: run_step(step, results), steps)
         bar = tqdm(outcomes, total=len(steps), unit=unit, disable=None)
@@ -83,7 +83,7 @@ def run_steps(steps: Sequence[Step], results: Results, jobs: int, unit: str) -> 
 
 
 def compiled(model: str, cpu: str, **options: Any) -> ModelLibrary:
-    """The model for a firmware: with inputs and outputs in a pool of the caller by default.
+    """Return the model for a firmware: with inputs and outputs in a pool of the caller by default.
 
     Options that say nothing of memory keep these.
     """
@@ -95,5 +95,5 @@ def compiled(model: str, cpu: str, **options: Any) -> ModelLibrary:
 
 
 def one_line(error: HilError) -> str:
-    """What went wrong, in one line."""
+    """Return the error in one line."""
     return "; ".join(line.strip() for line in error.fact.splitlines() if line.strip())

@@ -74,7 +74,7 @@ class HangError(DeviceError):
     """The firmware has begun something and does not come back from it."""
 
     def is_like(self, other: DeviceError) -> bool:
-        """A job that hangs twice in a row hangs always."""
+        """Return whether ``other`` is a hang too: a job that hangs twice in a row always hangs."""
         return isinstance(other, HangError)
 
 

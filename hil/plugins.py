@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 def optional_module(name: str) -> ModuleType | None:
-    """The module ``name``; None where the part of the installation that has it is absent."""
+    """Return the module ``name``; None where the part of the installation that has it is absent."""
     try:
         is_there = find_spec(name) is not None
     except ModuleNotFoundError:  # not even the package around it

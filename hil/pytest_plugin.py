@@ -122,7 +122,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A worker that waits for a board must not sit on tests that another could run."""
+    """Return a worker that waits for a board must not sit on tests that another could run."""
     if config.getoption("dist") != "load" or not config.getoption("--hil-board"):
         return None
     from xdist.scheduler import WorkStealingScheduling
@@ -164,7 +164,7 @@ def _narrowed(selected: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 @pytest.fixture
 def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
-    """The board that the test runs on."""
+    """Return the board that the test runs on."""
     from hil.errors import ProbeError
     from hil.lab.errors import NoPlaceError
 
@@ -183,7 +183,7 @@ def hil_board(request: pytest.FixtureRequest, _hil_session: _Session) -> Board:
 def hil_library(
     request: pytest.FixtureRequest, hil_board: Board, _hil_session: _Session
 ) -> ModelLibrary:
-    """The model of the test's marker, compiled for the board."""
+    """Return the model of the test's marker, compiled for the board."""
     marker = request.node.get_closest_marker("hil")
     model = marker.kwargs.get("model") if marker else None
     if model is None:
@@ -199,7 +199,7 @@ def hil_library(
 def hil_device(
     hil_board: Board, hil_library: ModelLibrary, _hil_session: _Session
 ) -> Iterator[Device]:
-    """A device that runs the library; tests with the same board and library share it.
+    """Yield a device that runs the library; tests with the same board and library share it.
 
     What an earlier test set or computed is forgotten: inputs are zeros until the test sets them.
     """
@@ -215,7 +215,7 @@ def _hil_session(request: pytest.FixtureRequest) -> _Session:
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Runs a test of a shared board, again on another one where the first failed as a board."""
+    """Run a test of a shared board, again on another one where the first failed as a board."""
     session = item.config.stash[_SESSION]
     spec = _spec(item)
     if spec is None or not session.is_shared(spec):
@@ -256,7 +256,7 @@ def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, None]:
-    """Notes that it was the board which failed, not the test; tells the harness's errors."""
+    """Note that it was the board which failed, not the test; tells the harness's errors."""
     report: pytest.TestReport = (yield).get_result()
     # Only what the harness raised needs it, and that it is loaded then is certain.
     errors = sys.modules.get("hil.errors")
@@ -270,7 +270,9 @@ def pytest_runtest_makereport(
 
 
 def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
-    """An error of the harness as its sentences, below the lines of the user's that led to it."""
+    """Return an error of the harness as its sentences, below the lines of the user's that led to
+    it.
+    """
     own = []
     for entry in failure.traceback:
         package = str(entry.frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -292,7 +294,7 @@ def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> An
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The boards that failed, whatever became of their tests."""
+    """Report the boards that failed, whatever the outcome of their tests."""
     lines = []
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
@@ -368,7 +370,9 @@ class _Session:
         return self._pools[spec]
 
     def board(self, spec: str) -> Board:
-        """The board for a test, ours from now on; skips where its emulator is not installed."""
+        """Return the board for a test, ours from now on; skips where its emulator is not
+        installed.
+        """
         from hil.board import load_board
         from hil.cli.doctor import missing_for_runner
 
@@ -422,7 +426,7 @@ class _Session:
             unit.release()
 
     def device(self, library: ModelLibrary) -> Device:
-        """The device of the test's board, with this library on it."""
+        """Return the device of the test's board, with this library on it."""
         import hil
 
         spec = self._current
@@ -442,7 +446,7 @@ class _Session:
         return device
 
     def close_if_broken(self) -> None:
-        """A test may have crashed the firmware; the next one gets a fresh start."""
+        """Close a device that does not answer, so that the next test starts the firmware anew."""
         from hil.errors import DeviceError
 
         try:

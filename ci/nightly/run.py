@@ -27,7 +27,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
-    """Runs the matrix; returns pytest's exit code."""
+    """Run the matrix; returns pytest's exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--board", action="append", default=[], metavar="B")
@@ -84,7 +84,7 @@ def _models(words: Sequence[str]) -> list[Path]:
 
 
 def _emulated() -> list[str]:
-    """The boards that this machine can emulate."""
+    """Return the boards that this machine can emulate."""
     boards = [load_board(name) for name in board_names()]
     return [
         board.name
@@ -94,7 +94,7 @@ def _emulated() -> list[str]:
 
 
 def _summary(output: Path) -> str:
-    """A table for people: each model and board, what it cost, what failed."""
+    """Return a table for people: each model and board, what it cost, what failed."""
     lines = ["| test | result | per inference |", "|---|---|---:|"]
     report = output / "junit.xml"
     if not report.is_file():

@@ -29,14 +29,16 @@ _SAMPLES = int(os.environ.get("HIL_NIGHTLY_SAMPLES", "10"))
 
 @pytest.fixture(params=[path for path in _MODELS if path], ids=lambda path: Path(path).stem)
 def hil_library(request: pytest.FixtureRequest, hil_board: Board) -> ModelLibrary:
-    """The model, compiled for the board; a board that is too small is skipped, with the figures."""
+    """Return the model, compiled for the board; a board that is too small is skipped, with the
+    figures.
+    """
     options = ModelOptions(hil_board.cpu.name, board=hil_board)
     return load_library(ModelSource(Path(request.param), None), options)
 
 
 @pytest.fixture
 def fitting_device(request: pytest.FixtureRequest) -> Device:
-    """The board with the model on it."""
+    """Return the board with the model on it."""
     try:
         device: Device = request.getfixturevalue("hil_device")
     except FitError as error:

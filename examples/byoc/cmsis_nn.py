@@ -123,7 +123,9 @@ class CmsisNn:
         return True
 
     def generate(self, subgraph: Graph, symbol: str, cpu: Cpu, api: str) -> ExternalModule:
-        """An object with a function that calls CMSIS-NN for the one layer of ``subgraph``."""
+        """Return an object with a function that calls CMSIS-NN for the one layer of
+        ``subgraph``.
+        """
         layer = int8_layer(subgraph, subgraph.nodes[0])
         shape = _Shape(layer)
         scratch_bytes = self._tree.scratch_bytes(cpu, layer.op, shape.numbers)
@@ -262,7 +264,7 @@ def _call(function: str, symbol: str) -> str:
 
 
 def _function(symbol: str, api: str, scratch_bytes: int, body: str) -> str:
-    """The C file with the function that the compiler calls."""
+    """Return the C file with the function that the compiler calls."""
     names = ["input", "output"] + (["scratch"] if scratch_bytes else [])
     if api == "packed":
         include = '#include "tvm/runtime/c_backend_api.h"\n'
@@ -320,7 +322,8 @@ class _Tree:
         self._size_program = functools.cache(self._compile_sizes)
 
     def vector_sum(self, symbol: str, depth: int, columns: int) -> str:
-        """The statement that sums up the weights; versions differ in what they add to the sums.
+        """Return the statement that sums up the weights; versions differ in what they add to the
+        sums.
 
         Up to version 6 a fully connected layer multiplies them with the offset and adds the bias
         itself, so they are to be the bare sums; from 7 on it takes them as all of that.
@@ -355,7 +358,7 @@ class _Tree:
             return int(_run([str(path), op, *map(str, numbers)], Path(folder)))
 
     def _compile_sizes(self, suffix: str) -> bytes:
-        """A program for this machine that tells scratch sizes, those of a kind of core."""
+        """Return a program for this machine that tells scratch sizes, those of a kind of core."""
         functions = [f"{function}{suffix}" for function in _SIZE_FUNCTIONS]
         missing = [name for name in functions if name not in self._declared]
         if missing:
@@ -417,7 +420,7 @@ class _Tree:
         return list(objects.values())
 
     def _library(self, cpu: Cpu) -> bytes:
-        """The part of CMSIS-NN that the operators need, as one object."""
+        """Return the part of CMSIS-NN that the operators need, as one object."""
         wanted = [*_OPERATORS, *([_WRAPPER] if self.has_wrapper else []), _VECTOR_SUM]
         with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as folder:
             objects = [path.name for path in self._closure(wanted, cpu, Path(folder))]
@@ -426,7 +429,7 @@ class _Tree:
             return Path(folder, "cmsis_nn.o").read_bytes()
 
     def compiled(self, cpu: Cpu, text: str) -> bytes:
-        """The object of a C file that calls CMSIS-NN."""
+        """Return the object of a C file that calls CMSIS-NN."""
         with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as folder:
             path = Path(folder, "layer.c")
             path.write_text(text, encoding="utf-8")
@@ -443,7 +446,7 @@ class _Tree:
 
 
 def _code_of(path: Path) -> str:
-    """The text of a C file without its comments, which name functions, too."""
+    """Return the text of a C file without its comments, which name functions, too."""
     return _COMMENT.sub("", path.read_text(encoding="utf-8", errors="replace"))
 
 

@@ -106,7 +106,7 @@ class MatrixUnit:
         return connected_groups(graph, _is_taken)
 
     def generate(self, subgraph: Graph, symbol: str, cpu: Cpu, api: str) -> ExternalModule:
-        """A function that runs the group's layers one after the other."""
+        """Return a function that runs the group's layers one after the other."""
         scratch, scratch_bytes = _scratch(subgraph)
         names = {name: f"input{i}" for i, name in enumerate(subgraph.inputs)}
         names |= {name: f"output{i}" for i, name in enumerate(subgraph.outputs)}
@@ -153,7 +153,7 @@ def _scratch(subgraph: Graph) -> tuple[Mapping[str, int], int]:
 def _layer(
     subgraph: Graph, node: Node, symbol: str, index: int, constants: dict[str, Array]
 ) -> str:
-    """The struct that describes a layer to the unit; adds its arrays to ``constants``."""
+    """Return the struct that describes a layer to the unit; adds its arrays to ``constants``."""
     layer = int8_layer(subgraph, node)
     columns, depth = layer.weights.shape
     arrays = {

@@ -30,7 +30,7 @@ MODEL = HERE / "digits.tflite"
 
 
 def main() -> int:
-    """Runs the demo; 1 when an answer differs from the reference's."""
+    """Run the demo; 1 when an answer differs from the reference's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--board", default="mps2-an386", help="default: %(default)s")
     parser.add_argument("--images", type=int, metavar="N", help="only the first N images")
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def drawing(image: Array) -> str:
-    """An 8x8 image in characters."""
+    """Return an 8x8 image in characters."""
     shades = " .:-=+*#%@"
     rows = (image[..., 0].astype(int) + 128) * (len(shades) - 1) // 255
     return "\n".join("  " + "".join(2 * shades[value] for value in row) for row in rows)
@@ -103,7 +103,9 @@ def plan_text(module: Module) -> str:
 
 
 def last_use(module: Module, tensor: TensorInfo, first: int) -> int:
-    """The last step that reads ``tensor``, written in step ``first``; layers are steps from 1."""
+    """Return the last step that reads ``tensor``, written in step ``first``; layers are steps from
+    1.
+    """
     last = first
     for step, layer in enumerate(module.layers[first:], first + 1):
         if tensor.offset in [argument.value for argument in layer.arguments[: layer.input_count]]:

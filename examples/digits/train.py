@@ -26,7 +26,7 @@ LEAST_ACCURACY = 0.97
 
 
 def main() -> None:
-    """Makes the three files anew."""
+    """Make the three files anew."""
     train_images, test_images, train_labels, test_labels = load_digits()
     model = train(train_images, train_labels)
     flatbuffer = convert(model, train_images)
@@ -52,7 +52,7 @@ def load_digits() -> Any:
 
 
 def build() -> Any:
-    """The network: about 6 KB of weights and 1.3 KB of working memory once quantised."""
+    """Return the network: about 6 KB of weights and 1.3 KB of working memory once quantised."""
     import keras
     from keras import layers
 
@@ -72,7 +72,7 @@ def build() -> Any:
 
 
 def train(images: Any, labels: Any) -> Any:
-    """A trained network; equal on every run on the same kind of processor."""
+    """Return a trained network; equal on every run on the same kind of processor."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -93,7 +93,7 @@ def train(images: Any, labels: Any) -> Any:
 
 
 def convert(model: Any, images: Any) -> bytes:
-    """The model as a TFLite file whose every tensor is integer, calibrated on ``images``."""
+    """Return the model as a TFLite file whose every tensor is integer, calibrated on ``images``."""
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -114,7 +114,7 @@ def convert(model: Any, images: Any) -> bytes:
 
 
 def evaluate(flatbuffer: bytes, images: Any, labels: Any) -> tuple[Any, float]:
-    """The images as the quantised model takes them, and its accuracy on them."""
+    """Return the images as the quantised model takes them, and its accuracy on them."""
     import numpy as np
     import tensorflow as tf
 

@@ -1,6 +1,6 @@
-"""Boards, from their descriptions: ``targets/<board>.toml`` and the chip that it names.
+"""Boards: descriptions, the firmware's ports, and the user's configuration.
 
-The room of what a board is: also the firmware's ports, and what a user configured.
+A board is described by ``targets/<board>.toml`` and the chip that it names.
 """
 
 from __future__ import annotations

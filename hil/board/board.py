@@ -1,8 +1,8 @@
 """Boards, from their descriptions: ``targets/<board>.toml`` and the chip that it names.
 
-A description that is not valid is a :class:`~hil.errors.BoardError` whose message names the file
-and the key. :mod:`hil.board.description` joins the files, :mod:`hil.board.ports` knows the ports
-and their settings; the keys are documented in ``docs/reference/board-files.md``.
+An invalid description is a :class:`~hil.errors.BoardError` whose message names the file and the
+key. :mod:`hil.board.description` joins the files, :mod:`hil.board.ports` reads the ports and their
+settings; the keys are documented in ``docs/reference/board-files.md``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hilc.support.tables import Table
 from hilc.support.toml import tomllib
 from hilc.target import Cpu, cpu_names, get_cpu, load_cpu
 
-#: How a firmware is started; those that have a table of their own in the description.
+#: Ways to start a firmware that have a table of their own in the description.
 RUNNERS = ("native", "qemu", "renode", "pyocd")
 
 _ADDRESS_SPACE = 1 << 32
@@ -37,13 +37,15 @@ _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 @dataclass(frozen=True)
 class MemoryRegion:
-    """A range of addresses. ``flash`` is what the image is loaded into, whatever it is made of."""
+    """A range of addresses. ``flash`` is the memory that the image is loaded into, of any
+    technology.
+    """
 
     name: str
     origin: int
     size: int
     kind: Literal["flash", "ram"]
-    #: Cycles that the core takes for a word of it, waiting included; 0 where that is not known.
+    #: Cycles of the core per word, wait states included; 0 if unknown.
     read_cycles: int = 0
 
     @property
@@ -53,88 +55,88 @@ class MemoryRegion:
 
 @dataclass(frozen=True)
 class Qemu:
-    """How QEMU runs the board."""
+    """Settings of the board in QEMU."""
 
     machine: str
     #: An instruction takes 2**icount_shift ns of virtual time.
     icount_shift: int
-    #: Which of the machine's serial lines the firmware's UART is.
+    #: Index of the machine's serial line that is the firmware's UART.
     serial: int
     args: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Renode:
-    """How Renode runs the board."""
+    """Settings of the board in Renode."""
 
-    #: The platform file that it brings for the board's chip; or "": one is made of core, memory and
-    #: UART.
+    #: Platform file in Renode for the board's chip; or "": a platform is generated from core,
+    #: memory and UART.
     platform: str
-    #: The UART's name in the platform.
+    #: Name of the UART in the platform.
     uart: str
     #: Millions of instructions that the core executes in a second of virtual time.
     mips: int
-    #: What is added to the platform or changed in it, in Renode's language.
+    #: Additions and changes to the platform, in Renode's language.
     changes: str = ""
 
 
 @dataclass(frozen=True)
 class PyOcd:
-    """How pyOCD reaches the board."""
+    """Settings of the board in pyOCD."""
 
     #: pyOCD's name of the chip: ``pyocd list --targets``.
     target: str
-    #: Clock of the debug port.
+    #: Clock of the debug port in Hz.
     frequency_hz: int
-    #: What ``pyocd pack install`` takes where pyOCD knows the chip only from a CMSIS pack; or "".
+    #: Argument of ``pyocd pack install`` if pyOCD supports the chip only with a CMSIS pack; or "".
     pack: str
 
 
 @dataclass(frozen=True)
 class BaseFigures:
-    """What the smallest firmware takes; measured, and lower bounds for every larger one."""
+    """Size of the smallest firmware; measured, and a lower bound for every other."""
 
     flash_bytes: int
     #: Static data without the buffers whose size the board chooses.
     ram_bytes: int
-    #: Static buffers of the link, in frames of ``frame_max`` bytes.
+    #: Number of static buffers of the link, each of ``frame_max`` bytes.
     frame_buffers: int
     stack_bytes: int
     handler_stack_bytes: int
 
     def link_ram_bytes(self, frame_max: int, rx_max: int) -> int:
-        """Static RAM of the firmware without models and stacks."""
+        """Return the static RAM of the firmware without models and stacks, in bytes."""
         return self.ram_bytes + self.frame_buffers * frame_max + rx_max
 
 
 @dataclass(frozen=True)
 class Board:
-    """A board description, valid in itself."""
+    """A valid board description."""
 
     name: str
     path: Path
     description: str
     cpu: Cpu
-    #: Rate of the core and of the time base.
+    #: Rate of the core and of the time base in Hz.
     clock_hz: int
     memory: tuple[MemoryRegion, ...]
-    #: Stack of the firmware and its models; interrupts and faults have the handler stack.
+    #: Stack sizes: of the firmware and its models, and of interrupts and faults (handler stack).
     stack_bytes: int
     handler_stack_bytes: int
-    #: Longest frame of the serial link, and the room for input that waits to be read.
+    #: Longest frame of the serial link, and size of the receive buffer, in bytes.
     frame_max: int
     rx_max: int
     ports: tuple[Port, ...]
-    #: The first is the default.
+    #: Ways to run the board; the first is the default.
     runners: tuple[str, ...]
     qemu: Qemu | None
     renode: Renode | None
     pyocd: PyOcd | None
-    #: The board to take where the user names none; one of the shipped boards is.
+    #: Whether it is the default board; one of the shipped boards is.
     is_default: bool
-    #: A firmware of this project has run on the real board.
+    #: Whether a firmware of this project has run on the real board.
     silicon: bool
-    #: The files beside ``path`` that describe its chip.
+    #: Files beside ``path`` that describe its chip.
     chip_files: tuple[Path, ...] = ()
 
     @property
@@ -143,7 +145,7 @@ class Board:
 
     @property
     def is_host(self) -> bool:
-        """The firmware is a process of this machine, with no memory map of its own."""
+        """Whether the firmware is a process of this machine, without a memory map."""
         return self.cpu.is_host
 
     def regions(self, kind: Literal["flash", "ram"]) -> tuple[MemoryRegion, ...]:
@@ -151,30 +153,32 @@ class Board:
 
     @property
     def stack_guard_bytes(self) -> int:
-        """Size of the block below the first RAM region, as one MPU region, that holds no memory.
+        """Size of an MPU region without memory below the first RAM region; 0 if another region is
+        too near.
 
         0 where another region is too near.
         """
         origin = self.regions("ram")[0].origin
         below = [region.end for region in self.memory if region.end <= origin]
         gap = min(origin - max(below, default=0), _GUARD_MAX)
-        # An MPU region's size is a power of two from 32 bytes on, and its address a multiple.
+        # The size of an MPU region is a power of two from 32 bytes on, and its address a multiple
+        # of it.
         while gap >= _GUARD_MIN and origin % (size := 1 << (gap.bit_length() - 1)):
             gap = size - 1
         return size if gap >= _GUARD_MIN else 0
 
     @property
     def is_over_rtt(self) -> bool:
-        """The serial line goes through the debug probe."""
+        """Whether the serial line goes through the debug probe."""
         return any(port.name == "rtt" for port in self.ports)
 
     @property
     def macros(self) -> dict[str, int]:
-        """The settings of all ports, by macro name."""
+        """Settings of all ports, by macro name."""
         return {name: value for port in self.ports for name, value in port.macros.items()}
 
     def over_rtt(self) -> Board:
-        """The board with its serial line through the debug probe instead of a UART."""
+        """Return the board with its serial line through the debug probe instead of a UART."""
         if self.is_host:
             raise BoardError(f"{self.name} has no debug probe, so no RTT", "use its UART")
         if self.is_over_rtt:
@@ -190,17 +194,18 @@ class Board:
 
 
 def board_names() -> tuple[str, ...]:
-    """The boards that ship with the project, sorted."""
+    """Return the boards that ship with the project, sorted."""
     return tuple(sorted(path.stem for path in data_dir("targets").glob("*.toml")))
 
 
 def own_board_names() -> tuple[str, ...]:
-    """The boards that the user's folder of descriptions has, sorted."""
+    """Return the boards in the user's folder of descriptions, sorted."""
     return tuple(sorted(path.stem for path in boards_folder().glob("*.toml")))
 
 
 def board_file(name: str) -> Path | None:
-    """The description of the board ``name``: one that ships, ``./NAME.toml``, the user's folder's.
+    """Return the description of the board ``name``: one that ships, ``./NAME.toml``, or one of the
+    user's folder.
 
     Those that ship come first, so that a name means the same in every folder.
     """
@@ -210,9 +215,9 @@ def board_file(name: str) -> Path | None:
 
 
 def load_board(name_or_path: str | Path) -> Board:
-    """The board ``name`` (:func:`board_file`), or the description in the file ``path``.
+    """Return the board ``name`` (:func:`board_file`), or the one described in the file ``path``.
 
-    What ends in ``.toml`` or has a folder in it is a path.
+    An argument that ends in ``.toml`` or contains a folder is a path.
     """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
@@ -220,7 +225,7 @@ def load_board(name_or_path: str | Path) -> Board:
         check_regular(path, "give the path of a .toml file")
         if not path.is_file():
             raise BoardError(
-                f"there is no board description {text!r}", "give the path of a .toml file"
+                f"the board description {text!r} does not exist", "give the path of a .toml file"
             )
         return _read_board(path)
     found = board_file(text) if text else None
@@ -235,13 +240,15 @@ def load_board(name_or_path: str | Path) -> Board:
 
 
 def default_board() -> Board:
-    """The shipped board whose description says ``default = true``."""
+    """Return the shipped board whose description says ``default = true``."""
     return next(board for board in map(load_board, board_names()) if board.is_default)
 
 
 @functools.cache
 def base_figures(cpu: Cpu) -> BaseFigures:
-    """The template's measured figures for the core's architecture, else for its instruction set."""
+    """Return the template's measured figures for the core's architecture, else for its instruction
+    set.
+    """
     path = data_dir("firmware_template") / "base.toml"
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     return BaseFigures(**table.get(cpu.arch, table[cpu.isa]))
@@ -251,11 +258,11 @@ def base_figures(cpu: Cpu) -> BaseFigures:
 
 
 def _read_board(path: Path) -> Board:
-    # The firmware says the board's name over the link, as text.
+    # The firmware reports the board's name over the link, as text.
     if not path.stem.isprintable():
         raise BoardError(
-            f"the description {str(path)!r} has no name for a board",
-            "rename it: letters and digits",
+            f"the description {str(path)!r} has an invalid name for a board",
+            "rename it with letters and digits",
         )
     description = read_description(path)
     top = Table(description.place, "", description.values, BoardError)
@@ -338,12 +345,12 @@ def _memory(top: Table) -> tuple[MemoryRegion, ...]:
         regions.append(region)
     for kind in ("flash", "ram"):
         if not any(region.kind == kind for region in regions):
-            raise top.error("memory", f"there is no region of kind {kind!r}")
+            raise top.error("memory", f"a region of kind {kind!r} is missing")
     return _without_boot_loader(top, regions)
 
 
 def _without_boot_loader(top: Table, regions: Sequence[MemoryRegion]) -> tuple[MemoryRegion, ...]:
-    """The regions without the bytes that the board's boot loader holds."""
+    """Return the regions without the bytes of the board's boot loader."""
     first = next(region for region in regions if region.kind == "flash")
     if "boot_loader_bytes" not in top:
         top.known("boot_loader_bytes")
@@ -366,7 +373,7 @@ def _stack(top: Table, key: str) -> int:
 
 
 def _cpu(top: Table) -> Cpu:
-    """The core by its name, or by the file that describes it."""
+    """Return the core by its name, or by the file that describes it."""
     word = top.string("cpu")
     if word.endswith(".toml"):
         return load_cpu(word)
@@ -374,7 +381,7 @@ def _cpu(top: Table) -> Cpu:
 
 
 def _ports(top: Table, isa: str) -> tuple[Port, ...]:
-    """Each role's port: what one port provides beside its first role needs no table of its own."""
+    """Return each role's port; further roles of a port need no table."""
     provided: dict[str, str] = {}
     ports: list[Port] = []
     for role in ROLES:
@@ -387,7 +394,7 @@ def _ports(top: Table, isa: str) -> tuple[Port, ...]:
         about = port_description(name)
         if role not in about["provides"]:
             provides = ", ".join(about["provides"])
-            raise table.error("port", f"{name!r} provides {provides}, no {role}")
+            raise table.error("port", f"{name!r} provides {provides}, not {role}")
         if about["arch"] != isa and (about["arch"] != "any" or isa == "host"):
             raise table.error("port", f"{name!r} is for {about['arch']}, the cpu is {isa}")
         settings = {
@@ -409,8 +416,8 @@ def _qemu(table: Table, clock_hz: int) -> Qemu:
     )
     table.finish()
     instruction_ns, tick_ns = 1 << qemu.icount_shift, 10**9 / clock_hz
-    # A measurement is short of the truth by up to a tick; half an instruction is rounded away.
-    # Where an instruction takes whole ticks, nothing is short.
+    # A measurement is up to a tick short; half an instruction is rounded away. If an instruction
+    # takes whole ticks, the measurement is exact.
     if 2 * tick_ns > instruction_ns and (clock_hz << qemu.icount_shift) % 10**9:
         raise table.error(
             "icount_shift",
@@ -441,8 +448,8 @@ def _renode(table: Table, clock_hz: int, ports: tuple[Port, ...]) -> Renode:
     if not platform and unknown:
         raise table.error(
             "platform",
-            f"no platform can be made for the port {unknown[0]!r}, whose chip has no known model",
-            "name the platform file of Renode's that has the chip",
+            f"no platform can be generated for the port {unknown[0]!r}, which has no Renode model",
+            "give the Renode platform file for the chip",
         )
     return renode
 
@@ -458,14 +465,14 @@ def _pyocd(table: Table) -> PyOcd:
 
 
 def _check_room(board: Board, top: Table) -> None:
-    """The firmware without a model must have room, so that a fit error is always about a model."""
+    """Check that the firmware without a model fits, so that a fit error is always about a model."""
     base = board.base
     for key, had, needed in (
         ("stack_bytes", board.stack_bytes, base.stack_bytes),
         ("handler_stack_bytes", board.handler_stack_bytes, base.handler_stack_bytes),
     ):
         if had < needed:
-            raise top.error(key, f"{had} bytes are too few, the firmware itself needs {needed}")
+            raise top.error(key, f"{had} bytes are too few; the firmware itself takes {needed}")
     stacks = board.stack_bytes + board.handler_stack_bytes
     ram_bytes = base.link_ram_bytes(board.frame_max, board.rx_max) + stacks
     for kind, needed in (("flash", base.flash_bytes), ("ram", ram_bytes)):
@@ -473,6 +480,6 @@ def _check_room(board: Board, top: Table) -> None:
         if region.size < needed:
             raise top.error(
                 f"memory[{board.memory.index(region)}].size",
-                f"{region.name!r} has {region.size} bytes, the firmware without a model needs "
+                f"{region.name!r} has {region.size} bytes; the firmware without a model takes "
                 f"{needed}",
             )

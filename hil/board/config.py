@@ -30,7 +30,7 @@ from hilc.support.outputs import OutputError, write_file
 from hilc.support.suggest import listed, nearest
 from hilc.support.toml import tomllib
 
-#: Keys of a board's table, and of its table ``power``, with the type that each has.
+#: Keys of a board's table, and of its table ``power``, with their types.
 _BOARD_KEYS: Mapping[str, type] = {"probe": str, "port": str, "power": dict}
 _POWER_KEYS: Mapping[str, type] = {
     "cycle": str,
@@ -43,7 +43,7 @@ _TYPE_NAMES = {str: "a text", dict: "a table", float: "a number"}
 
 
 def config_path() -> Path:
-    """``HIL_CONFIG``, or ``hil/config.toml`` in the user's configuration folder."""
+    """Return ``HIL_CONFIG``, or ``hil/config.toml`` in the user's configuration folder."""
     if chosen := os.environ.get("HIL_CONFIG"):
         return Path(chosen)
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -56,18 +56,18 @@ def boards_folder() -> Path:
 
 
 def remembered(board: str) -> dict[str, str]:
-    """``probe`` and ``port`` that the user chose for ``board``, where they did."""
+    """Return the configured ``probe`` and ``port`` of ``board``, if any."""
     return {k: v for k, v in read_config().get(board, {}).items() if isinstance(v, str)}
 
 
 def power_table(board: str) -> dict[str, Any] | None:
-    """The table ``power`` that the user wrote for ``board``."""
+    """Return the configured table ``power`` of ``board``; None for none."""
     table = read_config().get(board, {}).get("power")
     return dict(table) if table is not None else None
 
 
 def remember(board: str, **choices: str | None) -> None:
-    """Keeps the ``choices`` that are given for the next time."""
+    """Store the given ``choices`` for later commands."""
     chosen = {key: value for key, value in choices.items() if value}
     boards = read_config()
     if not chosen or boards.get(board, {}) == {**boards.get(board, {}), **chosen}:
@@ -87,12 +87,12 @@ def remember(board: str, **choices: str | None) -> None:
 
 
 def _lines(values: Mapping[str, Any]) -> list[str]:
-    # Text and numbers look in TOML as in JSON.
+    # Text and numbers have the same form in TOML as in JSON.
     return [f"{key} = {json.dumps(value)}\n" for key, value in sorted(values.items())]
 
 
 def read_config() -> dict[str, dict[str, Any]]:
-    """Each board's values; InputError names the file and the key that is not right."""
+    """Return each board's values; InputError names the file and the invalid key."""
     path = config_path()
     check_regular(path, "set HIL_CONFIG to a file")
     try:
@@ -117,17 +117,17 @@ def read_config() -> dict[str, dict[str, Any]]:
 
 
 def _check(path: Path, where: str, values: Mapping[str, Any], keys: Mapping[str, type]) -> None:
-    """Refuses the first key of the table ``where`` that it does not have, or not of this type."""
+    """Raise for the first key of the table ``where`` that is unknown or has the wrong type."""
     prefix = f"{where}." if where else ""
     for key, value in values.items():
         if key not in keys:
             raise InputError(
                 f"{path}: {prefix}{key}: unknown key{nearest(key, keys)}",
-                f"the keys here are {listed(keys, 'and')}"
+                f"accepted keys: {listed(keys, 'and')}"
                 if len(keys) > 1
                 else f"write [{next(iter(keys))}.NAME]",
             )
-        # A whole number is a number, true and false are none.
+        # bool is an int in Python, but not in TOML.
         kinds = (int, float) if keys[key] is float else (keys[key],)
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise InputError(

@@ -1,9 +1,9 @@
 """Files of a board: the board's own, its chip's, and its chip's family's.
 
-A board names its chip, a chip may name its family; each fact stands in one of the three, and none
-replaces another's. :func:`read_description` joins them into the values of one description, which
-:mod:`hil.board` reads. A board that names no chip says everything itself. The keys of each kind of
-file are documented in ``docs/reference/board-files.md``.
+A board names its chip, a chip may name its family; each fact is in one of the three, and none
+overrides another. :func:`read_description` joins them into the values of one description, which
+:mod:`hil.board` reads. A board without a chip has all facts itself. The keys of each kind of file
+are documented in ``docs/reference/board-files.md``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ from hilc.support.toml import tomllib
 
 Kind = Literal["board", "chip", "family"]
 
-#: The folders of the files that ship, in ``targets``.
-#: What a description without a chip and without a core lacks.
+#: Folders of the shipped files, in ``targets``.
 _NAME_A_CHIP = (
     'name a shipped chip or the path of one of your own, such as chip = "stm32f429zi"; a board '
     "without a chip states its core as cpu, and the rest (docs/how-to/add-board.md)"
 )
 
 _FOLDERS: Mapping[Kind, str] = {"board": "", "chip": "chips", "family": "families"}
-#: What a firmware takes for itself: a chip says what suits its RAM, a board may say otherwise.
+#: Memory of the firmware itself: a chip has defaults, which a board may override.
 _SIZES = ("stack_bytes", "handler_stack_bytes")
 _RPC_SIZES = ("frame_max", "rx_max")
 _BOARD_KEYS = (
@@ -57,7 +56,7 @@ _PYOCD_KEYS: Mapping[Kind, tuple[str, ...]] = {
 }
 _RENODE_KEYS = ("platform", "changes", "mips")
 _UART_KEYS = ("port", "renode", "soc", "pin_function", "pin_functions")
-#: What a chip adds to the settings of its soc: the rate that its PLL is set up for.
+#: Setting that a chip adds to those of its soc: the rate that its PLL is set up for.
 _PLL_INPUT = "pll_input_hz"
 
 _NOTHING_DERIVED: Mapping[str, str] = {}
@@ -70,17 +69,17 @@ _ADDRESSES = ("origin", "base", "gpio_base")
 
 @dataclass(frozen=True)
 class Description:
-    """The values of a board description, and where each of them stands."""
+    """Values of a board description, and the location of each."""
 
     path: Path
     values: Mapping[str, Any]
-    #: By key (``uart.base``): file and key there, where that is another.
+    #: File and key of a key (``uart.base``), where they differ.
     places: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
-    #: The files of chip and family; none where the board says everything itself.
+    #: Files of chip and family; empty if the board has all facts.
     chip_files: tuple[Path, ...] = ()
 
     def place(self, key: str) -> str:
-        """File and key that an error about ``key`` names."""
+        """Return the file and key to name in an error about ``key``."""
         known, rest = key, ""
         while known and known not in self.places:
             known, dot, last = known.rpartition(".")
@@ -90,15 +89,15 @@ class Description:
 
 
 def chip_names() -> tuple[str, ...]:
-    """The chips that ship with the project, sorted."""
+    """Return the chips that ship with the project, sorted."""
     return _shipped("chip")
 
 
 def read_description(path: Path) -> Description:
-    """The description in the file ``path`` with all that its chip says.
+    """Return the description in the file ``path`` joined with its chip's.
 
-    Raises :class:`~hil.errors.BoardError` for a file that cannot be read, a key that the file may
-    not have, and a fact that two files state.
+    Raise :class:`~hil.errors.BoardError` for a file that cannot be read, an unknown key, and a fact
+    that two files state.
     """
     board = _File.read(path, "board")
     if "chip" not in board.values:
@@ -155,14 +154,14 @@ class _File:
         return BoardError(f"{self.path}: {key}: {problem}", hint)
 
     def core(self) -> dict[str, str]:
-        """``cpu``, where it is the path of a core's description: relative to this file."""
+        """Return ``cpu``, if it is the path of a core's description: relative to this file."""
         word = self.values.get("cpu")
         if not isinstance(word, str) or not word.endswith(".toml"):
             return {}
         return {"cpu": str((self.path.parent / word).absolute())}
 
     def named(self, kind: Kind) -> _File:
-        """The file of the chip or family that this file names."""
+        """Return the file of the chip or family that this file names."""
         name = self.values[kind]
         if not isinstance(name, str) or not name.strip():
             raise self.error(kind, f"{name!r} is not the name of a {kind}")
@@ -183,7 +182,7 @@ class _File:
         return _File.read(path, kind)
 
     def table(self, key: str) -> Mapping[str, Any]:
-        """The table ``key`` of the file, empty where it has none."""
+        """Return the table ``key`` of the file; empty if it has none."""
         return self.part(key, self.values.get(key, {}))
 
     def part(self, where: str, value: Any) -> Mapping[str, Any]:
@@ -199,21 +198,21 @@ class _File:
         other: Collection[str] = (),
         derived: Mapping[str, str] = _NOTHING_DERIVED,
     ) -> None:
-        """Refuses the first of ``keys`` that is not in ``own``.
+        """Raise for the first of ``keys`` that is not in ``own``.
 
-        ``other`` are for another kind of file; ``derived`` follow from another key.
+        ``other`` are keys of another kind of file; ``derived`` follow from another key.
         """
         prefix = f"{where}." if where else ""
         for key in keys:
             if key in own:
                 continue
             if key in derived:
-                raise self.error(f"{prefix}{key}", f"this follows from {derived[key]}", "drop it")
+                raise self.error(f"{prefix}{key}", f"this follows from {derived[key]}", "remove it")
             if key in other and self.kind == "board":
                 raise self.error(
                     f"{prefix}{key}",
                     "this key belongs to the chip's description",
-                    "drop it; for another value, name a chip of your own, or none",
+                    "remove it; for another value, name a chip of your own, or none",
                 )
             if key in other:
                 raise self.error(
@@ -229,15 +228,15 @@ class _File:
 
 
 class _Joined:
-    """The values of board, chip and family, each with its place."""
+    """Values of board, chip and family, each with its location."""
 
     def __init__(self, board: _File, files: list[_File]) -> None:
         self._board = board
-        #: The family's, if any, and the chip's.
+        #: Files of the family (if any) and the chip.
         self._files = files
         self._chip = files[-1]
         self._values: dict[str, Any] = {}
-        #: Of what is stated; and of what may be, for the error where it is missing.
+        #: Keys that are stated, and that may be stated, for errors about missing ones.
         self._places: dict[str, tuple[Path, str]] = {}
         self._expected: dict[str, tuple[Path, str]] = {}
 
@@ -271,7 +270,7 @@ class _Joined:
         )
 
     def _put(self, key: str, value: Any, file: _File, there: str) -> None:
-        """Adds a value, which stands in ``file`` as ``there``."""
+        """Add a value, which is ``there`` in ``file``."""
         *tables, last = key.split(".")
         table = self._values
         for name in tables:
@@ -279,13 +278,13 @@ class _Joined:
         if key in self._places:
             first, first_key = self._places[key]
             raise file.error(
-                there, f"{first} states it already, as {first_key}", "state it in one of the two"
+                there, f"it is a duplicate of {first_key} in {first}", "remove one of the two"
             )
         table[last] = value
         self._places[key] = file.path, there
 
     def _join(self, table: str, key: str) -> None:
-        """Adds what family and chip say of ``key``."""
+        """Add the values of family and chip for ``key``."""
         full = f"{table}.{key}" if table else key
         for file in self._files:
             values = file.table(table) if table else {**file.values, **file.core()}
@@ -294,7 +293,7 @@ class _Joined:
         self._expected[full] = self._chip.path, full
 
     def _add_sizes(self) -> None:
-        """Add the sizes, of which the board may state others than its chip."""
+        """Add the sizes, which the board may override."""
         self._values.setdefault("rpc", {})
         for file in (*self._files, self._board):
             file.check("rpc", file.table("rpc"), _RPC_SIZES)
@@ -309,7 +308,7 @@ class _Joined:
             self._put(f"rpc.{key}", value, self._board, f"rpc.{key}")
 
     def _add_memory(self) -> None:
-        """All regions: those of each kind in the order of family, chip, board; flash first."""
+        """Add all regions: those of each kind in the order of family, chip, board; flash first."""
         regions: list[tuple[Any, _File, str]] = []
         for file in (*self._files, self._board):
             entries = file.values.get("memory", [])
@@ -324,7 +323,7 @@ class _Joined:
             self._places[f"memory[{index}]"] = file.path, there
 
     def _add_port(self, role: str) -> str:
-        """The port of ``role`` with its settings; returns its name, "" where it needs none."""
+        """Add the port of ``role`` with its settings; return its name, "" for none."""
         provider = self._values.get("core", {}).get("port", "")
         if role != "core" and role in (port_description(provider)["provides"] if provider else ()):
             for file in (*self._files, self._board):
@@ -378,7 +377,7 @@ class _Joined:
         return name
 
     def _add_pll(self, soc: str) -> None:
-        """The divider that brings the board's crystal to the rate that the chip's PLL takes."""
+        """Add the divider from the board's crystal to the input rate of the chip's PLL."""
         pll = port_pll(soc)
         if pll is None:
             return
@@ -392,7 +391,7 @@ class _Joined:
         spec = port_description(soc)["settings"][pll.source]
         rate = table.get(pll.source, spec.get("default", 0))
         if not isinstance(rate, int) or isinstance(rate, bool):
-            return  # the reader of the values says so
+            return  # reported by the reader of the values
         rate = rate or pll.internal_hz
         key = f"soc.{pll.source}"
         if not rate and pll.source not in table:
@@ -400,13 +399,13 @@ class _Joined:
         if rate % wanted:
             raise self._board.error(
                 key,
-                f"{rate} is not a multiple of {wanted}, for which the chip's PLL is set up",
+                f"{rate} is not a multiple of {wanted}, the input rate of the chip's PLL",
                 "describe a chip of your own with another soc.pll_input_hz",
             )
         self._put(f"soc.{pll.divider}", rate // wanted, self._board, key)
 
     def _add_uart(self, soc: str) -> None:
-        """The UART that the board uses, of those that its chip has."""
+        """Add the UART that the board uses, of those of its chip."""
         board, table = self._board, self._board.table("uart")
         self._expected["uart"] = board.path, "uart"
         if "port" in table:
@@ -430,7 +429,7 @@ class _Joined:
         self._add_instance(name, soc)
 
     def _add_foreign_uart(self, table: Mapping[str, Any], soc: str) -> None:
-        """A serial line that is none of the chip's UARTs: RTT."""
+        """Add a serial line other than the chip's UARTs: RTT."""
         self._put("uart.port", table["port"], self._board, "uart.port")
         port = self._known_port(table["port"], "uart.port")
         own = ("port", *board_settings(port))
@@ -453,7 +452,7 @@ class _Joined:
                 self._put(f"uart.{key}", value, self._board, f"uart.{key}")
 
     def _uarts(self) -> tuple[str, ...]:
-        """The UARTs that the chip has: those that it names, else its family's."""
+        """Return the UARTs of the chip: those that it names, else its family's."""
         named = [tuple(file.table("uarts")) for file in self._files]
         return named[-1] or named[0]
 
@@ -514,7 +513,7 @@ class _Joined:
             self._add_pins(pins_port, functions, where)
 
     def _add_pins(self, port: str, functions: Mapping[str, Any], where: str) -> None:
-        """The settings that say TX and RX, and as which function they are the UART's."""
+        """Add the settings for TX and RX, and their functions as the UART's pins."""
         pins = port_pins(port)
         assert pins is not None, "the port has pins"
         role = port_description(port)["provides"][0]
@@ -550,7 +549,7 @@ class _Joined:
     def _put_pair(
         self, role: str, key: str, rx_key: str, values: Mapping[str, Any], what: str
     ) -> None:
-        """Adds TX's value, and RX's where it is another."""
+        """Add TX's value, and RX's if it differs."""
         if not key:
             return
         self._put(f"{role}.{key}", values["tx"], self._board, "uart.tx")
@@ -559,13 +558,13 @@ class _Joined:
         if not rx_key:
             raise self._board.error(
                 "uart.rx",
-                f"its {what} is not that of uart.tx",
+                f"its {what} differs from that of uart.tx",
                 f"choose two pins of one {what}",
             )
         self._put(f"{role}.{rx_key}", values["rx"], self._board, "uart.rx")
 
     def _add_tools(self) -> None:
-        """pyOCD and Renode, where the board has them among its runners."""
+        """Add pyOCD and Renode, if the board has them among its runners."""
         runners = self._board.values.get("runners", ())
         wanted = [r for r in runners if isinstance(r, str)] if isinstance(runners, list) else []
         for file in self._files:
@@ -591,7 +590,7 @@ class _Joined:
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """``values`` as a board description that names no chip."""
+    """Return ``values`` as a board description without a chip."""
     tables = (*_TABLES, "memory")
     first = [key for key in _FIRST if key in values]
     first += [key for key in values if key not in first and key not in tables]
@@ -618,7 +617,7 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_value('', item) for item in value)}]"
     if isinstance(value, str):
-        # JSON's strings are TOML's, but for characters beyond 16 bits, which stay as they are.
+        # JSON strings are TOML strings, except for characters beyond 16 bits, which stay unescaped.
         return json.dumps(value, ensure_ascii=False)
     if key in _ADDRESSES:
         return f"0x{value >> 16:04X}_{value & 0xFFFF:04X}"

@@ -1,7 +1,7 @@
-"""What pyOCD knows of a chip: its memory, its core, and which CMSIS pack brings it.
+"""Facts of a chip from pyOCD: its memory, its core, and its CMSIS pack.
 
-Targets that come with pyOCD and those of installed packs are the same here. Nothing is downloaded:
-``pyocd pack install PART`` does that when the user asks for it.
+Targets that come with pyOCD and those of installed packs are treated alike. Nothing is downloaded:
+``pyocd pack install PART`` does that at the user's request.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hilc.target import cpu_names, get_cpu
 if TYPE_CHECKING:
     from hil.board import Board
 
-# The description of the core stands before the first peripheral.
+# The description of the core precedes the first peripheral.
 _SVD_HEAD_BYTES = 65536
 _MAX_RAM_BYTES = 32 << 20
-# Less is a chip's configuration or its store of settings.
+# Smaller regions are a chip's configuration or its storage of settings.
 _MIN_FLASH_BYTES = 16 << 10
-#: Where the architecture has SRAM; beyond are peripherals and external memory.
+#: SRAM addresses of the architecture; beyond are peripherals and external memory.
 _SRAM = (0x2000_0000, 0x4000_0000)
 _SECURE_BIT = 1 << 28
 
 
 @dataclass(frozen=True)
 class ChipRegion:
-    """Memory of a chip, as pyOCD's map has it."""
+    """Memory of a chip, from pyOCD's map."""
 
     name: str
     origin: int
@@ -45,19 +45,19 @@ class Chip:
 
     target: str
     vendor: str
-    #: The class of pyOCD's that its family has in common, such as ``Kinetis``; or empty.
+    #: pyOCD's class of its family, such as ``Kinetis``; or empty.
     family: str
-    #: Our name of its core; empty where nothing says it, or it is one that we do not know.
+    #: Name of its core here; empty if it is unknown.
     cpu: str
-    #: The chip's own memory, the first to use first: flash by address, then RAM by size.
+    #: The chip's own memory in the order of preference: flash by address, then RAM by size.
     memory: tuple[ChipRegion, ...]
-    #: What of pyOCD's map was left out, and why.
+    #: Parts of pyOCD's map that were left out, and the reason.
     notes: tuple[str, ...]
 
 
 @functools.cache
 def target_names() -> tuple[str, ...]:
-    """The targets that pyOCD can drive now: its own and those of installed packs."""
+    """Return the targets that pyOCD supports now: its own and those of installed packs."""
     from pyocd.target.builtin import BUILTIN_TARGETS
     from pyocd.target.pack.pack_target import ManagedPacks
 
@@ -66,7 +66,7 @@ def target_names() -> tuple[str, ...]:
 
 
 def check_target(board: Board) -> None:
-    """Raises :class:`ProbeError` where pyOCD cannot drive the board's chip as it is installed."""
+    """Raise :class:`ProbeError` if pyOCD does not support the board's chip as it is installed."""
     if board.pyocd is None or board.pyocd.target.lower() in target_names():
         return
     part = board.pyocd.pack or board.pyocd.target
@@ -77,7 +77,7 @@ def check_target(board: Board) -> None:
 
 
 def read_chip(target: str) -> Chip:
-    """Return what pyOCD knows of ``target``; :class:`InputError` where it has no such target."""
+    """Return pyOCD's facts of ``target``; raise :class:`InputError` if it has no such target."""
     from pyocd.core.session import Session
     from pyocd.coresight.coresight_target import CoreSightTarget
     from pyocd.probe.debug_probe import DebugProbe
@@ -93,10 +93,10 @@ def read_chip(target: str) -> Chip:
         )
     if name not in TARGET:
         ManagedPacks.populate_target(name)
-    # A probe that cannot do anything: the target is only asked what it knows.
+    # A probe without functions: only facts of the target are read.
     made: Any = TARGET[name](Session(DebugProbe(), no_config=True, option_defaults={}))
     cpu, note = _core(made)
-    # Of a target for any chip there is only the architecture's map of addresses.
+    # A generic target has only the architecture's address map.
     memory, notes = ((), ()) if type(made) is CoreSightTarget else _memory(made.memory_map)
     family = next(
         (c.__name__ for c in reversed(type(made).__mro__) if ".target.family." in c.__module__), ""
@@ -106,7 +106,7 @@ def read_chip(target: str) -> Chip:
 
 
 def _core(made: Any) -> tuple[str, str]:
-    """Our name of the core that the target's SVD names, and what to know of it."""
+    """Return the name of the core in the target's SVD, and a remark on it."""
     location = made._svd_location
     file = getattr(location, "filename", None)
     if file is None:
@@ -133,7 +133,7 @@ def _core(made: Any) -> tuple[str, str]:
 
 
 def _memory(regions: Any) -> tuple[tuple[ChipRegion, ...], tuple[str, ...]]:
-    """The regions that a firmware may use as they are after reset."""
+    """Return the regions that a firmware may use as they are after reset."""
     has_aliases = any(region.is_secure or region.name.endswith("_ns") for region in regions)
     kept: list[ChipRegion] = []
     notes: list[str] = []
@@ -169,7 +169,7 @@ def _region(region: Any) -> ChipRegion:
 
 
 def _merged(regions: list[ChipRegion]) -> list[ChipRegion]:
-    """Neighbours of one kind as one: pyOCD has a region for each size of a sector, or bank."""
+    """Return neighbours of one kind merged: pyOCD has a region for each sector size or bank."""
     merged: list[ChipRegion] = []
     for region in regions:
         last = merged[-1] if merged else None
@@ -182,7 +182,9 @@ def _merged(regions: list[ChipRegion]) -> list[ChipRegion]:
 
 
 def _split(region: ChipRegion) -> list[ChipRegion]:
-    """RAM on both sides of the SRAM's start as two: no access may cross that address."""
+    """Return RAM on both sides of the SRAM's start as two regions: no access may cross that
+    address.
+    """
     below = _SRAM[0] - region.origin
     if region.is_flash or not 0 < below < region.size:
         return [region]
@@ -191,14 +193,14 @@ def _split(region: ChipRegion) -> list[ChipRegion]:
 
 
 def _preference(region: ChipRegion) -> tuple[bool, bool, int]:
-    """Flash by address; RAM where the architecture has it first, the largest first."""
+    """Return a sort key: flash by address; RAM at SRAM addresses first, the largest first."""
     if region.is_flash:
         return False, False, region.origin
     return True, not _SRAM[0] <= region.origin < _SRAM[0] + _SECURE_BIT, -region.size
 
 
 def _is_secure_alias(region: Any, regions: Any) -> bool:
-    """Armv8-M chips show the same memory twice, with one bit of the address for secure code."""
+    """Return whether a region is the secure alias that Armv8-M chips have of each memory."""
     return bool(region.start & _SECURE_BIT) and any(
         other.start == region.start & ~_SECURE_BIT and other.length == region.length
         for other in regions

@@ -1,8 +1,8 @@
-"""Makes board descriptions: from another one, from what pyOCD knows of a chip, from answers.
+"""Creation of board descriptions: from another one, from pyOCD's facts of a chip, from answers.
 
-A chip whose peripherals no port knows gets one that needs none: clocks as they are after reset,
+A chip with unsupported peripherals gets a description without any: clocks as they are after reset,
 SysTick as the time base, RTT through the debug probe as the serial line. That runs on any Cortex-M
-that has a SysTick, so a new chip runs before somebody has written a driver for it.
+with a SysTick, so a new chip runs before a driver exists for it.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ T = TypeVar("T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _REGION = re.compile(r"(?:([a-z][a-z0-9_]*)=)?(0[xX][0-9a-fA-F]+|\d+):(\d+)([KM]?)\Z")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
-#: What runs on any chip, as far as one port can be right for all.
+#: Ports that run on any chip, as far as possible.
 _PLAIN_PORTS = {"core": "cortex_m", "soc": "fixed_clock", "timer": "systick", "uart": "rtt"}
-#: Where a chip has not what the plain ports need, by the start of pyOCD's name of it. The nRF51 has
+#: Exceptions of chips without the standard peripherals, by the start of pyOCD's name. The nRF51 has
 #: no SysTick (nRF51 Series Reference Manual, 3 and 18).
 _CHIP_PORTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "nrf51": {"timer": {"port": "nrf51_timer", "base": 0x4000_8000, "irq": 8}},
-    # Without this port it may close its debug port: see _IMAGE_RULES.
+    # Without this port it may lock its debug port: see _IMAGE_RULES.
     "nrf52": {"soc": {"port": "nrf52"}},
 }
-#: The core's clock after reset where it cannot be another one, by the start of pyOCD's name
-#: (nRF51 Reference Manual, 13; nRF52832, 52833 and 52840 Product Specifications, CLOCK).
+#: Core clock after reset if it is fixed, by the start of pyOCD's name (nRF51 Reference Manual, 13;
+#: nRF52832, 52833 and 52840 Product Specifications, CLOCK).
 _CHIP_CLOCK_HZ = {"nrf51": 16_000_000, "nrf52": 64_000_000}
-#: What an image for a family of chips must hold beside the firmware, and the port of the SoC that
-#: brings it. Without it a chip may lock its debug port, or does not start.
+#: Data that an image for a family of chips must have, and the SoC port that adds it. Without it a
+#: chip may lock its debug port, or does not start.
 _IMAGE_RULES: Mapping[str, tuple[str, str | None]] = {
     "Kinetis": ("its flash configuration at 0x400, or it may lock itself", "kinetis"),
     "RP2Base": ("a block that its boot ROM looks for", "rp2"),
@@ -54,15 +54,15 @@ _IMAGE_RULES: Mapping[str, tuple[str, str | None]] = {
 
 @dataclass(frozen=True)
 class Sizing:
-    """What a firmware takes of RAM for itself, by how much there is."""
+    """RAM for the firmware itself, by the size of the RAM."""
 
-    #: For first RAM regions of this size or more.
+    #: Minimum size of the first RAM region.
     ram_bytes: int
     stack_bytes: int
     handler_stack_bytes: int
     frame_max: int
     rx_max: int
-    #: Buffers of RTT, where that is the line.
+    #: Buffers of RTT, if that is the serial line.
     up_bytes: int
     down_bytes: int
 
@@ -77,7 +77,7 @@ _SIZINGS = (
 
 @dataclass(frozen=True)
 class Answers:
-    """What the user said; None where nothing was said."""
+    """Answers of the user; None for none."""
 
     base: str | None = None
     pyocd_target: str | None = None
@@ -86,7 +86,7 @@ class Answers:
     clock_hz: str | None = None
     flash: Sequence[str] = ()
     ram: Sequence[str] = ()
-    #: The ports by role, as ``PORT[,KEY=N]...``.
+    #: Ports by role, as ``PORT[,KEY=N]...``.
     ports: Mapping[str, str] | None = None
     qemu: str | None = None
 
@@ -97,24 +97,24 @@ class Description:
 
     text: str
     board: Board
-    #: What the user should know of it.
+    #: Remarks for the user.
     notes: tuple[str, ...]
 
 
-#: Asks the user: ``(option, question, default) -> answer``; raises where nobody can answer.
+#: Ask the user: ``(option, question, default) -> answer``; raises if that is not possible.
 Ask = Callable[[str, str, str], str]
 
 
 def describe(name: str, answers: Answers, ask: Ask) -> Description:
-    """The description of the board ``name``.
+    """Return the description of the board ``name``.
 
-    ``ask`` is called for what neither the answers nor their sources say. Raises
-    :class:`~hil.errors.InputError` for answers that cannot be, :class:`~hil.errors.BoardError`
-    where the loader refuses the result.
+    ``ask`` is called for facts that neither the answers nor their sources have. Raise
+    :class:`~hil.errors.InputError` for invalid answers, and :class:`~hil.errors.BoardError` if the
+    loader refuses the result.
     """
     if not _NAME.match(name):
         raise InputError(
-            f"{name!r} cannot name a board", "use lower-case letters, digits, - and _ and ."
+            f"{name!r} is not a valid board name", "use lower-case letters, digits, - and _ and ."
         )
     values = _base_values(answers.base)
     notes: list[str] = []
@@ -141,7 +141,7 @@ def describe(name: str, answers: Answers, ask: Ask) -> Description:
 
 
 def _base_values(base: str | None) -> dict[str, Any]:
-    """The keys of another description, without what is true of that board alone."""
+    """Return the keys of another description that are not specific to that board."""
     if base is None:
         return {}
     board = load_board(base)
@@ -158,7 +158,7 @@ def _cpu(chip: Chip | None) -> str:
 
 
 def _asked_cpu(ask: Ask) -> str:
-    # Of a core that no probe reaches, a chip is not described from what pyOCD says of it.
+    # pyOCD describes no chip whose core has no debug probe.
     names = [name for name in cpu_names() if get_cpu(name).debug.part_numbers]
     return ask("--cpu", f"core, one of {', '.join(names)}", "cortex-m4")
 
@@ -166,7 +166,9 @@ def _asked_cpu(ask: Ask) -> str:
 def _memory(
     answers: Answers, chip: Chip | None, base: list[dict[str, Any]] | None, ask: Ask
 ) -> list[dict[str, Any]]:
-    """Flash and RAM, each from what is said first: options, the chip, the other description."""
+    """Return flash and RAM, each from the first source: options, the chip, the other
+    description.
+    """
     regions: list[dict[str, Any]] = []
     said = {"flash": answers.flash, "ram": answers.ram}
     examples = {"flash": "0x08000000:512K", "ram": "0x20000000:128K"}
@@ -211,7 +213,7 @@ def _clock_hz(said: str | None, base: int | None, chip: Chip | None, ask: Ask) -
 
 
 def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping[str, Any]) -> str:
-    """One line, where the user gave none."""
+    """Return a one-line description, if the user gave none."""
     if chip is None and answers.base is not None:
         return str(values["description"])
     core = load_cpu(str(values["cpu"])).title
@@ -220,7 +222,9 @@ def _description(name: str, answers: Answers, chip: Chip | None, values: Mapping
 
 
 def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | None) -> None:
-    """The ports: those said, those of the other description, the chip's, then the plain ones."""
+    """Set the ports: those given, those of the other description, the chip's, then the generic
+    ones.
+    """
     special = (_of_chip(chip, _CHIP_PORTS) if chip is not None else None) or {}
     for role in ROLES:
         if role in said:
@@ -230,12 +234,12 @@ def _fill_ports(values: dict[str, Any], said: Mapping[str, str], chip: Chip | No
 
 
 def _of_chip(chip: Chip, table: Mapping[str, T]) -> T | None:
-    """Return a table's entry for a chip, by the start of pyOCD's name of it."""
+    """Return a table's entry for a chip, by the start of pyOCD's name."""
     return next((value for start, value in table.items() if chip.target.startswith(start)), None)
 
 
 def _check_image_rule(chip: Chip, port: str) -> None:
-    """Refuses what could lock a chip, or would not start."""
+    """Raise for an image that could lock a chip, or would not start."""
     rule, needed = _IMAGE_RULES.get(chip.family, ("", None))
     if not rule or port == needed:
         return
@@ -246,13 +250,13 @@ def _check_image_rule(chip: Chip, port: str) -> None:
         else "write a port that brings it: docs/how-to/add-board.md"
     )
     raise InputError(
-        f"an image for {chip.target} must hold {rule}; the port {port!r} does not bring that",
+        f"an image for {chip.target} needs {rule}; the port {port!r} does not add it",
         remedy,
     )
 
 
 def _relatives(chip: Chip, answers: Answers) -> list[str]:
-    """A remark on boards that ship and have the same chip, whose clocks and pins may serve."""
+    """Return a remark on shipped boards with the same chip, whose clocks and pins may be reused."""
     same = [b.name for b in _shipped() if b.pyocd and b.pyocd.target.lower() == chip.target]
     if not same or answers.base is not None or chip.target == "cortex_m":
         return []
@@ -268,7 +272,7 @@ def _port(role: str, word: str) -> dict[str, Any]:
     port, *settings = word.split(",")
     if port not in port_names():
         raise InputError(
-            f"--{role}: there is no port {port!r}", f"there are {', '.join(port_names())}"
+            f"--{role}: unknown port {port!r}", f"choose one of {', '.join(port_names())}"
         )
     table: dict[str, Any] = {"port": port}
     for setting in settings:
@@ -285,7 +289,7 @@ def _port(role: str, word: str) -> dict[str, Any]:
 
 
 def _fill_sizes(values: dict[str, Any]) -> None:
-    """Stacks and buffers that suit the first RAM region; another description has its own."""
+    """Set stacks and buffers that suit the first RAM region; another description has its own."""
     ram = next(region for region in values["memory"] if region["kind"] == "ram")
     size = _bytes(ram["size"])
     sizing = next(sizing for sizing in _SIZINGS if size >= sizing.ram_bytes)
@@ -298,7 +302,7 @@ def _fill_sizes(values: dict[str, Any]) -> None:
 
 
 def _bytes(size: int | str) -> int:
-    """A size as descriptions write it; the loader has checked or will check it."""
+    """Return a size in the form of descriptions; the loader checks it."""
     if isinstance(size, int):
         return size
     number = size.rstrip("KM ")
@@ -307,7 +311,7 @@ def _bytes(size: int | str) -> int:
 
 def _fill_runners(values: dict[str, Any], answers: Answers, chip: Chip | None) -> None:
     target = chip.target if chip is not None else values.get("pyocd", {}).get("target")
-    # Whatever the chip is, pyOCD debugs its core; only flash needs a target that knows it.
+    # pyOCD can debug the core of any chip; only flash needs a target that supports it.
     runners = ["pyocd"]
     values["pyocd"] = {**values.get("pyocd", {}), "target": target or "cortex_m"}
     if chip is not None:
@@ -318,7 +322,7 @@ def _fill_runners(values: dict[str, Any], answers: Answers, chip: Chip | None) -
         shift = next(shift for shift in range(32) if 1 << shift >= shortest_ns)
         values["qemu"] = {"machine": answers.qemu, "icount_shift": shift}
     if "qemu" in values:
-        # Over RTT the emulated board needs a (virtual) probe, too.
+        # RTT on an emulated board needs the virtual probe.
         is_rtt = values["uart"]["port"] == "rtt"
         runners = ["pyocd", "qemu"] if is_rtt else ["qemu", "pyocd"]
     values.pop("renode", None)
@@ -326,12 +330,12 @@ def _fill_runners(values: dict[str, Any], answers: Answers, chip: Chip | None) -
 
 
 def _checked(name: str, text: str) -> Board:
-    """The board that the loader makes of ``text``, as if it were in its file."""
+    """Return the loaded board of ``text``, as if it were in its file."""
     with tempfile.TemporaryDirectory(prefix="hil-board-") as folder:
         path = Path(folder) / f"{name}.toml"
         path.write_text(text, encoding="utf-8")
         try:
             return load_board(path)
         except BoardError as error:
-            # The file that the user knows of is not written yet.
+            # The user's file is not written yet.
             raise BoardError(error.fact.replace(str(path), path.name), error.hint) from None

@@ -85,7 +85,7 @@ class _Signals:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command line; returns the exit code."""
+    """Run one command line; returns the exit code."""
     is_program = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
     with _Signals(is_program) as signals:
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(code: int) -> NoReturn:
-    """Ends the process with ``code``, whatever the interpreter thinks of it.
+    """End the process with ``code``, whatever the interpreter thinks of it.
 
     Where Ctrl-C came amid an ``exec`` (a dataclass is made by one), Python ends itself by a signal
     at last, although the exception was caught.
@@ -183,7 +183,7 @@ def _help(command: Sequence[str], console: Console) -> int:
 
 
 def _lacking_command(parser: Any, console: Console) -> int:
-    """Describes what could follow; still, nothing was done that was asked for."""
+    """Describe what could follow; still, nothing was done that was asked for."""
     if console.as_json:
         raise parser.lacking_command()
     console.line(parser.format_help().removesuffix("\n"))

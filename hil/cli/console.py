@@ -58,7 +58,7 @@ class Console:
 
     @contextmanager
     def listening(self, verbosity: int) -> Iterator[None]:
-        """Shows what the harness logs, and its warnings, while the context lasts.
+        """Show what the harness logs, and its warnings, while the context lasts.
 
         With a ``verbosity`` also what is going on: what is started, and how long it takes.
         """
@@ -95,14 +95,14 @@ class Console:
                 logger.setLevel(before)
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
-        """The command's result, in the form that was asked for. Called once."""
+        """Print the command's result in the requested format. Called once."""
         if self.as_json:
             text = json.dumps(data, indent=2, allow_nan=False)
         self.has_result = True
         self.line(text.removesuffix("\n"))
 
     def line(self, text: str) -> None:
-        """A line of what goes to stdout bit by bit."""
+        """Print a line of incremental output on stdout."""
         # A file's name may have what the encoding of stdout has not.
         encoding = sys.stdout.encoding or "utf-8"
         text = visible(text).encode(encoding, "backslashreplace").decode(encoding)
@@ -119,7 +119,7 @@ class Console:
         self._say(f"{coloured('warning:', 'odd', sys.stderr)} {text}")
 
     def error(self, error: HilError, where: str = "") -> None:
-        """A failure, on stderr; ``where`` says of what, where there are several."""
+        """Print a failure on stderr; ``where`` names its source if there are several."""
         at = f"{where}: " if where else ""
         self._say(f"{coloured('error:', 'bad', sys.stderr)} {at}{error}")
 
@@ -133,7 +133,7 @@ class Console:
             print(visible(text), file=sys.stderr, flush=True)
 
     def progress(self, items: Sequence[T], what: str) -> Iterable[T]:
-        """The items, with a progress bar when stderr is a terminal."""
+        """Return the items, with a progress bar when stderr is a terminal."""
         if not self._shows_progress():
             return items
         from tqdm import tqdm
@@ -143,7 +143,9 @@ class Console:
 
     @contextmanager
     def part_done(self, what: str) -> Iterator[Callable[[float], None] | None]:
-        """A function that takes the part done, 0 to 1, and shows it; None without a terminal."""
+        """Return a function that shows progress, given the fraction done, 0 to 1; None without a
+        terminal.
+        """
         layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
         with self._bar(total=1.0, desc=what, bar_format=layout) as bar:
 
@@ -156,7 +158,7 @@ class Console:
 
     @contextmanager
     def counting(self, what: str, unit: str) -> Iterator[Callable[[], None] | None]:
-        """A function that counts one more of who knows how many; None without a terminal."""
+        """Return a function that counts one item of an unknown number; None without a terminal."""
         layout = "{desc}: {n_fmt} {unit}, {elapsed}"
         with self._bar(desc=what, unit=unit, bar_format=layout) as bar:
             yield (lambda: bar().update()) if self._shows_progress() else None
@@ -201,7 +203,7 @@ class PartConsole(Console):
         self._after = after
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
-        """Keeps the data; a text is shown at once: the next board may take long."""
+        """Keep the data; a text is shown at once: the next board may take long."""
         self.data = data
         if not self.as_json:
             is_next = self._after is not None and self._after.has_result
@@ -218,7 +220,7 @@ def coloured(text: str, mood: Mood, stream: TextIO) -> str:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Turns a failure of standard output into an error for the user, once.
+    """Turn a failure of standard output into an error for the user, once.
 
     A reader that went away stays a BrokenPipeError, which is no failure of anybody's.
     """
@@ -244,7 +246,7 @@ def _silence_stdout() -> None:
 
 
 def open_closed_streams() -> None:
-    """A stream that the caller has closed is None to Python, and would be one more traceback."""
+    """Replace closed streams: Python sets them to None, which would cause one more traceback."""
     if sys.stdout is None:
         # Writing to it fails as it does for every other program: a bad file descriptor.
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
@@ -271,7 +273,7 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
 
 
 def shown_name(name: str) -> str:
-    """The name of a layer or its tensor in a text: the same one in all commands.
+    """Return the name of a layer or its tensor in a text: the same one in all commands.
 
     A converter joins the names of all that it fused with ``;``: the first is that of the result.
     """

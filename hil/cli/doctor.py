@@ -85,13 +85,14 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Looks for every tool."""
+    """Look for every tool."""
     return [Finding(tool, tool.find()) for tool in TOOLS]
 
 
 def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
-    """The tool that ``runner``, or the board's first, cannot do without, when there is none that
-    will do."""
+    """Return the tool that ``runner``, or the board's first, cannot do without, when there is none
+    that will do.
+    """
     runner = runner or board.default_runner
     tools = [*TOOLS, *_toolchain_tools(board.cpu.toolchain)]
     name = {**_RUNNER_TOOLS, "qemu": board.cpu.toolchain.qemu}[runner]
@@ -159,12 +160,12 @@ def _package(name: str) -> Callable[[], str | None]:
 
 
 def _program_or_package(name: str) -> Callable[[], str | None]:
-    """The program that a Python package brings, or the one on the path."""
+    """Return the program that a Python package brings, or the one on the path."""
     return lambda: _package(name)() or _program(name)()
 
 
 def _library(toolchain: Toolchain) -> str | None:
-    """The C library of a toolchain."""
+    """Return the C library of a toolchain."""
     gcc = shutil.which(toolchain.gcc)
     if gcc is None:
         return None
@@ -175,7 +176,7 @@ def _library(toolchain: Toolchain) -> str | None:
 
 
 def _clang() -> str | None:
-    """The one that makes objects, which may have a version in its name."""
+    """Return the one that makes objects, which may have a version in its name."""
     try:
         path, _ = find_clang()
     except HilError:

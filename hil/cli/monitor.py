@@ -113,7 +113,7 @@ class Splitter:
 
 
 def open_line(url: str) -> serial.SerialBase:
-    """The serial line at ``url``, open; a context manager."""
+    """Return the serial line at ``url``, open; a context manager."""
     try:
         return serial.serial_for_url(url, baudrate=_BAUDRATE, timeout=_WAIT_S)
     except (serial.SerialException, OSError, ValueError) as error:

@@ -60,7 +60,7 @@ STYLE = {
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Writes a figure in the format that the suffix of ``path`` names, one of :data:`FORMATS`.
+    """Write a figure in the format that the suffix of ``path`` names, one of :data:`FORMATS`.
 
     The same figure gives the same bytes. In an SVG whatever has a ``gid`` that :func:`plan_figure`
     gave it shows its text as a tooltip.
@@ -85,7 +85,7 @@ def is_unchanged(path: str | Path) -> bool:
 
 
 def _stamped(data: bytes, suffix: str) -> bytes:
-    """The picture with its own digest in it, where viewers take it for a comment."""
+    """Return the picture with its own digest in it, where viewers take it for a comment."""
     end = _ends(data, suffix)
     return data[:end] + _stamp(data, suffix) + data[end:]
 
@@ -105,7 +105,7 @@ def _stamp(data: bytes, suffix: str) -> bytes:
 
 
 def plan_figure(plan: Explanation) -> Figure:
-    """The plan: a box for everything that lies in a pool for a while.
+    """Return the plan: a box for everything that lies in a pool for a while.
 
     Columns are layers, in the order in which they run; a group of layers that run together, row by
     row, has one for each of its layers. A box spans the columns during which its bytes are taken
@@ -151,7 +151,7 @@ class _Columns:
         self.count = self._starts[-1]
 
     def start(self, step: int) -> int:
-        """The first column of a step, :data:`BEFORE` and the number of steps included."""
+        """Return the first column of a step, :data:`BEFORE` and the number of steps included."""
         return self._starts[step - BEFORE]
 
     def end(self, step: int) -> int:
@@ -198,7 +198,7 @@ def _boxes(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
 
 
 def _kept(step: StepMemory, scratch: Tenant, start: int, gid: str) -> Iterator[_Box]:
-    """The rows of a group's inner tensors, from the layer that writes them to the next."""
+    """Yield the rows of a group's inner tensors, from the layer that writes them to the next."""
     order = {node.name: index for index, node in enumerate(step.nodes)}
     for index, (name, first, last) in enumerate(step.kept):
         column = start + order[name]
@@ -280,7 +280,7 @@ def _name_columns(axes: Axes, plan: Explanation, columns: _Columns, inches: floa
 
 
 def _label(axes: Axes, canvas: FigureCanvasAgg) -> None:
-    """Writes the size of each box into its first column, where there is room for it.
+    """Write the size of each box into its first column, where there is room for it.
 
     A label stands upright where it is too wide for the column, moves along the box where another
     one is, and is left out where nothing helps: two labels never touch.
@@ -319,7 +319,9 @@ def _label(axes: Axes, canvas: FigureCanvasAgg) -> None:
 
 
 def _with_tooltips(svg: bytes, figure: Figure) -> bytes:
-    """The document with a title in each box's element, which viewers show where the mouse is."""
+    """Return the document with a title in each box's element, which viewers show where the mouse
+    is.
+    """
     titles = {
         box.get_gid(): box.title
         for axes in figure.axes

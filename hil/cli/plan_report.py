@@ -50,7 +50,7 @@ def plan_text(plan: Explanation) -> str:
 
 
 def plan_json(plan: Explanation) -> dict[str, Any]:
-    """The plan as a JSON object."""
+    """Return the plan as a JSON object."""
     return {
         "model": plan.model,
         "cpu": plan.cpu,

@@ -31,7 +31,7 @@ _HEX_FROM = 1 << 28
 
 
 def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: str) -> str:
-    """The outputs in short, and what each model's inference took."""
+    """Return the outputs in short, and what each model's inference took."""
     rows = [
         [name, array.dtype.name, _shape(array.shape), _values(array)]
         for name, array in outputs.items()
@@ -44,7 +44,7 @@ def run_text(outputs: Mapping[str, Array], counts: Mapping[str, int], counter: s
 def verify_text(
     report: Report, verdict_text: Callable[[str, bool], str] = lambda text, good: text
 ) -> str:
-    """The verdict, each output, and the first layer that differs."""
+    """Return the verdict, each output, and the first layer that differs."""
     verdict = verdict_text("match" if report.match else "DIFFER", report.match)
     lines = [
         f"{report.model} on {report.board}: {verdict} over {_plural(report.samples, 'sample')} "
@@ -73,7 +73,7 @@ def verify_text(
 
 
 def bench_text(report: BenchReport, per_layer: bool) -> str:
-    """The figures, with a table of the layers when asked for."""
+    """Return the figures, with a table of the layers when asked for."""
     note = COUNTER_NOTES[report.counter]
     lines = [f"{report.model} on {report.board}: {report.per_inference:,} {note}, an inference"]
     if len(set(report.counts)) > 1:
@@ -162,7 +162,7 @@ def chosen_lines(report: ChoiceReport) -> list[str]:
 
 
 def tuning_text(log: Tuning) -> str:
-    """The counts of a tuning log as a table, the fewest of each layer marked."""
+    """Return the counts of a tuning log as a table, the fewest of each layer marked."""
     rows = []
     for layer in log.layers:
         least = min((kernel.count for kernel in layer.kernels), default=0)
@@ -233,7 +233,7 @@ def _region_json(region: MemoryRegion) -> dict[str, Any]:
 
 
 def board_text(board: Board) -> str:
-    """A description for people."""
+    """Return a description for people."""
     lines = [
         f"{board.name}: {board.description}",
         f"core {board.cpu.name} at {board.clock_hz / 1e6:g} MHz; ran on: {ran_on(board)}",

@@ -77,7 +77,7 @@ class Model:
         return self.module.layers
 
     def set_input(self, name: str | int, array: npt.ArrayLike) -> None:
-        """Writes an input, which is given by name or index; shape and type must be its own."""
+        """Write an input, which is given by name or index; shape and type must be its own."""
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         tensor = self.inputs[index]
         values = np.asarray(array)
@@ -94,7 +94,7 @@ class Model:
         self._send(index, self._held.value(index))
 
     def get_input(self, name: str | int) -> Array:
-        """A copy of what an input was set to; zeros where it was not."""
+        """Return a copy of what an input was set to; zeros where it was not."""
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         return self._held.value(index).copy()
 
@@ -103,7 +103,7 @@ class Model:
         self._held.forget()
 
     def run(self, repeat: int = 1) -> RunResult:
-        """Runs the inference ``repeat`` times in a row and measures all of them together.
+        """Run the inference ``repeat`` times in a row and measures all of them together.
 
         With ``repeat`` above 1 the later runs compute on what the earlier ones left of the
         inputs: good for counting, not for results.
@@ -116,7 +116,7 @@ class Model:
         return result
 
     def get_output(self, name: str | int) -> Array:
-        """An output of the last run, by name or index, of the model's shape and type.
+        """Return an output of the last run, by name or index, of the model's shape and type.
 
         Raises :class:`~hil.errors.InputError` where the board no longer has it, since an input was
         set that lies in the same memory.
@@ -127,7 +127,7 @@ class Model:
         return self._read(self.outputs[index], TensorRef(self._index, Tensors.OUTPUT, index))
 
     def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
-        """Runs layer by layer; yields each layer's outputs right after it ran.
+        """Run layer by layer; yields each layer's outputs right after it ran.
 
         Afterwards the next layer may overwrite them.
         """
@@ -153,7 +153,7 @@ class Model:
             self._held.end_run()
 
     def profile(self) -> list[int]:
-        """Runs layer by layer; returns each layer's ticks."""
+        """Run layer by layer; returns each layer's ticks."""
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()
             ticks = self._client.run_layers(self._index, 0, len(self.layers))
@@ -161,7 +161,7 @@ class Model:
         return ticks
 
     def _begin_run(self) -> None:
-        """Sends what the board may have lost of the inputs; in the same session as the run."""
+        """Send what the board may have lost of the inputs; in the same session as the run."""
         self._held.open_session(self._client.sessions)
         for index, value in self._held.to_send():
             self._send(index, value)
@@ -178,14 +178,14 @@ class Model:
         self._held.end_write(index)
 
     def begin_call(self, arguments: Sequence[object]) -> None:
-        """Sends what the board may have lost of the inputs that a function is given."""
+        """Send what the board may have lost of the inputs that a function is given."""
         self._held.open_session(self._client.sessions)
         for index in self._given_inputs(arguments):
             if (value := self._held.lost_value(index)) is not None:
                 self._send(index, value)
 
     def end_call(self, function: str, arguments: Sequence[object]) -> None:
-        """The function may have written to everything, to these inputs above all."""
+        """Record that the function may have written to any memory, in particular these inputs."""
         self._held.called(function, self._given_inputs(arguments))
 
     def _given_inputs(self, arguments: Sequence[object]) -> list[int]:
@@ -198,17 +198,17 @@ class Model:
         ]
 
     def input_ref(self, name: str | int) -> TensorRef:
-        """An input as an argument of :meth:`Device.call`."""
+        """Return an input as an argument of :meth:`Device.call`."""
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         return TensorRef(self._index, Tensors.INPUT, index)
 
     def output_ref(self, name: str | int) -> TensorRef:
-        """An output as an argument of :meth:`Device.call`."""
+        """Return an output as an argument of :meth:`Device.call`."""
         index = _find(name, self.outputs, f"output of model {self.name!r}")
         return TensorRef(self._index, Tensors.OUTPUT, index)
 
     def layer_refs(self, layer: int) -> tuple[TensorRef, ...]:
-        """The tensors that the packed function of a layer takes, in its order.
+        """Return the tensors that the packed function of a layer takes, in its order.
 
         Its scratch and the constant pool are among them where it takes them, devices are not.
         """
@@ -223,7 +223,7 @@ class Model:
         )
 
     def pool_refs(self) -> tuple[TensorRef, ...]:
-        """The pools that the model's entry takes behind its inputs and outputs."""
+        """Return the pools that the model's entry takes behind its inputs and outputs."""
         count = len(self.module.workspace_pools) if self.module.pools == "external" else 0
         count += self.module.constants == "external"
         return tuple(TensorRef(self._index, Tensors.POOL, index) for index in range(count))
@@ -336,14 +336,14 @@ class Device:
         return self._running.count(ticks, self.hello.ticks_hz) if self._running else ticks
 
     def functions(self) -> tuple[str, ...]:
-        """The packed functions of all models, in the order of the image's registry."""
+        """Return the packed functions of all models, in the order of the image's registry."""
         try:
             return board_calls().functions(self._client)
         except NotInFirmwareError:
             return ()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Calls a packed function of the image by its name, once; returns what it returned.
+        """Call a packed function of the image by its name, once; returns what it returned.
 
         Tensors are on the board: write them with :meth:`Model.set_input`, pass
         ``model.input_ref(0)`` and the like, read results with :meth:`Model.get_output`. Raises
@@ -360,7 +360,7 @@ class Device:
                 model.end_call(name, arguments)
 
     def echo(self, data: bytes) -> bytes:
-        """``data``, after it went to the board and back."""
+        """Return ``data`` after it was sent to the board and back."""
         return self._client.echo(data)
 
     def memory(self) -> Memory:
@@ -392,7 +392,7 @@ class Device:
         self._client.reset()
 
     def close(self) -> None:
-        """Closes the link. What :func:`hil.open` started, it ends itself."""
+        """Close the link. What :func:`hil.open` started, it ends itself."""
         self._client.close()
 
 
@@ -453,7 +453,7 @@ def _ask_module(client: Client, index: int, info: ModelInfo) -> Module:
 
 
 def _ask_layer(client: Client, model: int, layer: int, most: int) -> Layer:
-    """A layer, of which no more than ``most`` outputs are expected."""
+    """Return a layer, of which no more than ``most`` outputs are expected."""
     name, outputs = client.layer_info(model, layer)
     if outputs > most:
         raise protocol_error(f"a model with more than {ENTRIES_MAX} tensors")

@@ -38,7 +38,7 @@ class Held:
         self.steps = 0
 
     def open_session(self, session: int) -> None:
-        """The board may have restarted since the session before."""
+        """Record that the board may have restarted since the last session."""
         if session == self._session:
             return
         self._session = session
@@ -55,17 +55,18 @@ class Held:
         return np.zeros(info.shape, info.dtype) if value is None else value
 
     def lost_value(self, index: int) -> Array | None:
-        """The value of an input, where the board may not have it; None where it has, or holds what
-        a function left there."""
+        """Return the value of an input, where the board may not have it; None where it has, or
+        holds what a function left there.
+        """
         is_lost = index not in self._on_board and index not in self._functions
         return self.value(index) if is_lost else None
 
     def set(self, index: int, value: Array) -> None:
-        """The user sets an input; :meth:`begin_write` follows."""
+        """Record that the user sets an input; :meth:`begin_write` follows."""
         self._values[index] = value
 
     def begin_write(self, index: int) -> None:
-        """The value is on its way; :meth:`end_write` when it is there."""
+        """Record that the value is being sent; :meth:`end_write` follows."""
         self.steps += 1
         self._on_board.discard(index)
         self._functions.pop(index, None)
@@ -124,8 +125,9 @@ class Held:
             )
 
     def called(self, function: str, inputs: Sequence[int]) -> None:
-        """A function of the user's choice ran; it was given these inputs, and may have written to
-        everything else: what it is for, only the user knows."""
+        """Record that a user-selected function ran with these inputs, and may have written to any
+        memory.
+        """
         self.steps += 1
         if self._module.io_in_pool:
             self._lose_inputs()

@@ -25,7 +25,7 @@ class Power:
     timeout_s: float
 
     def cycle(self) -> None:
-        """Raises :class:`DeviceError` where a command fails or does not end in time."""
+        """Raise :class:`DeviceError` where a command fails or does not end in time."""
         for number, command in enumerate(self.commands):
             if number:
                 time.sleep(self.off_s)

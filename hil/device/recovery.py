@@ -64,7 +64,7 @@ class Recovery:
         self.over()
 
     def over(self) -> None:
-        """The board works: the next failure begins a new incident."""
+        """Record that the board works: the next failure begins a new incident."""
         self._least = Mend.RESET.value
         self._last: DeviceError | None = None
         self._spent_s = 0.0
@@ -82,7 +82,7 @@ class Recovery:
                 return result
 
     def recover(self, error: DeviceError) -> None:
-        """Returns when the board is back after ``error``; else raises it, with what was tried."""
+        """Return when the board is back after ``error``; else raises it, with what was tried."""
         if error.mend is None:
             self._give_up(error)
         if self._last is not None and error.is_like(self._last):

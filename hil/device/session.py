@@ -57,7 +57,7 @@ def open(
     run_timeout_s: float = RUN_TIMEOUT_S,
     recover: bool = True,
 ) -> Iterator[Device]:
-    """A device that runs ``models`` (libraries, model files, archives) on ``board``.
+    """Open a device that runs ``models`` (libraries, model files, archives) on ``board``.
 
     Builds the firmware and starts it with ``runner``, the board's default one when None. With
     ``probe`` (a debug probe's unique id or a part of it, or ``virtual``) pyOCD programs the board
@@ -128,7 +128,7 @@ def open_firmware(
     run_timeout_s: float = RUN_TIMEOUT_S,
     recover: bool = True,
 ) -> Iterator[Device]:
-    """A device that runs a firmware which is built already; otherwise as :func:`open`."""
+    """Open a device that runs an already built firmware; otherwise like :func:`open`."""
     choice = Choice(probe, port)
     way = (firmware, runner, choice, run_timeout_s, recover)
     with _device(firmware.board, firmware.libraries, *way) as device:
@@ -159,7 +159,7 @@ def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
 
 
 def check_way(board: Board, runner: str | None, choice: Choice) -> None:
-    """Raises where what the way to the board needs is not there, before anything is built."""
+    """Raise where what the way to the board needs is not there, before anything is built."""
     check_line(choice)
     if choice.bulk:
         _check_bulk(board, runner, choice)
@@ -230,7 +230,7 @@ class _Way:
         return _attaches(self._runner, self._choice)
 
     def start(self) -> None:
-        """Starts the firmware unless it runs already, and shakes hands with it."""
+        """Start the firmware unless it runs already, and shakes hands with it."""
         if not self._attaches:
             assert self._firmware is not None
             self.running = self._started.enter_context(
@@ -241,7 +241,7 @@ class _Way:
         self._connect()
 
     def close(self) -> None:
-        """Closes the line and ends what was started."""
+        """Close the line and ends what was started."""
         with contextlib.ExitStack() as stack:
             # Whatever happens while the line is closed, Ctrl-C too.
             stack.callback(self._started.close)
@@ -300,7 +300,7 @@ class _Way:
             self.start()
 
     def _connect(self, port_limit_s: float = 0.0) -> None:
-        """Opens the line, for which a port may have to come back first, and shakes hands."""
+        """Open the line, for which a port may have to come back first, and shakes hands."""
         if self.client is not None:
             self.client.close()
         deadline = time.monotonic() + port_limit_s
@@ -330,7 +330,9 @@ class _Way:
             raise
 
     def _bulk(self) -> Bulk | None:
-        """The way of tensors past the line, where it was chosen, or the board is emulated."""
+        """Return the way of tensors past the line, where it was chosen, or the board is
+        emulated.
+        """
         running, wanted = self.running, self._choice.bulk
         if running is None or running.memory is None or self._firmware is None:
             return None
@@ -358,7 +360,7 @@ def _source(model: str | Path) -> ModelSource:
 
 
 def open_link(board: Board, running: Running | None, port: str | None = None) -> Link:
-    """The serial line to a firmware that was started, or to the one at ``port``."""
+    """Return the serial line to a firmware that was started, or to the one at ``port``."""
     baudrate = board.macros.get("HIL_UART_BAUD", _DEFAULT_BAUDRATE)
     if running is None:
         assert port is not None

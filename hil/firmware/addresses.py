@@ -89,7 +89,7 @@ class Addresses:
         return Place(address, function.name if function else "", file, line)
 
     def callers(self, pc: int, lr: int, words: Sequence[int]) -> list[Place]:
-        """The calls that led to ``pc``, the newest first; best effort.
+        """Return the calls that led to ``pc``, the newest first; best effort.
 
         ``words`` are those of the stack, the newest first. A word counts as a return address where
         the instruction in front of it is a call: of the function before in the chain, or through a
@@ -172,7 +172,7 @@ def _line_in(program: Any, address: int) -> tuple[str, int] | None:
 
 
 def _file_name(header: Any, number: int) -> str:
-    """The path of file ``number`` of a line program; numbers begin at 1 before DWARF 5."""
+    """Return the path of file ``number`` of a line program; numbers begin at 1 before DWARF 5."""
     is_old = header["version"] < 5
     entries, folders = header["file_entry"], header["include_directory"]
     if not 0 <= number - is_old < len(entries):

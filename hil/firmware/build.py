@@ -195,7 +195,7 @@ def build(
     warnings_as_errors: bool = False,
     force: bool = False,
 ) -> Firmware:
-    """The firmware for ``board`` with all models of ``libraries``.
+    """Return the firmware for ``board`` with all models of ``libraries``.
 
     ``workspace`` is ``own`` or ``shared``: whether models whose pools the firmware provides work in
     the same bytes (:mod:`hil.firmware.placement`). Without ``output`` the project lies in the
@@ -243,7 +243,7 @@ def _build(
     is_cached: bool,
     force: bool,
 ) -> Sizes:
-    """Builds in ``folder``, whatever is there."""
+    """Build in ``folder``, whatever is there."""
     start = time.monotonic()
     modules = modules_of(libraries)
     if is_cached:
@@ -280,7 +280,7 @@ def create_project(
     workspace: str = "own",
     force: bool = False,
 ) -> None:
-    """Writes the project of :func:`build` without building it.
+    """Write the project of :func:`build` without building it.
 
     Raises as :func:`build` does where the board is too small by the estimate, and for a folder that
     holds something else.
@@ -312,7 +312,7 @@ def check_project(output: str | Path, *, force: bool = False) -> None:
 
 
 def check_cache() -> Path:
-    """The folder in which builds are kept; raises where none could be kept there."""
+    """Return the folder in which builds are kept; raises where none could be kept there."""
     folder = _cache()
     check_place(folder, is_folder=True, remedy=REMEDY)
     return folder
@@ -342,7 +342,7 @@ def _check_name(folder: Path, remedy: str) -> None:
 
 
 def read_firmware(libraries: Sequence[ModelLibrary], board: Board, folder: Path) -> Firmware | None:
-    """The firmware that :func:`build` made in ``folder``, also with another version of hil.
+    """Return the firmware that :func:`build` made in ``folder``, also with another version of hil.
 
     None where there is none, or where it was not finished.
     """
@@ -378,7 +378,7 @@ def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Removes what an interrupted or different build left, but nothing of the user's."""
+    """Remove what an interrupted or different build left, but nothing of the user's."""
     for name in (RESULT, _LOG, *(f"build/{name}" for name in _CMAKE_ENTRIES)):
         remove(folder / name)
 
@@ -402,7 +402,7 @@ def _other_place(is_cached: bool) -> str:
 
 
 def _look_up(folder: Path, build_id: str) -> Sizes | None:
-    """The sizes of the build of this key, if ``folder`` holds one."""
+    """Return the sizes of the build of this key, if ``folder`` holds one."""
     built = _read_result(folder)
     if built is None or built[0] != build_id:
         return None
@@ -417,7 +417,9 @@ def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:
 
 
 def _read_result(folder: Path) -> tuple[str, Sizes] | None:
-    """The id and sizes of a build that is complete and as it was made, if the folder holds one."""
+    """Return the id and sizes of a build that is complete and as it was made, if the folder holds
+    one.
+    """
     found = unsealed(folder / RESULT)
     if found is None or found["elf"] is None or found["elf"] != digest(folder / _ELF):
         return None
@@ -438,7 +440,7 @@ def _read_result(folder: Path) -> tuple[str, Sizes] | None:
 def _run_cmake(
     folder: Path, board: Board, definitions: Sequence[str], *, is_cached: bool
 ) -> tuple[fit.Demand, ...]:
-    """Configures and builds. Returns what does not fit: empty when the image is there."""
+    """Configure and builds. Returns what does not fit: empty when the image is there."""
     cmake, environment = build_programs()
     commands = (
         [cmake, "--preset", "firmware", *definitions],
@@ -569,7 +571,7 @@ def _measure_sections(
 
 
 def _objects(link: LinkMap, module: Module) -> set[str]:
-    """The object files of a model, and those of the C library that only it needs."""
+    """Return the object files of a model, and those of the C library that only it needs."""
     objects = f"CMakeFiles/model_{model_key(module)}.dir/"
     # Objects that came with the library lie in its folder.
     compiled = re.compile(rf"/{module.name}_lib\d+\.o$")
@@ -580,7 +582,9 @@ def _objects(link: LinkMap, module: Module) -> set[str]:
 def _measure_model(
     folder: Path, link: LinkMap, module: Module, copies: Mapping[str, str]
 ) -> ModelSizes:
-    """``copies`` are the regions of the output sections with copied constants."""
+    """Return the sizes of a model; ``copies`` are the regions of the output sections with copied
+    constants.
+    """
     objects = f"CMakeFiles/model_{model_key(module)}.dir/"
 
     def size(pieces: Iterator[Piece]) -> int:
@@ -607,7 +611,7 @@ def _measure_model(
 def _check_stack(
     sizes: Sizes, board: Board, modules: Sequence[Module], workspace: Workspace
 ) -> None:
-    """The firmware's own depth and the largest frame of a model must fit the stack."""
+    """Raise unless the firmware's own depth and the largest frame of a model fit the stack."""
     if board.is_host:
         return
     frame = max((model.stack_frame_bytes for model in sizes.models.values()), default=0)

@@ -102,7 +102,7 @@ def _plain(value: Any) -> Any:
 
 
 def _values(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass, as they are: mappings that are proxies cannot be copied."""
+    """Return the fields of a dataclass, as they are: mappings that are proxies cannot be copied."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
@@ -132,7 +132,7 @@ def _clang(cpu: Cpu) -> list[str | None]:
 
 
 def _read(entry: Path) -> ModelLibrary | None:
-    """The library of an entry that is whole."""
+    """Return the library of an entry that is whole."""
     archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     found = unsealed(about)
     if found is None or found["archive"] is None or found["archive"] != digest(archive):
@@ -151,7 +151,7 @@ def _read(entry: Path) -> ModelLibrary | None:
 
 
 def _keep(entry: Path, library: ModelLibrary) -> None:
-    """Writes an entry; where there is no room or right to, it is compiled again the next time."""
+    """Write an entry; where there is no room or right to, it is compiled again the next time."""
     archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     reports = {name: asdict(report) for name, report in library.reports.items()}
     try:

@@ -91,7 +91,7 @@ def _ram_demand(board: Board, region: MemoryRegion, models: int) -> Demand:
 
 
 def check_estimate(modules: Sequence[Module], board: Board, workspace: Workspace = "own") -> None:
-    """Raises :class:`FitError` where the lower bounds alone are too much."""
+    """Raise :class:`FitError` where the lower bounds alone are too much."""
     demands = estimate(modules, board, workspace)
     if not all(demand.fits for demand in demands):
         raise fit_error(modules, board, demands, workspace)
@@ -136,7 +136,7 @@ def layouts(modules: Sequence[Module], board: Board, workspace: Workspace = "own
 def _copied_constants(
     modules: Sequence[Module], board: Board, workspace: Workspace, pools: MemoryRegion
 ) -> dict[str, MemoryRegion]:
-    """The models whose constants have room where they are read faster than in flash.
+    """Return the models whose constants have room where they are read faster than in flash.
 
     The room is what all else leaves, with ``pools`` the region of the pools that name none. Those
     come first that read each byte most often, as their multiplications say.
@@ -202,7 +202,7 @@ def fit_error(
     demands: Sequence[Demand],
     workspace: Workspace = "own",
 ) -> FitError:
-    """The error for these demands, of which one at least is not met.
+    """Return the error for these demands, of which one at least is not met.
 
     Resources that they leave out are shown with their estimate.
     """

@@ -21,7 +21,7 @@ ARENA = "hil_crt_workspace"
 
 
 def model_key(module: Module) -> str:
-    """The model's name in C and in file names: what follows ``tvmgen_`` in its symbols."""
+    """Return the model's name in C and in file names: what follows ``tvmgen_`` in its symbols."""
     return module.symbol.removeprefix("tvmgen_")
 
 
@@ -113,11 +113,11 @@ class Glue:
         return ()
 
     def _border_tables(self) -> str:
-        """Inputs and outputs as a run time takes them."""
+        """Return the C of inputs and outputs for a runtime."""
         return ""
 
     def _shape_tables(self) -> Iterable[str]:
-        """What these tables refer to."""
+        """Return the C that these tables refer to."""
         return ()
 
     def _calls(self) -> Iterable[str]:
@@ -125,7 +125,7 @@ class Glue:
         return ()
 
     def _descriptions(self) -> Iterable[str]:
-        """What a run time is told of the model, at the end of the file."""
+        """Return the description of the model for a runtime, at the end of the file."""
         return ()
 
     # -- memory ------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Glue:
         return "".join(f'#include "{name}"\n' for name in names)
 
     def _pool_places(self) -> Iterable[str]:
-        """The C expression of each pool's start."""
+        """Return the C expression of each pool's start."""
         module = self._module
         offsets: dict[str | None, int] = {}
         for index, pool in enumerate(module.workspace_pools):
@@ -247,7 +247,7 @@ class Glue:
         return f"{declaration}{table}{tables}{function}"
 
     def _layer_call(self, index: int, layer: Layer) -> tuple[str, str, str]:
-        """What declares a layer's function, the tables that its call needs, the call."""
+        """Return the declaration of a layer's function, the tables of its call, and the call."""
         parameters = ", ".join("void *" for _ in layer.arguments) or "void"
         arguments = ", ".join(self._place(argument) for argument in layer.arguments)
         declaration = f"int32_t {layer.function}({parameters});\n"
@@ -316,7 +316,7 @@ class Glue:
 
 
 def own_name(name: str) -> str:
-    """The name of a layer in flash, which is short of what nobody needs there.
+    """Return the name of a layer in flash, which is short of what nobody needs there.
 
     A converter joins the names of all that it fused with ``;``, each a path in the model's source:
     the first is that of the result, and its last two parts tell it well enough. Who has the library

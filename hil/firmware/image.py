@@ -25,7 +25,7 @@ class Segment:
 
 
 def read_image(path: Path, board: Board | None = None) -> tuple[Segment, ...]:
-    """The loadable segments of an ELF file, in the order of their addresses.
+    """Return the loadable segments of an ELF file, in the order of their addresses.
 
     :class:`InputError` for one that is not for the core of ``board``, or without one not for any.
     """
@@ -57,8 +57,9 @@ def read_image(path: Path, board: Board | None = None) -> tuple[Segment, ...]:
 
 
 def check_image(board: Board, path: Path) -> None:
-    """Raises :class:`InputError` where an image is for another core or lies beside the board's
-    memory."""
+    """Raise :class:`InputError` where an image is for another core or lies beside the board's
+    memory.
+    """
     for segment in read_image(path, board):
         end = segment.address + len(segment.data)
         if not any(r.origin <= segment.address and end <= r.end for r in board.memory):

@@ -37,7 +37,7 @@ class LinkMap:
         return sum(self.sections.get(name, 0) for name in names)
 
     def origin(self, file: str) -> str:
-        """The object of the program through which ``file`` came into it."""
+        """Return the object of the program through which ``file`` came into it."""
         seen = set()
         while file in self.asked_by and file not in seen:
             seen.add(file)
@@ -46,7 +46,7 @@ class LinkMap:
 
 
 def read_map(text: str) -> LinkMap:
-    """Reads the text of a map file."""
+    """Read the text of a map file."""
     members, _, rest = text.partition("Linker script and memory map")
     members = members.partition("\nDiscarded input sections")[0]
     return LinkMap(*_sections(rest.splitlines()), _asked_by(members.splitlines()))

@@ -64,7 +64,7 @@ def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
 
 
 def runtime_of(libraries: Sequence[ModelLibrary]) -> FirmwareRuntime | None:
-    """The C run time that an image of the libraries has; None where it has none."""
+    """Return the C run time that an image of the libraries has; None where it has none."""
     for library in libraries:
         if needs_runtime(library):
             names = " and ".join(module.name for module in library.modules)
@@ -149,7 +149,9 @@ def project_files(
 
 
 def _checked(path: str, library: ModelLibrary) -> str:
-    """The path of a library's file, which CMake will read: an archive may come from anywhere."""
+    """Return the path of a library's file, which CMake will read: an archive may come from
+    anywhere.
+    """
     if not SAFE_PATH.fullmatch(path):
         raise InputError(
             f"the library of {library.modules[0].name!r} has the file {path!r}, "
@@ -177,7 +179,7 @@ def linker_script(
     named: Container[str | None],
     copies: Mapping[str, Sequence[str]],
 ) -> str:
-    """The core's linker script for the board's memory.
+    """Return the core's linker script for the board's memory.
 
     ``named`` are regions that pools name, ``copies`` by region the object files whose constants are
     copied there.
@@ -217,7 +219,7 @@ def linker_script(
 
 
 def _head(board: Board) -> str:
-    """The statements of the ports that lay out the image's start before all else."""
+    """Return the statements of the ports that lay out the image's start before all else."""
     paths = [
         data_dir("firmware_template") / "ports" / port.name / "head.ld" for port in board.ports
     ]
@@ -225,17 +227,17 @@ def _head(board: Board) -> str:
 
 
 def region_section(region: str) -> str:
-    """The output section with the pools that are for this region."""
+    """Return the output section with the pools that are for this region."""
     return f".workspace.{region}"
 
 
 def constants_section(region: str) -> str:
-    """The output section with the constants that are copied to this region."""
+    """Return the output section with the constants that are copied to this region."""
     return f".constants.{region}"
 
 
 def _constants(region: str, files: Sequence[str]) -> str:
-    """The statement for constants that run in ``region`` and are loaded into flash."""
+    """Return the statement for constants that run in ``region`` and are loaded into flash."""
     inputs = "".join(f"        {file}(.rodata.tvm .rodata.tvm.*)\n" for file in files)
     return (
         f"    {constants_section(region)} : ALIGN({ALIGNMENT}) {{\n{inputs}"
@@ -244,7 +246,7 @@ def _constants(region: str, files: Sequence[str]) -> str:
 
 
 def _copy(section: str) -> str:
-    """An entry of the table that the start-up copies by."""
+    """Return an entry of the table that the start-up copies by."""
     return f"LONG(ADDR({section})) LONG(LOADADDR({section})) LONG(SIZEOF({section}))"
 
 
@@ -257,7 +259,7 @@ def _guard(workspace: int, side: str) -> str:
 
 
 def _workspace(index: int, section: str, inputs: str, region: str) -> str:
-    """The statement for pools, with room for their guards."""
+    """Return the statement for pools, with room for their guards."""
     below, above = (
         f"        {_guard(index, side)} = .;\n        . += {GUARD_BYTES};\n" for side in _SIDES
     )
@@ -279,7 +281,7 @@ def _template_files(board: Board) -> dict[str, bytes]:
 
 
 def _port_folders(board: Board) -> list[str]:
-    """The ports of the board, then what they share, as folders of the template."""
+    """Return the ports of the board, then what they share, as folders of the template."""
     names = [name for port in board.ports for name in (port.name, *port.uses)]
     return [f"ports/{name}" for name in dict.fromkeys(names)]
 
@@ -404,7 +406,9 @@ def _model_settings(
 
 
 def _shared_objects(library: ModelLibrary) -> list[str]:
-    """The objects that belong to no single model: what several models' external modules call."""
+    """Return the objects that belong to no single model: what several models' external modules
+    call.
+    """
     names = "|".join(re.escape(module.name) for module in library.modules)
     own = re.compile(rf"{re.escape(_OBJECTS)}({names})_lib\d+\.o")
     objects = (p for p in library.files if p.startswith(_OBJECTS) and p.endswith(".o"))
@@ -456,7 +460,7 @@ def _models_source(
 
 
 def with_build_id(files: Mapping[str, bytes], build_id: str) -> dict[str, bytes]:
-    """The files with the placeholder filled in."""
+    """Return the files with the placeholder filled in."""
     header = "generated/hil_build.h"
     filled = files[header].replace(BUILD_ID_PLACEHOLDER, build_id.encode())
     return {**files, header: filled}

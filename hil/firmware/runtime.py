@@ -33,7 +33,7 @@ class FirmwareRuntime(ABC):
 
     @abstractmethod
     def macros(self, modules: Sequence[Module]) -> Mapping[str, int]:
-        """What the firmware's configuration says for it."""
+        """Return the macros for it in the firmware's configuration."""
 
     @abstractmethod
     def tables(self, modules: Sequence[Module]) -> str:
@@ -41,7 +41,9 @@ class FirmwareRuntime(ABC):
 
     @abstractmethod
     def entry_point(self) -> str:
-        """The function that each library of another compiler defines, and an image only once."""
+        """Return the function that each library of another compiler defines, and an image only
+        once.
+        """
 
 
 _SLOT: Slot[FirmwareRuntime] = Slot(TVM)
@@ -51,7 +53,9 @@ found_runtime = _SLOT.found
 
 
 def firmware_runtime(models: str) -> FirmwareRuntime:
-    """The one that there is; InputError, which names the ``models`` that need it, where none is."""
+    """Return the one that there is; InputError, which names the ``models`` that need it, where none
+    is.
+    """
     return _SLOT.get(
         f"the run time in firmware that {models} needs",
         "or compile the model with interface=c and without pools=calls",

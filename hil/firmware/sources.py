@@ -111,7 +111,9 @@ class ModelSource:
 
 
 def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSource]:
-    """The models that the words of a command line name; ``name`` is the one of ``--name``."""
+    """Return the models that the words of a command line name; ``name`` is the one of
+    ``--name``.
+    """
     sources = [_parse_source(word) for word in words]
     if name is not None:
         if len(sources) != 1:
@@ -123,14 +125,14 @@ def parse_sources(words: Sequence[str], name: str | None = None) -> list[ModelSo
 
 
 def load_library(source: ModelSource, options: ModelOptions) -> ModelLibrary:
-    """The library of a source: read when it is an archive, compiled otherwise."""
+    """Return the library of a source: read when it is an archive, compiled otherwise."""
     return load_sources([source], options)[0]
 
 
 def load_libraries(
     words: Sequence[str], options: ModelOptions, name: str | None = None
 ) -> list[ModelLibrary]:
-    """The libraries of several words, in their order."""
+    """Return the libraries of several words, in their order."""
     return load_sources(parse_sources(words, name), options)
 
 
@@ -151,7 +153,7 @@ def explain_models(
 def load_sources(
     sources: Sequence[ModelSource | ModelLibrary], options: ModelOptions
 ) -> list[ModelLibrary]:
-    """The libraries of several sources, for one firmware where the options say so.
+    """Return the libraries of several sources, for one firmware where the options say so.
 
     Where no RAM region of the board has room for all their pools, but several together do, each
     model is planned for what is left of them, in the order of the board's description.
@@ -208,7 +210,7 @@ def _load_all(
     options: ModelOptions,
     flash: Mapping[int, int] = MappingProxyType({}),
 ) -> list[ModelLibrary]:
-    """The libraries of the sources; ``flash`` are limits of some, by their position."""
+    """Return the libraries of the sources; ``flash`` are limits of some, by their position."""
     own = [replace(options, flash=flash[i]) if i in flash else options for i in range(len(sources))]
     libraries = [
         s if isinstance(s, ModelLibrary) else _load(s, chosen)
@@ -269,7 +271,7 @@ def _load(source: ModelSource, options: ModelOptions) -> ModelLibrary:
 
 
 def _with_code(library: ModelLibrary, options: ModelOptions) -> ModelLibrary:
-    """The library with the code from elsewhere that the options name."""
+    """Return the library with the code from elsewhere that the options name."""
     if not options.include_dirs and not options.sources:
         return library
     return library.with_code(options.include_dirs, options.sources)
@@ -284,7 +286,7 @@ def _compile(
 
 
 def _pools_in(rooms: Mapping[str, int]) -> tuple[PoolSpec, ...]:
-    """A pool in each region, as large as its room."""
+    """Return a pool in each region, as large as its room."""
     return tuple(
         PoolSpec(f"{region}_workspace", limit_bytes=room, region=region)
         for region, room in rooms.items()

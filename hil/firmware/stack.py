@@ -46,7 +46,7 @@ def stack_bound(elf: Path, cpu: Cpu) -> int | None:
 
 
 def deepest(functions: Mapping[str, Code], taken: Sequence[str], root: str) -> int:
-    """The bytes of the deepest chain of calls from ``root``; those through pointers reach
+    """Return the bytes of the deepest chain of calls from ``root``; those through pointers reach
     ``taken``.
 
     Functions that call each other in circles are taken together. The deepest chain among them is
@@ -88,7 +88,7 @@ def _chains(
     calls: Mapping[str, Sequence[str]],
     beyond: Mapping[str, int],
 ) -> dict[str, int]:
-    """The deepest chain from each of ``entries``, in which no function is twice."""
+    """Return the deepest chain from each of ``entries``, in which no function is twice."""
     if len(frames) > _LARGEST_CIRCLE:
         raise _TooManyError
     left = _MOST_VISITS
@@ -109,8 +109,9 @@ def _chains(
 
 
 def _circles(calls: Mapping[str, Sequence[str]], root: str) -> Iterator[set[str]]:
-    """The functions that ``root`` reaches, those that reach each other together, in an order in
-    which each comes after all that it calls (Tarjan's algorithm)."""
+    """Yield the functions that ``root`` reaches, those that reach each other together, in an order
+    in which each comes after all that it calls (Tarjan's algorithm).
+    """
     numbers: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -157,7 +158,7 @@ def _functions(elf: Path, objdump: str, isa: Isa) -> dict[str, Code]:
 
 
 def _taken_addresses(elf: Path) -> set[str]:
-    """The functions whose addresses stand in the image, behind the vector table."""
+    """Return the functions whose addresses stand in the image, behind the vector table."""
     with elf.open("rb") as stream:
         image = ELFFile(stream)
         table: Any = image.get_section_by_name(".symtab")

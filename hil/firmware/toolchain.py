@@ -27,7 +27,9 @@ _ASK_LIMIT_S = 30
 
 
 def version_in(text: str) -> str | None:
-    """The version in what a program says of itself: the first one behind the packager's remarks."""
+    """Return the version in what a program says of itself: the first one behind the packager's
+    remarks.
+    """
     first = text.strip().partition("\n")[0]
     match = _VERSION.search(first.rpartition(")")[2]) or _VERSION.search(text)
     return match[0] if match else None
@@ -44,7 +46,9 @@ def in_words(version: Version) -> str:
 
 
 def compiler_version(board: Board) -> str:
-    """The first line that the board's compiler says of itself; BuildError where it will not do."""
+    """Return the first line that the board's compiler says of itself; BuildError where it will not
+    do.
+    """
     toolchain = board.cpu.toolchain
     path = shutil.which(toolchain.gcc)
     if path is None:
@@ -60,7 +64,7 @@ def compiler_version(board: Board) -> str:
 
 
 def build_programs() -> tuple[str, Mapping[str, str]]:
-    """The path of CMake, and the environment in which it finds Ninja."""
+    """Return the path of CMake, and the environment in which it finds Ninja."""
     path = os.pathsep.join([*tool_folders(), os.environ.get("PATH", os.defpath)])
     cmake = shutil.which("cmake", path=path)
     if cmake is None or shutil.which("ninja", path=path) is None:
@@ -82,7 +86,7 @@ def tool_folders() -> list[str]:
 
 
 def program_version(path: str) -> str:
-    """The first line that a program says of itself."""
+    """Return the first line that a program says of itself."""
     return _ask(path).partition("\n")[0]
 
 

@@ -169,7 +169,7 @@ class BoardServer:
         return done or Flashed(is_new, len(elf), time.monotonic() - begin)
 
     def reset(self) -> None:
-        """Starts the firmware again; a client keeps the line."""
+        """Start the firmware again; a client keeps the line."""
         with self._change:
             self._check_power()
             if not self._digest:
@@ -248,7 +248,9 @@ class BoardServer:
             firmware.close()
 
     def _from_board(self, running: Running, line: Line, ended: threading.Event) -> None:
-        """The board's bytes to the client; those without a client are lost, as on any cable."""
+        """Forward the board's bytes to the client; without a client they are lost, as on any
+        cable.
+        """
         try:
             while not ended.is_set():
                 data = line.read()
@@ -295,7 +297,7 @@ class BoardServer:
         self._drop_client(client)
 
     def _drop_client(self, client: socket.socket | None = None) -> None:
-        """Closes the client's connection: that one, or whichever there is."""
+        """Close the client's connection: that one, or whichever there is."""
         with self._entry:
             if self._client is None or (client is not None and client is not self._client):
                 return
@@ -308,7 +310,7 @@ class BoardServer:
 
 
 def _explained(error: Exception, running: Running) -> Exception:
-    """The end of the board's process, where that is why the line failed."""
+    """Return the end of the board's process, where that is why the line failed."""
     end = time.monotonic() + _END_GRACE_S
     try:
         while isinstance(error, OSError) and time.monotonic() < end:
@@ -320,7 +322,9 @@ def _explained(error: Exception, running: Running) -> Exception:
 
 
 def _receive(client: socket.socket) -> bytes:
-    """The next bytes, however late; the socket's timeout is for what is sent to the client."""
+    """Return the next bytes, however late; the socket's timeout is for what is sent to the
+    client.
+    """
     while True:
         try:
             return client.recv(_READ_BYTES)
@@ -421,7 +425,7 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def main() -> int:
-    """Serves until it is interrupted; prints the ports as one line of JSON."""
+    """Serve until it is interrupted; prints the ports as one line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m hil.lab.board_server")
     parser.add_argument("board", metavar="BOARD", help="a board of `hil boards`, or a .toml file")
     parser.add_argument("--host", default="127.0.0.1", help="address to bind (default: loopback)")

@@ -70,7 +70,7 @@ class Coordinator:
         self._seen: dict[str, tuple[str, float, float]] = {}
 
     def places(self) -> list[Place]:
-        """The places, by name."""
+        """Return the places, by name."""
         return [self._place(message) for _, message in sorted(self._places.items())]
 
     def place(self, name: str) -> Place | None:
@@ -90,7 +90,7 @@ class Coordinator:
         )
 
     async def changed(self, limit_s: float) -> None:
-        """Returns when something has changed, or after ``limit_s``."""
+        """Return when something has changed, or after ``limit_s``."""
         self._changed.clear()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._changed.wait(), limit_s)
@@ -98,7 +98,9 @@ class Coordinator:
     # -- acquiring -------------------------------------------------------------------------------
 
     async def acquire(self, selector: Selector, limit_s: float) -> Place:
-        """The first place that fits, is free and whose exporter runs, in the order of asking."""
+        """Return the first place that fits, is free and whose exporter runs, in the order of
+        asking.
+        """
         deadline = time.monotonic() + limit_s
         # The coordinator gives a place without its exporter, too; held, it is not given again.
         offline: list[str] = []
@@ -139,7 +141,7 @@ class Coordinator:
             await asyncio.sleep(_LOOK_S)
 
     async def check_selector(self, selector: Selector) -> None:
-        """Raises :class:`NoPlaceError` when nothing fits, :class:`DeviceError` when all is off."""
+        """Raise :class:`NoPlaceError` when nothing fits, :class:`DeviceError` when all is off."""
         # The stream may not yet have told of a place that somebody has just defined.
         await self.refresh()
         fits = [place for place in self.places() if selector.fits(place.name, place.tags)]
@@ -188,7 +190,7 @@ class Coordinator:
                 )
 
     async def _fresh(self, name: str) -> Place:
-        """The place as it is now, not as the stream last told."""
+        """Return the place as it is now, not as the stream last told."""
         await self.refresh()
         return self._place(self._places[name])
 
@@ -205,13 +207,13 @@ class Coordinator:
             self._places[message.name] = message
 
     async def release(self, name: str, owner: str | None = None) -> None:
-        """Gives the place back if ``owner``, this session by default, still has it."""
+        """Give the place back if ``owner``, this session by default, still has it."""
         request = pb.ReleasePlaceRequest(placename=name, fromuser=owner or self.owner)
         with contextlib.suppress(_Refused):
             await self._call(self._stub.ReleasePlace(request))
 
     async def define(self, name: str, tags: dict[str, str], match: str) -> None:
-        """Makes a place with these tags and resources (``exporter/group/*``), or brings it here."""
+        """Make a place with these tags and resources (``exporter/group/*``), or brings it here."""
         with contextlib.suppress(_Refused):
             await self._call(self._stub.AddPlace(pb.AddPlaceRequest(name=name)))
         await self._call(self._stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=name, tags=tags)))
@@ -233,7 +235,7 @@ class Coordinator:
         )
 
     async def reap(self, selector: Selector | None = None) -> list[str]:
-        """Gives back places whose users are gone; returns their names.
+        """Give back places whose users are gone; returns their names.
 
         Call it again and again: a place counts as abandoned after ``LEASE_S`` of this session.
         """
@@ -323,7 +325,7 @@ class _Refused(DeviceError):
 
 @contextlib.asynccontextmanager
 async def connect(address: str, owner: str) -> AsyncIterator[Coordinator]:
-    """A session as ``owner``; raises :class:`DeviceError` when there is no coordinator."""
+    """Open a session as ``owner``; raise :class:`DeviceError` if there is no coordinator."""
     options = [
         # A coordinator whose machine is gone is noticed after some 10 s, not after hours.
         ("grpc.keepalive_time_ms", 7500),

@@ -160,7 +160,7 @@ async def _end_with_parent(lines: asyncio.StreamReader) -> None:
 
 
 def main() -> int:
-    """Keeps places as OWNER of the coordinator at ADDRESS."""
+    """Keep places as OWNER of the coordinator at ADDRESS."""
     address, owner = sys.argv[1:]
     # Ctrl-C is for the user's process, whose end is the keeper's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

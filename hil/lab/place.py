@@ -87,7 +87,7 @@ class Keeper:
             raise
 
     def ask(self, do: str, answer_s: float = _ANSWER_LIMIT_S, **words: Any) -> dict[str, Any]:
-        """The keeper's answer to one request."""
+        """Return the keeper's answer to one request."""
         self._requests += 1
         number = self._requests
         request = {"id": number, "do": do, **words}
@@ -99,17 +99,17 @@ class Keeper:
         return self._wait(lambda: self._answers.pop(number, None), answer_s)
 
     def check(self, place: str) -> None:
-        """Raises :class:`LostError` when ``place`` is no longer ours. Takes microseconds."""
+        """Raise :class:`LostError` when ``place`` is no longer ours. Takes microseconds."""
         self._read(0.0)
         if place in self._lost:
             raise LostError(f"the board is lost: {self._lost[place]}", "acquire it again")
 
     def forget(self, place: str) -> None:
-        """The place is acquired anew."""
+        """Forget that the place was lost: it is acquired anew."""
         self._lost.pop(place, None)
 
     def close(self) -> None:
-        """Gives back what is acquired."""
+        """Give back what is acquired."""
         with contextlib.ExitStack() as stack:
             for pipe in (self._process.stdout, self._process.stdin):
                 assert pipe is not None
@@ -275,7 +275,7 @@ class LabBoard:
             yield _Remote(self._line_url, self)
 
     def check(self) -> None:
-        """Raises :class:`DeviceError` when the place is no longer ours."""
+        """Raise :class:`DeviceError` when the place is no longer ours."""
         self._keeper.check(self.place)
 
     def release(self) -> None:
@@ -314,12 +314,12 @@ class _Remote(ProbedBoard):
         self._lab = lab
 
     def alive(self) -> None:
-        """Raises when the board is no longer ours."""
+        """Raise when the board is no longer ours."""
         self._lab.check()
 
 
 def acquire(keeper: Keeper, selector: Selector, limit_s: float = ACQUIRE_LIMIT_S) -> LabBoard:
-    """The first board that fits and becomes free."""
+    """Return the first board that fits and becomes free."""
     answer = keeper.ask("acquire", limit_s + _ANSWER_LIMIT_S, tags=selector.tags, limit_s=limit_s)
     try:
         return LabBoard(keeper, answer["place"])
@@ -329,14 +329,14 @@ def acquire(keeper: Keeper, selector: Selector, limit_s: float = ACQUIRE_LIMIT_S
 
 
 def check_known(selector: Selector) -> None:
-    """Raises where there is no coordinator, or no place of it fits."""
+    """Raise where there is no coordinator, or no place of it fits."""
     with contextlib.closing(Keeper()) as keeper:
         keeper.ask("check", tags=selector.tags)
 
 
 @contextlib.contextmanager
 def leased(spec: str | Selector, limit_s: float = ACQUIRE_LIMIT_S) -> Iterator[LabBoard]:
-    """A board of the lab for as long as the context lasts, or this process."""
+    """Open a board of the lab for as long as the context lasts, or this process."""
     selector = parse_selector(spec) if isinstance(spec, str) else spec
     if selector is None:
         raise InputError(f"{spec!r} is not a lab selector", "write lab:PLACE or TAG=VALUE")

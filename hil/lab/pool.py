@@ -78,7 +78,8 @@ def another(pool: Pool, failed: Unit) -> Unit:
 
 
 def open_pool(spec: str, ports: Sequence[str] = (), probes: Sequence[str] = ()) -> Pool | None:
-    """The pool of ``--hil-board SPEC``; None where the board is started anew for each worker.
+    """Return the pool of ``--hil-board SPEC``; None where the board is started anew for each
+    worker.
 
     ``ports`` and ``probes`` name the boards of this machine; without them it is the connected
     probes that fit, on boards which are not emulated.
@@ -262,7 +263,7 @@ class LocalUnit:
 
 
 def _try_lock(path: Path) -> IO[str] | None:
-    """The file, locked; None while another process or pool has it."""
+    """Return the file, locked; None while another process or pool has it."""
     file = path.open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -39,7 +39,7 @@ class Served:
     processes: tuple[ChildProcess, ...]
 
     def alive(self) -> None:
-        """Raises when the exporter or the coordinator has ended."""
+        """Raise when the exporter or the coordinator has ended."""
         for process in self.processes:
             process.alive()
 
@@ -52,7 +52,7 @@ def served(
     host: str = "127.0.0.1",
     folder: Path | None = None,
 ) -> Iterator[Served]:
-    """Serves ``boards`` for as long as the context lasts.
+    """Serve ``boards`` for as long as the context lasts.
 
     A board is a name or file of a description, with ``@PROBE`` where it is a real one behind that
     probe (``@virtual``: a virtual probe), and ``PLACE=`` before it where the place is to have that
@@ -179,7 +179,7 @@ def _start(
 
 
 def _line_of(log: Path, process: ChildProcess, pattern: str) -> str:
-    """The group of ``pattern`` in what the process wrote."""
+    """Return the group of ``pattern`` in what the process wrote."""
     deadline = time.monotonic() + _READY_LIMIT_S
     while time.monotonic() < deadline:
         text = log.read_text(encoding="utf-8", errors="replace")

@@ -61,7 +61,7 @@ class TensorRequests(Protocol):
 
     def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes: ...
     def check(self) -> None:
-        """Raises unless the firmware goes on in this session."""
+        """Raise unless the firmware goes on in this session."""
 
 
 class Bulk:
@@ -94,7 +94,7 @@ class Bulk:
         return self._memory is not None
 
     def write(self, line: TensorRequests, tensor: TensorRef, data: bytes) -> bool:
-        """Writes the tensor's first bytes; False where the line has to do it."""
+        """Write the tensor's first bytes; False where the line has to do it."""
         place = self._place(tensor, len(data))
         if self._memory is None or place is None:
             return False
@@ -114,7 +114,7 @@ class Bulk:
         return True
 
     def read(self, line: TensorRequests, tensor: TensorRef, nbytes: int) -> bytes | None:
-        """The tensor's first bytes; None where the line has to tell them."""
+        """Return the tensor's first bytes; None where the line has to tell them."""
         place = self._place(tensor, nbytes)
         if self._memory is None or place is None:
             return None
@@ -134,7 +134,7 @@ class Bulk:
         return by_line if len(by_line) == nbytes else None
 
     def _place(self, tensor: TensorRef, nbytes: int) -> tuple[int, str] | None:
-        """The tensor's address and its memory region."""
+        """Return the tensor's address and its memory region."""
         address = self._tensors.address(tensor, nbytes)
         if address is None or nbytes == 0:
             return None
@@ -160,7 +160,7 @@ class TensorTable:
         self._found: dict[TensorRef, tuple[int, int] | None] = {}
 
     def address(self, tensor: TensorRef, nbytes: int) -> int | None:
-        """The tensor's address; None where it is in no table, or is smaller."""
+        """Return the tensor's address; None where it is in no table, or is smaller."""
         if tensor not in self._found:
             self._found[tensor] = self._look_up(tensor)
         found = self._found[tensor]

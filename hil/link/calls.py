@@ -14,19 +14,19 @@ from hilc.plugins import Slot
 class BoardCalls(ABC):
     @abstractmethod
     def functions(self, client: Client) -> tuple[str, ...]:
-        """The names of the functions, in the order of the image's table."""
+        """Return the names of the functions, in the order of the image's table."""
 
     @abstractmethod
     def check(self, name: str, arguments: Sequence[Any]) -> None:
-        """Raises for what the function ``name`` cannot be given."""
+        """Raise for what the function ``name`` cannot be given."""
 
     @abstractmethod
     def call(self, client: Client, name: str, arguments: Sequence[Any]) -> Any:
-        """What the function returns; it is called once."""
+        """Call the function once; return its result."""
 
     @abstractmethod
     def metadata(self, client: Client, model: int) -> Any:
-        """What a model on the board says of itself."""
+        """Return the metadata of a model on the board."""
 
 
 _SLOT: Slot[BoardCalls] = Slot(TVM)
@@ -34,7 +34,7 @@ provide_board_calls = _SLOT.fill
 
 
 def board_calls() -> BoardCalls:
-    """The one that there is; InputError where no part of the installation has one."""
+    """Return the one that there is; InputError where no part of the installation has one."""
     return _SLOT.get(
         "calling functions of a board by name", "or use the models' set_input, run and get_output"
     )

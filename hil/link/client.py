@@ -77,7 +77,7 @@ class _Operation:
     cost: int = 0
 
     def check(self, url: str) -> None:
-        """Raises when it takes longer than any board and line need for so many bytes."""
+        """Raise when it takes longer than any board and line need for so many bytes."""
         limit_s = operation_limit_s(self.cost)
         if time.monotonic() > self.start_s + limit_s:
             raise LinkError(
@@ -146,7 +146,7 @@ class Client:
 
     @contextlib.contextmanager
     def as_one(self, name: str) -> Iterator[None]:
-        """Makes what is asked in this context one operation, called ``name``.
+        """Make what is asked in this context one operation, called ``name``.
 
         Nothing comes in between, and all of it shares one limit of time.
         """
@@ -155,7 +155,7 @@ class Client:
 
     @contextlib.contextmanager
     def _alone(self, name: str, *, is_fresh: bool = False) -> Iterator[_Operation]:
-        """The operation that has the line: a new one called ``name``, or the one around it.
+        """Open an operation, which holds the line: a new one called ``name``, or the one around it.
 
         ``is_fresh``: it does not need the session that is open.
         """
@@ -196,7 +196,7 @@ class Client:
             self._is_exchanging = False
 
     def close(self) -> None:
-        """Closes the line; an operation of another thread ends with an error first."""
+        """Close the line; an operation of another thread ends with an error first."""
         self.link.stop()
         is_ours = self._owner == threading.get_ident()
         has_turn = not is_ours and self._turn.acquire(timeout=_CLOSE_LIMIT_S)
@@ -226,7 +226,7 @@ class Client:
         return hello
 
     def _say_hello(self) -> tuple[Hello, bool]:
-        """Opens a new session; also says whether the firmware reported a fault."""
+        """Open a new session; also says whether the firmware reported a fault."""
         self._session = 1 + secrets.randbelow(0xFFFF)
         self._commands = None
         fields = {"version": protocol.VERSION, "frame_max": _FRAME_MAX}
@@ -242,7 +242,7 @@ class Client:
         return hello, heard.faulted
 
     def _insist(self, command: Command, fields: dict[str, Any], heard: _Heard) -> Frame | None:
-        """The answer to what a board executes at any time; None where none came.
+        """Return the answer to what a board executes at any time; None where none came.
 
         A board that is busy with a run answers between two repetitions, or at the end of a single
         one: for that the host waits as long as for a run.
@@ -318,7 +318,7 @@ class Client:
         )
 
     def renew(self, link: Link) -> None:
-        """Opens a new session over ``link``, which takes the place of the old one."""
+        """Open a new session over ``link``, which takes the place of the old one."""
         self.close()
         self.link = link
         self._log = replies.LogReader()
@@ -334,7 +334,7 @@ class Client:
             self.hello = self._shake_hands()
 
     def _reset_board(self) -> None:
-        """Returns when the firmware has taken the order or has restarted."""
+        """Return when the firmware has taken the order or has restarted."""
         heard = _Heard(self.link.received_bytes)
         # Done, or STALE: it restarted and forgot the session.
         if self._insist(Command.RESET, {}, heard) is None:
@@ -348,7 +348,7 @@ class Client:
     # -- requests ----------------------------------------------------------------------------
 
     def request(self, command: Command, reply_bytes: int = 32, **fields: Any) -> Any:
-        """The answer to one request that may be repeated."""
+        """Return the answer to one request that may be repeated."""
         size = len(protocol.REQUESTS[command].build(fields))
         got: list[Any] = []
         whole = Part(0, 1, fields, size, reply_bytes)
@@ -356,7 +356,7 @@ class Client:
         return got[-1]
 
     def echo(self, data: bytes) -> bytes:
-        """``data`` from the board, sent there before."""
+        """Return ``data``, which was sent to the board before, as read from the board."""
         back = bytearray()
 
         def part(start: int, end: int) -> Part:
@@ -390,19 +390,19 @@ class Client:
         return replies.wire_tensor_of(*self.named(Command.TENSOR_INFO, tensor.fields))
 
     def write(self, tensor: TensorRef, data: bytes) -> None:
-        """Writes the tensor's first bytes, by the fastest way there is."""
+        """Write the tensor's first bytes, by the fastest way there is."""
         with self._alone("WRITE"):
             if self.bulk is None or not self.bulk.write(self, tensor, data):
                 self.write_by_line(tensor, data)
 
     def read(self, tensor: TensorRef, nbytes: int) -> bytes:
-        """The tensor's first bytes, by the fastest way there is."""
+        """Return the tensor's first bytes, by the fastest way there is."""
         with self._alone("READ"):
             data = None if self.bulk is None else self.bulk.read(self, tensor, nbytes)
             return self.read_by_line(tensor, nbytes) if data is None else data
 
     def write_by_line(self, tensor: TensorRef, data: bytes) -> None:
-        """Writes the tensor's first bytes by requests."""
+        """Write the tensor's first bytes by requests."""
         fixed = protocol.fixed_bytes(protocol.REQUESTS[Command.WRITE])
 
         def part(start: int, end: int) -> Part:
@@ -413,7 +413,7 @@ class Client:
         self._ask(Transfer(Command.WRITE, len(data), most, part), lambda part, reply: None)
 
     def read_by_line(self, tensor: TensorRef, nbytes: int) -> bytes:
-        """The tensor's first bytes by requests."""
+        """Return the tensor's first bytes by requests."""
         fixed = protocol.REQUESTS[Command.READ].sizeof()
         # As large as what came: the number of bytes may be what a board says.
         data = bytearray()
@@ -429,16 +429,16 @@ class Client:
         return bytes(data)
 
     def check(self) -> None:
-        """Raises unless the board goes on in this session: an empty ECHO, the shortest request."""
+        """Raise unless the board goes on in this session: an empty ECHO, the shortest request."""
         self.request(Command.ECHO, 0, data=b"")
 
     def run(self, model: int, repeat: int = 1) -> int:
-        """Runs the whole model ``repeat`` times; returns the ticks of all runs together."""
+        """Run the whole model ``repeat`` times; returns the ticks of all runs together."""
         fields = {"model": model, "repeat": repeat}
         return int(self.ask_once(Command.RUN, fields, (model,), repeat).ticks)
 
     def run_layers(self, model: int, first: int, count: int) -> list[int]:
-        """Runs layers in their order; returns the ticks of each."""
+        """Run layers in their order; returns the ticks of each."""
         ticks: list[int] = []
         most = (self.payload_max - 1) // 8
         with self.as_one("RUN_LAYERS"):
@@ -453,7 +453,7 @@ class Client:
         return ticks
 
     def named(self, command: Command, fields: dict[str, int]) -> tuple[Any, str]:
-        """The reply, and the name at its end, which may need several requests."""
+        """Return the reply, and the name at its end, which may need several requests."""
         reader = replies.NameReader(command, self.payload_max)
         with self.as_one(command.name):
             while not reader.add(self.request(command, 64, **fields, name_offset=reader.offset)):
@@ -468,7 +468,7 @@ class Client:
         return protocol.payload_max(self.hello.frame_max)
 
     def _ask(self, transfer: Transfer, take: Callable[[Part, Any], None]) -> None:
-        """Moves ``transfer``; ``take`` is given each part's reply, a part twice at times."""
+        """Move ``transfer``; ``take`` is given each part's reply, a part twice at times."""
         with self._alone(transfer.command.name) as operation, self._exchanging():
             flights: dict[int, _Flight] = {}  # by number, in the order sent
             late: dict[int, _Flight] = {}  # given up on, but an answer still counts
@@ -549,7 +549,7 @@ class Client:
         flights: dict[int, _Flight],
         late: dict[int, _Flight],
     ) -> None:
-        """Sends what is under way as ``seqs`` again, under new numbers."""
+        """Send what is under way as ``seqs`` again, under new numbers."""
         self.repeated += len(seqs)
         for seq in reversed(seqs):
             late[seq] = flights.pop(seq)
@@ -561,7 +561,7 @@ class Client:
     def ask_once(
         self, command: Command, fields: dict[str, Any], kind: tuple[Any, ...], steps: int
     ) -> Any:
-        """The reply to a request that the board must execute exactly once.
+        """Return the reply to a request that the board must execute exactly once.
 
         It runs ``steps`` repetitions or layers. How long one takes is known from the last request
         of the same ``kind``.
@@ -596,7 +596,7 @@ class Client:
                     self._send(frame)
 
     def _learn(self, kind: tuple[Any, ...], waits: _Waits, reply: Any) -> None:
-        """Keeps how long a run of this kind takes."""
+        """Keep how long a run of this kind takes."""
         if len(self._run_s) >= _KNOWN_RUNS_MAX:
             self._run_s.clear()
         if waits.repeated == 0:
@@ -611,7 +611,7 @@ class Client:
     # -- frames ------------------------------------------------------------------------------
 
     def _frame(self, command: Command, payload: bytes) -> Frame:
-        """A request; an error where the firmware has said that it does not answer it."""
+        """Return a request; an error where the firmware has said that it does not answer it."""
         if self._commands is not None and command not in self._commands:
             raise replies.not_answered(command, self.link.url)
         self._seq = (self._seq + 1) & 0xFFFF
@@ -653,7 +653,7 @@ class Client:
         )
 
     def _silent(self, command: Command, waits: _Waits) -> DeviceError:
-        """The error of a run whose answer did not come."""
+        """Return the error of a run whose answer did not come."""
         if not waits.has_begun:
             return self._no_answer(command, waits.waited_s)
         damaged = self.link.bad_frames - waits.bad_frames_before
@@ -727,7 +727,7 @@ class _Waits:
         return max(0.0, min(self._retry_at, self._deadline) - time.monotonic())
 
     def progress(self, busy: Busy) -> None:
-        """The board said how far it is; one that repeats itself gets no longer time."""
+        """Record a progress report of the board; a repeated report does not extend the deadline."""
         if busy.done <= self._done:
             return
         self.has_begun = True
@@ -755,7 +755,7 @@ class _Waits:
 
 
 def _put(data: bytearray, start: int, part: bytes) -> None:
-    """Writes ``part`` to ``data``, which grows as far as needed."""
+    """Write ``part`` to ``data``, which grows as far as needed."""
     missing = start + len(part) - len(data)
     if missing > 0:
         data.extend(bytes(missing))

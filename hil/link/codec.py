@@ -52,7 +52,7 @@ class BadFrame:
 
 
 def cobs_encode(data: bytes) -> bytes:
-    """``data`` without zero bytes, one byte longer for each 254 begun (at least one)."""
+    """Return ``data`` without zero bytes, one byte longer for each 254 begun (at least one)."""
     out = bytearray()
     *zero_ended, last = data.split(b"\0")
     for run in zero_ended:
@@ -64,7 +64,7 @@ def cobs_encode(data: bytes) -> bytes:
 
 
 def _append_full_blocks(out: bytearray, run: bytes) -> int:
-    """Appends the blocks of 254 bytes, which no zero follows; returns where the rest begins."""
+    """Append the blocks of 254 bytes, which no zero follows; returns where the rest begins."""
     tail = len(run) - len(run) % 254
     for start in range(0, tail, 254):
         out.append(0xFF)
@@ -78,7 +78,7 @@ def _append_block(out: bytearray, run: bytes, start: int) -> None:
 
 
 def cobs_decode(data: bytes) -> bytes | None:
-    """The bytes behind ``data`` (which holds no zero), or None when it is not COBS."""
+    """Return the bytes behind ``data`` (which holds no zero), or None when it is not COBS."""
     out = bytearray()
     position, end = 0, len(data)
     while position < end:
@@ -94,13 +94,13 @@ def cobs_decode(data: bytes) -> bytes | None:
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of ``frame`` on the line, both delimiters included."""
+    """Return the bytes of ``frame`` on the line, both delimiters included."""
     body = _HEADER.pack(frame.session, frame.seq, frame.kind, frame.code) + frame.payload
     return b"\0" + cobs_encode(body + _CRC.pack(zlib.crc32(body))) + b"\0"
 
 
 def decode(data: bytes) -> Frame | BadFrame:
-    """The frame that ``data``, the bytes between two delimiters, holds."""
+    """Return the frame that ``data``, the bytes between two delimiters, holds."""
     body = cobs_decode(data)
     if body is None:
         return BadFrame(Bad.COBS, data, len(data))

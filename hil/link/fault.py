@@ -162,7 +162,7 @@ class StackRecord:
         return self.top - self.bottom
 
     def text(self, has_overflowed: bool) -> str:
-        """The stack's use in words."""
+        """Return the stack's use in words."""
         peak = f", at most {self.peak_bytes} so far" if self.peak_bytes else ""
         if has_overflowed:
             return f"the stack of {self.size_bytes} bytes overflowed"
@@ -236,7 +236,7 @@ def _repeats(places: Sequence[Place]) -> list[str]:
 def fault_error(
     payload: bytes, stack: StackRecord | None = None, elf: Path | None = None
 ) -> DeviceError:
-    """The error that a FAULT event stands for."""
+    """Return the error that a FAULT event stands for."""
     try:
         event = protocol.EVENTS[Event.FAULT].parse(payload)
     except ConstructError:
@@ -257,7 +257,7 @@ class StackReader:
         self._events = 0
 
     def add(self, payload: bytes) -> None:
-        """Takes the event's payload; one that is damaged or does not follow is left out."""
+        """Take the event's payload; one that is damaged or does not follow is left out."""
         try:
             event = protocol.EVENTS[Event.STACK].parse(payload)
         except ConstructError:

@@ -52,7 +52,7 @@ def _layout(prefix: str, message: Any) -> Iterator[tuple[str, int]]:
 
 
 def header_text() -> str:
-    """The C header, ending in a newline."""
+    """Return the C header, ending in a newline."""
     lines = [
         "/* Generated from hil/link/protocol.py by `python -m hil.link.header`.",
         " * docs/reference/protocol.md describes the protocol.",

@@ -121,7 +121,7 @@ class Link:
             raise open_error(url, error) from None
 
     def send(self, frame: Frame) -> int:
-        """Writes the frame; returns its bytes on the line."""
+        """Write the frame; returns its bytes on the line."""
         self.require_open()
         data = encode(frame)
         try:
@@ -131,7 +131,9 @@ class Link:
         return len(data)
 
     def receive(self, timeout_s: float) -> list[Frame]:
-        """The frames of the first bytes that arrive; empty when none were complete in time."""
+        """Return the frames of the first bytes that arrive; empty when none were complete in
+        time.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             self.require_open()
@@ -157,7 +159,7 @@ class Link:
         return frames
 
     def require_open(self) -> None:
-        """Raises :class:`InputError` for a link that was closed."""
+        """Raise :class:`InputError` for a link that was closed."""
         if self._stopped:
             raise InputError(
                 f"the device at {self.url} is closed",
@@ -165,7 +167,9 @@ class Link:
             )
 
     def _lost(self, error: Exception) -> LinkError:
-        """The error of a line that failed; raises the better one when the process has ended."""
+        """Return the error of a line that failed; raises the better one when the process has
+        ended.
+        """
 
         def look() -> None:
             self.require_open()
@@ -179,7 +183,7 @@ class Link:
         )
 
     def stop(self) -> None:
-        """Ends every wait for the line, in other threads too; only :meth:`close` is left to do."""
+        """End every wait for the line, in other threads too; only :meth:`close` is left to do."""
         self._stopped = True
 
     def close(self) -> None:
@@ -188,7 +192,7 @@ class Link:
 
 
 def raise_if_ending(alive: Callable[[], None]) -> None:
-    """Returns after a moment, unless the process that ``alive`` watches has ended by then."""
+    """Return after a moment, unless the process that ``alive`` watches has ended by then."""
     end = time.monotonic() + _END_GRACE_S
     while time.monotonic() < end:
         alive()
@@ -196,7 +200,7 @@ def raise_if_ending(alive: Callable[[], None]) -> None:
 
 
 def open_line(url: str, baudrate: int) -> Line:
-    """The line behind any pyserial URL; failures are OSErrors and ValueErrors."""
+    """Return the line behind any pyserial URL; failures are OSErrors and ValueErrors."""
     return _Socket(url) if url.startswith("socket://") else _Port(url, baudrate)
 
 
@@ -224,7 +228,7 @@ def open_error(url: str, error: Exception) -> HilError:
 
 
 def check_port(url: str) -> None:
-    """Raises for a device that is not there, and for a URL of no form that can be opened."""
+    """Raise for a device that is not there, and for a URL of no form that can be opened."""
     scheme, separator, _ = url.lower().partition("://")
     if separator:
         if not (scheme.isidentifier() and any(_has_handler(scheme))):

@@ -94,7 +94,8 @@ class Busy:
 
 
 def reply_of(command: Command, fields: Mapping[str, Any], payload: bytes, url: str) -> Any:
-    """The fields of the reply to the request with ``fields``, checked; raises what its status says.
+    """Return the fields of the reply to the request with ``fields``, checked; raises what its
+    status says.
 
     A name, which may take several replies, is checked by :class:`NameReader`.
     """
@@ -113,7 +114,7 @@ def _raise_refusal(command: Command, payload: bytes, url: str) -> None:
 
 
 def older_version(payload: bytes) -> int | None:
-    """The version of a firmware that refused a HELLO for being newer, where it is served."""
+    """Return the version of a firmware that refused a HELLO for being newer, where it is served."""
     if payload[:1] != bytes((Status.VERSION,)):
         return None
     version: int = _parsed(protocol.ERROR, payload, "a HELLO reply").detail
@@ -142,13 +143,13 @@ def hello_of(fields: Mapping[str, Any], payload: bytes, url: str) -> Hello:
 
 
 def _commands_of(mask: int) -> frozenset[Command]:
-    """The commands of HELLO's mask; what is not known here does not matter."""
+    """Return the commands of HELLO's mask; what is not known here does not matter."""
     require(bool(mask >> Command.HELLO & 1), f"a HELLO reply with the command mask {mask:#x}")
     return frozenset(command for command in Command if mask >> command & 1)
 
 
 def not_answered(command: Command, url: str) -> DeviceError:
-    """The error for a command that is not sent: the firmware has said that it lacks it."""
+    """Return the error for a command that is not sent: the firmware has said that it lacks it."""
     fact = f"the firmware at {url} does not answer {command.name}"
     if command in protocol.PACKED:
         return NotInFirmwareError(f"{fact}: the firmware has no packed functions", _PACKED_HINT)
@@ -160,7 +161,7 @@ def not_answered(command: Command, url: str) -> DeviceError:
 
 
 def model_info_of(reply: Any, name: str) -> ModelInfo:
-    """A model; its name is one that the compiler gives."""
+    """Return a model; its name is one that the compiler gives."""
     require(MODEL_NAME.fullmatch(name) is not None, f"a model called {name!r}")
     require(
         reply.layers <= ENTRIES_MAX,
@@ -170,7 +171,7 @@ def model_info_of(reply: Any, name: str) -> ModelInfo:
 
 
 def wire_tensor_of(reply: Any, name: str) -> WireTensor:
-    """A tensor whose type, shape and size agree."""
+    """Return a tensor whose type, shape and size agree."""
     shape = shape_of(reply, protocol.SIDE_BYTES[Command.TENSOR_INFO])
     try:
         dtype = protocol.Dtype(reply.dtype).name.lower()
@@ -211,7 +212,7 @@ class NameReader:
         return len(self._name)
 
     def add(self, reply: Any) -> bool:
-        """Takes a reply's part; whether the name is complete."""
+        """Take a reply's part; whether the name is complete."""
         if self._first is None:
             self._first = reply
         part = _name_part(self._command, reply)
@@ -228,7 +229,7 @@ class NameReader:
         return bool(len(self._name) == self._first.name_length)
 
     def result(self) -> tuple[Any, str]:
-        """The first reply, and the whole name."""
+        """Return the first reply, and the whole name."""
         return self._first, _text(self._name, f"the name in a {self._command.name} reply")
 
 
@@ -239,7 +240,7 @@ class LogReader:
         self._text = b""
 
     def add(self, payload: bytes) -> str | None:
-        """Takes the event's payload; the text that it completes."""
+        """Take the event's payload; the text that it completes."""
         if not payload:
             return None
         event = protocol.EVENTS[Event.LOG].parse(payload)
@@ -261,7 +262,7 @@ def protocol_error(what: str) -> LinkError:
 
 
 def _parsed(message: Any, payload: bytes, what: str) -> Any:
-    """The fields of ``message``, which ``payload`` is from its first byte to its last."""
+    """Return the fields of ``message``, which ``payload`` is from its first byte to its last."""
     try:
         fields = message.parse(payload)
         # Fields that end before the payload does would hide the rest.
@@ -369,7 +370,7 @@ def require(holds: bool, what: str) -> None:
 
 
 def _text(data: bytes, what: str) -> str:
-    """A name, in which nothing moves a terminal's cursor."""
+    """Return a name, in which nothing moves a terminal's cursor."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -388,7 +389,7 @@ def _name_part(command: Command, reply: Any) -> bytes:
 
 
 def shape_of(reply: Any, side_bytes: int) -> tuple[int, ...]:
-    """The sides in front of a tensor's name."""
+    """Return the sides in front of a tensor's name."""
     sides = reply.shape_and_name[: side_bytes * reply.ndim]
     return tuple(int(side) for side in np.frombuffer(sides, f"<i{side_bytes}"))
 

@@ -57,7 +57,7 @@ class RttLine:
             time.sleep(_LOOK_S)
 
     def write(self, data: bytes) -> None:
-        """Writes all bytes, as the firmware makes room for them."""
+        """Write all bytes, as the firmware makes room for them."""
         deadline = time.monotonic() + _WRITE_LIMIT_S
         while data:
             try:

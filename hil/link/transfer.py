@@ -78,7 +78,7 @@ class Transfer:
         self._missing = deque([(0, size)] if size else [])
 
     def next_part(self, chunk: int) -> Part | None:
-        """The next range that has to be asked for, at most ``chunk`` bytes of it."""
+        """Return the next range that has to be asked for, at most ``chunk`` bytes of it."""
         if not self._missing:
             return None
         start, end = self._missing[0]
@@ -96,7 +96,7 @@ class Transfer:
         self._missing.appendleft((part.start, part.end))
 
     def arrived(self, part: Part) -> None:
-        """The answer to ``part`` came, also where it was given up on."""
+        """Record the answer to ``part``, also if it was given up."""
         rest: deque[tuple[int, int]] = deque()
         for start, end in self._missing:
             for piece in ((start, min(end, part.start)), (max(start, part.end), end)):
@@ -124,7 +124,9 @@ class Pace:
         return self._patience * (fixed_s + 4 * self._byte_s * cost)
 
     def answered(self, part: Part, seconds: float, cost: int) -> None:
-        """An answer took ``seconds``, with ``cost`` bytes under way when it was asked for."""
+        """Record that an answer took ``seconds``, with ``cost`` bytes in flight when it was
+        requested.
+        """
         self._byte_s += (seconds / cost - self._byte_s) / 8
         self._spread_s += (abs(seconds - self._exchange_s) - self._spread_s) / 4
         self._exchange_s += (seconds - self._exchange_s) / 8

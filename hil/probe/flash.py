@@ -43,7 +43,7 @@ class Flashed:
 
 @contextlib.contextmanager
 def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator[Session]:
-    """A pyOCD session on ``board`` through the probe ``uid``; leaving the context closes it.
+    """Open a pyOCD session on ``board`` through the probe ``uid``; leaving the context closes it.
 
     ``connect_mode`` is pyOCD's: ``halt``, ``attach``, ``pre-reset`` or ``under-reset``.
     """
@@ -79,7 +79,7 @@ def connected(board: Board, uid: str, *, connect_mode: str = "halt") -> Iterator
 
 
 def check_core(board: Board, part_number: int, uid: str) -> None:
-    """Raises :class:`ProbeError` where the probe found a core that is not the board's."""
+    """Raise :class:`ProbeError` where the probe found a core that is not the board's."""
     from pyocd.coresight.core_ids import CORE_TYPE_NAME
 
     names = {part: name for (_, part), name in CORE_TYPE_NAME.items()}
@@ -150,7 +150,7 @@ def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, i
 
 
 def start_image(session: Session, image: Sequence[Segment], *, halted: bool = False) -> None:
-    """Resets the board and lets it run, or leaves it ``halted`` before its first instruction.
+    """Reset the board and lets it run, or leaves it ``halted`` before its first instruction.
 
     An image in RAM is entered through its vectors.
     """

@@ -38,7 +38,7 @@ class ProbeInfo:
 
 
 def connected_probes() -> list[ProbeInfo]:
-    """The probes that pyOCD finds, virtual ones included."""
+    """Return the probes that pyOCD finds, virtual ones included."""
     from pyocd.core.exceptions import Error
     from pyocd.core.helpers import ConnectHelper
 
@@ -60,7 +60,8 @@ def _describe(probe: Any) -> ProbeInfo:
 
 
 def choose_probe(board: Board, asked: str | None, probes: Sequence[ProbeInfo]) -> ProbeInfo:
-    """The probe for ``board``: the one ``asked`` for (part of a uid), remembered, or the only fit.
+    """Return the probe for ``board``: the one ``asked`` for (part of a uid), remembered, or the
+    only fit.
 
     Raises :class:`ProbeError` where there is none, with all candidates where there are several.
     """
@@ -96,7 +97,7 @@ def _only(fits: Sequence[ProbeInfo], what: str, probes: Sequence[ProbeInfo]) -> 
 
 
 def choose_port(board: Board, probe: ProbeInfo, asked: str | None) -> str:
-    """The serial port of a board: the one ``asked`` for, remembered, or the probe's own."""
+    """Return the serial port of a board: the one ``asked`` for, remembered, or the probe's own."""
     port = asked or remembered(board.name).get("port")
     if port:
         return port

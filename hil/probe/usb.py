@@ -36,7 +36,9 @@ class ForbiddenProbe:
 
 
 def forbidden_probes(devices: Path = _DEVICES, nodes: Path = _NODES) -> list[ForbiddenProbe]:
-    """The probes whose device files this user may not write; none where there is no such folder."""
+    """Return the probes whose device files this user may not write; none where there is no such
+    folder.
+    """
     found = []
     for folder in sorted(devices.glob("*")):
         try:

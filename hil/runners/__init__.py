@@ -58,7 +58,7 @@ class Running(Protocol):
         """The unit of :meth:`count`."""
 
     def alive(self) -> None:
-        """Raises :class:`~hil.errors.DeviceError` saying how the firmware's process ended.
+        """Raise :class:`~hil.errors.DeviceError` saying how the firmware's process ended.
 
         Whoever waits for the firmware calls this every few milliseconds.
         """
@@ -79,8 +79,9 @@ class Resettable(Protocol):
 
 
 def runner_name(board: Board, runner: str | None, choice: Choice) -> str:
-    """The runner that :func:`start` takes: the one asked for, pyOCD where a probe or RTT is chosen,
-    else the board's first."""
+    """Return the runner that :func:`start` takes: the one asked for, pyOCD where a probe or RTT is
+    chosen, else the board's first.
+    """
     needs_probe = choice.probe is not None or choice.rtt or board.is_over_rtt
     return runner or ("pyocd" if needs_probe else board.default_runner)
 
@@ -92,7 +93,7 @@ def check_line(choice: Choice) -> None:
 
 
 def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
-    """Raises where :func:`start` would for want of a program, a probe or a port.
+    """Raise where :func:`start` would for want of a program, a probe or a port.
 
     Whoever builds a firmware asks first: nobody waits for a build that cannot run.
     """
@@ -120,7 +121,7 @@ def start(
     runner: str | None = None,
     choice: Choice | None = None,
 ) -> AbstractContextManager[Running]:
-    """Starts ``firmware``; leaving the context ends what was started for it.
+    """Start ``firmware``; leaving the context ends what was started for it.
 
     ``runner`` is one that the board offers; see :func:`runner_name`.
     """
@@ -140,7 +141,9 @@ def start(
 
 
 def _checked_runner(board: Board, runner: str | None, choice: Choice) -> str:
-    """The runner for the board; InputError where the board has it not, or it has no probe."""
+    """Return the runner for the board; InputError where the board has it not, or it has no
+    probe.
+    """
     name = runner_name(board, runner, choice)
     if name not in board.runners:
         raise InputError(

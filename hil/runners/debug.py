@@ -52,7 +52,7 @@ class GdbServer:
 
 @contextlib.contextmanager
 def serve(board: Board, elf: Path, runner: str | None, choice: Choice) -> Iterator[GdbServer]:
-    """Puts ``elf`` on the board and waits for gdb there; leaving the context ends the server.
+    """Put ``elf`` on the board and waits for gdb there; leaving the context ends the server.
 
     ``runner`` is ``pyocd`` or ``qemu``; without it, ``pyocd`` where a probe is chosen, else the
     board's first.

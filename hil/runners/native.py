@@ -32,7 +32,7 @@ class NativeBoard:
         self._process = process
 
     def alive(self) -> None:
-        """Raises when the process has ended."""
+        """Raise when the process has ended."""
         self._process.alive()
 
     def count(self, ticks: int, ticks_hz: int) -> int:
@@ -42,7 +42,7 @@ class NativeBoard:
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[NativeBoard]:
-    """Starts the firmware, which prints its terminal's path and ends when its input is closed."""
+    """Start the firmware, which prints its terminal's path and ends when its input is closed."""
     del board
     with contextlib.ExitStack() as stack:
         process = ChildProcess(
@@ -57,7 +57,7 @@ def start(board: Board, firmware: Image) -> Iterator[NativeBoard]:
 
 
 def _terminal_path(process: ChildProcess) -> str:
-    """The first line that the firmware prints."""
+    """Return the first line that the firmware prints."""
     stdout = process.process.stdout
     assert stdout is not None
     deadline = time.monotonic() + _START_TIMEOUT_S

@@ -81,7 +81,7 @@ class ProbedBoard:
         return self._reset is not None
 
     def reset(self) -> None:
-        """Resets the board through its probe; the serial line must be closed."""
+        """Reset the board through its probe; the serial line must be closed."""
         assert self._reset is not None, "only what can_reset says"
         self._reset()
 
@@ -108,7 +108,7 @@ class Reached:
 
 @contextlib.contextmanager
 def reached(board: Board, asked: str | None) -> Iterator[Reached]:
-    """The probe for ``board`` that was ``asked`` for, or the one that fits.
+    """Return the requested probe for ``board``, or the one that matches.
 
     Asked for ``virtual``, it starts the board's QEMU machine, which ends with the context.
     """
@@ -189,7 +189,7 @@ def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | Qem
 
 
 def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
-    """The serial line's URL; over RTT only a name."""
+    """Return the serial line's URL; over RTT only a name."""
     if choice.rtt:
         return f"rtt://{chosen.uid}"
     if chosen.virtual is not None:

@@ -36,7 +36,9 @@ class QemuMemory:
     core goes on meanwhile. It executes nothing for it, so no count changes."""
 
     def __init__(self, connection: socket.socket, is_alive: Callable[[], None]) -> None:
-        """``connection`` leads to the qtest of a machine that ``is_alive`` watches."""
+        """Create a client of ``connection``, the qtest socket of a machine that ``is_alive``
+        watches.
+        """
         self._qtest = Memory(connection, _MEMORY_TIMEOUT_S)
         self._is_alive = is_alive
 
@@ -91,7 +93,7 @@ class QemuBoard:
         self._say(b'{"execute": "qmp_capabilities"}')
 
     def alive(self) -> None:
-        """Raises when QEMU has ended; else makes its main loop look at the serial line again.
+        """Raise when QEMU has ended; else makes its main loop look at the serial line again.
 
         Input can stall: a character device that was full is sometimes not polled again until
         something else wakes the main loop. A command over QMP does.
@@ -105,7 +107,7 @@ class QemuBoard:
         return self._qmp is not None
 
     def reset(self) -> None:
-        """Resets the machine, which loads its image again; the serial line must be closed.
+        """Reset the machine, which loads its image again; the serial line must be closed.
 
         Returns when it is done: a firmware that answers afterwards is the one that started then.
         """
@@ -166,7 +168,7 @@ class QemuBoard:
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[QemuBoard]:
-    """Starts the firmware in QEMU, which waits for the first connection to its serial line."""
+    """Start the firmware in QEMU, which waits for the first connection to its serial line."""
     if board.qemu is None:
         raise InputError(f"board {board.name!r} has no [qemu] table", "add a [qemu] table")
     with contextlib.ExitStack() as stack:

@@ -61,11 +61,11 @@ class RenodeBoard:
         self._executed = 0
 
     def alive(self) -> None:
-        """Raises when Renode has ended."""
+        """Raise when Renode has ended."""
         self._process.alive()
 
     def reset(self) -> None:
-        """Resets the machine and loads the image again; the serial line must be closed."""
+        """Reset the machine and loads the image again; the serial line must be closed."""
         answer = self._monitor.ask("machine Reset")
         if answer:
             raise DeviceError(
@@ -103,7 +103,7 @@ class RenodeBoard:
 
 
 def platform(board: Board) -> str:
-    """The text of the ``.repl`` file for ``board``.
+    """Return the text of the ``.repl`` file for ``board``.
 
     Either Renode's own platform with the time base set to the board's clock, or one of core, memory
     and UART; then the board's changes.
@@ -148,7 +148,7 @@ def _made(board: Board, renode: Renode) -> list[str]:
 
 
 def script(board: Board) -> str:
-    """The text of the ``.resc`` file for ``board``: it lies beside platform and ELF.
+    """Return the text of the ``.resc`` file for ``board``: it lies beside platform and ELF.
 
     ``$uart_port`` is the port of the serial line. The last command starts the firmware.
     """
@@ -181,7 +181,7 @@ start
 
 @contextlib.contextmanager
 def start(board: Board, firmware: Image) -> Iterator[RenodeBoard]:
-    """Starts the firmware in Renode."""
+    """Start the firmware in Renode."""
     if board.renode is None:
         raise InputError(f"board {board.name!r} has no [renode] table", "add a [renode] table")
     with contextlib.ExitStack() as stack:
@@ -225,7 +225,7 @@ def _quit(process: ChildProcess, monitor: Monitor) -> None:
 
 
 def _run_script(monitor: Monitor, folder: Path) -> int:
-    """Runs ``folder``'s script; returns the port of the serial line."""
+    """Run ``folder``'s script; returns the port of the serial line."""
     path = str(folder / "board.resc").replace(" ", "\\ ")
     for attempt in range(_ATTEMPTS):
         port = _free_port()
@@ -245,7 +245,7 @@ def _run_script(monitor: Monitor, folder: Path) -> int:
 
 
 def _free_port() -> int:
-    """A free port, on any of this machine's addresses, as Renode wants it."""
+    """Return a free port, on any of this machine's addresses, as Renode wants it."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]

@@ -36,7 +36,7 @@ class Telnet:
         self._pending = b""
 
     def feed(self, received: bytes) -> bytes:
-        """The data in ``received``; a command that is cut off waits for its rest."""
+        """Return the data in ``received``; a command that is cut off waits for its rest."""
         stream, data, index = self._pending + received, bytearray(), 0
         while (found := stream.find(_IAC, index)) >= 0:
             data += stream[index:found]
@@ -74,7 +74,7 @@ class Monitor:
 
     @classmethod
     def connect(cls, port: int, alive: Callable[[], None], timeout_s: float) -> Monitor:
-        """Connects as soon as something listens at ``port``, and waits for the first prompt."""
+        """Connect as soon as something listens at ``port``, and waits for the first prompt."""
         deadline = time.monotonic() + timeout_s
         while True:
             alive()
@@ -156,7 +156,9 @@ class Monitor:
         return True
 
     def _lost(self, reason: str) -> DeviceError:
-        """The error of a connection that failed; raises the better one when Renode has ended."""
+        """Return the error of a connection that failed; raises the better one when Renode has
+        ended.
+        """
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
             self._alive()

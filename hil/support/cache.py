@@ -45,7 +45,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Holds the lock of ``folder``; it lies in the cache, since the folder may be cleared.
+    """Hold the lock of ``folder``; it lies in the cache, since the folder may be cleared.
 
     Without ``wait``, a lock that another process holds raises BlockingIOError.
     """
@@ -80,7 +80,7 @@ def _lock(lock: int, folder: Path, deadline: float | None) -> None:
 
 
 def used(path: Path) -> None:
-    """Notes that an entry is of use, which keeps it for another month."""
+    """Note that an entry is of use, which keeps it for another month."""
     with suppress(OSError):
         os.utime(path)
 
@@ -98,13 +98,13 @@ def forget_unused() -> None:
 
 
 def _last_use(entry: Path) -> float:
-    """The time of a build's result, else that of the entry, which is then no whole build."""
+    """Return the time of a build's result, else that of the entry, which is then no whole build."""
     result = entry / RESULT
     return (result if result.exists() else entry).lstat().st_mtime
 
 
 def remove(path: Path) -> None:
-    """Removes a file, a link or a folder, where there is one."""
+    """Remove a file, a link or a folder, where there is one."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -120,7 +120,7 @@ def sealed(value: dict[str, Any]) -> str:
 
 
 def unsealed(path: Path) -> dict[str, Any] | None:
-    """The value of a file that :func:`sealed` made; None for anything else that is there."""
+    """Return the value of a file that :func:`sealed` made; None for anything else that is there."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -52,12 +52,14 @@ class ChildProcess:
         _LOG.info("started %s, process %d: %s", name, self.process.pid, shlex.join(command))
 
     def alive(self) -> None:
-        """Raises :class:`DeviceError` when the process has ended."""
+        """Raise :class:`DeviceError` when the process has ended."""
         if self.process.poll() is not None:
             raise self.end()
 
     def end(self) -> DeviceError:
-        """The error that tells how the process ended, which it has done or is about to do."""
+        """Return the error that tells how the process ended, which it has done or is about to
+        do.
+        """
         ended_from_outside = False
         try:
             code = self.process.wait(_TERM_TIMEOUT_S)
@@ -81,7 +83,7 @@ class ChildProcess:
         return f", saying {(fatal or lines)[-1]!r}" if lines else ""
 
     def stop(self) -> None:
-        """Ends the process group, at the latest by force, and collects it."""
+        """End the process group, at the latest by force, and collects it."""
         with contextlib.ExitStack() as stack:
             stack.callback(self._stderr.close)
             for pipe in (self.process.stdin, self.process.stdout):

@@ -29,7 +29,7 @@ _Client = TypeVar("_Client", bound="_Socket")
 
 
 def program(cpu: Cpu) -> str:
-    """The QEMU that has the core."""
+    """Return the QEMU that has the core."""
     return cpu.toolchain.qemu
 
 
@@ -44,7 +44,9 @@ class _Socket:
     _name: ClassVar[str]
 
     def __init__(self, connection: socket.socket, timeout_s: float = _TIMEOUT_S) -> None:
-        """``connection`` is closed with the client; an answer is awaited for ``timeout_s``."""
+        """Create a client that closes ``connection`` with itself; answers time out after
+        ``timeout_s``.
+        """
         self._buffer = b""
         self._socket = connection
         self._timeout_s = timeout_s
@@ -52,7 +54,7 @@ class _Socket:
 
     @classmethod
     def at(cls: type[_Client], path: Path) -> _Client:
-        """A client of the socket at ``path``."""
+        """Return a client of the socket at ``path``."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.settimeout(_TIMEOUT_S)
@@ -74,7 +76,7 @@ class _Socket:
             raise self._failure(error) from None
 
     def receive_some(self, timeout_s: float | None = None) -> bool:
-        """Appends what has come to the buffer; False when nothing came in time."""
+        """Append what has come to the buffer; False when nothing came in time."""
         self._socket.settimeout(self._timeout_s if timeout_s is None else timeout_s)
         try:
             data = self._socket.recv(1 << 20)
@@ -118,7 +120,7 @@ class Memory(_Socket):
         return answer[3:]
 
     def read(self, address: int, size: int) -> int:
-        """A register of 1, 2 or 4 bytes, in one access."""
+        """Return a register of 1, 2 or 4 bytes, in one access."""
         return int(self._ask(f"read{_WIDTH[size]} {address:#x}"), 16)
 
     def write(self, address: int, size: int, value: int) -> None:
@@ -166,7 +168,7 @@ class Machine(_Socket):
             self._events.append(answer.get("event", ""))
 
     def reset(self) -> None:
-        """Resets every device and the core; a stopped machine stays stopped."""
+        """Reset every device and the core; a stopped machine stays stopped."""
         self._events.clear()
         self.execute("system_reset")
         # The command only asks for it; the event tells that it is done.
@@ -208,7 +210,7 @@ class Gdb(_Socket):
         self.send(b"$%s#%02x" % (data, sum(data) & 0xFF))
 
     def _answer(self) -> str:
-        """The next packet, acknowledged."""
+        """Return the next packet, acknowledged."""
         while True:
             data = self.receive_until(b"#")
             while len(self._buffer) < 2:
@@ -220,7 +222,7 @@ class Gdb(_Socket):
                 return _unescape(data[start + 1 : -1])
 
     def ask(self, text: str) -> str:
-        """The answer to a command that does not run the core."""
+        """Return the answer to a command that does not run the core."""
         self._packet(text)
         # On attaching, the message of the stop that this caused may come in between.
         while (answer := self._answer())[:3] in _STOPS:
@@ -228,7 +230,7 @@ class Gdb(_Socket):
         return answer
 
     def require(self, text: str) -> None:
-        """A command that is answered with OK."""
+        """Send a command that is answered with OK."""
         if (answer := self.ask(text)) != "OK":
             raise DeviceError(f"QEMU's gdb stub refused {text[:40]!r}: {answer!r}")
 
@@ -244,7 +246,7 @@ class Gdb(_Socket):
         self._answer()
 
     def interrupt(self) -> None:
-        """Stops the running machine."""
+        """Stop the running machine."""
         self.send(b"\x03")
         deadline = time.monotonic() + _TIMEOUT_S
         while not self._stop_came(_INTERRUPT_S):
@@ -266,7 +268,7 @@ class Gdb(_Socket):
         return self._take_packets()
 
     def _take_packets(self) -> bool:
-        """Takes whole packets out of the buffer; True when one told of a stop."""
+        """Take whole packets out of the buffer; True when one told of a stop."""
         stopped = False
         while (match := _PACKET.search(self._buffer)) is not None:
             stopped = stopped or match[1][:1] in b"TS"

@@ -156,7 +156,7 @@ class Report:
         )
 
     def check(self) -> None:
-        """Raises :class:`~hil.errors.NumericError` where something differs."""
+        """Raise :class:`~hil.errors.NumericError` where something differs."""
         if self.match:
             return
         layer = self.first_different_layer
@@ -262,7 +262,7 @@ def verify(
     per_layer: bool = False,
     repeated: Callable[[Callable[[], _Arrays]], _Arrays] = lambda job: job(),
 ) -> Report:
-    """Runs every sample on ``model`` and compares its outputs, and its layers' when asked for.
+    """Run every sample on ``model`` and compares its outputs, and its layers' when asked for.
 
     ``samples`` may be a progress bar around the samples. A sample is computed again where the board
     fails and :meth:`hil.device.Device.repeated` brings it back, never because of its results. The
@@ -302,7 +302,7 @@ def verify(
 
 
 def _computed(model: RunnableModel, sample: Sample, per_layer: bool) -> _Arrays:
-    """The outputs of ``sample``, and those of each layer when asked for."""
+    """Return the outputs of ``sample``, and those of each layer when asked for."""
     _set_inputs(model, sample)
     model.run()
     outputs = [model.get_output(tensor.name) for tensor in model.outputs]

@@ -143,7 +143,7 @@ def estimate_cycles(
 
 
 def kind(instruction: Instruction) -> str:
-    """The field of :class:`Mix` that counts it."""
+    """Return the field of :class:`Mix` that counts it."""
     name = instruction.mnemonic
     if _BRANCH.match(name):
         return "branches"
@@ -223,7 +223,7 @@ def _loads_pc(instruction: Instruction) -> bool:
 
 
 def estimate(runs: Iterable[tuple[Sequence[Instruction], int | None, int]]) -> Estimate:
-    """``runs``: a block, the address that was executed next, how often that was so."""
+    """Return the counts of ``runs``: a block, the address that was executed next, and how often."""
     kinds: Counter[str] = Counter()
     low = high = 0
     for block, following, count in runs:
@@ -268,7 +268,7 @@ class Trace:
             self._entry = found[0]["st_value"] & ~1
 
     def result(self) -> Estimate:
-        """The estimate, once the function has returned."""
+        """Return the estimate, once the function has returned."""
         if not self._done.wait(_TRACE_TIMEOUT_S):
             raise LinkError(
                 f"QEMU's trace did not reach the end of the run within {_TRACE_TIMEOUT_S:g} s",
@@ -279,7 +279,7 @@ class Trace:
         )
 
     def read_line(self, line: bytes) -> None:
-        """Takes the next line of QEMU's log."""
+        """Take the next line of QEMU's log."""
         if self._done.is_set():
             return
         if line.startswith(b"Trace"):
@@ -313,7 +313,7 @@ class Trace:
         self._translated.append(instruction)
 
     def _run_announced(self) -> None:
-        """Counts the block that was announced last: nothing kept it from running."""
+        """Count the block that was announced last: nothing kept it from running."""
         key = self._announced
         if key is None or not (block := self._blocks[key]):
             return
@@ -353,7 +353,7 @@ def traced(board: Board) -> Iterator[tuple[Board, Trace]]:
 
 
 def _read(pipe: int, trace: Trace, ended: threading.Event) -> None:
-    """Reads lines until QEMU is gone; without readers it would wait for ever."""
+    """Read lines until QEMU is gone; without readers it would wait for ever."""
     rest = b""
     while not ended.is_set():
         if not select.select([pipe], [], [], _POLL_S)[0]:

@@ -47,7 +47,7 @@ def reference_of(
     *,
     source: str | Path | None = None,
 ) -> Oracle:
-    """The reference called ``name`` for a model of ``library``.
+    """Return the reference called ``name`` for a model of ``library``.
 
     It computes the model's file, which the library holds; for one that does not (TVM's), ``source``
     is the file. Without a name the reference is ``tflm``, or ``hilc`` where that one cannot run:
@@ -84,14 +84,14 @@ def reference_of(
 
 
 def _model_file(library: ModelLibrary, module: Module) -> bytes | None:
-    """The file that a module was compiled from; TVM's archives hold texts in its place."""
+    """Return the file that a module was compiled from; TVM's archives hold texts in its place."""
     stem = f"src/{module.name}"
     kept = (data for path, data in library.files.items() if path.rpartition(".")[0] == stem)
     return next((data for data in kept if reader_of(data) is not None), None)
 
 
 def expected_outputs(path: str | Path, module: Module, samples: int) -> Oracle:
-    """The outputs of ``samples`` samples from an NPZ file."""
+    """Return the outputs of ``samples`` samples from an NPZ file."""
     expected = load_samples(path, module.outputs, "output")
     if len(expected) != samples:
         raise InputError(
@@ -118,7 +118,7 @@ def _pair(
     tensors: Sequence[TensorInfo],
     originals: Sequence[str],
 ) -> dict[str, str]:
-    """The model file's name of each of the module's tensors.
+    """Return the model file's name of each of the module's tensors.
 
     By name, as it is or as TVM writes it in C; where TVM renamed all of them (its outputs are
     ``output0``, ``output1``), by position. A shape may be flat, but sizes and types agree.

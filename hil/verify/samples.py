@@ -99,7 +99,7 @@ class ArraySamples(Sequence[Sample]):
 
 
 def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> Sequence[Sample]:
-    """The samples of an NPZ file: one array for each tensor, by its name.
+    """Return the samples of an NPZ file: one array for each tensor, by its name.
 
     An array has the tensor's shape behind a leading sample axis, or the tensor's own shape with the
     samples along a batch axis of 1. ``role`` is ``input`` or ``output``, for messages.
@@ -134,7 +134,7 @@ def load_samples(path: str | Path, tensors: Sequence[TensorInfo], role: str) -> 
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
-    """Writes an NPZ file; unlike ``numpy.savez`` with arrays of any name, and without a date."""
+    """Write an NPZ file; unlike ``numpy.savez`` with arrays of any name, and without a date."""
     with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         archive.comment = _OUTPUTS_MARK
         for name, array in arrays.items():
@@ -164,7 +164,7 @@ def load_input(path: str | Path, tensor: TensorInfo) -> Array:
 
 
 def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
-    """The array as (samples, *tensor.shape)."""
+    """Return the array as (samples, *tensor.shape)."""
     if array.dtype != np.dtype(tensor.dtype):
         raise InputError(
             f"{where} is {array.dtype} but the model's {tensor.name!r} is {tensor.dtype}",
@@ -190,7 +190,7 @@ def split_samples(array: Array, tensor: TensorInfo, where: str) -> Array:
 
 
 def load_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of an NPZ file by their names."""
+    """Return the arrays of an NPZ file by their names."""
     loaded = _load(path, "an NPZ file (numpy.savez)")
     if isinstance(loaded, np.ndarray):
         raise InputError(f"{path} is an NPY file with one array", "numpy.savez writes an NPZ")

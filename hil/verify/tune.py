@@ -38,7 +38,7 @@ def tune(
     seed: int = 0,
     started: Callable[[int, int], None] = lambda image, images: None,
 ) -> Tuning:
-    """The log of ``source`` on ``board``.
+    """Return the log of ``source`` on ``board``.
 
     ``started`` is told which image comes next, and how many there are.
     """
@@ -86,7 +86,7 @@ def tune(
 
 
 def kernel_names(source: Source, name: str, cpu: Cpu) -> Sequence[str]:
-    """The kernels that can compute a node; none where that is no kernel of ours."""
+    """Return the kernels that can compute a node; none where that is no kernel of ours."""
     graph = source.graph
     node = next(node for node in graph.nodes if node.name == name)
     calls = candidates(node, graph.ins(node), graph.outs(node), cpu)

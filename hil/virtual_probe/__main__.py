@@ -23,7 +23,7 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def main() -> int:
-    """Prints the probe's unique id and the serial line, then waits."""
+    """Print the probe's unique id and the serial line, then waits."""
     parser = argparse.ArgumentParser(prog="python -m hil.virtual_probe", description=__doc__)
     parser.add_argument("board", metavar="BOARD", help="a board of `hil boards` that QEMU emulates")
     args = parser.parse_args()

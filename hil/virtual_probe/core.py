@@ -89,7 +89,7 @@ class Core:
         return address in _REGISTERS or page in self._components or _is_fpb(address)
 
     def read(self, address: int) -> int:
-        """A debug register's word."""
+        """Return a debug register's word."""
         match address:
             case 0xE000ED30:
                 return self._dfsr
@@ -113,7 +113,7 @@ class Core:
         return word
 
     def write(self, address: int, value: int) -> None:
-        """Writes a debug register's word."""
+        """Write a debug register's word."""
         match address:
             case 0xE000ED30:
                 self._dfsr &= ~value
@@ -133,7 +133,9 @@ class Core:
                 self._memory.write(address, 4, value)
 
     def noticed_write(self, address: int, data: bytes) -> None:
-        """Called for what was written to memory: BKPT instructions come and go with it."""
+        """Update the breakpoints after a write to memory, which may add or remove BKPT
+        instructions.
+        """
         for at in range(address & 1, len(data) - 1, 2):
             if data[at + 1] == 0xBE:
                 self._bkpts.add(address + at)
@@ -171,12 +173,12 @@ class Core:
             self.resume()
 
     def take_over(self) -> None:
-        """Called when attaching has stopped a machine that ran: it runs on, awake."""
+        """Resume a machine that attaching has stopped."""
         self._wake()
         self.resume()
 
     def halt(self) -> None:
-        """Stops the core where it is."""
+        """Stop the core where it is."""
         if self._locked_up:
             self._locked_up = False
             self._dfsr |= _DFSR_HALTED
@@ -187,7 +189,7 @@ class Core:
             self._wake()
 
     def _wake(self) -> None:
-        """Ends a WFI, as halting does on silicon: QEMU's core would sleep on and never step.
+        """End a WFI, as halting does on silicon: QEMU's core would sleep on and never step.
 
         A pending interrupt ends it; one instruction is executed with interrupts held off.
         """
@@ -227,7 +229,7 @@ class Core:
             self._locked_up = True
 
     def _step_over_breakpoint(self) -> None:
-        """The instruction at which the core stands is executed even if a breakpoint is on it."""
+        """Execute the instruction at the current address even if it has a breakpoint."""
         pc = self._gdb.read_register("pc")
         if pc in self._wanted_breakpoints() and pc not in self._bkpts:
             self._remove_breakpoints()
@@ -289,7 +291,7 @@ class Core:
             self.reset()
 
     def reset(self) -> None:
-        """Resets the machine; the core runs on unless the debugger asked to catch the reset."""
+        """Reset the machine; the core runs on unless the debugger asked to catch the reset."""
         was_running = self._running or self._locked_up or not self._control & _C_DEBUGEN
         if self._running:
             self._gdb.interrupt()
@@ -304,7 +306,7 @@ class Core:
             self.resume()
 
     def hold_in_reset(self, asserted: bool) -> None:
-        """The reset pin: a core that is held does not run; letting go of it is a reset."""
+        """Drive the reset pin: a held core does not run; releasing it is a reset."""
         if asserted:
             self.halt()
         else:
@@ -358,11 +360,11 @@ class Core:
             self._msr(sysm, value >> shift & 0xFF)
 
     def _mrs(self, sysm: int) -> int:
-        """Executes MRS r0, <special register>."""
+        """Execute MRS r0, <special register>."""
         return self._execute(0xF3EF | (0x8000 | sysm) << 16, 0)
 
     def _msr(self, sysm: int, value: int) -> None:
-        """Executes MSR <special register>, r0."""
+        """Execute MSR <special register>, r0."""
         self._execute(0xF380 | (0x8800 | sysm) << 16, value)
 
     def _execute(self, instruction: int, r0: int) -> int:
@@ -384,7 +386,7 @@ class Core:
                 self._gdb.write_register(name, value)
 
     def release(self) -> None:
-        """The probe lets go: no breakpoints, the core runs."""
+        """Detach the probe: remove breakpoints and run the core."""
         self._control = 0
         self._bkpts.clear()
         self._fpb_enabled = False
@@ -411,7 +413,7 @@ def _fpb_addresses(comparator: int, is_version_2: bool) -> set[int]:
 
 
 def _components(debug: Debug) -> dict[int, dict[int, int]]:
-    """The ROM table's page and the identification of what it lists, by page and offset."""
+    """Return the ROM table's page and the identification of what it lists, by page and offset."""
     entries = {
         _SCS: (debug.scs_part, _CORESIGHT if debug.scs_devarch else _GENERIC, debug.scs_devarch),
         _FPB: (debug.fpb_part, _CORESIGHT if debug.fpb_devarch else _GENERIC, debug.fpb_devarch),
@@ -427,7 +429,7 @@ def _components(debug: Debug) -> dict[int, dict[int, int]]:
 
 
 def _identification(part: int, kind: int, devarch: int) -> dict[int, int]:
-    """The peripheral and component identification registers of a CoreSight component."""
+    """Return the peripheral and component identification registers of a CoreSight component."""
     jep106, continuation = _ARM_DESIGNER & 0x7F, _ARM_DESIGNER >> 7
     words = {
         0xFD0: continuation,

@@ -51,7 +51,7 @@ class VirtualBoard:
         return f"socket://127.0.0.1:{self.serial_port}"
 
     def claim(self) -> IO[bytes]:
-        """Keeps others from the control sockets, which serve one client, until it is closed.
+        """Keep others from the control sockets, which serve one client, until it is closed.
 
         Raises :class:`BlockingIOError` where somebody has them.
         """
@@ -65,7 +65,7 @@ class VirtualBoard:
 
 
 def running_boards() -> list[VirtualBoard]:
-    """The virtual boards of this user whose machines run."""
+    """Return the virtual boards of this user whose machines run."""
     boards = []
     for path in sorted(_folder().glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):
@@ -79,7 +79,7 @@ def running_boards() -> list[VirtualBoard]:
 
 @contextlib.contextmanager
 def start(board: Board) -> Iterator[tuple[VirtualBoard, ChildProcess]]:
-    """Starts ``board``'s machine without an image, stopped; leaving the context ends it."""
+    """Start ``board``'s machine without an image, stopped; leaving the context ends it."""
     if board.qemu is None:
         raise InputError(
             f"board {board.name!r} has no [qemu] table, so it has no virtual probe",

@@ -140,7 +140,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
     # -- opening and connecting
 
     def open(self) -> None:
-        """Connects to the machine, which stops until :meth:`close` or until it is told to run."""
+        """Connect to the machine, which stops until :meth:`close` or until it is told to run."""
         folder = Path(self._virtual.sockets)
         with contextlib.ExitStack() as links, _as_pyocd():
             links.enter_context(_claimed(self._virtual))
@@ -211,7 +211,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         self._transfer(lambda: self._open_port().write_ap_multiple(addr, values))
 
     def inject(self, what: str, after: int = 0) -> None:
-        """Makes a transfer fail, the one after ``after`` further ones; a key of ``FAULTS``."""
+        """Make a transfer fail, the one after ``after`` further ones; a key of ``FAULTS``."""
         self._injected.append((self._transfers + after, FAULTS[what]))
 
     def _open_port(self) -> AccessPort:
@@ -220,7 +220,8 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
         return self._port
 
     def _transfer(self, access: Callable[[], Any], now: bool = True) -> Any:
-        """The result of ``access``; not ``now``: what returns the result, or raises, when called.
+        """Return the result of ``access``; not ``now``: what returns the result, or raises, when
+        called.
 
         Every access is made at once, in order, as the answers of a deferred one would be.
         """

@@ -102,9 +102,9 @@ MISTAKES = {
         "memory[2].origin",
         "'more' (0x2000fff8 to 0x20010038) overlaps 'ram' (0x20000000 to 0x20010000)",
     ),
-    "no flash": ('kind = "flash"', 'kind = "ram"', "memory", "no region of kind 'flash'"),
+    "no flash": ('kind = "flash"', 'kind = "ram"', "memory", "region of kind 'flash' is missing"),
     "flash too small": ('"256K"', '"2K"', "memory[0].size", "'flash' has 2048 bytes"),
-    "RAM too small": ("65536", '"4K"', "memory[1].size", "the firmware without a model needs"),
+    "RAM too small": ("65536", '"4K"', "memory[1].size", "the firmware without a model takes"),
     "stack too small": ('"4K"', "256", "stack_bytes", "256 bytes are too few"),
     "handler stack too small": ("_bytes = 1024", "_bytes = 64", "handler_stack_bytes", "too few"),
     "stack unaligned": ('"4K"', "4100", "stack_bytes", "not a multiple of 32"),
@@ -173,7 +173,7 @@ def test_unknown_board_is_told_with_the_nearest() -> None:
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="there is no board description"):
+    with pytest.raises(BoardError, match="the board description"):
         load_board(str(tmp_path / "none.toml"))
 
 

@@ -202,7 +202,7 @@ BAD = [
     Bad("verify tiny.tflite --board frob", 2, "unknown board 'frob'"),
     Bad("verify tiny.tflite --board mps2-an368", 2, "did you mean mps2-an386"),
     Bad("verify tiny.tflite --board NUCLEO_L476RG", 2, "(did you mean nucleo-l476rg?)"),
-    Bad("verify tiny.tflite --board frob.toml", 2, "no board description 'frob.toml'"),
+    Bad("verify tiny.tflite --board frob.toml", 2, "board description 'frob.toml'"),
     Bad("verify tiny.tflite --board ./text.tflite", 2, "not valid TOML"),
     Bad(f"{VERIFY} --runner native", 2, "has no runner 'native'"),
     Bad("build huge.tflite --board lm3s6965evb", 3, "flash"),

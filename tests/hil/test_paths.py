@@ -72,7 +72,7 @@ def test_models_and_boards_have_any_name(
     model.write_bytes(convolutions())
     shutil.copy(BOARD.path, board)
     if "\n" in name:
-        with pytest.raises(BoardError, match="has no name for a board"):
+        with pytest.raises(BoardError, match="has an invalid name for a board"):
             load_board(board)
         board = BOARD.path
     assert main(["verify", str(model), "--board", str(board), "--samples", "1", "--json"]) == 0
@@ -116,7 +116,7 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "hil", "boards", path]
         done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
         assert done.returncode == 2
-        assert b"has no name for a board" in done.stderr
+        assert b"has an invalid name for a board" in done.stderr
         assert b"Traceback" not in done.stderr
         script = r"from hil.cli.console import Console; Console(False).line('\u03bc \udcff')"
         done = subprocess.run(

@@ -186,7 +186,9 @@ class _Replay:
             raise PlanError(f"the model's {buffer.kind} {name!r} is in {place}")
 
     def _require_state(self, state: State) -> None:
-        """The old value and the new one of a state have one place, in a pool that survives runs."""
+        """Check that the old and the new value of a state share a buffer in a pool that survives
+        runs.
+        """
         before, after = (self._program.places[name] for name in (state.name, state.after))
         if before != after or not self._is_persistent(before):
             raise PlanError(

@@ -117,7 +117,9 @@ def requantize(
 
 
 def reduced_multiplier(multiplier: Int32Like | int) -> Int64Array:
-    """The multiplier in 15 bits, as 64-bit sums are multiplied with: half up, the end saturated."""
+    """Return the multiplier reduced to 15 bits, by which 64-bit sums are multiplied: half up,
+    saturated.
+    """
     wide = np.asarray(multiplier, np.int64)
     reduced: Int64Array = np.minimum((wide + (1 << 15)) >> 16, (1 << 15) - 1)
     return reduced

@@ -6,7 +6,7 @@ import argparse
 
 
 def add_code_options(parser: argparse.ArgumentParser, source: str = "") -> None:
-    """Adds ``--include-dir`` and ``--source``; ``source`` is what else the latter may name."""
+    """Add ``--include-dir`` and ``--source``; ``source`` is what else the latter may name."""
     group = parser.add_argument_group(
         "code from elsewhere", "What the models' own code includes or calls, CMSIS-NN for one."
     )

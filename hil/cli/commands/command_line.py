@@ -33,7 +33,7 @@ _Group = argparse._ArgumentGroup
 
 
 def build_parser(words: Sequence[str] | None = None) -> Parser:
-    """The parser of the whole command line, or of as much of it as ``words`` need.
+    """Return the parser of the whole command line, or of as much of it as ``words`` need.
 
     What tvmc's flags are is the compiler's knowledge, which takes a while to load.
     """
@@ -80,7 +80,7 @@ def _add_tvmc(commands: Any, words: Sequence[str] | None) -> None:
 
 
 def _command(commands: Any, name: str, module: str, summary: str) -> Parser:
-    """A command, which ``NAME_command`` of ``hil.cli.commands.MODULE`` runs."""
+    """Return a command, which ``NAME_command`` of ``hil.cli.commands.MODULE`` runs."""
     sub: Parser = commands.add_parser(name, help=summary, description=summary)
     sub.set_defaults(handler=(f"hil.cli.commands.{module}", f"{name}_command"), parser=sub)
     return sub
@@ -323,7 +323,7 @@ def _add_board_commands(commands: Any) -> None:
 
 
 def _group(commands: Any, name: str, summary: str) -> Any:
-    """The commands below ``name``."""
+    """Return the commands below ``name``."""
     group: Parser = commands.add_parser(name, help=summary, description=summary)
     return group.add_commands()
 
@@ -371,7 +371,9 @@ def _add_models(parser: Parser, more: str = "") -> None:
 
 
 def _add_board(parser: Parser, several: bool = False, required: bool = True) -> _Group:
-    """The board, and what a firmware for it is built of; more of the board goes into the group."""
+    """Return the board, and what a firmware for it is built of; more of the board goes into the
+    group.
+    """
     board = parser.add_argument_group("board")
     if several:
         action = board.add_argument(

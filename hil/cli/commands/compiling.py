@@ -121,7 +121,7 @@ def _module_json(module: Module) -> dict[str, Any]:
 
 
 def build_command(args: argparse.Namespace, console: Console) -> int:
-    """A firmware project with its ELF."""
+    """Return a firmware project with its ELF."""
     start = time.monotonic()
     output = Path(args.output) if args.output else None
     if output is not None:

@@ -13,7 +13,7 @@ Words = Callable[[], Iterable[str]]
 
 
 def completion_command(args: argparse.Namespace, console: Console) -> int:
-    """The script that teaches a shell to complete ``hil``."""
+    """Return the script that teaches a shell to complete ``hil``."""
     # Not at the top: most of argcomplete is for the process that completes.
     from argcomplete.shell_integration import shellcode
 
@@ -30,7 +30,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 
 def completed_by(action: argparse.Action, words: Words) -> argparse.Action:
-    """``action``, whose values are ``words()`` when a shell asks."""
+    """Return ``action``, whose values a shell completes with ``words()``."""
 
     def completer(**_: Any) -> Iterable[str]:
         return words()
@@ -40,14 +40,14 @@ def completed_by(action: argparse.Action, words: Words) -> argparse.Action:
 
 
 def boards() -> list[str]:
-    """The names that ``--board`` takes."""
+    """Return the names that ``--board`` takes."""
     from hil.board import board_names, own_board_names
 
     return [*board_names(), *own_board_names()]
 
 
 def cores() -> tuple[str, ...]:
-    """The names that ``--cpu`` takes."""
+    """Return the names that ``--cpu`` takes."""
     from hilc.target import cpu_names
 
     return cpu_names()

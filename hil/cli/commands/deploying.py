@@ -25,7 +25,7 @@ _RESET_LOOK_S = 0.1
 
 
 def flash_command(args: argparse.Namespace, console: Console) -> int:
-    """A firmware onto a board: programmed, read back, reset, and asked who it is."""
+    """Return a firmware onto a board: programmed, read back, reset, and asked who it is."""
     board = board_of(args)
     elf = _image(args, board, console)
     data = flash_image(board, elf, args.probe, args.port, console)
@@ -56,7 +56,7 @@ def flash_image(
 
 
 def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
-    """The image that the words name: an ELF file as it is, or models, which are built."""
+    """Return the image that the words name: an ELF file as it is, or models, which are built."""
     elfs = [word for word in args.models if is_elf(Path(word))]
     if not elfs:
         _check_probe(args, board)
@@ -76,7 +76,7 @@ def _image(args: argparse.Namespace, board: Board, console: Console) -> Path:
 
 
 def _check_probe(args: argparse.Namespace, board: Board) -> None:
-    """Raises before anything is built where the probe is missing that the image needs."""
+    """Raise before anything is built where the probe is missing that the image needs."""
     # A gdb server may do without: QEMU has one of its own.
     runner = getattr(args, "runner", "pyocd") or ("pyocd" if args.probe else board.default_runner)
     if runner == "pyocd":
@@ -91,7 +91,7 @@ def is_elf(path: Path) -> bool:
 
 
 def erase_command(args: argparse.Namespace, console: Console) -> int:
-    """The whole flash of a board."""
+    """Return the whole flash of a board."""
     from hil.runners.pyocd import reached
 
     board = _with_probe(args)
@@ -115,7 +115,7 @@ def erase_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def reset_command(args: argparse.Namespace, console: Console) -> int:
-    """A board from the start, whatever it does."""
+    """Return a board from the start, whatever it does."""
     from hil.runners.pyocd import reached
 
     board = _with_probe(args)
@@ -150,7 +150,7 @@ def _with_probe(args: argparse.Namespace) -> Board:
 
 
 def debug_command(args: argparse.Namespace, console: Console) -> int:
-    """A gdb server on a board, until Ctrl-C."""
+    """Return a gdb server on a board, until Ctrl-C."""
     board = board_of(args)
     elf = _image(args, board, console)
     with console.part_done(f"programming {board.name}") as progress:

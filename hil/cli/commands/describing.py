@@ -18,7 +18,7 @@ _PORT_ROLES = ("soc", "timer", "uart")
 
 
 def new_command(args: argparse.Namespace, console: Console) -> int:
-    """Writes a description that the loader has accepted."""
+    """Write a description that the loader has accepted."""
     output = Path(args.output or f"{args.name}.toml")
     check_file(output, ".toml", kind="a board's description")
     if os.path.lexists(output) and not args.force:

@@ -18,7 +18,7 @@ Handler = Callable[[argparse.Namespace, Console], int]
 
 
 def on_its_boards(args: argparse.Namespace, console: Console, handler: Handler) -> int:
-    """Runs the command on the board, or on each of the boards, that the arguments name."""
+    """Run the command on the board, or on each of the boards, that the arguments name."""
     boards: Sequence[str] = getattr(args, "on_boards", None) or ()
     if len(boards) > 1:
         return _on_each(args, console, handler, boards)
@@ -31,7 +31,9 @@ def on_its_boards(args: argparse.Namespace, console: Console, handler: Handler) 
 def _on_each(
     args: argparse.Namespace, console: Console, handler: Handler, boards: Sequence[str]
 ) -> int:
-    """A board that fails leaves the others their turn; what is misspelt is refused before."""
+    """Return a board that fails leaves the others their turn; what is misspelt is refused
+    before.
+    """
     _check(args, boards)
     results: list[dict[str, Any]] = []
     part = PartConsole(console)
@@ -80,7 +82,7 @@ def _name(board: str) -> str:
 
 
 def error_json(error: HilError) -> dict[str, Any]:
-    """An error as a result has it."""
+    """Return an error as a result has it."""
     return {
         "message": error.fact,
         "hint": error.hint,

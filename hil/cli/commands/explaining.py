@@ -13,7 +13,7 @@ from hilc.support.outputs import check_file
 
 
 def explain_command(args: argparse.Namespace, console: Console) -> int:
-    """The plans of the models for the board's core, as firmware for it would have them."""
+    """Return the plans of the models for the board's core, as firmware for it would have them."""
     # Only a picture needs the plotting library.
     if args.output:
         from hil.cli import picture

@@ -16,7 +16,7 @@ _LOOK_S = 1.0
 
 
 def list_command(args: argparse.Namespace, console: Console) -> int:
-    """The boards of the lab and who uses them."""
+    """Return the boards of the lab and who uses them."""
     wanted = parse_selector(args.filter) if args.filter else None
     if args.filter and wanted is None:
         raise InputError(f"{args.filter!r} is not a lab selector", "write TAG=VALUE or lab:PLACE")
@@ -79,7 +79,7 @@ def serve_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def reap_command(args: argparse.Namespace, console: Console) -> int:
-    """Gives back places whose users are gone; looks for as long as an abandoned one takes."""
+    """Give back places whose users are gone; looks for as long as an abandoned one takes."""
     # The figure is the coordinator session's, which loads gRPC.
     from hil.lab.coordinator import LEASE_S
 

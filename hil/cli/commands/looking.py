@@ -33,7 +33,7 @@ from hil.virtual_probe import running_boards
 
 
 def boards_command(args: argparse.Namespace, console: Console) -> int:
-    """The boards that ship with the project and the user's, or one board in detail."""
+    """Return the boards that ship with the project and the user's, or one board in detail."""
     if args.name is not None:
         board = load_board(args.name)
         console.result(board_json(board), board_text(board))
@@ -126,7 +126,7 @@ def _cache() -> dict[str, Any]:
 
 
 def _probes() -> tuple[list[ProbeInfo], str]:
-    """The probes that are connected, or why they cannot be listed."""
+    """Return the probes that are connected, or why they cannot be listed."""
     try:
         return connected_probes(), ""
     except HilError as error:
@@ -194,7 +194,7 @@ def _serial_line(board: Board, probes: list[ProbeInfo]) -> str:
 def _line(
     args: argparse.Namespace, console: Console
 ) -> Iterator[tuple[str, SerialBase | Line, Callable[[], None], Path | None]]:
-    """The serial line to listen to: that of a running board, or of a firmware started for it.
+    """Open the serial line to listen to: that of a running board, or of a firmware started for it.
 
     With what tells of its end, and the firmware's ELF file where it is known.
     """

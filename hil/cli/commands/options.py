@@ -26,7 +26,7 @@ from hilc.target import get_cpu, load_cpu
 def compile_options(
     args: argparse.Namespace, board: Board | None, for_firmware: bool
 ) -> ModelOptions:
-    """The compiler's options of a command line; ``--cpu`` wins over the board's core."""
+    """Return the compiler's options of a command line; ``--cpu`` wins over the board's core."""
     memory = parse_memory(args.memory, board) if args.memory else ()
     return ModelOptions(
         cpu=load_cpu(args.cpu).name if args.cpu else board.cpu.name if board else "host",
@@ -54,13 +54,15 @@ def compile_options(
 
 
 def board_of(args: argparse.Namespace) -> Board:
-    """The board that the arguments name, with the serial line that they choose."""
+    """Return the board that the arguments name, with the serial line that they choose."""
     board = load_board(args.board)
     return board.over_rtt() if args.transport == "rtt" else board
 
 
 def reachable_board(args: argparse.Namespace) -> Board:
-    """The board that the arguments name; raises before a build where there is no way to it."""
+    """Return the board that the arguments name; raises before a build where there is no way to
+    it.
+    """
     board = board_of(args)
     choice = Choice(
         args.probe,
@@ -96,7 +98,9 @@ def parse_pins(words: Sequence[str], memory: Sequence[PoolSpec]) -> dict[str, Pi
 
 
 def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
-    """The pools of ``--memory REGION[:BYTES],...``: one a region, which gives it its name."""
+    """Return the pools of ``--memory REGION[:BYTES],...``: one a region, which gives it its
+    name.
+    """
     pools: list[PoolSpec] = []
     for entry in text.split(","):
         name, separator, size = entry.strip().partition(":")
@@ -124,7 +128,7 @@ def parse_memory(text: str, board: Board | None) -> tuple[PoolSpec, ...]:
 
 
 def compiled_for(args: argparse.Namespace, board: Board, console: Console) -> list[ModelLibrary]:
-    """The models that the arguments name, compiled for the board's core.
+    """Return the models that the arguments name, compiled for the board's core.
 
     Archives are what they are: a note says of those for another core that they are not at their
     best. What the core could not execute, the build refuses.
@@ -155,14 +159,14 @@ def _suits(module: Module, board: Board) -> bool:
 def compiled(
     args: argparse.Namespace, options: ModelOptions, console: Console
 ) -> list[ModelLibrary]:
-    """The models that the arguments name; long compiles show that they go on."""
+    """Return the models that the arguments name; long compiles show that they go on."""
     with compiling(options, console) as told:
         return load_libraries(args.models, told, args.name)
 
 
 @contextmanager
 def compiling(options: ModelOptions, console: Console) -> Iterator[ModelOptions]:
-    """The options of a compiler that shows how far it is."""
+    """Open a progress bar; yield the options of a compiler that reports to it."""
     with console.counting("compiling", "programs tried") as progress:
         yield replace(options, progress=progress)
 
@@ -171,7 +175,7 @@ def compiling(options: ModelOptions, console: Console) -> Iterator[ModelOptions]
 def opened(
     args: argparse.Namespace, board: Board, libraries: list[ModelLibrary], console: Console
 ) -> Iterator[Device]:
-    """The device that the arguments name, with its log on stderr."""
+    """Open the device that the arguments name, with its log on stderr."""
     with (
         console.part_done(f"programming {board.name}") as progress,
         hil.open(

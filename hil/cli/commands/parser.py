@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         self._words: Sequence[str] = ()
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Prints help and versions; unlike argparse's own, tells where that cannot be done."""
+        """Print help and versions; unlike argparse's own, tells where that cannot be done."""
         if file is not None and file is not sys.stdout:
             super()._print_message(message, file)
             return
@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         Console(False).line(message.removesuffix("\n"))
 
     def add_commands(self) -> argparse._SubParsersAction[Parser]:
-        """The commands below this one; without any of them the parser's help is shown."""
+        """Return the commands below this one; without any of them the parser's help is shown."""
         self._commands = self.add_subparsers(
             title="commands", metavar="COMMAND", parser_class=Parser
         )
@@ -81,11 +81,11 @@ class Parser(argparse.ArgumentParser):
         )
 
     def commands(self) -> Sequence[str]:
-        """The names of the commands below this one."""
+        """Return the names of the commands below this one."""
         return tuple(self._commands.choices) if self._commands else ()
 
     def lacking_command(self) -> Exception:
-        """The error of a line that ends here."""
+        """Return the error of a line that ends here."""
         from hilc.support.suggest import listed
 
         return usage_error(
@@ -102,14 +102,14 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def check_unknown(self, words: Sequence[str]) -> None:
-        """Raises for the words that were left over, if there are any."""
+        """Raise for the words that were left over, if there are any."""
         if not words:
             return
         self._check_options(words)
         raise usage_error(f"unrecognized arguments: {' '.join(words)}", f"see `{self.prog} --help`")
 
     def _check_options(self, words: Sequence[str]) -> None:
-        """Raises for the first word that looks like an option and is none."""
+        """Raise for the first word that looks like an option and is none."""
         # Those of a command below are its own affair.
         own = [] if self._commands else [word.partition("=")[0] for word in words]
         for flag in own:
@@ -127,7 +127,7 @@ class Parser(argparse.ArgumentParser):
             )
 
     def _explained(self, flag: str) -> Exception | None:
-        """What those say of an unknown flag whose commands this one is among."""
+        """Return the error of an unknown flag, with the commands that accept it."""
         for command, explain in _EXPLAINERS.items():
             if self.prog.startswith(f"hil {command}") and (error := explain(flag)):
                 return error
@@ -149,7 +149,9 @@ class Parser(argparse.ArgumentParser):
         raise usage_error(f"{what}: invalid choice: {value!r}{nearest(str(value), choices)}", hint)
 
     def _short_usage(self) -> str:
-        """The command, what it needs, and that there are options: their list follows anyway."""
+        """Return the command, what it needs, and that there are options: their list follows
+        anyway.
+        """
         options = [action for action in self._actions if action.option_strings]
         arguments = [action for action in self._actions if not action.option_strings]
         needed = [action for action in options if action.required]
@@ -205,7 +207,7 @@ class _YesOrNoOnce(argparse.BooleanOptionalAction):
 
 
 def _note_given(namespace: argparse.Namespace, name: str, option: str | None) -> None:
-    """Notes that the option is given; raises where it was before."""
+    """Note that the option is given; raises where it was before."""
     if option is None:
         return  # an argument without a flag takes one place of the line
     given: dict[str, str] = vars(namespace).setdefault("given", {})
@@ -217,7 +219,7 @@ def _note_given(namespace: argparse.Namespace, name: str, option: str | None) ->
 
 
 def usage_error(message: str, hint: str) -> Exception:
-    """The command line itself is wrong."""
+    """Return the command line itself is wrong."""
     # Not at the top: `hil --help` needs no errors, and their root is the compiler's.
     from hil.errors import UsageError
 
@@ -242,7 +244,7 @@ class Version(argparse.Action):
 
 
 def natural_int(text: str) -> int:
-    """A whole number, 0 or more."""
+    """Return a whole number, 0 or more."""
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     if len(text) > len(str(_LARGEST)) or int(text) > _LARGEST:
@@ -251,7 +253,7 @@ def natural_int(text: str) -> int:
 
 
 def positive_int(text: str) -> int:
-    """A whole number, 1 or more."""
+    """Return a whole number, 1 or more."""
     value = natural_int(text)
     if value == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
@@ -259,7 +261,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """A number above 0."""
+    """Return a number above 0."""
     try:
         value = float(text)
     except ValueError:

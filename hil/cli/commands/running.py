@@ -77,7 +77,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _inference(model: Model, inputs: Sample) -> tuple[int, list[Array]]:
-    """The ticks of one run, and its outputs."""
+    """Return the ticks of one run, and its outputs."""
     for name, array in inputs.items():
         model.set_input(name, array)
     ticks = model.run().ticks
@@ -85,7 +85,7 @@ def _inference(model: Model, inputs: Sample) -> tuple[int, list[Array]]:
 
 
 def _word(images: Sequence[Module], module: Module, tensor: TensorInfo) -> str:
-    """A tensor's name on the command line: with its model's when there are several."""
+    """Return a tensor's name on the command line: with its model's when there are several."""
     return tensor.name if len(images) == 1 else f"{module.name}/{tensor.name}"
 
 
@@ -155,7 +155,9 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _take_model(args: argparse.Namespace) -> str | None:
-    """The model file among the words of ``--source``, which are the code that is left then."""
+    """Return the model file among the words of ``--source``, which are the code that is left
+    then.
+    """
     words: list[str] = args.source
     code = [w for w in words if Path(w).suffix in CODE_SUFFIXES or Path(w).is_dir()]
     models = [word for word in words if word not in code]

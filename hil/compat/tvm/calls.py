@@ -43,7 +43,7 @@ class CallResult:
 
 
 def functions(client: Client) -> tuple[str, ...]:
-    """The packed functions of the image, in the order of its registry."""
+    """Return the packed functions of the image, in the order of its registry."""
     names: list[str] = []
     count = 1
     with client.as_one("FUNCTION_INFO"):
@@ -55,7 +55,7 @@ def functions(client: Client) -> tuple[str, ...]:
 
 
 def call(client: Client, function: str, arguments: Sequence[CallArgument]) -> CallResult:
-    """Calls a packed function by its name, once."""
+    """Call a packed function by its name, once."""
     values = b"".join(map(_call_argument, arguments))
     name_and_values = protocol.VALUES[protocol.Value.STRING].build({"value": function}) + values
     size = len(name_and_values) + protocol.fixed_bytes(protocol.REQUESTS[Command.CALL])
@@ -113,7 +113,7 @@ def metadata_tensor_of(reply: Any, name: str) -> MetadataTensor:
 
 
 def _call_argument(argument: CallArgument) -> bytes:
-    """An argument of a call as the board reads it."""
+    """Return an argument of a call as the board reads it."""
     fields: Any
     match argument:
         case TensorRef():
@@ -133,7 +133,7 @@ def _call_argument(argument: CallArgument) -> bytes:
 
 
 def _call_value(kind: int, value: bytes, text: str) -> int | float | str | Handle | None:
-    """A call's result; a kind that is not one of :class:`Value` is a handle as well."""
+    """Return a call's result; a kind that is not one of :class:`Value` is a handle as well."""
     if kind == Value.NONE:
         return None
     if kind == Value.STRING:

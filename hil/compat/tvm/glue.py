@@ -29,7 +29,7 @@ def most_arguments(module: Module) -> int:
 
 
 def metadata_function(module: Module) -> str | None:
-    """The packed function that returns TVM's metadata, where the model has it."""
+    """Return the packed function that returns TVM's metadata, where the model has it."""
     name = get_metadata(module.symbol)
     return name if name in module.functions else None
 
@@ -96,7 +96,9 @@ class RuntimeGlue(Glue):
         )
 
     def _dl_border(self) -> str:
-        """What the packed entry takes: inputs, outputs, then the pools that the caller brings."""
+        """Return the arguments of the packed entry: inputs, outputs, then the pools that the caller
+        provides.
+        """
         if not self._is_packed:
             return ""
         module = self._module
@@ -114,7 +116,8 @@ class RuntimeGlue(Glue):
         return array("DLTensor", "tensors", entries)
 
     def _workspace_calls(self) -> Iterable[str]:
-        """What a run allocates before its first operator, for operators that are run alone.
+        """Return the block that a run allocates before its first operator, for operators that run
+        alone.
 
         The arena is empty between runs, so the block begins where it does.
         """
@@ -134,7 +137,9 @@ class RuntimeGlue(Glue):
             )
 
     def _packed_call(self) -> str:
-        """The function that calls a packed function with DLTensors, then devices' contexts."""
+        """Return the function that calls a packed function with DLTensors, then devices'
+        contexts.
+        """
         module = self._module
         if "packed" not in (module.api, module.interface):
             return ""
@@ -163,7 +168,7 @@ class RuntimeGlue(Glue):
         )
 
     def _call(self, function: str, arguments: str, count: int, devices: Sequence[int]) -> str:
-        """A call of ``call``; ``devices`` are consecutive."""
+        """Return a call of ``call``; ``devices`` are consecutive."""
         tail = f", {devices[0] if devices else 0}, {len(devices)}" if self._module.devices else ""
         return f"call({function}, {arguments}, {count}{tail})"
 

@@ -150,7 +150,7 @@ def _dump_formats(args: argparse.Namespace, compilation: Compilation) -> list[st
 
 
 def _check_shapes(text: str | None, module: Module) -> None:
-    """The shapes of the command line must be the model's: nothing is reshaped."""
+    """Raise unless the shapes of the command line are the model's: nothing is reshaped."""
     if text is None:
         return
     own = {tensor.name: tensor.shape for tensor in module.inputs}
@@ -168,14 +168,14 @@ def _check_shapes(text: str | None, module: Module) -> None:
 
 
 def _save_shared_object(library: ModelLibrary, output: Path) -> None:
-    """A shared object, whatever the name's suffix is."""
+    """Write a shared object, whatever the suffix of its name."""
     with tempfile.TemporaryDirectory(prefix="hil-tvmc-") as folder:
         made = host.export_library(library, Path(folder) / "module.so")
         write_file(output, made.read_bytes())
 
 
 def _sources(library: ModelLibrary) -> str:
-    """The C of a library in one text, each file under its name."""
+    """Return the C of a library in one text, each file under its name."""
     return "\n".join(
         f"/* {path} */\n{library.files[path].decode('utf-8', 'replace')}"
         for path in sorted(library.files)
@@ -226,7 +226,7 @@ def create_command(args: argparse.Namespace, console: Console) -> int:
 def _with_code(
     library: ModelLibrary, args: argparse.Namespace, options: ProjectOptions, console: Console
 ) -> ModelLibrary:
-    """The library with the code from elsewhere that flags and project options name."""
+    """Return the library with the code from elsewhere that flags and project options name."""
     include_dirs, sources = [*args.include_dir], [*args.source]
     if options.cmsis_path is not None:
         if calls_cmsis_nn(library):
@@ -291,7 +291,7 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _built(project: Project) -> Firmware:
-    """The firmware of a project that was built and not changed since."""
+    """Return the firmware of a project that was built and not changed since."""
     firmware = project.firmware()
     if firmware is None:
         raise NoBuildError(
@@ -336,7 +336,7 @@ def run_command(args: argparse.Namespace, console: Console) -> int:
         inputs = _inputs(args, model.inputs)
 
         def once(runs: int) -> float:
-            """The seconds that each of ``runs`` runs took."""
+            """Return the seconds that each of ``runs`` runs took."""
             start = time.perf_counter()
             # Each measurement starts from the same inputs: a run may destroy them.
             for name, array in inputs.items():
@@ -396,7 +396,9 @@ def _check_run_flags(args: argparse.Namespace) -> None:
 def _opened(
     args: argparse.Namespace, console: Console
 ) -> Iterator[tuple[_Runnable, Callable[[int], float]]]:
-    """The model, and a function that runs it N times and says how long each took."""
+    """Open the model; yield it with a function that runs it N times and returns the time of each
+    run.
+    """
     options = parse_options(args.project_option)
     _log_notes(options.notes, console)
     if args.device == "cpu":
@@ -431,7 +433,7 @@ def _opened(
 
 
 def _firmware(args: argparse.Namespace, options: ProjectOptions, console: Console) -> Firmware:
-    """The firmware of a built project, or one made of an archive for the options' board."""
+    """Return the firmware of a built project, or one made of an archive for the options' board."""
     path, board = args.PATH, options.board
     if Path(path).is_dir():
         if args.include_dir or args.source:
@@ -471,7 +473,7 @@ def _seconds(device: Device, ticks: int) -> float:
 
 
 def _inputs(args: argparse.Namespace, tensors: Sequence[TensorInfo]) -> dict[str, Array]:
-    """The inputs of the file, and for the others what the fill mode says."""
+    """Return the inputs of the file, and for the others what the fill mode says."""
     given = load_arrays(Path(args.inputs)) if args.inputs else {}
     known = {tensor.name: tensor for tensor in tensors}
     for name in given:

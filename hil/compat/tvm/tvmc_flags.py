@@ -47,7 +47,7 @@ class Registry:
             )
 
     def value(self, name: str, option: str, text: str) -> bool | int | str:
-        """The value of an option, in its own type."""
+        """Return the value of an option, in its own type."""
         self.check_name(name)
         known = self.options[name]
         if option not in known:
@@ -125,7 +125,9 @@ _MISSING_FLAGS = {
 
 
 def _no_target(kind: str) -> InputError:
-    """The error for a target that is not offered, whether it is named or given an attribute."""
+    """Return the error for a target that is not offered, whether it is named or given an
+    attribute.
+    """
     return InputError(
         f"the target {kind!r} is not offered{nearest(kind, TARGETS)}",
         "the last target is c or llvm; cmsis-nn may stand before it; what another one would "
@@ -245,7 +247,7 @@ OUTPUT_FORMATS = ("so", "tar", "mlf")
 
 
 def add_compile_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``tvmc compile``; :func:`translate` reads them."""
+    """Add the flags of ``tvmc compile``; :func:`translate` reads them."""
     parser.add_argument("FILE", help="a .tflite file")
     parser.add_argument("-o", "--output", default="module.tar", help="default: module.tar")
     parser.add_argument(
@@ -296,7 +298,9 @@ class Compilation:
 
 
 def translate(args: argparse.Namespace) -> Compilation:
-    """The meaning of the parsed flags; :class:`~hilc.errors.InputError` for what has none."""
+    """Return the meaning of the parsed flags; :class:`~hilc.errors.InputError` for what has
+    none.
+    """
     notes = _Notes()
     _check_plain_flags(args, notes)
     targets = _with_flags(parse_target(args.target), args)
@@ -335,7 +339,7 @@ def translate(args: argparse.Namespace) -> Compilation:
 
 
 def parse_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """The shapes of ``--input-shapes``: ``name:[1,2] other:[3]``."""
+    """Return the shapes of ``--input-shapes``: ``name:[1,2] other:[3]``."""
     entries = re.findall(r"\s*(\S[^\[\]]*?)\s*:\s*\[([\d\s,]*)\]\s*,?", text)
     rest = re.sub(r"\s*(\S[^\[\]]*?)\s*:\s*\[([\d\s,]*)\]\s*,?", "", text)
     if not entries or rest.strip():
@@ -401,7 +405,7 @@ def _check_plain_flags(args: argparse.Namespace, notes: _Notes) -> None:
 
 
 def parse_target(text: str) -> list[Target]:
-    """The targets of ``--target``: text, inline JSON, or the path of a JSON file."""
+    """Return the targets of ``--target``: text, inline JSON, or the path of a JSON file."""
     if not text.strip():
         raise InputError("--target is empty", 'write "c -mcpu=cortex-m4"')
     stripped = text.strip()
@@ -475,7 +479,7 @@ def _text_targets(text: str) -> list[Target]:
 
 
 def _with_flags(targets: Sequence[Target], args: argparse.Namespace) -> list[Target]:
-    """The targets with the attributes that ``--target-<kind>-<attribute>`` gives them."""
+    """Return the targets with the attributes that ``--target-<kind>-<attribute>`` gives them."""
     given: dict[str, dict[str, str]] = {}
     for kind, attributes in TARGETS.items():
         for name in attributes:
@@ -529,7 +533,7 @@ def _core(targets: Sequence[Target], notes: _Notes) -> tuple[str, Cpu]:
 
 
 def _core_of(march: str) -> Cpu:
-    """The smallest core of an architecture."""
+    """Return the smallest core of an architecture."""
     cores = [cpu for cpu in map(get_cpu, cpu_names()) if not cpu.is_host]
     for cpu in cores:
         if cpu.arch == march.partition("+")[0]:
@@ -610,7 +614,7 @@ def _check_executor_options(options: Mapping[str, Any], notes: _Notes) -> None:
 
 
 def _configs(words: Sequence[str], notes: _Notes) -> dict[str, bool | str]:
-    """The pass configurations that mean something here."""
+    """Return the pass configurations that mean something here."""
     known = (*_USED_CONFIGS, *_UNUSED_CONFIGS)
     configs: dict[str, bool | str] = {}
     for word in words:

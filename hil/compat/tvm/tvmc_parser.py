@@ -21,7 +21,7 @@ class Commands(Protocol):
 
 
 def add_tvmc(commands: Commands, *, flags: bool = True) -> None:
-    """Adds ``tvmc`` and everything below it; without ``flags`` not those of ``compile``."""
+    """Add ``tvmc`` and everything below it; without ``flags`` not those of ``compile``."""
     summary = "tvmc's commands for microcontrollers, for scripts that come from microTVM."
     tvmc: Parser = commands.add_parser("tvmc", help=summary, description=summary)
     explain_flags_of("tvmc", _explain)

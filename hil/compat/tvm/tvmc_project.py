@@ -89,7 +89,7 @@ def check_platform(platform: str, template_dir: str | None) -> None:
 
 
 def parse_options(words: Sequence[str]) -> ProjectOptions:
-    """The ``NAME=VALUE`` of ``--project-option``."""
+    """Return the ``NAME=VALUE`` of ``--project-option``."""
     given: dict[str, str] = {}
     notes: list[str] = []
     for word in words:
@@ -140,7 +140,7 @@ def calls_cmsis_nn(library: ModelLibrary) -> bool:
 
 
 def cmsis_nn_folder(path: str) -> Path:
-    """The root of CMSIS-NN below the folder of the project option ``cmsis_path``."""
+    """Return the root of CMSIS-NN below the folder of the project option ``cmsis_path``."""
     folders = [Path(path, name) for name in _CMSIS_NN_FOLDERS]
     for folder in folders:
         if (folder / "Include" / _CMSIS_NN_HEADER).is_file():
@@ -153,7 +153,7 @@ def cmsis_nn_folder(path: str) -> Path:
 
 
 def describe_options() -> str:
-    """The project options, what each means, and the boards."""
+    """Return the project options, what each means, and the boards."""
     groups = {
         "project options": _USED_OPTIONS,
         "that change nothing here": _UNUSED_OPTIONS,
@@ -167,7 +167,7 @@ def describe_options() -> str:
 
 
 def find_board(name: str) -> Board:
-    """The board of a project option: ours, or another name for the same one."""
+    """Return the board of a project option: ours, or another name for the same one."""
     if name.endswith(".toml") or "/" in name or board_file(name) is not None:
         return load_board(name)
     for candidate in (_ZEPHYR_BOARDS.get(name, ""), name.replace("_", "-")):
@@ -189,7 +189,7 @@ class Project:
     board: Board
 
     def library(self) -> ModelLibrary:
-        """The project's models."""
+        """Return the project's models."""
         path = self.folder / ARCHIVE
         if not path.is_file():
             raise InputError(f"{path} does not exist", "create the project again")
@@ -206,7 +206,7 @@ class Project:
         return read_firmware([self.library()], self.board, self.folder.resolve())
 
     def save(self) -> None:
-        """Writes down which board the project is for.
+        """Write down which board the project is for.
 
         A description of the user's is copied, so that the project does not depend on it.
         """
@@ -221,7 +221,7 @@ class Project:
 
 
 def load_project(folder: str | Path) -> Project:
-    """The project in ``folder``."""
+    """Return the project in ``folder``."""
     folder = Path(folder)
     path = folder / _DESCRIPTION
     if not folder.is_dir():

@@ -12,5 +12,7 @@ ISAS: dict[str, Isa] = {"arm": arm.ARM, "riscv": riscv.RISCV}
 
 
 def of_machine(elf_machine: str) -> Isa | None:
-    """The instruction set of an image, by its machine in ELF; None for one that is not known."""
+    """Return the instruction set of an image, by its machine in ELF; None for one that is not
+    known.
+    """
     return next((isa for isa in ISAS.values() if isa.elf_machine == elf_machine), None)

@@ -84,7 +84,7 @@ def _take(name: str, code: Code, mnemonic: str, operands: str, remark: str) -> N
 
 
 def _move_stack(name: str, code: Code, mnemonic: str, words: list[str]) -> None:
-    """Counts what is taken off the stack; what is given back, or set to an address, is none."""
+    """Count what is taken off the stack; what is given back, or set to an address, is none."""
     if mnemonic == "mv" or words[1] != "sp":
         return
     if code.registers.pop("sp", None) is not None:
