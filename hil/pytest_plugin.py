@@ -411,7 +411,8 @@ class _Session:
 
     def rest(self, keep: bool) -> None:
         """After a test: gives the shared board back, unless the next test needs it and nobody else
-        waits, or not for long."""
+        waits, or not for long.
+        """
         from hil.lab.pool import SLICE_S
 
         if self._unit is None:

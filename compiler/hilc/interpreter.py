@@ -46,7 +46,8 @@ class Interpreter:
 
     def run_all(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Every tensor's value by name: constants, inputs, states before and after, and all that
-        nodes compute."""
+        nodes compute.
+        """
         graph = self.graph
         check_inputs(graph, inputs)
         values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}

@@ -45,7 +45,9 @@ class Reference(Protocol):
         ...
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The value of each input of the graph and of each tensor that it computes, by name."""
+        """Return the value of each input of the graph and of each tensor that it computes, by
+        name.
+        """
         ...
 
 
@@ -54,7 +56,8 @@ def reference_names() -> tuple[str, ...]:
 
 
 def get_reference(name: str, graph: Graph, model: bytes | None) -> Reference:
-    """The reference called ``name`` for ``graph``; ``model`` is the file that it was read from.
+    """Return the reference called ``name`` for ``graph``; ``model`` is the file that it was read
+    from.
 
     Raises :class:`~hilc.errors.InputError` when the reference is unknown, not installed in the
     right version, or has no file to run.
@@ -174,7 +177,9 @@ def _installed(package: str) -> str | None:
 
 
 def tflm_package() -> tuple[str, str]:
-    """The package and the version that compute ``tflm`` here; InputError where there is none."""
+    """Return the package and the version that compute ``tflm`` here; InputError where there is
+    none.
+    """
     wanted = {"ai-edge-litert": "1.2.0", "tflite-runtime": "2.14.0"}
     installed = {package: _installed(package) for package in wanted}
     for package, version in wanted.items():

@@ -348,7 +348,7 @@ class _Tree:
         )
 
     def scratch_bytes(self, cpu: Cpu, op: str, numbers: Sequence[int]) -> int:
-        """What the operator ``op`` needs on ``cpu`` for a layer of these ``numbers``."""
+        """Return the scratch that ``op`` needs on ``cpu`` for a layer of these ``numbers``."""
         suffix = next((f"_{feature}" for feature in ("mve", "dsp") if feature in cpu.features), "")
         program = self._size_program(suffix)
         with tempfile.TemporaryDirectory(prefix="hil-cmsis-nn-") as folder:
@@ -458,7 +458,7 @@ def _compiler(cpu: Cpu) -> str:
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
-    """What a program prints; its complaint where it fails."""
+    """Run a program; return its output, or its error message if it fails."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )

@@ -133,7 +133,7 @@ def evaluate(flatbuffer: bytes, images: Any, labels: Any) -> tuple[Any, float]:
 
 
 def write(flatbuffer: bytes, inputs: Any, labels: Any) -> None:
-    """The three files of the example."""
+    """Write the three files of the example."""
     import numpy as np
 
     (HERE / "digits.tflite").write_bytes(flatbuffer)

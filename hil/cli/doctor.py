@@ -35,7 +35,7 @@ _HOST = get_cpu("host").toolchain
 
 
 class InstallationError(HilError):
-    """This installation does not compute what it should."""
+    """Wrong results of this installation: its tools do not compute what they should."""
 
     exit_code = 4
 

@@ -106,7 +106,7 @@ def _board_servers(
 
 
 def exporter_config(servers: dict[str, BoardServer], host: str) -> str:
-    """labgrid's description of what is exported: YAML, of which JSON is a part."""
+    """Labgrid's description of what is exported: YAML, of which JSON is a part."""
     groups = {
         place: {
             "NetworkSerialPort": {"host": host, "port": server.line_port, "protocol": "raw"},

@@ -67,7 +67,8 @@ class _Port:
 
 class _Socket:
     """``socket://host:port``, without pyserial: its handler cannot say how much has arrived, leaves
-    Nagle's delay on, and sleeps 0.3 s when it is closed."""
+    Nagle's delay on, and sleeps 0.3 s when it is closed.
+    """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

@@ -200,7 +200,8 @@ def line_url(board: Board, chosen: Reached, choice: Choice) -> str:
 
 class _Control(socket.socket):
     """A connection to a machine's QMP, and its memory; both are the probe's again when it is
-    closed."""
+    closed.
+    """
 
     def __init__(self, virtual: VirtualBoard, is_alive: Callable[[], None]) -> None:
         super().__init__(socket.AF_UNIX)

@@ -33,7 +33,8 @@ _LOOK_S = 0.01
 
 class QemuMemory:
     """A machine's memory as its core sees it, through QEMU's qtest: no cache is emulated, and the
-    core goes on meanwhile. It executes nothing for it, so no count changes."""
+    core goes on meanwhile. It executes nothing for it, so no count changes.
+    """
 
     def __init__(self, connection: socket.socket, is_alive: Callable[[], None]) -> None:
         """Create a client of ``connection``, the qtest socket of a machine that ``is_alive``
@@ -81,7 +82,8 @@ class QemuBoard:
         reset: Callable[[], tuple[socket.socket, BoardMemory]] | None = None,
     ) -> None:
         """``reset`` restarts the firmware where the machine's own reset would lose it, and gives
-        the QMP socket and the memory to use from then on; ``qmp`` is closed before it is called."""
+        the QMP socket and the memory to use from then on; ``qmp`` is closed before it is called.
+        """
         self.url = url
         self.line = line
         self.memory = memory

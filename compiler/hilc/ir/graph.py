@@ -189,7 +189,8 @@ class Graph:
     @property
     def results(self) -> tuple[str, ...]:
         """The tensors that a run leaves to others: the outputs to the caller, states to the next
-        run."""
+        run.
+        """
         return (*self.outputs, *(state.after for state in self.states))
 
     @property

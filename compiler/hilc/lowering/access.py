@@ -89,11 +89,11 @@ class Differences:
         return not inside or (self.zero and difference == 0)
 
     def reversed(self) -> Differences:
-        """The same of ``offset(first) - offset(second)``."""
+        """Return the same of ``offset(first) - offset(second)``."""
         return Differences(-self.high, -self.low, self.zero)
 
     def union(self, other: Differences) -> Differences:
-        """What allows only what both allow, or less."""
+        """Return the interval that permits only what both permit, or less."""
         zero = self.allow(0) and other.allow(0)
         low, high = min(self.low, other.low), max(self.high, other.high)
         return Differences(low, high, zero and low < 0 < high)
@@ -137,7 +137,9 @@ def safe_differences(access: Access, input: int, output: int) -> Differences:
 
 
 def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
-    """The steps of bytes, each once for as many as follow each other, and where these begin."""
+    """Return the steps of bytes, each once for as many as follow each other, and where these
+    begin.
+    """
     begins = np.append(0, np.flatnonzero(steps[1:] != steps[:-1]) + 1)
     return steps[begins], begins
 
@@ -148,7 +150,8 @@ def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
 @dataclass(frozen=True)
 class Loop:
     """One of the loops in which a kernel walks its output: so many ``rows``, ``pixels`` or
-    ``channels`` at a turn."""
+    ``channels`` at a turn.
+    """
 
     kind: str
     count: int
@@ -189,7 +192,8 @@ def kernel_access(
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
 ) -> Access | None:
-    """What ``order`` and ``reads`` of a kernel's header mean for a call with these ``fields``.
+    """Return the access order that ``order`` and ``reads`` of a kernel's header mean for these
+    ``fields``.
 
     ``types`` are the C types of its inputs and outputs as the header states them.
     """
@@ -217,7 +221,7 @@ def _argument_types(declared: Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def _bytes(steps: Sequence[npt.NDArray[np.int64]], tensors: Sequence[Tensor]) -> tuple[Steps, ...]:
-    """The steps of every byte, from those of every element, or of every byte already."""
+    """Return the steps of every byte, from those of every element, or of every byte already."""
     found = []
     for own, tensor in zip(steps, tensors, strict=True):
         each, times = own.astype(np.int32).reshape(-1), tensor.nbytes // own.size
@@ -226,7 +230,7 @@ def _bytes(steps: Sequence[npt.NDArray[np.int64]], tensors: Sequence[Tensor]) ->
 
 
 def _elementwise(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Elements:
-    """A step an element. Inputs of another size may be read until the end."""
+    """Return a step an element. Inputs of another size may be read until the end."""
     count = outputs[0].size
     each = np.arange(count)
     return _Elements(
@@ -239,7 +243,9 @@ def _elementwise(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> _Elemen
 def _loops(
     order: Sequence[Loop], reads: str, fields: Mapping[str, Any], x: Tensor, out: Tensor
 ) -> _Elements:
-    """A walk over the pixels and channels of images, of which the rows of a matrix are one."""
+    """Return a walk over the pixels and channels of images, of which the rows of a matrix are
+    one.
+    """
     if reads == "rows":
         rows = int(fields["rows"])
         steps, count = _output_steps(order, 1, rows, out.size // rows)
@@ -312,7 +318,9 @@ def _under_windows(
 def _output_steps(
     order: Sequence[Loop], height: int, width: int, channels: int
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """The step that writes each element ``[height, width, channels]``, and how many there are."""
+    """Return the step that writes each element ``[height, width, channels]``, and how many there
+    are.
+    """
     # Where an element lies within the block that the loops so far have chosen, and its size.
     row = np.arange(height).reshape(-1, 1, 1)
     pixel = row * width + np.arange(width).reshape(1, -1, 1)
@@ -350,7 +358,7 @@ def _positions(count: int, counts: Sequence[int], jumps: Sequence[int]) -> npt.N
 
 
 def _last_use(size: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The last row of ``places`` that names each of ``size`` places."""
+    """Return the last row of ``places`` that names each of ``size`` places."""
     last = np.full(size, NEVER, np.int64)
     rows = np.arange(places.shape[0]).reshape(-1, *(1,) * (places.ndim - 1))
     np.maximum.at(last, places, np.broadcast_to(rows, places.shape))

@@ -71,7 +71,7 @@ _BAND_BYTES = (448, 0)
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mul32"}, lacks={"dsp"})
 def linear(layer: Layer) -> Iterator[KernelCall]:
-    """The family's kernels for a linear layer."""
+    """Return the family's kernels for a linear layer."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=_depthwise)
 
 
@@ -80,7 +80,9 @@ def _rows(form: MatrixProduct) -> Iterable[Parameters]:
 
 
 def _matvec(form: MatrixProduct) -> list[Parameters]:
-    """The kernel for few rows, where its columns fill its blocks well enough and sums 24 bits."""
+    """Return the kernel for few rows, where its columns fill its blocks well enough and sums 24
+    bits.
+    """
     outputs = form.requantization
     channels = _channels(form.weights, outputs)
     if channels is None:
@@ -103,7 +105,7 @@ def _matvec(form: MatrixProduct) -> list[Parameters]:
 
 
 def _matmul(form: MatrixProduct) -> list[Parameters]:
-    """The kernel for three rows at a time."""
+    """Return the kernel for three rows at a time."""
     return [
         HilV7mMatmulS8(rows=form.rows, depth=form.depth, columns=form.channels, v7m_columns=columns)
         for columns in _columns(form)
@@ -111,7 +113,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
 
 
 def _conv2d(form: Convolution) -> list[Parameters]:
-    """The kernel for three windows at a time."""
+    """Return the kernel for three windows at a time."""
     return [
         HilV7mConv2dS8(
             images=form.images,
@@ -125,7 +127,7 @@ def _conv2d(form: Convolution) -> list[Parameters]:
 
 
 def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
-    """Filters of 3x3, one a channel."""
+    """Lower filters of 3x3, one per channel."""
     window, images, outputs = form.window, form.images, form.requantization
     size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
     stride = window.stride_w
@@ -158,8 +160,9 @@ def _depthwise(form: DepthwiseConvolution) -> list[Parameters]:
 
 
 def _scales(channels: _Channels) -> tuple[int, Array]:
-    """The shift of all channels, or -1, and how the sums of each become outputs: with one shift for
-    all where that is exact."""
+    """Return the shift of all channels, or -1, and how the sums of each become outputs: with one
+    shift for all where that is exact.
+    """
     even = channels.even_scales()
     scales, shift = (channels.scales(), -1) if even is None else even
     return shift, padded(scales, _BLOCK).reshape(-1)
@@ -176,14 +179,18 @@ def _block(out_w: int) -> int:
 
 
 def _band(line: int, stride: int, out_h: int, room: int) -> int:
-    """The rows of outputs whose lines fit so many bytes, in bands of one size; at least one."""
+    """Return the rows of outputs whose lines fit so many bytes, in bands of one size; at least
+    one.
+    """
     most: int = max(1, (room // line - 3) // stride + 1)
     bands = -(-out_h // most)
     return -(-out_h // bands)
 
 
 def _columns(form: LinearForm) -> list[HilV7mColumns]:
-    """The weights with two words of scratch an element of depth, which is faster, and with one."""
+    """Return the weights with two words of scratch an element of depth, which is faster, and with
+    one.
+    """
     outputs = form.requantization
     found = []
     for wide, raised in ((2, 0), (1, _RAISED)):
@@ -232,7 +239,7 @@ class _Channels(Channels):
         return np.stack([first, second, self.multipliers, moves], axis=1).astype(np.int32)
 
     def outputs(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The outputs of ``sums [channels, n]``, bias not included."""
+        """Return the outputs of ``sums [channels, n]``, bias not included."""
         bias, multipliers, shifts = (
             v[:, np.newaxis] for v in (self.bias, self.multipliers, self.right)
         )
@@ -299,7 +306,9 @@ class _Channels(Channels):
 
 
 def _channels(matrix: Array, outputs: HilRequantization, raised: int = 0) -> _Channels | None:
-    """The channels as the kernels take them, inputs so much raised; None where they cannot."""
+    """Return the channels as the kernels take them, inputs so much raised; None where they
+    cannot.
+    """
     found = channels_of(matrix, outputs, raised=raised)
     weights = found.weights.astype(np.int64)
     reach = np.abs(found.bias) + (128 + raised) * np.abs(weights).sum(axis=1)
@@ -309,8 +318,8 @@ def _channels(matrix: Array, outputs: HilRequantization, raised: int = 0) -> _Ch
 
 
 def _part(weights: Array, raised: int) -> int:
-    """The depth of the longest equal parts of columns whose sums have their bits, for all inputs;
-    a multiple of what the kernel's loop takes at a time, or all.
+    """Return the depth of the longest equal parts of columns whose sums have their bits, for all
+    inputs; a multiple of what the kernel's loop takes at a time, or all.
     """
     depth = weights.shape[1]
     parts = 0

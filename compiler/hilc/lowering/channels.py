@@ -33,8 +33,8 @@ class Channels:
 def channels_of(
     matrix: Array, outputs: HilRequantization, *, raised: int = 0, empty: bool = True
 ) -> Channels:
-    """The channels of a matrix of weights, for inputs that are ``raised`` by so much, which the
-    bias takes off again.
+    """Return the channels of a matrix of weights, for inputs that are ``raised`` by so much, which
+    the bias takes off again.
 
     With ``empty`` a channel whose output is the same for every input, as nearly dead ones are whose
     bias exceeds all else, becomes one without weights.
@@ -71,7 +71,9 @@ def channels_of(
 def sum_ends(
     weights: Array, raised: int = 0
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The least and the largest sum of each channel, bias not included, for all int8 inputs."""
+    """Return the least and the largest sum of each channel, bias not included, for all int8
+    inputs.
+    """
     wide = weights.astype(np.int64)
     above, below = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
     least, most = raised + _LEAST, raised + _MOST

@@ -31,7 +31,7 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {"min": min, "max": max}
 
 
 def instructions(call: KernelCall, cpu: Cpu) -> int:
-    """The instructions that ``call`` is expected to take on ``cpu``."""
+    """Return the instructions that ``call`` is expected to take on ``cpu``."""
     kernel = call.kernel
     factor = next(
         (kernel.cost_factors[key] for key in (cpu.arch, cpu.isa) if key in kernel.cost_factors), 1.0
@@ -40,17 +40,17 @@ def instructions(call: KernelCall, cpu: Cpu) -> int:
 
 
 def code_bytes(kernel: Kernel) -> int:
-    """The bytes of the kernel's code for one layer, without its constants."""
+    """Return the bytes of the kernel's code for one layer, without its constants."""
     return _CODE_BYTES if kernel.code is None else kernel.code
 
 
 def constant_arrays(call: KernelCall) -> Iterator[Array]:
-    """The arrays that ``call`` keeps in flash."""
+    """Return the arrays that ``call`` keeps in flash."""
     return (field for field in call.fields.values() if isinstance(field, np.ndarray))
 
 
 def value(formula: str, fields: Mapping[str, FieldValue]) -> float:
-    """The value of a formula over the numbers among ``fields``.
+    """Return the value of a formula over the numbers among ``fields``.
 
     It knows ``+ - * / // %``, comparisons (0 or 1), ``min`` and ``max``; ValueError for anything
     else.
@@ -60,7 +60,7 @@ def value(formula: str, fields: Mapping[str, FieldValue]) -> float:
 
 
 def terms(formula: str) -> list[ast.expr]:
-    """The summands of a formula, in its order."""
+    """Return the summands of a formula, in its order."""
     pending, found = [_parsed(formula)], list[ast.expr]()
     while pending:
         node = pending.pop()
@@ -72,7 +72,7 @@ def terms(formula: str) -> list[ast.expr]:
 
 
 def unparsed(term: ast.expr) -> str:
-    """The text of a summand."""
+    """Return the text of a summand."""
     return ast.unparse(term)
 
 
@@ -84,8 +84,9 @@ def _parsed(formula: str) -> ast.expr:
 
 @functools.cache
 def _compiled(formula: str) -> tuple[tuple[str, ...], Callable[..., float]]:
-    """The formula as a function of the fields that are named: thousands of bands of layers are
-    asked for what they cost."""
+    """Return the formula as a function of the fields that are named: thousands of bands of layers
+    are asked for what they cost.
+    """
     expression = _parsed(formula)
     names = tuple(dict.fromkeys(_names(expression)))
     arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
@@ -95,7 +96,7 @@ def _compiled(formula: str) -> tuple[tuple[str, ...], Callable[..., float]]:
 
 
 def _names(node: ast.expr) -> Iterator[str]:
-    """The fields that a formula names; ValueError unless it is one."""
+    """Yield the fields that a formula names; ValueError unless it is one."""
     match node:
         case ast.Constant(value=int() | float()):
             return

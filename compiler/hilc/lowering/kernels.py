@@ -135,7 +135,7 @@ class Kernel:
             raise ValueError(f"kernel {self.name}: a window has no {sorted(unknown)}")
 
     def scratch_bytes(self, fields: Mapping[str, FieldValue]) -> int:
-        """The scratch for one layer: the kernel's formula over the layer's parameters."""
+        """Return the scratch for one layer: the kernel's formula over the layer's parameters."""
         return _value(self.scratch, fields)
 
     def access(
@@ -180,7 +180,7 @@ class Parameters(FieldGroup):
 
     @classmethod
     def kernel(cls) -> Kernel:
-        """The kernel whose parameters these are."""
+        """Return the kernel whose parameters these are."""
         if cls not in _KERNEL_OF:
             _KERNEL_OF[cls] = _kernel_of(cls)
         return _KERNEL_OF[cls]
@@ -280,12 +280,14 @@ def register_kernels(folder: Path | str) -> None:
 
 
 def registered_header(path: str) -> str | None:
-    """The header of a registered folder that code includes by ``path``; None where none is."""
+    """Return the header of a registered folder that code includes by ``path``; None where none
+    is.
+    """
     return next((headers[path] for headers in _REGISTERED.values() if path in headers), None)
 
 
 def read_headers(folder: Path) -> Mapping[str, str]:
-    """The headers below ``folder`` by their path in it."""
+    """Return the headers below ``folder`` by their path in it."""
     return {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(folder.rglob("*.h"))
@@ -294,13 +296,13 @@ def read_headers(folder: Path) -> Mapping[str, str]:
 
 @functools.cache
 def shipped_headers() -> Mapping[str, str]:
-    """The headers of the run time's kernels by the path by which code includes them."""
+    """Return the headers of the run time's kernels by the path by which code includes them."""
     headers = read_headers(data_dir("runtime") / "include" / _INCLUDE)
     return {f"{_INCLUDE}/{path}": text for path, text in headers.items()}
 
 
 def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
-    """The kernels that headers describe, by the order of these."""
+    """Yield the kernels that headers describe, by the order of these."""
     for header, text in headers.items():
         for block in _BLOCK.findall(text):
             entry = tomllib.loads(block)
@@ -349,7 +351,9 @@ _KERNEL_OF: dict[type[Parameters], Kernel] = {}
 
 
 def _kernel_of(parameters: type[Parameters]) -> Kernel:
-    """The kernel of a dataclass; InputError where this has other fields than the C struct."""
+    """Return the kernel of a dataclass; InputError where this has other fields than the C
+    struct.
+    """
     name = parameters.KERNEL
     kernel, struct = kernels().get(name), _structs().structs.get(name)
     if kernel is None or struct is None:

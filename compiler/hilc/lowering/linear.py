@@ -113,7 +113,7 @@ class DepthwiseConvolution(LinearForm):
 
 @once
 def linear_form(layer: Layer) -> LinearForm:
-    """The form of a layer of one of :data:`LINEAR`."""
+    """Return the form of a layer of one of :data:`LINEAR`."""
     return _FORMS[layer.node.op](layer)
 
 
@@ -124,7 +124,7 @@ def linear_calls(
     convolution: Callable[[Convolution], Iterable[Parameters]],
     depthwise: Callable[[DepthwiseConvolution], Iterable[Parameters]],
 ) -> Iterator[KernelCall]:
-    """The calls of a family of kernels for a layer of one of :data:`LINEAR`.
+    """Yield the calls of a family of kernels for a layer of one of :data:`LINEAR`.
 
     By the layer's form one of the functions gives the parameters of each way that the family has,
     those of the fastest first, and none where it does not serve the layer.
@@ -223,7 +223,9 @@ def _windows_follow_each_other(window: Window) -> bool:
 
 
 def _placed(x: Tensor, window: Window) -> tuple[HilImages, HilWindow]:
-    """The images that a convolution reads and writes, and the window on the one that it reads."""
+    """Return the images that a convolution reads and writes, and the window on the one that it
+    reads.
+    """
     h, w = window.h, window.w
     images = HilImages(
         batch=x.shape[0],

@@ -57,7 +57,7 @@ class Layer:
         return next((tensor.dtype for tensor in self.ins if tensor is not None), self.out.dtype)
 
     def operand(self, index: int) -> Tensor:
-        """The input ``index``; :class:`~hilc.errors.ModelError` where it is absent."""
+        """Return the input ``index``; :class:`~hilc.errors.ModelError` where it is absent."""
         return operand(self.node, self.ins, index)
 
 
@@ -154,8 +154,9 @@ def has_foreign_builders() -> bool:
 def candidates(
     node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor], cpu: Cpu
 ) -> tuple[Call, ...]:
-    """The calls that can compute the node on ``cpu``, the one that is expected to be the fastest
-    first; none where no builder serves it."""
+    """Return the calls that can compute the node on ``cpu``, the one that is expected to be the
+    fastest first; none where no builder serves it.
+    """
     layer = Layer(node, ins, outs, cpu)
     fitting = (entry for entry in _ENTRIES[node.op] if entry.fits(layer))
     return tuple(call for entry in fitting for call in _listed(entry.build(layer)))
@@ -183,5 +184,5 @@ def adds_rows(operator: str) -> Callable[[RowAdder], RowAdder]:
 
 
 def row_adder(operator: str) -> RowAdder:
-    """What was registered for ``operator`` by :func:`adds_rows`."""
+    """Return the function registered for ``operator`` by :func:`adds_rows`."""
     return _ROW_ADDERS[operator]

@@ -35,7 +35,7 @@ _SHIFT_BITS, _SHIFT_BIAS = 6, 32
 
 @lowers(*LINEAR, dtypes={"int8"}, rank=Rank.SMALL)
 def linear(layer: Layer) -> Iterator[KernelCall]:
-    """The smallest kernel of a linear layer."""
+    """Return the smallest kernel of a linear layer."""
     return linear_calls(layer, rows=_matmul, convolution=_conv2d, depthwise=_depthwise)
 
 
@@ -64,7 +64,7 @@ def _depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
 
 
 def _compact(form: LinearForm) -> Iterator[HilCompact]:
-    """What all three have; nothing where a bias is too large for its word."""
+    """Yield the parameters that the three kernels share; nothing if a bias exceeds its word."""
     outputs, weights = form.requantization, form.weights
     wide = form.bias.astype(np.int64)
     parts = np.broadcast_arrays(wide, outputs.shifts, outputs.multipliers)

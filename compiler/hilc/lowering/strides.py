@@ -42,7 +42,7 @@ def broadcast_strides(shape: Sequence[int], to: Sequence[int]) -> tuple[int, ...
 
 
 def nest(shape: Sequence[int], *strides: Sequence[int]) -> list[Loop]:
-    """The walk over ``shape`` by each operand's ``strides``, in as few loops as possible.
+    """Return the walk over ``shape`` by each operand's ``strides``, in as few loops as possible.
 
     Outermost first; at least one loop.
     """
@@ -70,7 +70,7 @@ class Walk:
 
 
 def walk(node: Node, loops: Sequence[Loop], operands: int = 1) -> Walk:
-    """The walk of so many operands through nested ``loops``."""
+    """Return the walk of so many operands through nested ``loops``."""
     unused = OUTER_LOOPS - len(loops)
     if unused < 0:
         unsupported(

@@ -57,7 +57,7 @@ class Structs:
     groups: Mapping[str, Fields]
 
     def names(self, fields: Fields) -> Iterator[str]:
-        """The names of all fields in C, those of macros included."""
+        """Yield the names of all fields in C, those of macros included."""
         for field in fields:
             if field.group is None:
                 yield field.name
@@ -65,8 +65,9 @@ class Structs:
                 yield from self.names(self.groups[field.group])
 
     def without_meaning(self, kernels: Iterable[str]) -> Iterator[str]:
-        """The fields of the structs of ``kernels`` that have no comment, as ``struct.field``; a
-        macro's are its own."""
+        """Yield the fields of the structs of ``kernels`` that have no comment, as ``struct.field``;
+        a macro's are its own.
+        """
         pending, seen = list(kernels), set[str]()
         while pending:
             owner = pending.pop(0)
@@ -81,13 +82,13 @@ class Structs:
 
 
 def python_name(c_name: str) -> str:
-    """The dataclass of a struct or a macro of fields: ``HilMatmulS8``."""
+    """Return the dataclass of a struct or a macro of fields: ``HilMatmulS8``."""
     words = c_name.removesuffix("_FIELDS").lower().split("_")
     return "".join(word.capitalize() for word in words)
 
 
 def read_structs(texts: Iterable[str]) -> Structs:
-    """The structs and macros of fields that headers declare.
+    """Return the structs and macros of fields that headers declare.
 
     Structs of other forms are not parameters of kernels; they are left out.
     """
@@ -166,8 +167,10 @@ from hilc.lowering.kernels import FieldGroup, Parameters
 def python_module(
     structs: Structs, kernels: Sequence[str], known: Iterable[str] = (), whose: str = "the"
 ) -> str:
-    """The text of a module with a dataclass for the struct of each of ``kernels`` (name to header),
-    and for the macros of fields that these have, ``known`` ones excepted: they are imported."""
+    """Return the text of a module with a dataclass for the struct of each of ``kernels`` (name to
+    header), and for the macros of fields that these have, ``known`` ones excepted: they are
+    imported.
+    """
     known = set(known)
     groups: dict[str, None] = {}
 

@@ -19,7 +19,7 @@ _COMMAND = "python -m hilc.lowering.write_parameters"
 
 
 def shipped_parameters() -> str:
-    """The text of :mod:`hilc.lowering.parameters`."""
+    """Return the text of :mod:`hilc.lowering.parameters`."""
     headers = shipped_headers()
     names = [kernel.name for kernel in described_kernels(headers)]
     structs = read_structs(headers.values())
@@ -32,7 +32,7 @@ def shipped_parameters() -> str:
 
 
 def own_parameters(folder: Path) -> str:
-    """The text of a module for the kernels that the headers below ``folder`` describe."""
+    """Return the text of a module for the kernels that the headers below ``folder`` describe."""
     headers = read_headers(folder)
     if not headers:
         raise InputError(f"no header (.h) is below {folder}", "give the folder of your kernels")

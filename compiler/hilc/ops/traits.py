@@ -128,7 +128,8 @@ class SameRows:
 @dataclass(frozen=True)
 class BroadcastRows:
     """Each row of the output is made of the same row of every input; constants of one row may be
-    repeated."""
+    repeated.
+    """
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class RightChannels(Channels):
 
 
 def right_channels(matrix: Array, outputs: HilRequantization) -> RightChannels | None:
-    """The channels as the kernels take them; None where they cannot."""
+    """Return the channels as the kernels take them; None where they cannot."""
     if outputs.shifts.max() >= 0:
         return None
     # One scale for all leaves none of its own to a channel without weights.
@@ -82,7 +82,7 @@ _USUAL_SHIFT = 12
 def affine_of(
     channels: RightChannels, outputs: HilRequantization, signs: bool = False
 ) -> Affine | None:
-    """The requantisation in that form; None where it is not proven to be the same.
+    """Return the requantisation in that form; None where it is not proven to be the same.
 
     All channels share the least shift if that leaves the others' multipliers bits enough. Halves
     are rounded away from zero, which no one line does for both signs unless one of them is clamped:
@@ -159,7 +159,7 @@ def _lines(
     exact: npt.NDArray[np.int64],
     lacking: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-    """A multiplier near ``exact`` and an addend for each channel; None where one has none.
+    """Return a multiplier near ``exact`` and an addend for each channel; None where one has none.
 
     ``lacking`` is what is taken from the addend for negative sums.
 
@@ -209,7 +209,8 @@ _ANY = 2**40
 def _thresholds(
     channels: RightChannels, levels: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64] | None:
-    """The first sum of each channel whose output is no less than each level above the zero point.
+    """Return the first sum of each channel whose output is no less than each level above the zero
+    point.
 
     It lies between the channel's least sum and one more than its largest, which stands for none.
     """

@@ -27,7 +27,7 @@ from hilc.lowering.parameters import (
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
-    """A window at every place of an image."""
+    """Return a window at every place of an image."""
     outputs = form.requantization
     direct, flash_heavy = _direct(form), _winograd(form)
     packed = packed_columns(form.weights, outputs, PAIR)
@@ -47,7 +47,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
 
 
 def _direct(form: Convolution) -> list[Parameters]:
-    """The convolution from windows that are widened where they lie."""
+    """Return the convolution from windows that are widened where they lie."""
     in_c, window, weights = form.images.in_c, form.window, form.weights
     run = window.filter_w * in_c
     if in_c % UNIT != 0:
@@ -79,7 +79,8 @@ _WINOGRAD = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
 
 
 def _winograd(form: Convolution) -> list[Parameters]:
-    """The convolution by fewer products, of weights that take 3.6 times the flash; where it can.
+    """Return the convolution by fewer products, of weights that take 3.6 times the flash; where it
+    can.
 
     That is a filter of 3x3 over neighbouring pixels of whole units, one pixel after the other.
     """

@@ -19,7 +19,7 @@ _MAX_LINE = 128
 
 
 def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
-    """Filters of 3x3, one a channel."""
+    """Lower filters of 3x3, one per channel."""
     window = form.window
     size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
     stride = window.stride_w
@@ -32,7 +32,9 @@ def depthwise(form: DepthwiseConvolution) -> list[Parameters]:
 
 
 def _depthwise_planes(form: DepthwiseConvolution, channels: RightChannels) -> list[Parameters]:
-    """A channel's plane at a time: the whole of it, or some rows where that takes much scratch."""
+    """Return a channel's plane at a time: the whole of it, or some rows where that takes much
+    scratch.
+    """
     affine = affine_of(channels, form.requantization)
     if affine is None:
         return []

@@ -22,7 +22,7 @@ from hilc.ops.operands import output_clamp, quantization
 
 @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mul32"}, lacks={"mve"})
 def sums(layer: Layer) -> Iterator[KernelCall]:
-    """The sum or difference of tensors of one shape by one formula for both."""
+    """Yield the sum or difference of tensors of one shape by one formula for both."""
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     if a.shape != b.shape or output_clamp(node, out) != (-128, 127):
         return
@@ -38,7 +38,9 @@ def sums(layer: Layer) -> Iterator[KernelCall]:
 
 @lowers("ADD", dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
 def add(layer: Layer) -> Iterator[KernelCall]:
-    """The sum of tensors of one shape, one operand scaled by a table, the other by a shift."""
+    """Yield the sum of tensors of one shape, one operand scaled by a table, the other by a
+    shift.
+    """
     node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
     scales = sum_scales(node, a, b, out)
     right = -scales.out.shift
@@ -68,7 +70,8 @@ def add(layer: Layer) -> Iterator[KernelCall]:
 def _sum_of_two(
     length: int, expected: npt.NDArray[np.int64], factors: tuple[float, float]
 ) -> KernelCall | None:
-    """The sum of two tensors of ``length`` elements, each times its own of about ``factors``.
+    """Return the sum of two tensors of ``length`` elements, each times its own of about
+    ``factors``.
 
     ``expected [256, 256]`` is the output for every pair of values, from -128 on. None where no
     formula of the kernel gives just this.

@@ -41,7 +41,7 @@ _FEW_ROWS = 3
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"dsp"}, lacks={"mve"})
 def linear(layer: Layer) -> Iterator[KernelCall]:
-    """The family's kernels for a linear layer."""
+    """Return the family's kernels for a linear layer."""
     return linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
 
 
@@ -102,7 +102,7 @@ def _matmul(form: MatrixProduct) -> Iterator[Parameters]:
 
 
 def _matvec_pairs(form: MatrixProduct) -> Iterator[Parameters]:
-    """The kernel of few rows that requantizes by a line, where it serves."""
+    """Yield the kernel of few rows that requantizes by a line, where it serves."""
     outputs = form.requantization
     channels = right_channels(form.weights, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)

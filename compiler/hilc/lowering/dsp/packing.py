@@ -31,7 +31,7 @@ def units_of(form: LinearForm) -> int:
 
 
 def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
-    """The ways to pack the weights in pairs, where that serves."""
+    """Return the ways to pack the weights in pairs, where that serves."""
     channels = right_channels(matrix, outputs)
     affine = None if channels is None else affine_of(channels, outputs, signs=True)
     if channels is None or affine is None or not affine.shared:
@@ -63,7 +63,7 @@ def streams_of(matrix: Array, outputs: HilRequantization) -> list[HilDspPairs]:
 def column_stream(
     affine: Affine, weights: npt.NDArray[np.int32], wide: bool, block: int = PAIR
 ) -> Array:
-    """What kernels read of each block of columns, one after the other: ``dsp/pairs_s8.h``."""
+    """Return the packed form of each block of columns, one after the other: ``dsp/pairs_s8.h``."""
     first, second = padded(affine.bias, block).reshape(-1, 2).T
     bias = [256 * first, 256 * second] if wide else [first, first + 256 * second]
     scales = padded(np.stack(affine.scales, axis=1), block)
@@ -88,8 +88,9 @@ def _wide(matrix: Array) -> npt.NDArray[np.int32]:
 def packed_columns(
     matrix: Array, outputs: HilRequantization, block: int
 ) -> tuple[RightChannels, Array, Array] | None:
-    """The channels, their weights in blocks of ``block`` and the biases of pairs; None where they
-    do not fit."""
+    """Return the channels, their weights in blocks of ``block`` and the biases of pairs; None where
+    they do not fit.
+    """
     channels = right_channels(matrix, outputs)
     weights = None if channels is None else paired_weights(channels.weights, block)
     if channels is None or weights is None or not channels.plain:
@@ -99,7 +100,7 @@ def packed_columns(
 
 
 def pair_words(channels: RightChannels, weights: Array, bias: Array) -> Array:
-    """What each pair of columns does with its sums: HIL_DSP_PAIR_WORDS."""
+    """Return the words for the sums of each pair of columns: HIL_DSP_PAIR_WORDS."""
     factors = padded(channels.multipliers.astype(np.int64), PAIR).reshape(-1, 2)
     moves = padded(channels.shifts.astype(np.int64), PAIR).reshape(-1, 2) @ (1, 256)
     pairs = np.concatenate([bias, factors, moves[:, np.newaxis]], axis=1)

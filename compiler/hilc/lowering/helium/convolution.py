@@ -31,7 +31,7 @@ GATHERED, _SHORTEST_STRIP, _LONGEST_STRIP = 256, 4, 32
 
 
 def conv2d(form: Convolution) -> list[Parameters]:
-    """A window at every place of an image."""
+    """Return a window at every place of an image."""
     made = [make(form) for make in (_points, _three_by_three)]
     calls = [call for call in made if call is not None]
     if not calls:
@@ -41,7 +41,7 @@ def conv2d(form: Convolution) -> list[Parameters]:
 
 
 def _points(form: Convolution) -> Parameters | None:
-    """Filters of one pixel without padding."""
+    """Lower filters of one pixel without padding."""
     images, window, depth = form.images, form.window, form.depth
     chunks = -(-depth // CHUNK)
     out_w, stride_w = images.out_w, window.stride_w
@@ -65,7 +65,7 @@ def _points(form: Convolution) -> Parameters | None:
 
 
 def _rgb(form: Convolution) -> list[Parameters]:
-    """Filters of 3x3 pixels of three channels, rows of whole groups of windows."""
+    """Lower filters of 3x3 pixels of three channels, rows of whole groups of windows."""
     images, window, count = form.images, form.window, form.channels
     in_w, out_w, stride, pad_left = images.in_w, images.out_w, window.stride_h, window.pad_left
     shape = [*(window.filter_h, window.filter_w, images.in_c, window.dilation_h, window.dilation_w)]
@@ -156,7 +156,7 @@ def _strips(form: Convolution) -> list[Parameters]:
 
 
 def _three_by_three(form: Convolution) -> Parameters | None:
-    """Filters of 3x3 pixels of one, two or four chunks."""
+    """Lower filters of 3x3 pixels of one, two or four chunks."""
     images, window, count, outputs = form.images, form.window, form.channels, form.requantization
     in_c, stride = images.in_c, window.stride_h
     shape = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]

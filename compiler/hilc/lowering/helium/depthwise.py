@@ -31,7 +31,7 @@ _TURN, _PART, _CALL = 31, 8, 40
 
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
-    """Filters of one channel each."""
+    """Lower filters of one channel each."""
     shape = form.shape
     found: list[HilDepthwiseConv2dS8Mve] = []
     pixels = form.images.out_h * form.images.out_w
@@ -69,7 +69,9 @@ def _pays_addresses(p: HilDepthwiseConv2dS8Mve) -> bool:
 def _depthwise_planes(
     form: DepthwiseConvolution, planes: int, planes_bytes: int
 ) -> HilDepthwiseConv2dS8Mve | None:
-    """The same with ``planes`` channels at a time, in at most ``planes_bytes`` of scratch."""
+    """Return the same with ``planes`` channels at a time, in at most ``planes_bytes`` of
+    scratch.
+    """
     h, w = form.placed.h, form.placed.w
     shape, filters, outputs = form.shape, form.filters, form.requantization
     stride = h.stride
@@ -191,7 +193,7 @@ def _tiles(rows: int, width: int) -> list[_Tile]:
 def _turns(
     tiles: Sequence[_Tile], masked: bool, stride: int, plane_w: int, line: int, step: int
 ) -> list[bytes]:
-    """The table's turns, two tiles each; ``line`` and ``step`` are from output to output."""
+    """Return the table's turns, two tiles each; ``line`` and ``step`` are from output to output."""
     turns = []
     for i in range(0, len(tiles), 2):
         pair = (tiles[i], tiles[min(i + 1, len(tiles) - 1)])
@@ -214,7 +216,7 @@ def _turns(
 
 
 def _half_turns(tiles: Sequence[_Tile], x: int, plane_w: int, line: int, step: int) -> list[bytes]:
-    """The table's turns of a last column ``x``, four tiles of 2x1 outputs each."""
+    """Return the table's turns of a last column ``x``, four tiles of 2x1 outputs each."""
     turns = []
     for i in range(0, len(tiles), 4):
         four = [tiles[min(i + n, len(tiles) - 1)].y for n in range(4)]
@@ -226,7 +228,7 @@ def _half_turns(tiles: Sequence[_Tile], x: int, plane_w: int, line: int, step: i
 
 
 def _bands(height: int, width: int, largest: int) -> tuple[int, int]:
-    """The rows of a band of at most ``largest`` outputs and those of its parts, all alike.
+    """Return the rows of a band of at most ``largest`` outputs and those of its parts, all alike.
 
     A part costs a few instructions; long tables cost flash.
     """

@@ -26,7 +26,7 @@ _NEARBY = np.array(
 
 @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mve"})
 def sums(layer: Layer) -> list[KernelCall]:
-    """The sum or difference of tensors of one shape."""
+    """Return the sum or difference of tensors of one shape."""
     if layer.operand(0).shape != layer.operand(1).shape:
         return []
     scales = sum_parameters(layer)

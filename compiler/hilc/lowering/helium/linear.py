@@ -41,7 +41,7 @@ _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"})
 def linear(layer: Layer) -> Iterator[KernelCall]:
-    """The family's kernels for a linear layer."""
+    """Return the family's kernels for a linear layer."""
     return linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
 
 
@@ -72,7 +72,7 @@ def _matmul(form: MatrixProduct) -> list[Parameters]:
 
 
 def _vector(form: MatrixProduct) -> list[Parameters]:
-    """A row at a time."""
+    """Return a row at a time."""
     count, depth, outputs = form.channels, form.depth, form.requantization
     groups = -(-count // VECTOR_COLUMNS)
     filled = groups * VECTOR_COLUMNS

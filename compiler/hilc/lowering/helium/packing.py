@@ -69,8 +69,10 @@ def _narrow_first(matrix: Array, outputs: HilRequantization) -> bool:
 def columns_of(
     matrix: Array, outputs: HilRequantization, step: int, distances: tuple[int, int]
 ) -> HilMveColumns | None:
-    """The weights in pairs of columns. ``distances`` are those of the outputs of two rows and of a
-    pair's columns, ``step`` is that of two pairs'. None where the outputs lie too far apart."""
+    """Return the weights in pairs of columns. ``distances`` are those of the outputs of two rows
+    and of a pair's columns, ``step`` is that of two pairs'. None where the outputs lie too far
+    apart.
+    """
     row_step, column_step = distances
     if (_ROWS - 1) * row_step + column_step > FARTHEST:
         return None
@@ -102,7 +104,9 @@ def columns_of(
 
 
 def pixels_of(matrix: Array, outputs: HilRequantization, pixels: int = 1) -> HilMvePixels:
-    """The weights in groups of sixteen columns, which ``pixels`` side by side share: 2 of eight."""
+    """Return the weights in groups of sixteen columns, which ``pixels`` side by side share: 2 of
+    eight.
+    """
     channels = matrix.shape[0]
     count = channels * pixels
     groups = -(-count // CHUNK)
