@@ -41,10 +41,16 @@ class Model(Protocol):
     @property
     def outputs(self) -> tuple[TensorInfo, ...]: ...
 
+    @property
+    def states(self) -> tuple[TensorInfo, ...]: ...
+
     def set_input(self, name: Which, array: npt.ArrayLike, /) -> None: ...
     def get_input(self, name: Which, /) -> Array: ...
     def run(self) -> object: ...
     def get_output(self, name: Which, /) -> Array: ...
+    def reset_state(self) -> None: ...
+    def state(self, name: Which, /) -> Array: ...
+    def set_state(self, name: Which, array: npt.ArrayLike, /) -> None: ...
 
 
 @runtime_checkable
@@ -83,6 +89,10 @@ class AotModule:
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         return self._model.outputs
+
+    @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        return self._model.states
 
     def __enter__(self) -> AotModule:
         return self
@@ -153,6 +163,18 @@ class AotModule:
         position = find_tensor(self.outputs, index, "output")
         return _deliver(self.outputs[position], self._model.get_output(position), out)
 
+    def reset_state(self) -> None:
+        """Give every state its first value; new executors have done so."""
+        self._model.reset_state()
+
+    def state(self, index: Which) -> Array:
+        """Return a copy of what a state holds: what the last run left, or what was set since."""
+        return self._model.state(index)
+
+    def set_state(self, index: Which, value: npt.ArrayLike) -> None:
+        """Let the next run start with ``value``, of the state's exact shape and type."""
+        self._model.set_state(index, value)
+
     def get_num_inputs(self) -> int:
         return len(self.inputs)
 
@@ -188,7 +210,7 @@ class AotModule:
 _METHODS = (
     "set_input", "set_input_zero_copy", "set_output_zero_copy", "get_input", "get_output",
     "get_num_inputs", "get_num_outputs", "get_input_index", "get_input_name", "get_input_info",
-    "run",
+    "run", "reset_state", "state", "set_state",
 )  # fmt: skip
 
 
@@ -210,6 +232,19 @@ class _Copies:
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         return self._copied.outputs
+
+    @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        return self._copied.states
+
+    def reset_state(self) -> None:
+        self._copied.reset_state()
+
+    def state(self, name: Which, /) -> Array:
+        return self._copied.state(name)
+
+    def set_state(self, name: Which, array: npt.ArrayLike, /) -> None:
+        self._copied.set_state(name, array)
 
     def set_input(self, name: Which, array: npt.ArrayLike, /) -> None:
         index = find_tensor(self.inputs, name, "input")
@@ -381,7 +416,7 @@ def conversion_hint(info: TensorInfo, array: Array) -> str:
     if info.scale is None:
         return f"{fact}give whole numbers that {info.dtype} takes"
     return (
-        f"{fact}quantize it: numpy.round(x / {info.scale!r}) + {info.zero_point}, clipped, "
+        f"{fact}quantise it: numpy.round(x / {info.scale!r}) + {info.zero_point}, clipped, "
         f"as {info.dtype}"
     )
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from hilc.errors import InputError, ModelError
 from hilc.frontends.tflite.reader import for_reference, is_tflite, tensor_names
-from hilc.interpreter import check_inputs, run_all
+from hilc.interpreter import Interpreter, check_inputs
 from hilc.ir import Array, Graph
 from hilc.ops.unary import host_function_matters
 
@@ -44,9 +44,15 @@ class Reference(Protocol):
         """Name, version and resolver, for reports."""
         ...
 
+    def reset_state(self) -> None:
+        """Give every state its first value, as at the beginning."""
+        ...
+
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the value of each input of the graph and of each tensor that it computes, by
         name.
+
+        States are what the run before left.
         """
         ...
 
@@ -79,9 +85,13 @@ class _Interpreter:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._interpreter = Interpreter(graph)
+
+    def reset_state(self) -> None:
+        self._interpreter.reset_state()
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        values = run_all(self._graph, inputs)
+        values = self._interpreter.run_all(inputs)
         return {name: values[name] for name in _variables(self._graph)}
 
 
@@ -113,6 +123,9 @@ class _TfliteRuntime:
             node.name: node.inputs[0] for node in graph.nodes if node.name not in indices
         }
         self._runtime = _load_runtime(package, file)
+
+    def reset_state(self) -> None:
+        self._runtime.reset_all_variables()
 
     def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         check_inputs(self._graph, inputs)

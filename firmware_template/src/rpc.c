@@ -18,6 +18,9 @@
 #ifdef HIL_HAS_PACKED
 #include "hil_rpc_packed.h"
 #endif
+#ifdef HIL_HAS_STATE
+#include "hil_state.h"
+#endif
 
 _Static_assert(HIL_FRAME_MAX >= HIL_FRAME_MIN, "raise HIL_FRAME_MAX: HELLO must fit");
 _Static_assert(HIL_FRAME_MAX <= HIL_FRAME_LIMIT, "lower HIL_FRAME_MAX: 16 bits hold it");
@@ -181,6 +184,17 @@ static struct tensors tensors_of(const struct hil_model *model, uint8_t list, ui
     }
 }
 
+#ifdef HIL_HAS_STATE
+static struct tensors states_of(uint8_t model) {
+    const struct hil_states *states = hil_model_states[model];
+
+    if (states == NULL) {
+        return (struct tensors){NULL, 0};
+    }
+    return (struct tensors){states->tensors, states->count};
+}
+#endif
+
 /* The tensor that a request names (the requests that do so begin alike), or NULL with the answer's
  * size in *failed. */
 static const struct hil_tensor *find_tensor(const uint8_t *request, uint8_t *reply,
@@ -198,7 +212,13 @@ static const struct hil_tensor *find_tensor(const uint8_t *request, uint8_t *rep
         *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_LAYER, model->layer_count);
         return NULL;
     }
+#ifdef HIL_HAS_STATE
+    const struct tensors tensors = list == HIL_TENSORS_STATE
+                                       ? states_of(request[HIL_READ_REQUEST_MODEL])
+                                       : tensors_of(model, list, layer);
+#else
     const struct tensors tensors = tensors_of(model, list, layer);
+#endif
     if (index >= tensors.count) {
         *failed = hil_rpc_fail(reply, HIL_STATUS_BAD_TENSOR, tensors.count);
         return NULL;
@@ -290,6 +310,15 @@ static size_t on_layer_info(const uint8_t *request, size_t size, uint8_t *reply)
                             hil_get_u16(request + HIL_LAYER_INFO_REQUEST_NAME_OFFSET));
 }
 
+static bool is_writable(uint8_t list) {
+#ifdef HIL_HAS_STATE
+    if (list == HIL_TENSORS_STATE) {
+        return true;
+    }
+#endif
+    return list == HIL_TENSORS_INPUT;
+}
+
 static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {
     size_t failed;
     const struct hil_tensor *tensor = find_tensor(request, reply, &failed);
@@ -299,7 +328,7 @@ static size_t on_write(const uint8_t *request, size_t size, uint8_t *reply) {
     if (tensor == NULL) {
         return failed;
     }
-    if (request[HIL_WRITE_REQUEST_LIST] != HIL_TENSORS_INPUT) {
+    if (!is_writable(request[HIL_WRITE_REQUEST_LIST])) {
         return hil_rpc_fail(reply, HIL_STATUS_BAD_TENSOR,
                             0); /* no tensor of this list is writable */
     }
@@ -518,6 +547,44 @@ static size_t on_run_layers(const uint8_t *request, size_t size, uint8_t *reply)
     return HIL_RUN_LAYERS_REPLY_TICKS + 8U * count;
 }
 
+#ifdef HIL_HAS_STATE
+static size_t on_state_info(const uint8_t *request, size_t size, uint8_t *reply) {
+    const uint8_t model = request[HIL_STATE_INFO_REQUEST_MODEL];
+
+    (void)size;
+    if (hil_rpc_model(model) == NULL) {
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+    }
+    reply[HIL_STATE_INFO_REPLY_STATES] = states_of(model).count;
+    return HIL_STATE_INFO_REPLY_BYTES;
+}
+
+static size_t on_reset_state(const uint8_t *request, size_t size, uint8_t *reply) {
+    const uint8_t model = request[HIL_RESET_STATE_REQUEST_MODEL];
+
+    (void)size;
+    if (hil_rpc_model(model) == NULL) {
+        return hil_rpc_fail(reply, HIL_STATUS_BAD_MODEL, hil_model_count);
+    }
+    if (hil_model_states[model] != NULL) {
+        const int32_t result = hil_model_states[model]->reset();
+        if (result != 0) {
+            return hil_rpc_fail(reply, HIL_STATUS_MODEL_FAILED, (uint32_t)result);
+        }
+    }
+    return HIL_RESET_STATE_REPLY_BYTES;
+}
+
+/* As after a RESET_STATE of each model: the memory of states holds anything when a board starts. */
+static void reset_states(void) {
+    for (uint8_t model = 0; model < hil_model_count; ++model) {
+        if (hil_model_states[model] != NULL && hil_model_states[model]->reset() != 0) {
+            hil_log("the states of a model cannot be reset");
+        }
+    }
+}
+#endif
+
 static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply);
 
 static const struct hil_rpc_command commands[] = {
@@ -532,13 +599,28 @@ static const struct hil_rpc_command commands[] = {
     [HIL_COMMAND_READ] = {on_read, HIL_READ_REQUEST_BYTES, false},
     [HIL_COMMAND_RUN] = {on_run, HIL_RUN_REQUEST_BYTES, false},
     [HIL_COMMAND_RUN_LAYERS] = {on_run_layers, HIL_RUN_LAYERS_REQUEST_BYTES, false},
+/* clang-format off */
 #ifdef HIL_HAS_PACKED
     HIL_RPC_PACKED_COMMANDS
 #endif
+#ifdef HIL_HAS_STATE
+    [HIL_COMMAND_STATE_INFO] = {on_state_info, HIL_STATE_INFO_REQUEST_BYTES, false},
+    [HIL_COMMAND_RESET_STATE] = {on_reset_state, HIL_RESET_STATE_REQUEST_BYTES, false},
+#endif
+    /* clang-format on */
 };
 
+/* Commands that this firmware leaves out, though the table has others behind them. */
+#if defined(HIL_HAS_STATE) && !defined(HIL_HAS_PACKED)
+#define LEFT_OUT_FIRST HIL_COMMAND_FUNCTION_INFO
+#define LEFT_OUT_LAST HIL_COMMAND_METADATA_CONSTANT
+#define LEFT_OUT_MASK ((UINT64_C(2) << LEFT_OUT_LAST) - (UINT64_C(1) << LEFT_OUT_FIRST))
+#else
+#define LEFT_OUT_MASK UINT64_C(0)
+#endif
+
 /* What HELLO says of this table: bit n for command n, and command 0 is none. */
-#define COMMAND_MASK ((UINT64_C(1) << sizeof commands / sizeof commands[0]) - 2)
+#define COMMAND_MASK (((UINT64_C(1) << sizeof commands / sizeof commands[0]) - 2) & ~LEFT_OUT_MASK)
 _Static_assert(COMMAND_MASK <= UINT32_MAX, "widen HELLO's mask, in a version of its own");
 
 /* These fields of HELLO's reply, one behind the other. */
@@ -573,9 +655,14 @@ static size_t on_hello(const uint8_t *request, size_t size, uint8_t *reply) {
     return at + copied;
 }
 
-/* Commands of the protocol that only firmware with packed functions executes. */
+/* Commands of the protocol that firmware executes only where a model needs them. */
 static bool is_left_out(uint8_t code) {
-    return code >= sizeof commands / sizeof commands[0] && code <= HIL_COMMAND_METADATA_CONSTANT;
+#ifdef LEFT_OUT_FIRST
+    if (code >= LEFT_OUT_FIRST && code <= LEFT_OUT_LAST) {
+        return true;
+    }
+#endif
+    return code >= sizeof commands / sizeof commands[0] && code <= HIL_COMMAND_RESET_STATE;
 }
 
 /* Fills the reply and returns its size; 0: another request came before there was one. */
@@ -616,6 +703,9 @@ static void execute(uint16_t seq, uint8_t code, const uint8_t *request, size_t s
 }
 
 void hil_rpc_init(void) {
+#ifdef HIL_HAS_STATE
+    reset_states();
+#endif
     notice_payload()[HIL_BOOT_EVENT_VERSION] = HIL_PROTOCOL_VERSION;
     send_event(HIL_EVENT_BOOT, 0, HIL_BOOT_EVENT_BYTES);
 }

@@ -88,6 +88,7 @@ def bench_text(report: BenchReport, per_layer: bool) -> str:
                 ["flash of the model (code, constants, glue)", report.model_flash_bytes],
                 ["flash of the firmware", report.firmware_flash_bytes],
                 ["workspace", report.workspace_bytes],
+                *([["state", report.state_bytes]] if report.state_bytes else []),
                 [f"inputs and outputs, {where}", report.io_bytes],
                 ["static RAM of the firmware", report.ram_bytes],
                 ["stack, at its peak", report.stack_peak_bytes],

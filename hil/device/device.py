@@ -51,6 +51,10 @@ class Model:
 
     An input keeps the value that it was set to, and is zeros before: where a run may destroy it on
     the board, since it shares memory with later tensors, it is sent again before the next one.
+
+    States are what a reset makes of them when a model is opened, whatever was run on the board
+    before. Where a run fails or the board restarts in the middle of a sequence, they are lost: the
+    next run is refused until they are reset or set.
     """
 
     def __init__(self, client: Client, index: int, module: Module) -> None:
@@ -73,24 +77,17 @@ class Model:
         return self.module.outputs
 
     @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        return self.module.states
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         return self.module.layers
 
     def set_input(self, name: str | int, array: npt.ArrayLike) -> None:
         """Write an input, which is given by name or index; shape and type must be its own."""
         index = _find(name, self.inputs, f"input of model {self.name!r}")
-        tensor = self.inputs[index]
-        values = np.asarray(array)
-        same_type = values.dtype.newbyteorder("=") == np.dtype(tensor.dtype)
-        if not same_type or values.shape != tensor.shape:
-            raise InputError(
-                f"input {tensor.name!r} of model {self.name!r} is "
-                f"{tensor.dtype}{list(tensor.shape)}, the array is "
-                f"{values.dtype}{list(values.shape)}",
-                other_tensor_hint(tensor, values),
-            )
-        # A copy: the caller's array may change before it is sent again.
-        self._held.set(index, values.astype(tensor.dtype))
+        self._held.set(index, self._values("input", self.inputs[index], array))
         self._send(index, self._held.value(index))
 
     def get_input(self, name: str | int) -> Array:
@@ -98,15 +95,66 @@ class Model:
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         return self._held.value(index).copy()
 
+    def _values(self, kind: str, tensor: TensorInfo, array: npt.ArrayLike) -> Array:
+        """Return a copy of ``array``, as what is written to ``tensor``."""
+        values = np.asarray(array)
+        same_type = values.dtype.newbyteorder("=") == np.dtype(tensor.dtype)
+        if not same_type or values.shape != tensor.shape:
+            raise InputError(
+                f"{kind} {tensor.name!r} of model {self.name!r} is "
+                f"{tensor.dtype}{list(tensor.shape)}, the array is "
+                f"{values.dtype}{list(values.shape)}",
+                other_tensor_hint(tensor, values),
+            )
+        # A copy: the caller's array may change before it is sent again.
+        return values.astype(tensor.dtype)
+
+    def reset_state(self) -> None:
+        """Give every state its first value, as it has when the model is opened."""
+        if not self.states:
+            return
+        with self._client.as_one("RESET_STATE"):
+            self._held.open_session(self._client.sessions)
+            self._client.reset_state(self._index)
+            self._held.open_session(self._client.sessions)
+        self._held.has_state()
+
+    def state(self, name: str | int) -> Array:
+        """Return what a state holds: what the last run left, or what was set since."""
+        index = _find(name, self.states, f"state of model {self.name!r}")
+        with self._client.as_one("READ"):
+            self._begin_states()
+            self._held.require_state(index)
+            return self._read(self.states[index], TensorRef(self._index, Tensors.STATE, index))
+
+    def set_state(self, name: str | int, array: npt.ArrayLike) -> None:
+        """Let the next run start with ``array``; shape and type must be the state's own."""
+        index = _find(name, self.states, f"state of model {self.name!r}")
+        values = self._values("state", self.states[index], array)
+        with self._client.as_one("WRITE"):
+            self._begin_states()
+            self._write(TensorRef(self._index, Tensors.STATE, index), values)
+            self._held.open_session(self._client.sessions)
+        self._held.has_state(index)
+
+    def _begin_states(self) -> None:
+        """Reset the states where nobody has asked for them since the model was opened."""
+        self._held.open_session(self._client.sessions)
+        if self._held.awaits_reset:
+            self.reset_state()
+
     def forget(self) -> None:
-        """Reset to the state at opening: every input is zeros, and no output is a result."""
+        """Reset to the state at opening: every input is zeros, and no output is a result.
+
+        States are reset before they are used again.
+        """
         self._held.forget()
 
     def run(self, repeat: int = 1) -> RunResult:
         """Run the inference ``repeat`` times in a row and measures all of them together.
 
         With ``repeat`` above 1 the later runs compute on what the earlier ones left of the
-        inputs: good for counting, not for results.
+        inputs: good for counting, not for results. States advance with each.
         """
         repeat = run_count(self.name, repeat, _REPEAT_MAX)
         with self._client.as_one("RUN"):
@@ -162,24 +210,23 @@ class Model:
 
     def _begin_run(self) -> None:
         """Send what the board may have lost of the inputs; in the same session as the run."""
-        self._held.open_session(self._client.sessions)
+        self._begin_states()
         for index, value in self._held.to_send():
             self._send(index, value)
+        self._held.require_states()
         self._held.begin_run()
 
     def _send(self, index: int, value: Array) -> None:
         self._held.open_session(self._client.sessions)
         self._held.begin_write(index)
-        little_endian = value.dtype.newbyteorder("<")
-        data = value.astype(little_endian, copy=False).tobytes()
-        self._client.write(TensorRef(self._index, Tensors.INPUT, index), data)
+        self._write(TensorRef(self._index, Tensors.INPUT, index), value)
         # The session may have been opened anew for it.
         self._held.open_session(self._client.sessions)
         self._held.end_write(index)
 
     def begin_call(self, arguments: Sequence[object]) -> None:
         """Send what the board may have lost of the inputs that a function is given."""
-        self._held.open_session(self._client.sessions)
+        self._begin_states()
         for index in self._given_inputs(arguments):
             if (value := self._held.lost_value(index)) is not None:
                 self._send(index, value)
@@ -235,6 +282,10 @@ class Model:
         ``interface=packed`` do.
         """
         return board_calls().metadata(self._client, self._index)
+
+    def _write(self, ref: TensorRef, value: Array) -> None:
+        little_endian = value.dtype.newbyteorder("<")
+        self._client.write(ref, value.astype(little_endian, copy=False).tobytes())
 
     def _read(self, tensor: TensorInfo, ref: TensorRef) -> Array:
         data = self._client.read(ref, tensor.nbytes)
@@ -449,6 +500,10 @@ def _ask_module(client: Client, index: int, info: ModelInfo) -> Module:
         pools="external",
         workspace_pools=(),
         io_in_pool=True,
+        states=tuple(
+            _ask_tensor(client, TensorRef(index, Tensors.STATE, i))
+            for i in range(client.state_count(index))
+        ),
     )
 
 

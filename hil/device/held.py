@@ -1,4 +1,4 @@
-"""What a board holds of a model: the inputs that were set, the outputs of a run, or neither.
+"""What a board holds of a model: inputs that were set, outputs of a run, states, or none of them.
 
 Inputs and outputs may lie in the memory that a model works in. So a run can destroy the inputs, and
 writing an input can destroy the outputs of the run before. Nothing of that shows in the bytes: it
@@ -25,7 +25,7 @@ class Held:
         self.forget()
 
     def forget(self) -> None:
-        """Reset to the start: every input is zeros, nothing has run."""
+        """Reset to the start: every input is zeros, states are to be reset, nothing has run."""
         self._values: dict[int, Array] = {}
         #: Inputs whose value the board has.
         self._on_board: set[int] = set()
@@ -34,6 +34,9 @@ class Held:
         #: Why an output is not what the last run computed, by its index.
         self._stale = self._all_stale("the model has not run")
         self._ran = False
+        #: States that do not hold what they should, and why; None for the reset that comes first.
+        self._lost = dict.fromkeys(range(len(self._module.states)))
+        self._lost_why: str | None = None
         #: Changes with everything that changes the model's memory.
         self.steps = 0
 
@@ -43,8 +46,11 @@ class Held:
             return
         self._session = session
         self._lose_inputs()
+        why = "the board may have restarted since the model ran"
         if self._ran:
-            self._stale = self._all_stale("the board may have restarted since the model ran")
+            self._stale = self._all_stale(why)
+        if len(self._lost) < len(self._module.states) or self._lost_why is not None:
+            self._lose_states(why)
 
     # -- inputs ------------------------------------------------------------------------------
 
@@ -98,6 +104,37 @@ class Held:
         known = self._on_board.union(self._functions)
         return [(i, self.value(i)) for i in range(len(self._module.inputs)) if i not in known]
 
+    # -- states ------------------------------------------------------------------------------
+
+    @property
+    def awaits_reset(self) -> bool:
+        """Return whether the states are still to be reset for the first time."""
+        return bool(self._lost) and self._lost_why is None
+
+    def has_state(self, index: int | None = None) -> None:
+        """Record that a state was set, or all of them were reset."""
+        self.steps += 1
+        for known in range(len(self._module.states)) if index is None else (index,):
+            self._lost.pop(known, None)
+
+    def require_state(self, index: int) -> None:
+        """Refuse a state whose value nobody knows."""
+        if index in self._lost:
+            raise InputError(
+                f"state {self._module.states[index].name!r} of model {self._module.name!r} is "
+                f"lost: {self._lost_why}",
+                "reset the states and run the sequence again, or set each of them",
+            )
+
+    def require_states(self) -> None:
+        """Refuse a run on such states."""
+        for index in self._lost:
+            self.require_state(index)
+
+    def _lose_states(self, why: str) -> None:
+        self._lost = dict.fromkeys(range(len(self._module.states)))
+        self._lost_why = why
+
     # -- runs --------------------------------------------------------------------------------
 
     def begin_run(self) -> None:
@@ -105,6 +142,7 @@ class Held:
         self.steps += 1
         self._ran = True
         self._stale = self._all_stale("the model's last run did not end well")
+        self._lose_states("the model's last run did not end well")
         if self._module.io_in_pool:
             self._lose_inputs()
 
@@ -114,6 +152,7 @@ class Held:
 
     def end_run(self) -> None:
         self._stale.clear()
+        self._lost.clear()
 
     def require_output(self, index: int) -> None:
         """Refuses an output that is not what the last run computed."""
@@ -134,6 +173,7 @@ class Held:
         self._on_board.difference_update(inputs)
         self._functions.update(dict.fromkeys(inputs, (function, False)))
         self._stale.clear()
+        self._lost.clear()
 
     def _all_stale(self, why: str) -> dict[int, str]:
         return dict.fromkeys(range(len(self._module.outputs)), why)

@@ -602,7 +602,10 @@ def _measure_model(
     return ModelSizes(
         flash_bytes=size(p for p in own if p.output in _FLASH_SECTIONS or p.output in copies),
         constants_bytes=size(piece for piece in own if piece.section.startswith(".rodata")),
-        workspace_bytes=size(piece for piece in own if piece.section.startswith(".bss.noinit.tvm")),
+        workspace_bytes=size(p for p in own if p.section.startswith(".bss.noinit.tvm"))
+        - sum(
+            p.nbytes for p in module.workspace_pools if p.persistent and p.is_static(module.pools)
+        ),
         stack_frame_bytes=max(frames),
         constants_region=next((copies[p.output] for p in own if p.output in copies), None),
     )

@@ -50,8 +50,8 @@ def description_bytes(module: Module) -> int:
     A lower bound: a text that ends another may be kept within that one.
     """
     outputs = [tensor for layer in module.layers for tensor in layer.outputs]
-    tensors = [*module.inputs, *module.outputs, *outputs]
-    borders = (tensor.name for tensor in (*module.inputs, *module.outputs))
+    tensors = [*module.inputs, *module.outputs, *module.states, *outputs]
+    borders = (tensor.name for tensor in (*module.inputs, *module.outputs, *module.states))
     inner = [tensor.name for tensor in outputs] + [layer.name for layer in module.layers]
     texts = {name.encode() for name in (module.name, *borders, *map(own_name, inner))}
     texts = {a for a in texts if not any(a != b and b.endswith(a) for b in texts)}

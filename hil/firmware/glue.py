@@ -90,6 +90,7 @@ class Glue:
             *(self._layer(index, layer) for index, layer in enumerate(module.layers)),
             self._layer_table(),
             self._run(),
+            self._states(),
         ]
         parts = [
             GENERATED,
@@ -132,7 +133,7 @@ class Glue:
 
     def _includes(self) -> str:
         module = self._module
-        names = ["hil_model.h", *self._headers()]
+        names = ["hil_model.h", *(["hil_state.h"] * bool(module.states)), *self._headers()]
         # The public header is the interface where the caller brings structs or constants.
         if self._has_header and (module.interface == "c" or module.constants == "external"):
             names += [f"{self._symbol}.h"]
@@ -143,13 +144,13 @@ class Glue:
         module = self._module
         offsets: dict[str | None, int] = {}
         for index, pool in enumerate(module.workspace_pools):
-            if module.pools == "internal":
+            if pool.is_static(module.pools):
                 yield f"{self._symbol}_{pool.name}"
             elif module.pools == "calls":
                 yield ARENA
             elif pool.nbytes == 0:
                 yield "0"
-            elif self._workspace == "shared":
+            elif self._workspace == "shared" and not pool.persistent:
                 offset = offsets.get(pool.region, 0)
                 offsets[pool.region] = offset + aligned(pool.nbytes)
                 yield f"{_shared_block(pool.region)} + {offset}"
@@ -161,12 +162,13 @@ class Glue:
         own = module.pools == "external" and self._workspace == "own"
         buffers = []
         for index, pool in enumerate(module.workspace_pools):
-            if own and pool.nbytes:
+            if self._pools[index] == f"pool_{index}":
                 buffers.append(_buffer(f"pool_{index}", pool.nbytes, pool.region))
-            elif module.pools == "internal":
+            elif pool.is_static(module.pools):
                 buffers.append(f"extern uint8_t {self._pools[index]}[];\n")
         if module.pools == "external" and not own:
-            regions = {pool.region for pool in module.workspace_pools if pool.nbytes}
+            pools = module.workspace_pools
+            regions = {pool.region for pool in pools if pool.nbytes and not pool.persistent}
             buffers += [
                 f"extern uint8_t {name}[];\n" for name in sorted(map(_shared_block, regions))
             ]
@@ -270,6 +272,36 @@ class Glue:
     def _run_function(self, declarations: str, call: str) -> str:
         return f"static int32_t run(void) {{\n{declarations}    return {call};\n}}\n\n"
 
+    # -- states ------------------------------------------------------------------------------
+
+    def _states(self) -> str:
+        """Return the table of the states and the function that resets them; "" without states."""
+        module = self._module
+        if not module.states:
+            return ""
+        tensors = [
+            self._tensor(state, f"{self._pools[state.pool]} + {state.offset}")
+            for state in module.states
+        ]
+        return (
+            f"{array('struct hil_tensor', 'states', tensors)}\n"
+            f"{self._reset()}"
+            f"extern const struct hil_states hil_states_{self._key};\n"
+            f"const struct hil_states hil_states_{self._key} = {{\n"
+            f"    .tensors = states,\n    .reset = reset_state,\n"
+            f"    .count = {len(module.states)},\n}};\n\n"
+        )
+
+    def _reset(self) -> str:
+        """Return the function ``reset_state``."""
+        given = self._module.pools == "external"
+        structs = {"workspace_pools": self._pool_fields()} if given else {}
+        call = f"{self._symbol}_reset_state({'&workspace_pools_' if given else ''})"
+        return self._reset_function(self._declared(structs), call)
+
+    def _reset_function(self, declarations: str, call: str) -> str:
+        return f"static int32_t reset_state(void) {{\n{declarations}    return {call};\n}}\n\n"
+
     def _run_c(self) -> str:
         module, symbol = self._module, self._symbol
         structs: dict[str, dict[str, str]] = {}
@@ -278,22 +310,29 @@ class Glue:
                 structs[f"{kind}s"] = {
                     tensor.c_name: f"{kind}_{index}" for index, tensor in enumerate(tensors)
                 }
-        pools = {}
-        if module.constants == "external":
-            pools[module.constants_pool] = "(void *)constants"
-        for pool, place in zip(self._brought_pools, self._pools, strict=False):
-            pools[pool.name] = place
-        if pools:
+        if pools := self._pool_fields():
             structs["workspace_pools"] = pools
         if module.devices:
             contexts = {name: self._context(i) for i, name in enumerate(module.devices)}
             structs["devices"] = contexts
-        declarations = "".join(
-            f"    struct {symbol}_{struct} {struct}_ = {{{_fields(fields)}}};\n"
+        call = f"{symbol}_run({', '.join(f'&{struct}_' for struct in structs)})"
+        return self._run_function(self._declared(structs), call)
+
+    def _pool_fields(self) -> dict[str, str]:
+        """Return what the struct of pools points to, by its fields."""
+        pools = {}
+        if self._module.constants == "external":
+            pools[self._module.constants_pool] = "(void *)constants"
+        for pool, place in zip(self._brought_pools, self._pools, strict=False):
+            pools[pool.name] = place
+        return pools
+
+    def _declared(self, structs: dict[str, dict[str, str]]) -> str:
+        """Return declarations of the structs that a function of the model takes."""
+        return "".join(
+            f"    struct {self._symbol}_{struct} {struct}_ = {{{_fields(fields)}}};\n"
             for struct, fields in structs.items()
         )
-        call = f"{symbol}_run({', '.join(f'&{struct}_' for struct in structs)})"
-        return self._run_function(declarations, call)
 
     # -- descriptions ------------------------------------------------------------------------
 

@@ -54,16 +54,22 @@ def pools_bytes(modules: Sequence[Module], workspace: Workspace) -> dict[str | N
     """Bytes of the models' planned pools by region; None is the firmware's choice."""
     total: Counter[str | None] = Counter()
     largest: Counter[str | None] = Counter()
+    states: Counter[str | None] = Counter()
     for module in modules:
         own = _module_pools(module)
         total += own
         largest |= own
-    return dict(largest if workspace == "shared" else total)
+        states += _state_pools(module)
+    return dict((largest if workspace == "shared" else total) + states)
 
 
 def shared_bytes(modules: Sequence[Module]) -> dict[str | None, int]:
     """Size of the block in each region that all models with external pools work in."""
-    return pools_bytes([m for m in modules if m.pools == "external"], "shared")
+    largest: Counter[str | None] = Counter()
+    for module in modules:
+        if module.pools == "external":
+            largest |= _module_pools(module)
+    return dict(largest)
 
 
 def static_bytes(modules: Sequence[Module], workspace: Workspace) -> dict[str | None, int]:
@@ -88,7 +94,7 @@ def buffer_bytes(module: Module) -> list[int]:
 
 
 def _module_pools(module: Module) -> Counter[str | None]:
-    """Bytes of one model's pools by region, each rounded up."""
+    """Bytes of the pools in which one model works, by region, each rounded up."""
     found: Counter[str | None] = Counter()
     if module.pools == "calls":
         return found
@@ -96,8 +102,15 @@ def _module_pools(module: Module) -> Counter[str | None]:
         # They are somewhere inside the model's code.
         found[None] = aligned(module.workspace_bytes)
     for pool in module.workspace_pools:
-        found[pool.region] += aligned(pool.nbytes)
+        if not pool.persistent:
+            found[pool.region] += aligned(pool.nbytes)
     return found
+
+
+def _state_pools(module: Module) -> Counter[str | None]:
+    """Bytes of one model's states likewise, which are never another model's."""
+    pools = (pool for pool in module.workspace_pools if pool.persistent)
+    return Counter({pool.region: aligned(pool.nbytes) for pool in pools})
 
 
 def _check_shareable(module: Module) -> None:

@@ -316,6 +316,8 @@ def _config_header(board: Board, modules: Sequence[Module], runtime: FirmwareRun
     }
     if not board.is_host:
         values["HIL_STACK_GUARD_BYTES"] = board.stack_guard_bytes
+    if any(module.states for module in modules):
+        values["HIL_HAS_STATE"] = 1
     if runtime is not None:
         values.update(runtime.macros(modules))
     lines = [f"#define {name} {_c_integer(value)}" for name, value in values.items()]
@@ -455,7 +457,20 @@ def _models_source(
         f"{GENERATED}{includes}\n{declarations}\n"
         f"const struct hil_model *const hil_models[] = {{{entries}}};\n"
         f"const uint8_t hil_model_count = {len(names)};\n"
-        f"{runtime.tables(modules) if runtime else ''}{blocks}"
+        f"{runtime.tables(modules) if runtime else ''}{_states_table(modules)}{blocks}"
+    )
+
+
+def _states_table(modules: Sequence[Module]) -> str:
+    """Return the table of the states of each model; "" where none has some."""
+    if not any(module.states for module in modules):
+        return ""
+    names = [f"hil_states_{model_key(m)}" if m.states else "" for m in modules]
+    declarations = "".join(f"extern const struct hil_states {name};\n" for name in names if name)
+    entries = ", ".join(f"&{name}" if name else "0" for name in names)
+    return (
+        f'\n#include "hil_state.h"\n\n{declarations}\n'
+        f"const struct hil_states *const hil_model_states[] = {{{entries}}};\n"
     )
 
 

@@ -452,6 +452,17 @@ class Client:
                 ticks += self.ask_once(Command.RUN_LAYERS, fields, kind, fields["count"]).ticks
         return ticks
 
+    def state_count(self, model: int) -> int:
+        """Return how many states a model has."""
+        commands = self.hello.commands
+        if commands is None or Command.STATE_INFO not in commands:
+            return 0
+        return int(self.request(Command.STATE_INFO, model=model).states)
+
+    def reset_state(self, model: int) -> None:
+        """Give each state of a model its first value."""
+        self.request(Command.RESET_STATE, model=model)
+
     def named(self, command: Command, fields: dict[str, int]) -> tuple[Any, str]:
         """Return the reply, and the name at its end, which may need several requests."""
         reader = replies.NameReader(command, self.payload_max)

@@ -65,10 +65,18 @@ class Command(IntEnum):
     METADATA_INFO = 14
     METADATA_TENSOR = 15
     METADATA_CONSTANT = 16
+    # From here on OF_STATES.
+    STATE_INFO = 17
+    RESET_STATE = 18
 
 
 #: Commands that only a firmware with packed functions executes.
-PACKED = frozenset(command for command in Command if command >= Command.FUNCTION_INFO)
+PACKED = frozenset(
+    command for command in Command if Command.FUNCTION_INFO <= command <= Command.METADATA_CONSTANT
+)
+
+#: Commands that only a firmware with a model that has states executes.
+OF_STATES = frozenset((Command.STATE_INFO, Command.RESET_STATE))
 
 
 class Event(IntEnum):
@@ -117,7 +125,7 @@ STATUS_TEXT: Mapping[Status, str] = {
     Status.TOO_BIG: "the answer does not fit in a frame, which takes {detail} bytes of it",
     Status.MODEL_FAILED: "the model returned {detail}",
     Status.FAULTED: "the firmware stopped at a fault (kind {detail}) and waits for a reset",
-    Status.NOT_IN_FIRMWARE: "the firmware has no packed functions, which command {detail} is for",
+    Status.NOT_IN_FIRMWARE: "the firmware was built without what command {detail} is for",
     Status.BAD_FUNCTION: "no such function: the firmware has {detail} packed functions",
     Status.BAD_ARGUMENT: "argument {detail} of the call is malformed or names no tensor",
     Status.TOO_MANY_ARGUMENTS: "the firmware takes at most {detail} arguments of a call",
@@ -148,6 +156,8 @@ class Tensors(IntEnum):
     # Only as arguments of a call.
     LAYER_ARGUMENT = 3
     POOL = 4
+    # What a run leaves to the next.
+    STATE = 5
 
 
 class Value(IntEnum):
@@ -220,6 +230,8 @@ REQUESTS: Mapping[Command, Any] = {
         model=Int8ul, list=Int8ul, index=Int16ul, name_offset=Int16ul
     ),
     Command.METADATA_CONSTANT: _message(model=Int8ul, index=Int16ul, name_offset=Int16ul),
+    Command.STATE_INFO: _message(model=Int8ul),
+    Command.RESET_STATE: _message(model=Int8ul),
 }
 
 #: What follows the kind of a call's argument; a string is its bytes and a zero.
@@ -304,6 +316,8 @@ REPLIES: Mapping[Command, Any] = {
     Command.METADATA_CONSTANT: _message(
         **_OK, byte_offset=Int64sl, data_bytes=Int64sl, name_length=Int16ul, name=GreedyBytes
     ),
+    Command.STATE_INFO: _message(**_OK, states=Int8ul),
+    Command.RESET_STATE: _message(**_OK),
 }
 
 EVENTS: Mapping[Event, Any] = {

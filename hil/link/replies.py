@@ -153,6 +153,9 @@ def not_answered(command: Command, url: str) -> DeviceError:
     fact = f"the firmware at {url} does not answer {command.name}"
     if command in protocol.PACKED:
         return NotInFirmwareError(f"{fact}: the firmware has no packed functions", _PACKED_HINT)
+    if command in protocol.OF_STATES:
+        hint = "build the firmware from a model with states, and flash it"
+        return NotInFirmwareError(f"{fact}: none of its models has states", hint)
     return DeviceError(
         f"{fact}: its handshake leaves it out",
         "build the firmware again, from the template of this program, and flash it",

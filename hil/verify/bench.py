@@ -55,6 +55,8 @@ class BenchReport:
     model_flash_bytes: int
     firmware_flash_bytes: int
     workspace_bytes: int
+    #: What runs leave to the next, beside the workspace.
+    state_bytes: int
     io_bytes: int
     #: Whether ``workspace_bytes`` holds ``io_bytes``, or the caller has them beside it.
     io_in_workspace: bool
@@ -79,6 +81,7 @@ class BenchReport:
             "model_flash_bytes": self.model_flash_bytes,
             "firmware_flash_bytes": self.firmware_flash_bytes,
             "workspace_bytes": self.workspace_bytes,
+            "state_bytes": self.state_bytes,
             "io_bytes": self.io_bytes,
             "io_in_workspace": self.io_in_workspace,
             "ram_bytes": self.ram_bytes,
@@ -97,7 +100,7 @@ class BenchReport:
 
 
 def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> BenchReport:
-    """Measures ``module`` on ``device``, with the same random input in every run.
+    """Measures ``module`` on ``device``, with the same random input and states in every run.
 
     The stack's peak is that of everything that the firmware has done since its start.
     """
@@ -132,6 +135,7 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
         model_flash_bytes=sizes.models[module.name].flash_bytes,
         firmware_flash_bytes=sizes.flash_bytes,
         workspace_bytes=module.workspace_bytes,
+        state_bytes=module.state_bytes,
         io_bytes=module.io_bytes,
         io_in_workspace=module.io_in_pool,
         ram_bytes=sizes.ram_bytes,
@@ -165,6 +169,7 @@ def check_countable(board: Board) -> None:
 def _undisturbed(device: Device, model: Model, sample: Sample, run: Callable[[], T]) -> T:
     """``run()`` on ``sample``, again when the request had to be repeated meanwhile."""
     for _ in range(_ATTEMPTS):
+        model.reset_state()
         # A run may destroy the inputs.
         for name, array in sample.items():
             model.set_input(name, array)

@@ -65,6 +65,8 @@ class Oracle:
     values: Callable[[int, Sample], Mapping[str, Array]]
     #: None for the default reference, and for one that was asked for.
     fallback: Fallback | None = None
+    #: Gives the states of the reference their first values.
+    reset_state: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -260,6 +262,7 @@ def verify(
     *,
     board: str,
     per_layer: bool = False,
+    keep_state: bool = False,
     repeated: Callable[[Callable[[], _Arrays]], _Arrays] = lambda job: job(),
 ) -> Report:
     """Run every sample on ``model`` and compares its outputs, and its layers' when asked for.
@@ -267,6 +270,9 @@ def verify(
     ``samples`` may be a progress bar around the samples. A sample is computed again where the board
     fails and :meth:`hil.device.Device.repeated` brings it back, never because of its results. The
     reference computes beside the board, which takes as long as both together otherwise.
+
+    Each sample starts from states that were reset; with ``keep_state`` the samples are one sequence
+    instead, in which each starts from what the one before it left.
     """
     start = time.monotonic()
     outputs = [_Comparison(tensor) for tensor in model.outputs]
@@ -275,8 +281,9 @@ def verify(
     count = 0
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="hil-reference") as beside:
         for index, sample in enumerate(samples):
-            expected = beside.submit(oracle.values, index, sample)
-            arrays, layer_arrays = repeated(partial(_computed, model, sample, per_layer))
+            is_first = index == 0 or not keep_state
+            expected = beside.submit(_expected, oracle, index, sample, is_first)
+            arrays, layer_arrays = repeated(partial(_computed, model, sample, per_layer, is_first))
             values = expected.result()
             for comparison, array in zip(outputs, arrays, strict=True):
                 comparison.add(index, values[comparison.tensor.name], array)
@@ -301,13 +308,26 @@ def verify(
     )
 
 
-def _computed(model: RunnableModel, sample: Sample, per_layer: bool) -> _Arrays:
+def _expected(oracle: Oracle, index: int, sample: Sample, is_first: bool) -> Mapping[str, Array]:
+    """Return what the reference computes of a sample, from reset states where it ``is_first``."""
+    if is_first:
+        oracle.reset_state()
+    return oracle.values(index, sample)
+
+
+def _computed(model: RunnableModel, sample: Sample, per_layer: bool, is_first: bool) -> _Arrays:
     """Return the outputs of ``sample``, and those of each layer when asked for."""
+    if is_first:
+        model.reset_state()
+    # Layer by layer is a run, too, which has to start from the same.
+    states = [model.state(index) for index in range(len(model.states))] if per_layer else []
     _set_inputs(model, sample)
     model.run()
     outputs = [model.get_output(tensor.name) for tensor in model.outputs]
     if not per_layer:
         return outputs, []
+    for index, state in enumerate(states):
+        model.set_state(index, state)
     _set_inputs(model, sample)
     return outputs, [arrays for _, arrays in model.layer_outputs()]
 

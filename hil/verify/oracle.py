@@ -80,7 +80,9 @@ def reference_of(
         return {**computed, **{ours: computed[theirs] for ours, theirs in outputs.items()}}
 
     remark = f" ({fallback.missing})" if fallback else ""
-    return Oracle(reference.name, reference.description + remark, values, fallback)
+    return Oracle(
+        reference.name, reference.description + remark, values, fallback, reference.reset_state
+    )
 
 
 def _model_file(library: ModelLibrary, module: Module) -> bytes | None:

@@ -130,6 +130,7 @@ def test_bench_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
         "model_flash_bytes",
         "firmware_flash_bytes",
         "workspace_bytes",
+        "state_bytes",
         "io_bytes",
         "ram_bytes",
         "stack_peak_bytes",

@@ -1,4 +1,4 @@
-"""Quantized arithmetic in C against the shared vectors; tests/hilc/test_quant.py is its twin."""
+"""Quantised arithmetic in C against the shared vectors; tests/hilc/test_quant.py is its twin."""
 
 from __future__ import annotations
 

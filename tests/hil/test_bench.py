@@ -60,6 +60,9 @@ class GivenDevice:
         assert name == "net"
         return self
 
+    def reset_state(self) -> None:
+        """It has none."""
+
     def set_input(self, name: str, array: np.ndarray) -> None:
         # That writing takes long disturbs nothing.
         self.repeated_requests += 1
@@ -98,6 +101,7 @@ def test_json_is_the_contract() -> None:
         "model_flash_bytes": 300,
         "firmware_flash_bytes": 1000,
         "workspace_bytes": 40,
+        "state_bytes": 0,
         "io_bytes": 4,
         "io_in_workspace": True,
         "ram_bytes": 500,

@@ -919,7 +919,7 @@ def test_what_the_firmware_lacks_is_not_sent(board: BoardProcess) -> None:
         assert "interface=packed" in caught.value.hint
         assert client.requests == before
         assert client.echo(b"still there") == b"still there"
-        assert client.hello.commands == frozenset(Command) - protocol.PACKED
+        assert client.hello.commands == frozenset(Command) - protocol.PACKED - protocol.OF_STATES
 
 
 def test_an_old_host_is_answered_as_ever(raw: Raw) -> None:

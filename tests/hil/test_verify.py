@@ -39,6 +39,19 @@ class GivenModel:
         return (info("y", self.tensors["y"]),)
 
     @property
+    def states(self) -> tuple[TensorInfo, ...]:
+        return ()
+
+    def reset_state(self) -> None:
+        """There is none."""
+
+    def state(self, name: str | int) -> np.ndarray:
+        raise NotImplementedError
+
+    def set_state(self, name: str | int, array: npt.ArrayLike) -> None:
+        raise NotImplementedError
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         return tuple(
             Layer(f"layer_{name}", "ADD", "f", (), (info(name, array),), macs=0, input_count=0)

@@ -230,7 +230,10 @@ class _OnlyCopies:
         self._model = model
         self.module = model.module
         self.name, self.inputs, self.outputs = model.name, model.inputs, model.outputs
+        self.states = model.states
         self.get_input, self.get_output = model.get_input, model.get_output
+        self.reset_state, self.state = model.reset_state, model.state
+        self.set_state = model.set_state
         self.sent: list[int | str] = []
         self.fails = False
 

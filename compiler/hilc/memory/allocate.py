@@ -2,12 +2,12 @@
 
 Two blocks whose live ranges overlap must not share a byte, unless the caller permits it: where a
 kernel writes one block while it reads the other, they may overlap at some offset differences
-(:class:`~hilc.lowering.access.ForbiddenInterval`). Finding the smallest pool is hard in general.
-First fit in a good order is optimal for nearly every network, so several orders are tried, the best
-one is improved by bounded deterministic searches, and :func:`lower_bound` tells when to stop. Where
+(:class:`~hilc.lowering.access.Differences`). Finding the smallest pool is hard in general. First
+fit in a good order is optimal for nearly every network, so several orders are tried, the best one
+is improved by bounded deterministic searches, and :func:`lower_bound` tells when to stop. Where
 outputs overwrite inputs, each offset depends on the one before it, and the end of the pool matters
 as much as its start; first fit does not see that, so blocks are also placed step by step in pools
-of given sizes (:class:`_BeamSearch`).
+of given sizes (:class:`_Steps`).
 
 Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with the
 most accesses per byte first.
@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hilc.lowering.access import ForbiddenInterval, apart
+from hilc.lowering.access import Differences, apart
 from hilc.support.intervals import joined
 
 #: Alignment in bytes of every block.
 ALIGNMENT = 16
 
 _SEARCH_TRIES = 1200
-# Partial placements that are kept at each step (beam width of :class:`_BeamSearch`).
+# Partial placements that are kept at each step (beam width of :class:`_Steps`).
 _PLACEMENTS = 256
 # Bounds for graphs with hundreds of simultaneous blocks: neighbour checks in all, and the least
 # number of placements that are kept.
@@ -37,7 +37,7 @@ _MOST_LOOKS, _FEWEST = 5_000_000, 16
 _STARTS = 3
 # Bounds of the assignment of blocks to several pools: orders before it counts as impossible, orders
 # tried to pack one pool, and exchanges between pools.
-_ASSIGNMENTS = 60
+_DEALS = 60
 _FIT_TRIES = 6
 _EXCHANGES = 300
 
@@ -69,14 +69,14 @@ def live_blocks(blocks: Sequence[Block], step: int) -> list[Block]:
 
 #: Forbidden intervals of ``offset(second) - offset(first)`` by the positions of two blocks with
 #: overlapping live ranges; pairs without an entry share no byte.
-Overlaps = Mapping[tuple[int, int], ForbiddenInterval]
+Overlaps = Mapping[tuple[int, int], Differences]
 
 NO_OVERLAPS: Overlaps = MappingProxyType({})
 
 
 def forbidden_between(
     blocks: Sequence[Block], overlaps: Overlaps, first: int, second: int
-) -> ForbiddenInterval:
+) -> Differences:
     """Return the forbidden interval of ``offset(second) - offset(first)`` for two blocks with
     overlapping live ranges.
     """
@@ -115,9 +115,7 @@ def _stacked(sizes: Sequence[int]) -> int:
     return sum(map(align, sizes)) - max((align(n) - n for n in sizes), default=0)
 
 
-def _least_span(
-    blocks: Sequence[Block], pair: tuple[int, int], forbidden: ForbiddenInterval
-) -> int:
+def _least_span(blocks: Sequence[Block], pair: tuple[int, int], forbidden: Differences) -> int:
     """Return the fewest bytes that two blocks can span together."""
     first, second = (blocks[i].nbytes for i in pair)
     inside = first - second
@@ -144,11 +142,11 @@ def allocate(
 
 def _of_members(overlaps: Overlaps, members: Sequence[int]) -> Overlaps:
     """Return the overlaps of the blocks at positions ``members``, renumbered."""
-    renumbered = {index: position for position, index in enumerate(members)}
+    place = {index: position for position, index in enumerate(members)}
     return {
-        (renumbered[a], renumbered[b]): forbidden
+        (place[a], place[b]): forbidden
         for (a, b), forbidden in overlaps.items()
-        if a in renumbered and b in renumbered
+        if a in place and b in place
     }
 
 
@@ -171,7 +169,7 @@ def allocate_pools(
     """
     if limits[0] is None and not any(block.pool for block in blocks):
         return [(0, offset) for offset in allocate(blocks, overlaps=overlaps)]
-    pools = _PoolAssignment(blocks, accesses, limits, overlaps).best()
+    pools = _Deal(blocks, accesses, limits, overlaps).best()
     if pools is None:
         return None
     places: dict[int, tuple[int, int]] = {}
@@ -186,7 +184,7 @@ def allocate_pools(
     return [places[index] for index in range(len(blocks))]
 
 
-class _PoolAssignment:
+class _Deal:
     """Assignment of blocks to pools, as sorted lists of positions in ``blocks``."""
 
     def __init__(
@@ -204,10 +202,10 @@ class _PoolAssignment:
         self._fits: dict[tuple[int, tuple[int, ...]], bool] = {}
 
     def best(self) -> list[list[int]] | None:
-        pools = self._assign()
+        pools = self._deal()
         return pools if pools is None else self._exchange(pools)
 
-    def _assign(self) -> list[list[int]] | None:
+    def _deal(self) -> list[list[int]] | None:
         """Return the positions of the blocks in each pool, or None if some block never fits.
 
         A block that does not fit goes first in the next attempt.
@@ -221,7 +219,7 @@ class _PoolAssignment:
                 i,
             ),
         )
-        for _ in range(_ASSIGNMENTS):
+        for _ in range(_DEALS):
             pools: list[list[int]] = [[] for _ in self.limits]
             for index in order:
                 if not self._add(pools, index):
@@ -292,7 +290,7 @@ class _PoolAssignment:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _Try:
     """Offsets and pool size that first fit finds for an order, or offsets sorted into an order."""
 
     peak: int
@@ -301,7 +299,7 @@ class _Candidate:
     fitted: bool = True
 
 
-def _peak(found: _Candidate) -> int:
+def _peak(found: _Try) -> int:
     return found.peak
 
 
@@ -338,16 +336,14 @@ class _Search:
         thorough = tries >= _SEARCH_TRIES
         tries = min(tries, _MOST_LOOKS // max(sum(map(len, self.neighbours)), 1))
         if best.peak > bound and thorough:
-            steps = _BeamSearch(
-                self.blocks, self.neighbours, max(_FEWEST, min(_PLACEMENTS, tries // 4))
-            )
+            steps = _Steps(self.blocks, self.neighbours, max(_FEWEST, min(_PLACEMENTS, tries // 4)))
             for nbytes in _sizes(bound, best.peak):
                 if (offsets := steps.place(nbytes)) is not None:
                     if nbytes == bound:
                         return offsets
                     # First fit in this order may close gaps that the offsets leave.
                     order = sorted(range(len(offsets)), key=lambda i: (offsets[i], i))
-                    found = _Candidate(pool_bytes(self.blocks, offsets), order, offsets, False)
+                    found = _Try(pool_bytes(self.blocks, offsets), order, offsets, False)
                     best = min(self._try(order), found, key=_peak)
                     starts = [best, *starts[:-1]]
                     break
@@ -357,9 +353,7 @@ class _Search:
                 best = min(best, found, key=_peak)
         return tuple(best.offsets)
 
-    def _improve(
-        self, start: _Candidate, bound: int, tries: int, chance: random.Random
-    ) -> _Candidate:
+    def _improve(self, start: _Try, bound: int, tries: int, chance: random.Random) -> _Try:
         """Return the best result of swapping and moving blocks in the order of ``start``."""
         current = start
         for _ in range(tries if len(self.blocks) > 1 else 0):
@@ -374,10 +368,10 @@ class _Search:
             offsets = self._first_fit(order, current, min(a, b) if current.fitted else 0)
             # Equally good orders are accepted: they may lead to better ones.
             if offsets is not None:
-                current = _Candidate(pool_bytes(self.blocks, offsets), order, offsets)
+                current = _Try(pool_bytes(self.blocks, offsets), order, offsets)
         return current
 
-    def _top(self, current: _Candidate, chance: random.Random) -> int:
+    def _top(self, current: _Try, chance: random.Random) -> int:
         """Return the position of a block that sets the peak, which must move to lower it; now and
         then that of a random block.
         """
@@ -386,7 +380,7 @@ class _Search:
         ends = (current.offsets[i] + self.blocks[i].nbytes for i in current.order)
         return chance.choice([p for p, end in enumerate(ends) if end == current.peak])
 
-    def _good_orders(self, bound: int) -> list[_Candidate]:
+    def _good_orders(self, bound: int) -> list[_Try]:
         """Return the best few simple orders, the best first; only one if it reaches ``enough``.
 
         Towards the end or from there on: kernels that write below what they read let blocks sink
@@ -402,7 +396,7 @@ class _Search:
             lambda b: (-b.last, -b.nbytes),
             lambda b: (-b.first, -b.nbytes),
         )
-        tried: list[_Candidate] = []
+        tried: list[_Try] = []
         for key in keys:
             order = sorted(range(len(self.blocks)), key=lambda i: (*key(self.blocks[i]), i))
             tried.append(self._try(order))
@@ -410,13 +404,13 @@ class _Search:
                 return tried[-1:]
         return sorted(tried, key=_peak)[:_STARTS]
 
-    def _try(self, order: Sequence[int]) -> _Candidate:
+    def _try(self, order: Sequence[int]) -> _Try:
         offsets = self._first_fit(order)
         assert offsets is not None, "without a limit there is always room"
-        return _Candidate(pool_bytes(self.blocks, offsets), order, offsets)
+        return _Try(pool_bytes(self.blocks, offsets), order, offsets)
 
     def _first_fit(
-        self, order: Sequence[int], known: _Candidate | None = None, same: int = 0
+        self, order: Sequence[int], known: _Try | None = None, same: int = 0
     ) -> list[int] | None:
         """Return first-fit offsets in ``order``; None if they need more bytes than ``known``.
 
@@ -457,7 +451,7 @@ def _sizes(bound: int, peak: int) -> Iterator[int]:
         step *= 2
 
 
-class _BeamSearch:
+class _Steps:
     """Beam search over offsets in the order of the blocks' first steps, for one pool size.
 
     A block is placed at an end of the pool, next to a block that is already placed, or next to
@@ -482,10 +476,10 @@ class _BeamSearch:
             # Blocks that are live for one step only come last.
             key=lambda i: (blocks[i].first, blocks[i].first == blocks[i].last, -blocks[i].nbytes),
         )
-        rank = {index: position for position, index in enumerate(self._order)}
+        turn = {index: position for position, index in enumerate(self._order)}
         for index, found in enumerate(neighbours):
             for other, low, high in found:
-                to = self._forbidden if rank[other] < rank[index] else self._later
+                to = self._forbidden if turn[other] < turn[index] else self._later
                 to[index].append((other, low, high))
         #: By block, the forbidden intervals of its offset because of pinned neighbours.
         self._pinned = [

@@ -169,6 +169,11 @@ def _add_measuring_commands(commands: Any) -> None:
     verify.add_argument(
         "--per-layer", action="store_true", help="compare every layer's outputs, too"
     )
+    verify.add_argument(
+        "--keep-state",
+        action="store_true",
+        help="take the samples as one sequence: states are reset before the first alone",
+    )
     _add_device_options(
         verify,
         several=True,

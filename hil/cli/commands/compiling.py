@@ -11,7 +11,7 @@ from typing import Any
 
 from hil.board import load_board
 from hil.cli.commands.options import board_of, compile_options, compiled, compiled_for
-from hil.cli.console import Console, several, table
+from hil.cli.console import Console, several, shown_name, table
 from hil.cli.render import build_text, chosen_lines, folded_lines
 from hil.firmware.build import build, check_project
 from hilc.artifact.archive import check_target
@@ -65,6 +65,11 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
                     f"{module.name}: the limit of flash is kept by estimate; a command that builds "
                     "firmware measures it"
                 )
+        if module.states:
+            names = ", ".join(shown_name(state.name) for state in module.states)
+            lines.append(
+                f"{module.name}: {module.state_bytes:,} B of state beside the workspace: {names}"
+            )
         macs = sum(layer.macs for layer in module.layers)
         lines += [f"{module.name}: {line}" for line in folded_lines(module.folded, macs)]
     lines.append(f"{args.output}: {len(library.files)} files in {seconds} s")
@@ -96,6 +101,7 @@ def _module_json(module: Module) -> dict[str, Any]:
         "api": module.api,
         "interface": module.interface,
         "workspace_bytes": module.workspace_bytes,
+        "state_bytes": module.state_bytes,
         "pools": [
             {"name": pool.name, "bytes": pool.nbytes, "region": pool.region}
             for pool in module.workspace_pools

@@ -146,6 +146,7 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
                     oracle,
                     board=board.name,
                     per_layer=args.per_layer,
+                    keep_state=args.keep_state,
                     repeated=device.repeated,
                 )
             )

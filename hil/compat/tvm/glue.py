@@ -179,6 +179,18 @@ class RuntimeGlue(Glue):
         call = self._call(function, "tensors", count, range(len(module.devices)))
         return f"int32_t {function}({_PACKED_PARAMETERS});\n{self._run_function('', call)}"
 
+    def _reset(self) -> str:
+        if self._module.interface != "packed":
+            return super()._reset()
+        function = f"{self._symbol}_reset_state"
+        pools, constants = self._brought_pools, self._module.constants == "external"
+        first = len(self._module.inputs) + len(self._module.outputs) + constants
+        index = next((i for i, pool in enumerate(pools) if pool.persistent), None)
+        count, place = (0, first) if index is None else (1, first + index)
+        call = self._call(function, f"tensors + {place}" if count else "tensors", count, ())
+        declaration = f"int32_t {function}({_PACKED_PARAMETERS});\n"
+        return f"{declaration}{self._reset_function('', call)}"
+
     def _packed_model(self) -> str:
         if not self._is_packed:
             return ""
