@@ -1,4 +1,5 @@
-"""A board that runs our firmware, and the models in it.
+"""Boards that run hil's firmware, and the models in it: :func:`hil.open`, and recovery from
+failures.
 
 The room of a board in use: :func:`hil.open`, and bringing it back when it fails.
 """

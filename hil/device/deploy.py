@@ -1,4 +1,4 @@
-"""A firmware onto a board, and the proof that it runs there."""
+"""Programming of a firmware onto a board, and the check that it runs there."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from hil.runners import Choice, start
 if TYPE_CHECKING:
     from hil.board import Board
 
-#: A function that every firmware of this project has, and the block that RTT has.
+#: Function in every firmware of this project, and the control block of RTT.
 _OWN_SYMBOL, _RTT_SYMBOL = "hil_rpc_poll", "_SEGGER_RTT"
 
 
 @dataclass(frozen=True)
 class ElfImage:
-    """An image of which only the file is known."""
+    """Image of which only the file is known."""
 
     elf: Path
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """What :func:`deploy` did."""
+    """Result of :func:`deploy`."""
 
     flashed: flash.Flashed
-    #: What the firmware answered; None where the image is none of this project's.
+    #: The firmware's answer to the handshake; None for an image of another project.
     hello: Hello | None
 
 
 def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
-    """Programs ``elf`` where the board does not have it yet, resets, and shakes hands.
+    """Program ``elf`` if the board does not have it yet, reset the board, and shake hands.
 
     A board that fails is programmed again, and switched off and on where the user configured how
     (:mod:`hil.device.power`). Raises :class:`~hil.errors.LinkError` where something else answers,
@@ -62,7 +62,7 @@ def deploy(board: Board, elf: Path, choice: Choice) -> Deployed:
             f"{elf} has a UART as its serial line, not RTT", "build it with --transport rtt"
         )
     power = power_of(board.name)
-    # What a step does not do itself, the repeated job does: it reads back, programs and resets.
+    # The first attempt does not verify; a repeated one reads back, programs and resets.
     steps = [Step(Mend.FLASH, "programming it again", lambda: None)]
     if power is not None:
         steps.append(Step(Mend.POWER, "a power cycle", power.cycle))
@@ -87,7 +87,7 @@ def _deployed(board: Board, elf: Path, choice: Choice) -> Deployed:
 
 
 def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
-    """Without a serial line, which nobody would use."""
+    """Start a firmware without opening its serial line."""
     # Not at the top: pyOCD takes a third of a second to import.
     from hil.runners.pyocd import reached
 
@@ -104,5 +104,5 @@ def _start_foreign(board: Board, elf: Path, choice: Choice) -> flash.Flashed:
 
 
 def _holds(elf: Path, build_id: str) -> bool:
-    """Return whether an image is the one with this id."""
+    """Return whether the image has this build id."""
     return any(build_id.encode() in segment.data for segment in read_image(elf))

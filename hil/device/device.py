@@ -1,4 +1,4 @@
-"""A board that runs our firmware, and the models in it."""
+"""A board that runs hil's firmware, and the models in it."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from hil.firmware.build import Firmware
 
 _Item = TypeVar("_Item")
-#: What a request has room for.
+#: Bytes of a request's payload.
 _REPEAT_MAX = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run cost, in ticks of the board's time base; :meth:`Device.count` converts them."""
+    """Cost of a run in ticks of the board's time base; :meth:`Device.count` converts them."""
 
     ticks: int
 
 
 class Model:
-    """A model of the firmware; :mod:`hilc.host` offers the same for one in this process.
+    """A model of the firmware; :mod:`hilc.host` has the same interface for one in this process.
 
-    An input keeps the value that it was set to, and is zeros before: where a run may destroy it on
+    An input keeps the value that it was set to, and is zeros before: if a run may overwrite it on
     the board, since it shares memory with later tensors, it is sent again before the next one.
 
     States are what a reset makes of them when a model is opened, whatever was run on the board
@@ -60,7 +60,7 @@ class Model:
     def __init__(self, client: Client, index: int, module: Module) -> None:
         self._client = client
         self._index = index
-        #: What the compiler knows of the model; of an unknown firmware, what the board said.
+        #: Description of the model from the compiler; for an unknown firmware, from the board.
         self.module = module
         self._held = Held(module)
 
@@ -85,13 +85,13 @@ class Model:
         return self.module.layers
 
     def set_input(self, name: str | int, array: npt.ArrayLike) -> None:
-        """Write an input, which is given by name or index; shape and type must be its own."""
+        """Write an input, given by name or index; shape and type must be the input's own."""
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         self._held.set(index, self._values("input", self.inputs[index], array))
         self._send(index, self._held.value(index))
 
     def get_input(self, name: str | int) -> Array:
-        """Return a copy of what an input was set to; zeros where it was not."""
+        """Return a copy of the value that an input was set to; zeros before."""
         index = _find(name, self.inputs, f"input of model {self.name!r}")
         return self._held.value(index).copy()
 
@@ -151,7 +151,7 @@ class Model:
         self._held.forget()
 
     def run(self, repeat: int = 1) -> RunResult:
-        """Run the inference ``repeat`` times in a row and measures all of them together.
+        """Run the inference ``repeat`` times in a row and measure all of them together.
 
         With ``repeat`` above 1 the later runs compute on what the earlier ones left of the
         inputs: good for counting, not for results. States advance with each.
@@ -164,10 +164,10 @@ class Model:
         return result
 
     def get_output(self, name: str | int) -> Array:
-        """Return an output of the last run, by name or index, of the model's shape and type.
+        """Return an output of the last run, by name or index, with the model's shape and type.
 
-        Raises :class:`~hil.errors.InputError` where the board no longer has it, since an input was
-        set that lies in the same memory.
+        Raise :class:`~hil.errors.InputError` if the board no longer has it, since an input in the
+        same memory was set.
         """
         index = _find(name, self.outputs, f"output of model {self.name!r}")
         self._held.open_session(self._client.sessions)
@@ -175,7 +175,7 @@ class Model:
         return self._read(self.outputs[index], TensorRef(self._index, Tensors.OUTPUT, index))
 
     def layer_outputs(self) -> Iterator[tuple[Layer, list[Array]]]:
-        """Run layer by layer; yields each layer's outputs right after it ran.
+        """Run layer by layer; yield each layer with its outputs right after it ran.
 
         Afterwards the next layer may overwrite them.
         """
@@ -201,7 +201,7 @@ class Model:
             self._held.end_run()
 
     def profile(self) -> list[int]:
-        """Run layer by layer; returns each layer's ticks."""
+        """Run layer by layer; return each layer's ticks."""
         with self._client.as_one("RUN_LAYERS"):
             self._begin_run()
             ticks = self._client.run_layers(self._index, 0, len(self.layers))
@@ -209,7 +209,7 @@ class Model:
         return ticks
 
     def _begin_run(self) -> None:
-        """Send what the board may have lost of the inputs; in the same session as the run."""
+        """Send the inputs that the board may have lost, in the session of the run."""
         self._begin_states()
         for index, value in self._held.to_send():
             self._send(index, value)
@@ -225,7 +225,7 @@ class Model:
         self._held.end_write(index)
 
     def begin_call(self, arguments: Sequence[object]) -> None:
-        """Send what the board may have lost of the inputs that a function is given."""
+        """Send those of the inputs passed to a function that the board may have lost."""
         self._begin_states()
         for index in self._given_inputs(arguments):
             if (value := self._held.lost_value(index)) is not None:
@@ -255,9 +255,9 @@ class Model:
         return TensorRef(self._index, Tensors.OUTPUT, index)
 
     def layer_refs(self, layer: int) -> tuple[TensorRef, ...]:
-        """Return the tensors that the packed function of a layer takes, in its order.
+        """Return the tensors that the packed function of a layer takes, in order.
 
-        Its scratch and the constant pool are among them where it takes them, devices are not.
+        They include its scratch and the constant pool if it takes them, but not devices.
         """
         if not 0 <= layer < len(self.layers):
             raise InputError(
@@ -270,16 +270,16 @@ class Model:
         )
 
     def pool_refs(self) -> tuple[TensorRef, ...]:
-        """Return the pools that the model's entry takes behind its inputs and outputs."""
+        """Return the pools that the model's entry takes after its inputs and outputs."""
         count = len(self.module.workspace_pools) if self.module.pools == "external" else 0
         count += self.module.constants == "external"
         return tuple(TensorRef(self._index, Tensors.POOL, index) for index in range(count))
 
     def metadata(self) -> Any:
-        """TVM's metadata, as the model's ``get_c_metadata`` on the board returns them.
+        """Return TVM's metadata from the model's ``get_c_metadata`` on the board.
 
-        Raises :class:`~hil.errors.DeviceError` where the model has none: those with
-        ``interface=packed`` do.
+        Raise :class:`~hil.errors.DeviceError` if the model has none; models with
+        ``interface=packed`` have them.
         """
         return board_calls().metadata(self._client, self._index)
 
@@ -295,9 +295,9 @@ class Model:
 
 
 class Device:
-    """A connected board; :func:`hil.open` makes one.
+    """A connected board, opened by :func:`hil.open`.
 
-    ``ticks_are`` says what the ticks of a firmware count that ran already (no ``running``).
+    ``ticks_are`` is the unit of a firmware that was not started by ``running``.
     """
 
     def __init__(
@@ -312,9 +312,9 @@ class Device:
         self._client = client
         self._running = running
         self._ticks_are = ticks_are
-        #: How the board is brought back, and what was tried; None where it is not.
+        #: Recovery of the board and its attempts; None without recovery.
         self.recovery = recovery
-        #: What was built and started; None for a firmware that ran already.
+        #: The built and started firmware; None for one that ran already.
         self.firmware = firmware
         known = {module.name: module for library in libraries for module in library.modules}
         with client.as_one("the description of the models"):
@@ -361,7 +361,9 @@ class Device:
 
     @property
     def log(self) -> Callable[[str], None]:
-        """Called with each text that the firmware logs; it arrives while an answer is awaited."""
+        """Function that is called with each text that the firmware logs, while a request is
+        pending.
+        """
         return self._client.on_log
 
     @log.setter
@@ -375,15 +377,15 @@ class Device:
 
     @property
     def repeated_requests(self) -> int:
-        """Requests that were sent again so far because no answer had come.
+        """Number of requests that were sent again because no answer came.
 
         A request that arrives during a run costs the board instructions, which are counted: a
-        measurement during which this grows is not the model's alone.
+        measurement during which this grows includes them.
         """
         return self._client.repeated
 
     def count(self, ticks: int) -> int:
-        """Ticks of the board's time base as instructions or cycles."""
+        """Return ticks of the board's time base as instructions or cycles."""
         return self._running.count(ticks, self.hello.ticks_hz) if self._running else ticks
 
     def functions(self) -> tuple[str, ...]:
@@ -394,11 +396,11 @@ class Device:
             return ()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a packed function of the image by its name, once; returns what it returned.
+        """Call a packed function of the image by name, once; return its result.
 
         Tensors are on the board: write them with :meth:`Model.set_input`, pass
-        ``model.input_ref(0)`` and the like, read results with :meth:`Model.get_output`. Raises
-        :class:`~hil.errors.DeviceError` where there is no such function, or it returns an error.
+        ``model.input_ref(0)`` and the like, read results with :meth:`Model.get_output`. Raise
+        :class:`~hil.errors.DeviceError` if there is no such function, or it returns an error.
         """
         calls = board_calls()
         calls.check(name, arguments)
@@ -415,40 +417,41 @@ class Device:
         return self._client.echo(data)
 
     def memory(self) -> Memory:
-        """Return how much of its stack the firmware has used, and what its serial link is like."""
+        """Return the peak of stack use and the statistics of the serial link."""
         return self._client.memory()
 
     def repeated(self, job: Callable[[], _Item]) -> _Item:
-        """``job()``, again from its start each time that the board failed in it and is back.
+        """Return the result of ``job()``, which is repeated from its start after each recovery of
+        the board.
 
-        The board is brought back by :mod:`hil.device.recovery`, which raises the failure where it
-        cannot. A job sets every input that it needs: what an earlier one set is not its own.
+        :mod:`hil.device.recovery` recovers the board, and raises the failure if it cannot. A job
+        has to set every input that it needs.
         """
         return self.recovery.repeated(job) if self.recovery else job()
 
     def renew(self, running: Running) -> None:
-        """Recovery started the firmware anew: ``running`` takes the place of the old one."""
+        """Replace the running firmware after recovery has started it anew."""
         self._running = running
 
     def forget(self) -> None:
-        """Reset what is known of the models, for the next user of the device.
+        """Reset the state of all models, for the next user of the device.
 
-        Every input is zeros until it is set, and no output is a result.
+        Every input is zeros until it is set, and no output is available.
         """
         for model in self.models.values():
             model.forget()
 
     def reset(self) -> None:
-        """Restarts the firmware; outputs and statistics start afresh, inputs keep their values."""
+        """Restart the firmware; outputs and statistics are reset, inputs keep their values."""
         self._client.reset()
 
     def close(self) -> None:
-        """Close the link. What :func:`hil.open` started, it ends itself."""
+        """Close the link; :func:`hil.open` stops what it started."""
         self._client.close()
 
 
 def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
-    """Index of the tensor that is given by name or index."""
+    """Return the index of the tensor given by name or index."""
     if isinstance(name, int):
         if 0 <= name < len(tensors):
             return name
@@ -464,7 +467,7 @@ def _find(name: str | int, tensors: Sequence[TensorInfo], what: str) -> int:
 
 
 def _info_of(module: Module) -> ModelInfo:
-    """Return what the firmware of a library says of the model."""
+    """Return a library's description of the model in the firmware's form."""
     return ModelInfo(
         module.name,
         len(module.inputs),
@@ -508,7 +511,7 @@ def _ask_module(client: Client, index: int, info: ModelInfo) -> Module:
 
 
 def _ask_layer(client: Client, model: int, layer: int, most: int) -> Layer:
-    """Return a layer, of which no more than ``most`` outputs are expected."""
+    """Return a layer, which must have at most ``most`` outputs."""
     name, outputs = client.layer_info(model, layer)
     if outputs > most:
         raise protocol_error(f"a model with more than {ENTRIES_MAX} tensors")

@@ -1,8 +1,8 @@
 """What a board holds of a model: inputs that were set, outputs of a run, states, or none of them.
 
-Inputs and outputs may lie in the memory that a model works in. So a run can destroy the inputs, and
-writing an input can destroy the outputs of the run before. Nothing of that shows in the bytes: it
-is known here, and what was destroyed is sent again or refused.
+Inputs and outputs may share memory with other tensors of a model. So a run can overwrite the
+inputs, and writing an input can overwrite the outputs of the last run. The bytes do not show it; it
+is tracked here, and what was lost is sent again or refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hilc.ir import Array
 
 
 class Held:
-    """The state of one model's inputs and outputs."""
+    """State of one model's inputs and outputs."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -29,15 +29,15 @@ class Held:
         self._values: dict[int, Array] = {}
         #: Inputs whose value the board has.
         self._on_board: set[int] = set()
-        #: Inputs that the user passed to a function: its name, and whether what it left is lost.
+        #: Inputs that the user passed to a function: its name, and whether its result is lost.
         self._functions: dict[int, tuple[str, bool]] = {}
-        #: Why an output is not what the last run computed, by its index.
+        #: Why an output is not available, by its index.
         self._stale = self._all_stale("the model has not run")
         self._ran = False
         #: States that do not hold what they should, and why; None for the reset that comes first.
         self._lost = dict.fromkeys(range(len(self._module.states)))
         self._lost_why: str | None = None
-        #: Changes with everything that changes the model's memory.
+        #: Counter of changes to the model's memory.
         self.steps = 0
 
     def open_session(self, session: int) -> None:
@@ -55,14 +55,14 @@ class Held:
     # -- inputs ------------------------------------------------------------------------------
 
     def value(self, index: int) -> Array:
-        """Return what an input was set to; zeros where it was not."""
+        """Return the value that an input was set to; zeros before."""
         info = self._module.inputs[index]
         value = self._values.get(index)
         return np.zeros(info.shape, info.dtype) if value is None else value
 
     def lost_value(self, index: int) -> Array | None:
-        """Return the value of an input, where the board may not have it; None where it has, or
-        holds what a function left there.
+        """Return the value of an input if the board may have lost it; None if it has it, or has the
+        result of a function.
         """
         is_lost = index not in self._on_board and index not in self._functions
         return self.value(index) if is_lost else None
@@ -87,9 +87,9 @@ class Held:
         self._on_board.add(index)
 
     def to_send(self) -> list[tuple[int, Array]]:
-        """Return what a run needs and the board may not have.
+        """Return the inputs that a run needs and the board may not have.
 
-        Refuses an input of which only the board can know what it holds.
+        Raise for an input whose value only the board knows.
         """
         for index, (function, is_spent) in self._functions.items():
             if not is_spent and index not in self._values:
@@ -155,7 +155,7 @@ class Held:
         self._lost.clear()
 
     def require_output(self, index: int) -> None:
-        """Refuses an output that is not what the last run computed."""
+        """Raise for an output that is not the result of the last run."""
         if index in self._stale:
             raise InputError(
                 f"output {self._module.outputs[index].name!r} of model {self._module.name!r} is "
@@ -182,7 +182,7 @@ class Held:
         if not self._module.io_in_pool:
             return False
         if one.offset is None or other.offset is None:
-            return True  # only the board knows where they are
+            return True  # only the board knows their addresses
         return (
             one.pool == other.pool
             and one.offset < other.offset + other.nbytes

@@ -1,4 +1,4 @@
-"""The user's commands that switch a board's supply off and on (:mod:`hil.board.config`)."""
+"""User-defined commands that switch a board's supply off and on (:mod:`hil.board.config`)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _LONGEST_S = 3600.0
 
 @dataclass(frozen=True)
 class Power:
-    """How one board is switched off and on again."""
+    """Commands that switch one board off and on again."""
 
     board: str
     commands: tuple[tuple[str, ...], ...]
-    #: Between the first command and the second.
+    #: Pause between the first command and the second.
     off_s: float
     timeout_s: float
 
     def cycle(self) -> None:
-        """Raise :class:`DeviceError` where a command fails or does not end in time."""
+        """Run the commands; raise :class:`DeviceError` if one fails or times out."""
         for number, command in enumerate(self.commands):
             if number:
                 time.sleep(self.off_s)
@@ -63,7 +63,7 @@ class Power:
 
 
 def power_of(board: str) -> Power | None:
-    """Return the user's power commands for ``board``, None where there are none.
+    """Return the user's power commands for ``board``; None if there are none.
 
     Raises :class:`InputError` where it is not valid.
     """

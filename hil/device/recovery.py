@@ -1,10 +1,10 @@
-"""Brings a board back after a failure: by a reset, by programming it again, by its power switch.
+"""Recovery of a board after a failure: by reset, by programming, by its power switch.
 
-A failure says itself what may mend it (:class:`hil.errors.Mend`); from there recovery climbs, one
-step a failure, until the job succeeds. It gives up where nothing can help, where the same fault
-comes back, at the end of the ladder, and when its time is used up. What it does it tells on the log
-``hil.recovery``, each step with its reason. Results that differ are no failure of the board: they
-are never computed again.
+An error states the mildest remedy that may help (:class:`hil.errors.Mend`); from there recovery
+escalates, one step per failure, until the job succeeds. It gives up if no step can help, if the
+same fault returns, after the last step, and when its time is used up. It logs each step with its
+reason to ``hil.recovery``. Wrong results are not failures of the board: they are never computed
+again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hil.errors import DeviceError, Mend
 
 T = TypeVar("T")
 
-#: No step begins when the steps of one incident took this long; each ends by its own deadlines.
+#: Time limit of the steps of one incident before a step begins; each has deadlines of its own.
 LIMIT_S = 60.0
 _LOG = logging.getLogger("hil.recovery")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A rung of the ladder."""
+    """A step of recovery."""
 
     mend: Mend
-    #: As in "trying ...".
+    #: Text after "trying ...".
     name: str
-    #: Raises :class:`DeviceError` where the board is not back.
+    #: Raise :class:`DeviceError` if the board is not back.
     do: Callable[[], None]
 
 
@@ -40,15 +40,15 @@ class Attempt:
     """A step that was taken."""
 
     name: str
-    #: The fact of the error that it was taken for.
+    #: Fact of the error that caused it.
     reason: str
     seconds: float
-    #: Why the board was not back; "" where it was.
+    #: Why it failed; "" on success.
     failure: str
 
 
 class Recovery:
-    """The ladder of one board; ``steps`` are those that can be taken after an error, in order."""
+    """Recovery of one board; ``steps`` returns the possible steps after an error, in order."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Recovery:
         self._board = board
         self._steps = steps
         self._limit_s = limit_s
-        #: Everything that was tried.
+        #: All steps that were taken.
         self.attempts: list[Attempt] = []
         self.over()
 
@@ -71,7 +71,7 @@ class Recovery:
         self._tried: list[Attempt] = []
 
     def repeated(self, job: Callable[[], T]) -> T:
-        """``job()``, again each time that the board was brought back from a failure of it."""
+        """Return the result of ``job()``, which is repeated after each recovery of the board."""
         while True:
             try:
                 result = job()
@@ -82,7 +82,9 @@ class Recovery:
                 return result
 
     def recover(self, error: DeviceError) -> None:
-        """Return when the board is back after ``error``; else raises it, with what was tried."""
+        """Return when the board is back after ``error``; otherwise raise it, with the steps that
+        were taken.
+        """
         if error.mend is None:
             self._give_up(error)
         if self._last is not None and error.is_like(self._last):
@@ -118,7 +120,7 @@ class Recovery:
             _LOG.warning("%s: back after %s, which took %.1f s", self._board, step.name, seconds)
             return True
         if failure.mend is None:
-            # What stands in the way (no cable, somebody else) no stronger step removes.
+            # Stronger steps cannot remove the cause (no cable, a board in use).
             raise failure from error
         _LOG.warning("%s: %s did not help: %s", self._board, step.name, attempt.failure)
         return False

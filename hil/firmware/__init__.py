@@ -1,4 +1,4 @@
-"""Firmware: from models and a board to an image, and what can be read of that image.
+"""Firmware: from models and a board to an image, and facts read from that image.
 
-:mod:`hil.build` has what is for users.
+:mod:`hil.build` has the public names.
 """

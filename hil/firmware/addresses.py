@@ -1,7 +1,7 @@
-"""Code addresses of an ELF image as functions, files and lines, and who called whom.
+"""Code addresses of an ELF image as functions, files and lines, and call chains.
 
-For images of 32-bit cores whose instruction set :mod:`hil.firmware.isa` knows. What the file does
-not tell (no symbols, no debugging information, code of somebody else's) is left out, never guessed.
+For images of 32-bit cores whose instruction set :mod:`hil.firmware.isa` supports. Facts that the
+file does not have (no symbols, no debugging information) are left out, never guessed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from elftools.elf.elffile import ELFFile
 
 from hil.firmware.isa import of_machine
 
-#: No chain of calls is longer than what a reader takes in.
+#: Maximum length of a call chain.
 _MOST_CALLERS = 12
-#: What GCC appends to the name of a function that it changed for its callers.
+#: Suffixes that GCC appends to the names of specialised functions.
 _CLONE = re.compile(r"(\.(isra|constprop|part|cold|lto_priv)(\.\d+)?)+$")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an address lies in the source."""
+    """Source location of an address."""
 
     address: int
-    #: "" where no function is known.
+    #: "" if no function is known.
     function: str
-    #: As the compiler was given it; "" where no line is known.
+    #: As the compiler was given it; "" if no line is known.
     file: str
     line: int
 
@@ -50,11 +50,11 @@ class _Function:
 
 
 class Addresses:
-    """The code of ``elf``; raises :class:`OSError` or :class:`ValueError` where it cannot be."""
+    """Code of ``elf``; raise :class:`OSError` or :class:`ValueError` if it cannot be read."""
 
     def __init__(self, elf: Path) -> None:
         try:
-            # The file is small next to the parsing of it, and may be gone when it is asked.
+            # The file is small next to its parsed form, and may be removed before a query.
             self._file = elf.open("rb")
             self._elf = ELFFile(self._file)
         except ELFError as error:
@@ -119,7 +119,9 @@ class Addresses:
         return callers
 
     def _fits(self, to: int, callee: _Function | None) -> bool:
-        """Return whether a call ``to`` an address (0: a pointer's) may have called ``callee``."""
+        """Return whether a call ``to`` an address (0: through a pointer) may have called
+        ``callee``.
+        """
         return callee is None or to in (0, callee.start)
 
     def _call_before(self, value: int) -> int | None:
@@ -138,17 +140,17 @@ class Addresses:
         if index < 0:
             return None
         function = self._functions[index]
-        # One that is written in assembly may have no size.
+        # A function written in assembly may have no size.
         return function if address < function.start + max(function.size, 2) else None
 
     def _line(self, address: int) -> tuple[str, int]:
-        """File and line of the instruction at ``address``; "" and 0 where they are not known."""
+        """Return file and line of the instruction at ``address``; "" and 0 if they are unknown."""
         try:
             dwarf = self._elf.get_dwarf_info()
             ranges = dwarf.get_aranges()
             offset = ranges.cu_offset_at_addr(address) if ranges else None
-            # Where the linker shortens calls (RISC-V), the list of a unit's functions ends for its
-            # readers at the first that was left out of the image.
+            # If the linker shortens calls (RISC-V), the list of a unit's functions ends for its
+            # readers at the first one that was removed from the image.
             units = [dwarf.get_CU_at(offset)] if offset is not None else dwarf.iter_CUs()
             for unit in units:
                 if found := _line_in(dwarf.line_program_for_CU(unit), address):
@@ -159,7 +161,9 @@ class Addresses:
 
 
 def _line_in(program: Any, address: int) -> tuple[str, int] | None:
-    """File and line of an instruction by one unit's line program; None where it has it not."""
+    """Return file and line of an instruction from one unit's line program; None if it is not
+    there.
+    """
     before = None
     for entry in program.get_entries() if program is not None else ():
         state = entry.state

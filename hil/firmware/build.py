@@ -1,8 +1,8 @@
-"""Builds firmware: project, CMake, cache, sizes.
+"""Build of firmware: project, CMake, cache, sizes.
 
-A build is kept under a key made of everything that goes into it, so the same input is never built
-twice. Builds of the same key wait for each other; a marker file, written last, tells a complete
-build from one that was interrupted.
+A build is cached under a key of all its inputs, so the same input is never built twice. Builds of
+the same key wait for each other; a marker file, written last, distinguishes a complete build from
+an interrupted one.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ from hilc.support.process import run
 _LOG = "build.log"
 _TOLD = logging.getLogger("hil.build")
 _ELF = "build/firmware.elf"
-#: Part of every key: raise it when this module builds the same project differently.
+#: Part of every key: increment it when this module builds the same project differently.
 _KEY_VERSION = b"4"
-#: What CMake and Ninja make in the folder ``build``; anything else there is the user's.
+#: Files of CMake and Ninja in the folder ``build``; all others are the user's.
 _CMAKE_ENTRIES = (
     "CMakeCache.txt",
     "CMakeFiles",
@@ -79,19 +79,19 @@ _CMAKE_ENTRIES = (
     "firmware.map",
     "models",
 )
-#: What CMake takes for a part of its language, and Ninja for one of its own, in a path.
+#: Characters with a special meaning to CMake or Ninja in a path.
 _MISREAD = re.compile(r"""[;"|\\\x00-\x08\x0a-\x1f\x7f]|\$[{(<]""")
 _FIRST_ERRORS = 5
-#: Far above what the largest image takes on a slow machine.
+#: Time limit, far above that of the largest image on a slow machine.
 _BUILD_LIMIT_S = 1800.0
 _ERROR_LINE = re.compile(
     r"error:|CMake Error|undefined reference|multiple definition|cannot find|link failed"
 )
-#: What tools say where a file cannot grow.
+#: Messages of tools about a full disk.
 _NO_ROOM = re.compile(
     r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
 )
-#: A disk with less is full, whatever a tool made of it.
+#: A disk with fewer free bytes counts as full.
 _LEAST_ROOM = 64 * 1024
 _MISSING_HEADER = re.compile(r"fatal error: ([\w./+-]+): No such file")
 _MISSING_FUNCTION = re.compile(r"undefined reference to [`'](\w+)'")
@@ -99,7 +99,7 @@ _STACK_USE = re.compile(r"\t(\d+)\t(?:static|dynamic,bounded)$")
 
 _FLASH_SECTIONS = (".text", ".rodata", ".data", ".data.rel.ro")
 _RAM_SECTIONS = (".data", ".bss", ".workspace")
-#: What the input sections hold; the first that fits.
+#: Kinds of input sections; the first match counts.
 _KINDS = (
     ("weights and tables of models", re.compile(r"\.rodata\.tvm\b")),
     ("pools and buffers of models", re.compile(r"\.bss\.noinit\.tvm\b")),
@@ -108,28 +108,28 @@ _KINDS = (
     ("data without", re.compile(r"\.bss\b|COMMON$")),
     ("code", re.compile(r"")),
 )
-#: Whose they are, beside the models' own.
+#: Owners of sections, beside the models' own.
 FIRMWARE, C_LIBRARY, PADDING = "firmware", "C library", "padding"
 
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """What one model adds to an image, and the most stack that one of its functions takes."""
+    """Size that one model adds to an image, and the largest stack frame of its functions."""
 
-    #: Code, constants and glue, and what of the C library only this model uses.
+    #: Code, constants and glue, and the parts of the C library that only this model uses.
     flash_bytes: int
     constants_bytes: int
-    #: Its own pools, and its input and output buffers where they are not in a pool. What several
-    #: models work in is the firmware's.
+    #: Its own pools, and its input and output buffers outside of pools. Memory that several models
+    #: share counts for the firmware.
     workspace_bytes: int
     stack_frame_bytes: int
-    #: The RAM region that the constants are copied to at the start; None where flash is read.
+    #: RAM region to which the constants are copied at the start; None for constants in flash.
     constants_region: str | None = None
 
 
 @dataclass(frozen=True)
 class RegionUse:
-    """How full a memory region is; stacks included."""
+    """Use of a memory region; stacks included."""
 
     name: str
     used: int
@@ -138,7 +138,7 @@ class RegionUse:
 
 @dataclass(frozen=True)
 class SectionUse:
-    """What of one kind an image holds, in bytes by whose it is."""
+    """Bytes of one kind of section, by owner."""
 
     name: str
     in_flash: bool
@@ -152,20 +152,19 @@ class SectionUse:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What an image takes, from the linker's map."""
+    """Sizes of an image, from the linker's map."""
 
     flash_bytes: int
-    #: Static data: the firmware's and the models', without the stacks.
+    #: Static data of firmware and models, without the stacks.
     ram_bytes: int
     stack_bytes: int
     handler_stack_bytes: int
     regions: tuple[RegionUse, ...]
     models: Mapping[str, ModelSizes]
-    #: All of it, stacks included: what is in flash adds up to ``flash_bytes``, what is in RAM to
-    #: ``ram_bytes`` and the stacks. None of it for a process of this machine.
+    #: All sections, stacks included: those in flash add up to ``flash_bytes``, those in RAM to
+    #: ``ram_bytes`` and the stacks. Empty for a process of this machine.
     sections: tuple[SectionUse, ...] = ()
-    #: What calls and interrupts take of the stack at most, where that is known
-    #: (:mod:`hil.firmware.stack`).
+    #: Upper bound of the stack for calls and interrupts, if known (:mod:`hil.firmware.stack`).
     stack_bound_bytes: int | None = None
 
 
@@ -175,7 +174,7 @@ class Firmware:
 
     folder: Path
     elf: Path
-    #: 32 hexadecimal digits that the firmware also reports itself.
+    #: 32 hexadecimal digits, which the firmware reports too.
     build_id: str
     board: Board
     libraries: tuple[ModelLibrary, ...]
@@ -243,15 +242,15 @@ def _build(
     is_cached: bool,
     force: bool,
 ) -> Sizes:
-    """Build in ``folder``, whatever is there."""
+    """Build in ``folder``, which may have any content."""
     start = time.monotonic()
     modules = modules_of(libraries)
     if is_cached:
-        # Whatever is there, a link to somewhere else too, is not the whole build.
+        # Any content, also a link, may be an incomplete build.
         remove(folder)
     demands: tuple[fit.Demand, ...] = ()
     for index, layout in enumerate(layouts):
-        # The estimate allows each of them, the linker may not.
+        # The estimate permits each of them, the linker may not.
         project = with_build_id(_project(libraries, board, layout, placed), build_id)
         update_folder(folder, project, force=force)
         if index == 0:
@@ -305,14 +304,14 @@ def _project(
 
 
 def check_project(output: str | Path, *, force: bool = False) -> None:
-    """Refuses an ``output`` that :func:`build` could not write, or may not without ``force``."""
+    """Raise for an ``output`` that :func:`build` could not write, or may not without ``force``."""
     check_project_name(output)
     _check_name(Path(output).resolve(), "choose another folder with -o")
     check_folder(output, kind="a firmware project", force=force)
 
 
 def check_cache() -> Path:
-    """Return the folder in which builds are kept; raises where none could be kept there."""
+    """Return the folder of cached builds; raise if it cannot be written."""
     folder = _cache()
     check_place(folder, is_folder=True, remedy=REMEDY)
     return folder
@@ -325,7 +324,7 @@ def _cache() -> Path:
 
 
 def check_project_name(output: str | Path) -> None:
-    """Refuses a name by which a file is meant: no project, and no folder of them."""
+    """Raise for a name with a file's suffix, which is not a folder's."""
     if looks_like_a_file(output):
         raise InputError(
             f"{str(output)!r} is not the name of a folder, which a firmware project is",
@@ -334,7 +333,7 @@ def check_project_name(output: str | Path) -> None:
 
 
 def _check_name(folder: Path, remedy: str) -> None:
-    """Refuses a place that CMake or Ninja would misread."""
+    """Raise for a path that CMake or Ninja would misinterpret."""
     if found := _MISREAD.search(str(folder)):
         raise InputError(
             f"CMake cannot build in {str(folder)!r}: the path has {found[0]!r} in it", remedy
@@ -344,7 +343,7 @@ def _check_name(folder: Path, remedy: str) -> None:
 def read_firmware(libraries: Sequence[ModelLibrary], board: Board, folder: Path) -> Firmware | None:
     """Return the firmware that :func:`build` made in ``folder``, also with another version of hil.
 
-    None where there is none, or where it was not finished.
+    Return None if there is none, or if it is incomplete.
     """
     if not (folder / RESULT).is_file() or not (folder / _ELF).is_file():
         return None
@@ -369,7 +368,9 @@ def _key(files: Mapping[str, bytes], settings: Sequence[str]) -> str:
 
 
 def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Return whether the project is unedited; where the pools lie is the result of an attempt."""
+    """Return whether the project is unedited; the regions of the pools are the result of an
+    attempt.
+    """
     return all(
         (folder / path).is_file() and (folder / path).read_bytes() == data
         for path, data in files.items()
@@ -378,14 +379,14 @@ def _is_unchanged(folder: Path, files: Mapping[str, bytes]) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what an interrupted or different build left, but nothing of the user's."""
+    """Remove files of an interrupted or different build, but none of the user's."""
     for name in (RESULT, _LOG, *(f"build/{name}" for name in _CMAKE_ENTRIES)):
         remove(folder / name)
 
 
 @contextmanager
 def _writing(folder: Path, *, is_cached: bool) -> Iterator[None]:
-    """Tells where a build had no room; the place of the user's own output is theirs to choose."""
+    """Turn a failure for lack of disk space into an error that names the folder."""
     try:
         yield
     except OutputError as error:
@@ -402,7 +403,7 @@ def _other_place(is_cached: bool) -> str:
 
 
 def _look_up(folder: Path, build_id: str) -> Sizes | None:
-    """Return the sizes of the build of this key, if ``folder`` holds one."""
+    """Return the sizes of the build with this key, if ``folder`` holds one."""
     built = _read_result(folder)
     if built is None or built[0] != build_id:
         return None
@@ -417,9 +418,7 @@ def _write_result(folder: Path, build_id: str, sizes: Sizes) -> None:
 
 
 def _read_result(folder: Path) -> tuple[str, Sizes] | None:
-    """Return the id and sizes of a build that is complete and as it was made, if the folder holds
-    one.
-    """
+    """Return the id and sizes of a complete and unmodified build, if the folder holds one."""
     found = unsealed(folder / RESULT)
     if found is None or found["elf"] is None or found["elf"] != digest(folder / _ELF):
         return None
@@ -440,7 +439,7 @@ def _read_result(folder: Path) -> tuple[str, Sizes] | None:
 def _run_cmake(
     folder: Path, board: Board, definitions: Sequence[str], *, is_cached: bool
 ) -> tuple[fit.Demand, ...]:
-    """Configure and builds. Returns what does not fit: empty when the image is there."""
+    """Configure and build; return the resources that do not suffice, empty on success."""
     cmake, environment = build_programs()
     commands = (
         [cmake, "--preset", "firmware", *definitions],
@@ -463,7 +462,7 @@ def _run_cmake(
         if code != 0:
             break
     log = folder / _LOG
-    # Where there is no room for it, the build has failed for the same reason.
+    # A full disk is the reason of the failed build.
     with suppress(OutputError):
         write_file(log, text)
     if code == 0:
@@ -481,7 +480,7 @@ def _run_cmake(
 
 
 def _remedy(log: str) -> str:
-    """Return the remedy for code that is elsewhere, where that is what the build lacks."""
+    """Return the remedy for missing external code, if the build lacks it."""
     if header := _MISSING_HEADER.search(log):
         return f"give the folder of {header[1]} with --include-dir; "
     names = list(dict.fromkeys(_MISSING_FUNCTION.findall(log)))
@@ -491,7 +490,7 @@ def _remedy(log: str) -> str:
 
 
 def _check_room(folder: Path, text: str, *, is_cached: bool) -> None:
-    """Tells of a build that failed for want of room: tools do not say where, or nothing at all."""
+    """Raise if the disk is full, which tools report imprecisely or not at all."""
     place = next((line.strip() for line in text.splitlines() if _NO_ROOM.search(line)), None)
     for path in (folder, Path(tempfile.gettempdir())):
         if place is None and shutil.disk_usage(path).free < _LEAST_ROOM:
@@ -573,7 +572,7 @@ def _measure_sections(
 def _objects(link: LinkMap, module: Module) -> set[str]:
     """Return the object files of a model, and those of the C library that only it needs."""
     objects = f"CMakeFiles/model_{model_key(module)}.dir/"
-    # Objects that came with the library lie in its folder.
+    # Objects that came with the library are in its folder.
     compiled = re.compile(rf"/{module.name}_lib\d+\.o$")
     origins = {piece.file: link.origin(piece.file) for piece in link.pieces}
     return {f for f, origin in origins.items() if objects in origin or compiled.search(origin)}

@@ -1,7 +1,7 @@
-"""Compiles a model, or takes what was compiled of the same before.
+"""Compilation of a model, with a cache.
 
-The search for a program takes seconds, and `bench`, `verify` and `build` of one model make the same
-one. An entry lies under a key made of everything that goes into it, the compiler itself included.
+The search for a program takes seconds, and `bench`, `verify` and `build` of one model need the same
+one. The key of an entry consists of all its inputs, the compiler itself included.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from hilc.support.resources import data_dir
 from hilc.target import Cpu, load_cpu
 
 _LOG = logging.getLogger("hil.compiled")
-#: Part of every key: raise it when entries look differently.
+#: Part of every key: increment it when the form of entries changes.
 _KEY_VERSION = 1
-#: Options that are in the key in another way, or change nothing of the library.
+#: Options that are in the key in another form, or do not affect the library.
 _NOT_KEY = frozenset({"cpu", "name", "externals", "progress"})
-#: What the compiler is made of.
+#: Files of the compiler.
 _SOURCES = (".py", ".c", ".h", ".toml")
 
 
 def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
-    """Return what :func:`hilc.compile` makes of a model file with these options."""
+    """Return the library of a model file compiled with these options."""
     start = time.monotonic()
     entry = _entry(path, options)
     library = _read(entry) if entry is not None else None
@@ -53,7 +53,7 @@ def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
     if library is None:
         library = hilc.compile(path, options=options)
         how = "compiled %s for %s in %.1f s"
-        # The file may have been written meanwhile.
+        # The file may have been replaced meanwhile.
         if entry is not None and entry == _entry(path, options):
             _keep(entry, library)
     _LOG.info(how, path, options.cpu, time.monotonic() - start)
@@ -61,10 +61,10 @@ def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
 
 
 def _entry(path: Path, options: CompileOptions) -> Path | None:
-    """Return the folder of a kept library; None for what cannot be told from anything else.
+    """Return the folder of a cached library; None if there is no reliable key.
 
-    That is a generator or a builder of kernel calls of the user's, which is any program, and what
-    cannot be read, of which the compiler says why.
+    That is so for a user's generator or builder of kernel calls, which is arbitrary code, and for
+    unreadable files, which the compiler reports.
     """
     model = digest(path)
     if model is None or options.externals or has_foreign_builders():
@@ -79,7 +79,7 @@ def _entry(path: Path, options: CompileOptions) -> Path | None:
         "version": _KEY_VERSION,
         "model": model,
         "cpu": core.name,
-        # One of the user's own is no part of the compiler.
+        # A user-defined module is not part of the compiler.
         "core": [digest(core.path), digest(core.toolchain.path)],
         "name": options.name if options.name is not None else path.stem,
         "options": values,
@@ -102,13 +102,13 @@ def _plain(value: Any) -> Any:
 
 
 def _values(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, as they are: mappings that are proxies cannot be copied."""
+    """Return the fields of a dataclass without copying: mapping proxies cannot be copied."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 @functools.cache
 def _compiler() -> str:
-    """Return what tells this compiler from any other, and what it computes with."""
+    """Return a description of this compiler and its dependencies that identifies it."""
     found = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
     for root in _roots():
         for path in sorted(root.rglob("*")):
@@ -122,17 +122,17 @@ def _roots() -> tuple[Path, Path]:
 
 
 def _clang(cpu: Cpu) -> list[str | None]:
-    """Return what makes objects: clang, with the C library of the GNU toolchain."""
+    """Return the versions of clang and the C library of the GNU toolchain, which create objects."""
     try:
         clang: str | None = program_version(find_clang()[0])
     except HilError:
-        clang = None  # the compiler says so itself
+        clang = None  # the compiler reports it
     gcc = shutil.which(cpu.toolchain.gcc)
     return [clang, program_version(gcc) if gcc else None]
 
 
 def _read(entry: Path) -> ModelLibrary | None:
-    """Return the library of an entry that is whole."""
+    """Return the library of a complete entry."""
     archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     found = unsealed(about)
     if found is None or found["archive"] is None or found["archive"] != digest(archive):
@@ -140,7 +140,7 @@ def _read(entry: Path) -> ModelLibrary | None:
     try:
         library = ModelLibrary.load(archive)
     except InputError:
-        return None  # somebody has just replaced it
+        return None  # replaced by another process just now
     for path in (archive, about):
         used(path)
     reports = {
@@ -151,7 +151,7 @@ def _read(entry: Path) -> ModelLibrary | None:
 
 
 def _keep(entry: Path, library: ModelLibrary) -> None:
-    """Write an entry; where there is no room or right to, it is compiled again the next time."""
+    """Write an entry; without space or permission, it is compiled again the next time."""
     archive, about = entry.with_suffix(".tar"), entry.with_suffix(".json")
     reports = {name: asdict(report) for name, report in library.reports.items()}
     try:

@@ -1,4 +1,4 @@
-"""Whether a firmware fits its board: by an estimate before the build, by the linker after it."""
+"""Fit of a firmware on its board: by an estimate before the build, by the linker after it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hil.firmware.placement import ALIGNMENT, GUARD_BYTES, Workspace, aligned, s
 from hilc.artifact.library import Module
 
 _OVERFLOW = re.compile(r"region [`'](\w+)' overflowed by (\d+) bytes?")
-# Static data that a firmware has beyond its lower bound, at most: its tests say so.
+# Maximum static data of a firmware beyond its lower bound, which tests verify.
 _UNKNOWN_BYTES = 128
 # sizeof the structs of hil_model.h on a 32-bit core.
 _MODEL_BYTES, _TENSOR_BYTES, _LAYER_BYTES = 28, 20, 16
 
 
 class FitError(BuildError):
-    """The firmware does not fit the board; the message has what is needed and what there is."""
+    """The firmware does not fit the board; the message has the needed and the available bytes."""
 
     def __init__(self, fact: str, hint: str, demands: Sequence[Demand]) -> None:
         super().__init__(fact, hint)
@@ -29,14 +29,14 @@ class FitError(BuildError):
 
 @dataclass(frozen=True)
 class Demand:
-    """Bytes of one resource that are needed and had."""
+    """Needed and available bytes of one resource."""
 
     resource: str
     needed: int
     had: int
-    #: What the needed bytes are for, or which region has the bytes.
+    #: What needs the bytes, or the region that has them.
     note: str = ""
-    #: ``needed`` is a lower bound.
+    #: Whether ``needed`` is a lower bound.
     at_least: bool = False
 
     @property
@@ -45,9 +45,9 @@ class Demand:
 
 
 def description_bytes(module: Module) -> int:
-    """Flash that the firmware's description of a model takes: hil_model.h's structs, their texts.
+    """Return the flash of the firmware's description of a model: structs of hil_model.h, texts.
 
-    A lower bound: a text that ends another may be kept within that one.
+    A lower bound: a text that is the end of another may share its bytes.
     """
     outputs = [tensor for layer in module.layers for tensor in layer.outputs]
     tensors = [*module.inputs, *module.outputs, *module.states, *outputs]
@@ -63,9 +63,9 @@ def description_bytes(module: Module) -> int:
 def estimate(
     modules: Sequence[Module], board: Board, workspace: Workspace = "own"
 ) -> tuple[Demand, ...]:
-    """Lower bounds of flash, RAM and stack.
+    """Return lower bounds of flash, RAM and stack.
 
-    RAM is that of the region that has most room, then of each region that a pool names.
+    RAM is that of the region with most free bytes, then of each region that a pool names.
     """
     code = board.regions("flash")[0]
     flash = board.base.flash_bytes
@@ -91,7 +91,7 @@ def _ram_demand(board: Board, region: MemoryRegion, models: int) -> Demand:
 
 
 def check_estimate(modules: Sequence[Module], board: Board, workspace: Workspace = "own") -> None:
-    """Raise :class:`FitError` where the lower bounds alone are too much."""
+    """Raise :class:`FitError` if the lower bounds exceed the board."""
     demands = estimate(modules, board, workspace)
     if not all(demand.fits for demand in demands):
         raise fit_error(modules, board, demands, workspace)
@@ -100,7 +100,9 @@ def check_estimate(modules: Sequence[Module], board: Board, workspace: Workspace
 def workspace_regions(
     modules: Sequence[Module], board: Board, workspace: Workspace = "own"
 ) -> list[MemoryRegion]:
-    """Regions that can hold the pools that name none, by the estimate; the preferred first."""
+    """Return the regions that can hold pools without a region, by the estimate; the preferred
+    first.
+    """
     placed = static_bytes(modules, workspace)
     free = placed.get(None, 0)
     return [region for region in board.regions("ram") if _left(board, region, placed) >= free]
@@ -108,20 +110,19 @@ def workspace_regions(
 
 @dataclass(frozen=True)
 class Layout:
-    """Where an image's link puts what is for no region in particular."""
+    """Regions of an image for sections that have none."""
 
-    #: The pools that name no region; None on the host, which places them itself.
+    #: Region of the pools without one; None on the host.
     workspace: MemoryRegion | None
-    #: By model key the RAM region that the start-up copies the model's constants to; all others'
-    #: stay in flash.
+    #: RAM region for a copy of the model's constants, by model key; other models' stay in flash.
     constants: Mapping[str, MemoryRegion]
 
 
 def layouts(modules: Sequence[Module], board: Board, workspace: Workspace = "own") -> list[Layout]:
-    """Return the layouts that the estimate allows, the preferred first; none where no pool fits.
+    """Return the layouts that the estimate permits, the preferred first; empty if no pool fits.
 
-    Copies of constants make no firmware fail: each layout that has some is followed by the same
-    without.
+    A firmware never fails because of copied constants: each layout with copies is followed by the
+    same without.
     """
     if board.is_host:
         return [Layout(None, {})]
@@ -136,15 +137,15 @@ def layouts(modules: Sequence[Module], board: Board, workspace: Workspace = "own
 def _copied_constants(
     modules: Sequence[Module], board: Board, workspace: Workspace, pools: MemoryRegion
 ) -> dict[str, MemoryRegion]:
-    """Return the models whose constants have room where they are read faster than in flash.
+    """Return the models whose constants fit into a region that is faster than flash.
 
-    The room is what all else leaves, with ``pools`` the region of the pools that name none. Those
-    come first that read each byte most often, as their multiplications say.
+    They use the bytes that remain, with ``pools`` the region of pools without one. Models that read
+    each byte most often come first, judged by their multiplications.
     """
     flash_cycles = board.regions("flash")[0].read_cycles
     faster = [r for r in board.regions("ram") if 0 < r.read_cycles < flash_cycles]
     placed = static_bytes(modules, workspace)
-    # What alignment and the firmware take beyond the estimate must not cost a second link.
+    # Alignment and firmware data beyond the estimate must not cost a second link.
     rooms = {region.name: _left(board, region, placed) - _UNKNOWN_BYTES for region in faster}
     if pools.name in rooms:
         rooms[pools.name] -= placed.get(None, 0) + 2 * GUARD_BYTES
@@ -165,9 +166,9 @@ def _reads_per_byte(module: Module) -> float:
 
 
 def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> dict[str, int]:
-    """Return what the estimate leaves of each RAM region for pools that are still to be planned.
+    """Return the estimated free bytes of each RAM region for pools that are still to be planned.
 
-    Already there are those of ``fixed``, and ``reserved`` bytes in whatever region has room.
+    ``fixed`` are already placed, and ``reserved`` bytes in any region with space.
     """
     placed = static_bytes(fixed, "own")
     guards = 2 * GUARD_BYTES
@@ -175,10 +176,10 @@ def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> di
         region.name: _left(board, region, placed) - (0 if placed.get(region.name) else guards)
         for region in board.regions("ram")
     }
-    # A pool that fills the estimate's room to the byte leaves none for what the estimate lacks.
+    # A pool that fills all free bytes leaves none for the error of the estimate.
     rooms[board.regions("ram")[0].name] -= _UNKNOWN_BYTES
     unnamed = placed.get(None, 0) + reserved
-    # The last region that can take it, so that the first, often the fastest, is for the pools.
+    # The last possible region, to keep the first, often the fastest, for the pools.
     holder = next((name for name in reversed(rooms) if rooms[name] >= unnamed), None)
     if holder is not None:
         rooms[holder] -= unnamed
@@ -186,7 +187,7 @@ def region_rooms(fixed: Sequence[Module], board: Board, reserved: int = 0) -> di
 
 
 def linker_demands(log: str, board: Board) -> tuple[Demand, ...]:
-    """Exact figures from the linker's complaints; empty when it complained of something else."""
+    """Return exact figures from the linker's errors; empty for other errors."""
     regions = {region.name: region for region in board.memory}
     demands: dict[str, Demand] = {}
     for name, excess in _OVERFLOW.findall(log):
@@ -202,9 +203,9 @@ def fit_error(
     demands: Sequence[Demand],
     workspace: Workspace = "own",
 ) -> FitError:
-    """Return the error for these demands, of which one at least is not met.
+    """Return the error for these demands, at least one of which is not met.
 
-    Resources that they leave out are shown with their estimate.
+    Other resources are shown with their estimate.
     """
     known = {demand.resource for demand in demands}
     estimated = estimate(modules, board, workspace)
@@ -224,7 +225,7 @@ def fit_error(
     if short == {"stack"}:
         hint = f"raise stack_bytes in {board.path}"
     else:
-        # A lower bound counts constants, not code, so smaller code cannot mend it.
+        # A lower bound counts constants, not code, so smaller code cannot help.
         is_code = any(d.resource == "flash" and not d.fits and not d.at_least for d in demands)
         smaller = "compile with --optimize size, " if is_code else ""
         hint = f"{smaller}take a smaller model, or a board with more memory (see hil boards)"
@@ -232,7 +233,9 @@ def fit_error(
 
 
 def room(board: Board, region: MemoryRegion) -> int:
-    """Return the RAM that the firmware leaves of a region; its data and stacks are in the first."""
+    """Return the free bytes of a region beside the firmware; its data and stacks are in the
+    first.
+    """
     if region is not board.regions("ram")[0]:
         return region.size
     link = board.base.link_ram_bytes(board.frame_max, board.rx_max)
@@ -240,5 +243,5 @@ def room(board: Board, region: MemoryRegion) -> int:
 
 
 def _left(board: Board, region: MemoryRegion, placed: Mapping[str | None, int]) -> int:
-    """Room for pools that name no region, beside those that name this one."""
+    """Return the free bytes for pools without a region, beside those that name this one."""
     return room(board, region) - placed.get(region.name, 0)

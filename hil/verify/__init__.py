@@ -1,7 +1,6 @@
-"""Compares a model on a device with a reference, output by output and layer by layer.
+"""Verification and measurement of models on boards: comparison with references, samples, costs.
 
-The room of all that is found out about a model on a board: :mod:`hil.bench`, :mod:`hil.oracle` and
-:mod:`hil.samples` have the rest of it that is for users.
+:mod:`hil.bench`, :mod:`hil.oracle` and :mod:`hil.samples` have the other public names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts what an inference costs on a board: instructions or cycles, flash and RAM.
+"""Cost of an inference on a board: instructions or cycles, flash and RAM.
 
 The first inference warms the board's caches and is not counted. An emulator that counts
 instructions gives the same figure for the same input on every run, so one measured run is enough.
@@ -27,7 +27,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class LayerCount:
-    """One layer's share of an inference."""
+    """Share of one layer of an inference."""
 
     name: str
     op: str
@@ -36,17 +36,17 @@ class LayerCount:
 
     @property
     def per_mac(self) -> float | None:
-        """Instructions or cycles a multiply-accumulate; None for a layer that has none."""
+        """Instructions or cycles per multiply-accumulate; None for a layer without any."""
         return self.count / self.macs if self.macs else None
 
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What a measurement found; ``json()`` is the contract of ``hil bench --json``."""
+    """Result of a measurement; ``json()`` is the contract of ``hil bench --json``."""
 
     model: str
     board: str
-    #: What was counted: ``instructions`` or ``cycles``.
+    #: Unit of the counts: ``instructions`` or ``cycles``.
     counter: str
     #: Median of the measured runs.
     per_inference: int
@@ -58,14 +58,14 @@ class BenchReport:
     #: What runs leave to the next, beside the workspace.
     state_bytes: int
     io_bytes: int
-    #: Whether ``workspace_bytes`` holds ``io_bytes``, or the caller has them beside it.
+    #: Whether ``workspace_bytes`` includes ``io_bytes``.
     io_in_workspace: bool
     ram_bytes: int
     stack_peak_bytes: int
     layers: tuple[LayerCount, ...]
-    #: What the compiler left out of the model.
+    #: Channels and MACs that the compiler removed from the model.
     folded: Folded = NOTHING_FOLDED
-    #: What is executed, and the cycles that a Cortex-M4 would take; None where nobody asked.
+    #: Executed instructions, and estimated cycles of a Cortex-M4; None if not requested.
     estimate: Estimate | None = None
 
     @property
@@ -102,7 +102,7 @@ class BenchReport:
 def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> BenchReport:
     """Measures ``module`` on ``device``, with the same random input and states in every run.
 
-    The stack's peak is that of everything that the firmware has done since its start.
+    The stack's peak is that since the firmware's start.
     """
     firmware = device.firmware
     if firmware is None:
@@ -129,7 +129,7 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
         model=module.name,
         board=board.name,
         counter=device.counter,
-        # The median of an even number of runs would be one that nobody measured.
+        # The median of an even number of runs would not be one of them.
         per_inference=statistics.median_low(counts),
         counts=tuple(counts),
         model_flash_bytes=sizes.models[module.name].flash_bytes,
@@ -149,7 +149,7 @@ def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> Be
 
 
 def layer_counts(device: Device, module: Module, *, seed: int = 0) -> list[int]:
-    """Return the count of each layer of ``module`` on ``device``, the caches warm."""
+    """Return the count of each layer of ``module`` on ``device``, with warm caches."""
     model = device[module.name]
     sample = random_sample(module.inputs, seed, 0)
     _undisturbed(device, model, sample, model.run)
@@ -157,7 +157,7 @@ def layer_counts(device: Device, module: Module, *, seed: int = 0) -> list[int]:
 
 
 def check_countable(board: Board) -> None:
-    """Refuses a board whose time base counts neither instructions nor cycles of its core."""
+    """Raise for a board whose time base counts neither instructions nor cycles of its core."""
     if board.is_host:
         raise InputError(
             f"board {board.name!r} is a process of this machine: its clock counts neither "
@@ -167,10 +167,12 @@ def check_countable(board: Board) -> None:
 
 
 def _undisturbed(device: Device, model: Model, sample: Sample, run: Callable[[], T]) -> T:
-    """``run()`` on ``sample``, again when the request had to be repeated meanwhile."""
+    """Return the result of ``run()`` on ``sample``, repeated if a request was repeated
+    meanwhile.
+    """
     for _ in range(_ATTEMPTS):
         model.reset_state()
-        # A run may destroy the inputs.
+        # A run may overwrite the inputs.
         for name, array in sample.items():
             model.set_input(name, array)
         before = device.repeated_requests

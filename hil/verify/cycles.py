@@ -31,18 +31,18 @@ from hil.errors import InputError, LinkError
 from hil.verify.samples import random_sample
 from hilc.artifact.library import ModelLibrary, Module
 
-#: The core whose costs these are.
+#: The core of these costs.
 CORE = "cortex-m4"
 _REFILL = (1, 3)
 _DIVISION = (2, 12)
-#: How long the rest of the trace may take to come in after the run has ended.
+#: Time limit for the rest of the trace after the end of the run.
 _TRACE_TIMEOUT_S = 60.0
 _POLL_S = 0.1
-#: Instructions around the call of the model that its time has, too: the model's glue, the clock.
+#: Instructions around the call of the model that are counted too: the model's glue, the clock.
 _MOST_AROUND = 100
 
-# What QEMU writes: the instructions of a block before its first run, a line before each run, and
-# where it did not run the block after all because a timer was due.
+# Lines of QEMU's log: the instructions of a block before its first run, a line before each run, and
+# one if it did not run after all because of a timer.
 _INSTRUCTION = re.compile(rb"0x([0-9a-f]{8}):  ((?:[0-9a-f]{4} ?){1,2}) *(\S+) *(.*)")
 _BLOCK = re.compile(rb"Trace \d+: 0x[0-9a-f]+ \[([0-9a-f]+/([0-9a-f]+)/[^]]*)\]")
 _NOT_RUN = b"Stopped execution of TB chain"
@@ -62,14 +62,14 @@ class Instruction:
 
     address: int
     size: int
-    #: Without the suffix that tells its width.
+    #: Without the suffix for its width.
     mnemonic: str
     operands: str
 
 
 @dataclass(frozen=True)
 class Mix:
-    """How many instructions of each kind an inference executes."""
+    """Number of executed instructions by kind."""
 
     loads: int = 0
     stores: int = 0
@@ -85,10 +85,10 @@ class Mix:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mix of one inference, and the cycles that the core would take for it."""
+    """Executed instructions of one inference, and the estimated cycles of the core."""
 
     mix: Mix
-    #: With the fastest and the slowest of what the manual leaves open.
+    #: With the fastest and the slowest timing that the manual permits.
     cycles: tuple[int, int]
 
     def json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Estimate:
 
 
 def check_estimable(board: Board) -> None:
-    """Refuses a board whose core has other costs, or none that Arm documents."""
+    """Raise for a board whose core has other costs, or none that Arm documents."""
     if board.cpu.name != CORE:
         raise InputError(
             f"cycles are estimated for a {CORE}; {board.name} has a {board.cpu.name}, for which "
@@ -113,8 +113,8 @@ def check_estimable(board: Board) -> None:
 def estimate_cycles(
     board: Board, libraries: Sequence[ModelLibrary], module: Module, *, seed: int, workspace: str
 ) -> Estimate:
-    """Return what ``module`` executes for the input of :func:`hil.bench.bench`, in a QEMU of
-    its own.
+    """Return the estimate of ``module`` for the input of :func:`hil.bench.bench`, in a separate
+    QEMU.
 
     Raises :class:`LinkError` where the trace has not as many instructions as were counted.
     """
@@ -143,7 +143,7 @@ def estimate_cycles(
 
 
 def kind(instruction: Instruction) -> str:
-    """Return the field of :class:`Mix` that counts it."""
+    """Return the field of :class:`Mix` that counts the instruction."""
     name = instruction.mnemonic
     if _BRANCH.match(name):
         return "branches"
@@ -157,7 +157,7 @@ def kind(instruction: Instruction) -> str:
 
 
 def block_cycles(block: Sequence[Instruction]) -> tuple[int, int]:
-    """Fewest and most cycles of a block whose last instruction does not branch."""
+    """Return the fewest and most cycles of a block whose last instruction does not branch."""
     costs = [
         _cost(instruction, before)
         for before, instruction in zip((None, *block), block, strict=False)
@@ -188,7 +188,7 @@ def _cost(instruction: Instruction, before: Instruction | None) -> tuple[int, in
 
 
 def _follows(instruction: Instruction, before: Instruction) -> bool:
-    """Return whether its address phase runs beside the data phase of the access before."""
+    """Return whether its address phase overlaps with the data phase of the access before."""
     if _SINGLE_STORE.match(before.mnemonic):
         return True
     if not _SINGLE_LOAD.match(before.mnemonic):
@@ -205,7 +205,7 @@ def _offset_register(operands: str) -> str | None:
 
 
 def _registers(operands: str) -> int:
-    """Return how many registers a list names; those of double precision count twice."""
+    """Return the number of registers in a list; those of double precision count twice."""
     count = 0
     for part in operands.partition("{")[2].partition("}")[0].split(","):
         first, _, last = part.strip().partition("-")
@@ -215,7 +215,7 @@ def _registers(operands: str) -> int:
 
 
 def _loads_pc(instruction: Instruction) -> bool:
-    """Return whether it is a branch by loading, moving or adding to the program counter."""
+    """Return whether it branches by loading, moving or adding to the program counter."""
     written = instruction.operands
     if instruction.mnemonic.startswith(("pop", "ldm")):
         return re.search(r"\bpc\b", written.partition("{")[2]) is not None
@@ -232,7 +232,7 @@ def estimate(runs: Iterable[tuple[Sequence[Instruction], int | None, int]]) -> E
         fewest, most = block_cycles(block)
         last = block[-1]
         is_branch = kind(last) == "branches" or _loads_pc(last)
-        # A block may also end because it has become long; the next goes on where it ended.
+        # A block may also end because of its length; the next one continues there.
         if is_branch and following != last.address + last.size:
             fewest, most = fewest + _REFILL[0], most + _REFILL[1]
         low, high = low + count * fewest, high + count * most
@@ -243,23 +243,23 @@ def estimate(runs: Iterable[tuple[Sequence[Instruction], int | None, int]]) -> E
 
 
 class Trace:
-    """What QEMU writes of the first call of a function, read while it runs."""
+    """Trace of the first call of a function, read while QEMU writes it."""
 
     def __init__(self) -> None:
         self._entry: int | None = None
         self._blocks: dict[bytes, tuple[Instruction, ...]] = {}
         self._pending: dict[int, list[Instruction]] = {}
         self._translated: list[Instruction] = []
-        #: The block that was announced last, which a timer may have kept from running.
+        #: Block that was announced last, which a timer may have prevented.
         self._announced: bytes | None = None
-        #: The block before, inside of the function; and where that returns to.
+        #: Block before, inside of the function; and the function's return address.
         self._before: bytes | None = None
         self._after_call: int | None = None
         self._runs: Counter[tuple[bytes, int]] = Counter()
         self._done = threading.Event()
 
     def watch(self, elf: Path, symbol: str) -> None:
-        """Names the function, before the firmware calls it."""
+        """Set the function, before the firmware calls it."""
         with elf.open("rb") as stream:
             table: Any = ELFFile(stream).get_section_by_name(".symtab")
             found = table.get_symbol_by_name(symbol) if table else None
@@ -279,7 +279,7 @@ class Trace:
         )
 
     def read_line(self, line: bytes) -> None:
-        """Take the next line of QEMU's log."""
+        """Process the next line of QEMU's log."""
         if self._done.is_set():
             return
         if line.startswith(b"Trace"):
@@ -313,7 +313,7 @@ class Trace:
         self._translated.append(instruction)
 
     def _run_announced(self) -> None:
-        """Count the block that was announced last: nothing kept it from running."""
+        """Count the block that was announced last, since it ran."""
         key = self._announced
         if key is None or not (block := self._blocks[key]):
             return
@@ -332,7 +332,7 @@ class Trace:
 
 @contextlib.contextmanager
 def traced(board: Board) -> Iterator[tuple[Board, Trace]]:
-    """``board`` with a QEMU that says what it runs, and what it says."""
+    """Open a trace; yield ``board`` with a QEMU that writes the trace, and its reader."""
     assert board.qemu is not None
     trace, ended = Trace(), threading.Event()
     with tempfile.TemporaryDirectory(prefix="hil-trace-") as folder:
@@ -353,14 +353,14 @@ def traced(board: Board) -> Iterator[tuple[Board, Trace]]:
 
 
 def _read(pipe: int, trace: Trace, ended: threading.Event) -> None:
-    """Read lines until QEMU is gone; without readers it would wait for ever."""
+    """Read lines until QEMU has ended; without a reader it would block for ever."""
     rest = b""
     while not ended.is_set():
         if not select.select([pipe], [], [], _POLL_S)[0]:
             continue
         data = os.read(pipe, 1 << 20)
         if not data:
-            # Nobody has opened the other end yet, or QEMU has ended.
+            # The other end is not open yet, or QEMU has ended.
             ended.wait(_POLL_S)
             continue
         lines = (rest + data).split(b"\n")
