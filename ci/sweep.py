@@ -3,7 +3,7 @@
 
     python ci/sweep.py [OPERATOR...] [--count 100000] [--seed 0]
 
-Each operator gets so many random quantisations, the odd ones too. Exits with 1 where any answer
+Each operator gets so many random quantizations, the odd ones too. Exits with 1 where any answer
 differs. ``make sweep`` runs it.
 """
 
@@ -22,13 +22,13 @@ from table_sweep import SWEPT, sweep
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("operators", nargs="*", metavar="OPERATOR", help=", ".join(SWEPT))
-    parser.add_argument("--count", type=int, default=100_000, help="quantisations of each")
+    parser.add_argument("--count", type=int, default=100_000, help="quantizations of each")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if unknown := set(args.operators) - set(SWEPT):
         parser.error(f"unknown operator {min(unknown)!r}: choose of {', '.join(SWEPT)}")
     print(
-        f"{'operator':<22} {'quantisations':>13} {'answers':>11} {'differ':>6} {'refused':>7}  time"
+        f"{'operator':<22} {'quantizations':>13} {'answers':>11} {'differ':>6} {'refused':>7}  time"
     )
     bad = 0
     for operator in args.operators or SWEPT:

@@ -80,7 +80,7 @@ def make_layer(
     w_shape: Sequence[int],
     attrs: dict[str, Any],
 ) -> Layer:
-    """A layer of the given shapes with random values and quantisation."""
+    """A layer of the given shapes with random values and quantization."""
     channels = w_shape[_CHANNEL_AXIS[op]]
     inputs = ("x", "w", "b") if rng.random() < 0.8 else _WITHOUT_BIAS.get(op, ("x", "w", "b"))
     node = make_node(op, inputs, ("y",), **attrs)

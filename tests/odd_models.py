@@ -12,7 +12,7 @@ Q: Mapping[str, Any] = {"dtype": "int8", "scale": 0.1, "zero_point": 3}
 
 
 def _q(dtype: str, scale: float = 0.1, zero_point: int = 3) -> tuple[str, float | None, int]:
-    """Type and quantisation of a tensor, as the builder takes them; float32 has none."""
+    """Type and quantization of a tensor, as the builder takes them; float32 has none."""
     return (dtype, None, 0) if dtype == "float32" else (dtype, scale, zero_point)
 
 
@@ -165,7 +165,7 @@ def open_batch() -> bytes:
 
 
 def mean_of_no_axes() -> bytes:
-    """What is left is a requantisation, or nothing."""
+    """What is left is a requantization, or nothing."""
     b = ModelBuilder()
     b.const("none", np.zeros(0, np.int32))
     for dtype in ("int8", "float32"):

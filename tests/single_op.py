@@ -44,7 +44,7 @@ class SingleOp:
 
 @dataclass(frozen=True)
 class Draft:
-    """An operator before its outputs are inferred: inputs, the quantisation of the outputs."""
+    """An operator before its outputs are inferred: inputs, the quantization of the outputs."""
 
     ins: Sequence[Tensor]
     quant: Quant | None = None
@@ -103,7 +103,7 @@ def merged(singles: Sequence[SingleOp]) -> tuple[Graph, dict[str, Array]]:
 
 
 def content(rng: Random, tensor: Tensor) -> Array:
-    """Random values; those of quantised tensors now and then all lie at one end of the range."""
+    """Random values; those of quantized tensors now and then all lie at one end of the range."""
     dtype = np.dtype(tensor.dtype)
     if dtype == np.float32:
         return (rng.standard_normal(tensor.shape) * 4).astype(np.float32)
@@ -132,14 +132,14 @@ def scale_near(rng: Random, centre: float) -> float:
 
 
 def byte_quant(rng: Random, dtype: str = "int8", centre: float = 0.05) -> Quant:
-    """A quantisation with frequent extreme zero points."""
+    """A quantization with frequent extreme zero points."""
     info = np.iinfo(dtype)
     zero_point = pick(rng, info.min, info.max, 0, int(rng.integers(info.min, info.max + 1)))
     return Quant((scale_near(rng, centre),), (int(zero_point),))
 
 
 def quantized(rng: Random, dtype: str, centre: float = 0.05) -> Quant | None:
-    """A quantisation for the types that have one."""
+    """A quantization for the types that have one."""
     return byte_quant(rng, dtype, centre) if dtype in ("int8", "uint8") else None
 
 

@@ -1,4 +1,4 @@
-"""Operators that are tables: many quantisations at once, every entry compared.
+"""Operators that are tables: many quantizations at once, every entry compared.
 
 A wrong rounding shows in one entry of one table in thousands, so that single operators with random
 inputs do not find it. ``ci/sweep.py`` is the campaign, ``tests/hilc/test_tables.py`` a slice of it.
@@ -25,8 +25,8 @@ SWEPT = (
     *("QUANTIZE int16 int8", "QUANTIZE int16 int16", "QUANTIZE int16 int32"),
     *("QUANTIZE int32 int8", "QUANTIZE int32 int16"),
 )
-#: Of what is quantised symmetrically: the logarithms of scales, as those of a byte from -9 to 2. An
-#: int32 is a sum, or an int16 requantised.
+#: Of what is quantized symmetrically: the logarithms of scales, as those of a byte from -9 to 2. An
+#: int32 is a sum, or an int16 requantized.
 _WIDE_SOURCES = {"int16": (-15.0, -3.0), "int32": (-26.0, -14.0)}
 _WIDE_TARGETS = {"int16": (-15.0, -3.0), "int32": (-20.0, -8.0)}
 _ALL = np.arange(-128, 128, dtype=np.int8)
@@ -44,12 +44,12 @@ class Sweep:
     answers: int = 0
     #: Drawn, but refused by our checks.
     refused: int = 0
-    #: Quantisations with an answer that is not the reference's, described.
+    #: Quantizations with an answer that is not the reference's, described.
     different: tuple[str, ...] = ()
 
 
 def sweep(operator: str, count: int, seed: int) -> Sweep:
-    """``count`` random quantisations of an operator, compared with the reference."""
+    """``count`` random quantizations of an operator, compared with the reference."""
     rng = np.random.default_rng([seed, SWEPT.index(operator)])
     result = Sweep(operator)
     drawn = _draw(rng, operator, result)

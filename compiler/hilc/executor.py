@@ -416,7 +416,7 @@ def conversion_hint(info: TensorInfo, array: Array) -> str:
     if info.scale is None:
         return f"{fact}give whole numbers that {info.dtype} takes"
     return (
-        f"{fact}quantise it: numpy.round(x / {info.scale!r}) + {info.zero_point}, clipped, "
+        f"{fact}quantize it: numpy.round(x / {info.scale!r}) + {info.zero_point}, clipped, "
         f"as {info.dtype}"
     )
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the digits classifier, quantises it to int8, exports it with TensorFlow's converter.
+"""Trains the digits classifier, quantizes it to int8, exports it with TensorFlow's converter.
 
 Run it with any Python from 3.10 to 3.12: it makes the environment ``.venv`` beside itself, installs
 ``requirements.txt`` there, and goes on inside. It writes, beside itself,
@@ -52,7 +52,7 @@ def load_digits() -> Any:
 
 
 def build() -> Any:
-    """Return the network: about 6 KB of weights and 1.3 KB of working memory once quantised."""
+    """Return the network: about 6 KB of weights and 1.3 KB of working memory once quantized."""
     import keras
     from keras import layers
 
@@ -114,7 +114,7 @@ def convert(model: Any, images: Any) -> bytes:
 
 
 def evaluate(flatbuffer: bytes, images: Any, labels: Any) -> tuple[Any, float]:
-    """Return the images as the quantised model takes them, and its accuracy on them."""
+    """Return the images as the quantized model takes them, and its accuracy on them."""
     import numpy as np
     import tensorflow as tf
 
@@ -123,13 +123,13 @@ def evaluate(flatbuffer: bytes, images: Any, labels: Any) -> tuple[Any, float]:
     (entry,) = interpreter.get_input_details()
     (answer,) = interpreter.get_output_details()
     scale, zero_point = entry["quantization"]
-    quantised = np.clip(np.round(images / scale) + zero_point, -128, 127).astype(np.int8)
+    quantized = np.clip(np.round(images / scale) + zero_point, -128, 127).astype(np.int8)
     right = 0
-    for image, label in zip(quantised, labels, strict=True):
+    for image, label in zip(quantized, labels, strict=True):
         interpreter.set_tensor(entry["index"], image[None])
         interpreter.invoke()
         right += int(np.argmax(interpreter.get_tensor(answer["index"])) == label)
-    return {entry["name"]: quantised}, right / len(labels)
+    return {entry["name"]: quantized}, right / len(labels)
 
 
 def write(flatbuffer: bytes, inputs: Any, labels: Any) -> None:

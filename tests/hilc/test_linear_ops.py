@@ -119,8 +119,8 @@ def array(shape: tuple[int, ...], dtype: str, value: int = 1) -> dict[str, Any]:
         ({"x": {"shape": (1, 1, 5, 2)}}, ModelError, "does not fit"),
         ({"x": {"dtype": "int16"}}, UnsupportedError, "int16"),
         ({"x": {"dtype": "float32", "quant": None}}, UnsupportedError, "float32 activations with"),
-        ({"x": {"quant": None}}, ModelError, "without quantisation"),
-        ({"w": {"quant": None}}, ModelError, "'w' without quantisation"),
+        ({"x": {"quant": None}}, ModelError, "without quantization"),
+        ({"w": {"quant": None}}, ModelError, "'w' without quantization"),
         ({"w": {"data": None}}, UnsupportedError, "only known at run time"),
         ({"w": {"quant": Quant((0.1,), (4,))}}, UnsupportedError, "zero point other than 0"),
         ({"w": {"quant": Quant((0.1, 0.2), (0, 0))}}, ModelError, "2 scales along axis 0, not 3"),
@@ -213,7 +213,7 @@ def test_sums_are_raised_by_what_the_reference_defines(op):
         with pytest.raises(UnsupportedError, match=r"less than 2\^30") as caught:
             load_model(raised(op, factor).tflite(), name="layer")
         assert f"({op})" in caught.value.fact
-        assert "check the quantisation" in caught.value.hint
+        assert "check the quantization" in caught.value.hint
 
 
 def test_scales_whose_product_is_no_float_are_refused():

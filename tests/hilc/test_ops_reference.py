@@ -151,7 +151,7 @@ def test_slices_beyond_the_ends(operands, masks):
 
 
 def requantizing(op: str, **attrs: Any) -> SingleOp:
-    """An operator whose output is quantised unlike its input, which our checks refuse."""
+    """An operator whose output is quantized unlike its input, which our checks refuse."""
     node = make_node(op, ("x",), ("y",), **attrs)
     ((shape, dtype),) = OPS[op].infer(node, [every_int8(0.1, 0)])
     out = Tensor("y", shape, dtype, Quant((0.25,), (3,)))

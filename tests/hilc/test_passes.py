@@ -63,7 +63,7 @@ class _Builder:
         quant: Quant | None = None,
         **attrs: Any,
     ) -> str:
-        """Append an operator; its output has the quantisation of the first input by default."""
+        """Append an operator; its output has the quantization of the first input by default."""
         source = self.tensors[inputs[0]].quant
         name = self.add(f"t{len(self.tensors)}", shape, quant or source or Quant((1.0,), (0,)))
         self.nodes.append(make_node(code, inputs, (name,), len(self.nodes), **attrs))
@@ -258,7 +258,7 @@ class TestFuseActivation:
         s = b.op("ADD", ("x", "x"), (1, 8), activation="RELU_N1_TO_1")
         _check(fuse_activation, b.graph(b.op("RELU", (s,), (1, 8))), ["ADD", "RELU"])
 
-    def test_stays_when_it_requantises(self) -> None:
+    def test_stays_when_it_requantizes(self) -> None:
         b = _Builder("int8", (1, 8))
         s = b.op("ADD", ("x", "x"), (1, 8), activation="NONE")
         y = b.op("RELU", (s,), (1, 8), Quant((0.25,), (-128,)))

@@ -1,4 +1,4 @@
-"""Quantised arithmetic in Python against the shared vectors; tests/c/test_quant.py is its twin."""
+"""Quantized arithmetic in Python against the shared vectors; tests/c/test_quant.py is its twin."""
 
 from __future__ import annotations
 

@@ -84,11 +84,11 @@ BROKEN: list[tuple[Callable[[Graph], Graph], str]] = [
     (_node(1, attrs={"activation": "GELU"}), "operator 7 (ADD): "),
     (_tensor("t", quant=None), "'t' is int8 but has no scale and zero point"),
     (_tensor("t", quant=Quant((0.5,), (128,))), "'t' has zero point 128, outside of int8"),
-    (_tensor("t", quant=Quant((0.5,) * 4, (0,) * 4, 1)), "'t' is computed but quantised per"),
+    (_tensor("t", quant=Quant((0.5,) * 4, (0,) * 4, 1)), "'t' is computed but quantized per"),
     (_tensor("c", quant=Quant((0.5,) * 3, (0,) * 3, 1)), "has 3 scales along axis 1"),
     (_tensor("c", quant=Quant((0.5,) * 4, (0,) * 4, 2)), "has 4 scales along axis 2"),
     (_tensor("t", shape=(1, MAX_TENSOR_BYTES + 1)), f"takes {MAX_TENSOR_BYTES + 1} bytes"),
-    (_tensor("x", dtype="float32"), "'x' is float32 but has a quantisation"),
+    (_tensor("x", dtype="float32"), "'x' is float32 but has a quantization"),
 ]
 
 

@@ -303,7 +303,7 @@ def _check_tensor(info: TensorInfo, pools: tuple[Pool, ...], require: _Require) 
     _check_shape(info.shape, at, require)
     nbytes = prod(info.shape) * np.dtype(info.dtype).itemsize
     require(info.nbytes == nbytes < _MAX_BYTES, f"{at}: nbytes is {info.nbytes}")
-    require((info.scale is None) == (info.zero_point is None), f"{at}: half a quantisation")
+    require((info.scale is None) == (info.zero_point is None), f"{at}: half a quantization")
     require(info.scale is None or (np.isfinite(info.scale) and info.scale > 0), f"{at}: scale")
     require(abs(info.zero_point or 0) < 1 << 31, f"{at}: zero_point")
     if info.channels is not None:

@@ -38,7 +38,7 @@ class Quant:
     def __post_init__(self) -> None:
         if not self.scale or len(self.scale) != len(self.zero_point):
             raise ModelError(
-                f"quantisation has {len(self.scale)} scales and {len(self.zero_point)} zero points"
+                f"quantization has {len(self.scale)} scales and {len(self.zero_point)} zero points"
             )
         # A converter may write the scale 0 for weights that are all zero.
         if not all(np.isfinite(s) and s >= 0 for s in self.scale):
@@ -162,7 +162,7 @@ class State:
 
     #: The tensor that holds the value before a run, which no node writes; the state's name, too.
     name: str
-    #: The tensor of the same shape, type and quantisation that holds the value after the run;
+    #: The tensor of the same shape, type and quantization that holds the value after the run;
     #: ``name`` itself where no node updates the state.
     after: str
     #: The value after a reset; None for zeros.

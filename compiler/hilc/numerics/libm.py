@@ -4,7 +4,7 @@ TFLite fills the tables of int8 LOGISTIC and TANH by the single precision functi
 library, which do not round correctly. The references' is glibc 2.28 to 2.40 on x86-64; its
 algorithms are stated here in IEEE arithmetic, one rounding an operation, so that a table is the
 same wherever it is made. From 2.41 on ``tanhf`` is rounded correctly, which moves one of the 256
-entries by 1 for about one quantisation in 12,000: :func:`host_function` lets a reference notice.
+entries by 1 for about one quantization in 12,000: :func:`host_function` lets a reference notice.
 
 glibc computes ``expf`` with fused multiply-adds where the processor has them. Two arguments of 631
 million then have another last bit, and no table another entry.

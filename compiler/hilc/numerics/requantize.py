@@ -1,4 +1,4 @@
-"""Quantised arithmetic, stated once; ``runtime/include/hil/quant.h`` is its twin in C.
+"""Quantized arithmetic, stated once; ``runtime/include/hil/quant.h`` is its twin in C.
 
 How a product is rounded is a policy of the node (:class:`hilc.ir.Rounding`). That of 32-bit sums is
 gemmlowp's double rounding (``fixedpoint.h``), as TensorFlow Lite Micro applies it: a

@@ -228,7 +228,7 @@ def pad_value(node: Node, out: Tensor) -> int:
         unsupported(
             node,
             f"pads {out.dtype} with the zero point {zero_point}",
-            "quantise int16 and int32 symmetrically, as the TFLite quantisation scheme asks",
+            "quantize int16 and int32 symmetrically, as the TFLite quantization scheme asks",
         )
     return zero_point
 

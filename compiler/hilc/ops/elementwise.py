@@ -1,7 +1,7 @@
 """ADD, SUB and MUL of two tensors, either of which may be broadcast to the other's shape.
 
 int8 ADD and SUB bring both operands to twice the larger input scale with 20 extra bits, add, and
-requantise the sum: three roundings. MUL requantises the product of the offset values once.
+requantize the sum: three roundings. MUL requantizes the product of the offset values once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
         invalid(
             node,
             f"has operands of types {a.dtype} and {b.dtype}; they must be of one type",
-            "quantise the whole model, or convert one operand by QUANTIZE or DEQUANTIZE",
+            "quantize the whole model, or convert one operand by QUANTIZE or DEQUANTIZE",
         )
     if a.element.quantized:
         quantization(node, a)

@@ -1,7 +1,7 @@
-"""What convolutions and fully connected layers share: weights, bias, requantisation, layouts.
+"""What convolutions and fully connected layers share: weights, bias, requantization, layouts.
 
 All three compute ``bias + sum(weight * (x - zero_point))`` in int32 for each output channel and
-requantise it, or the same in float32. The kernels want the zero point inside the bias and the
+requantize it, or the same in float32. The kernels want the zero point inside the bias and the
 weights in the order in which they read them.
 """
 
@@ -69,7 +69,7 @@ def operands(
             node,
             f"has {x.dtype} activations with {weights.dtype} weights (supported: "
             f"{x.element.weights})",
-            "convert the model with full integer quantisation, or leave its weights in float32",
+            "convert the model with full integer quantization, or leave its weights in float32",
         )
     if len(weights.shape) != rank:
         invalid(node, f"has weights of shape {list(weights.shape)}, not of {rank} dimensions")
@@ -110,12 +110,12 @@ def _check_quantized(
         _refuse_asymmetric(node, x, x_zero_point)
     quant = weights.quant
     if quant is None:
-        invalid(node, f"has the weights {weights.name!r} without quantisation")
+        invalid(node, f"has the weights {weights.name!r} without quantization")
     if any(quant.zero_point):
         unsupported(
             node,
             f"has the weights {weights.name!r} with a zero point other than 0",
-            "quantise weights symmetrically, as the TFLite quantisation scheme asks",
+            "quantize weights symmetrically, as the TFLite quantization scheme asks",
         )
     channels = weights.shape[channel_axis]
     if not quant.per_tensor and (quant.axis != channel_axis or len(quant.scale) != channels):
@@ -154,7 +154,7 @@ def _refuse_asymmetric(node: Node, tensor: Tensor, zero_point: int) -> NoReturn:
         node,
         f"takes {tensor.name!r}, of type {tensor.dtype}, with zero point {zero_point} (supported: "
         "0)",
-        f"quantise {tensor.dtype} symmetrically, as the TFLite quantisation scheme asks",
+        f"quantize {tensor.dtype} symmetrically, as the TFLite quantization scheme asks",
     )
 
 

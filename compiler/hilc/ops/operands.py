@@ -24,7 +24,7 @@ _MOST_SHIFT = 30
 
 
 #: The remedy for scales that a model states and no converter would choose.
-_CHECK_SCALES = "check the quantisation of the model; convert it again with representative data"
+_CHECK_SCALES = "check the quantization of the model; convert it again with representative data"
 
 
 def invalid(node: Node, what: str, hint: str = "") -> NoReturn:
@@ -75,20 +75,20 @@ def require_dtype(node: Node, tensor: Tensor, allowed: Sequence[str] = ARITHMETI
 
 
 def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
-    """Return scale and zero point of a tensor that is quantised as a whole."""
+    """Return scale and zero point of a tensor that is quantized as a whole."""
     quant = tensor.quant
     if quant is None or not tensor.element.may_have_scale:
         invalid(
             node,
-            f"takes {tensor.name!r}, of type {tensor.dtype}, without quantisation (a scale and a "
+            f"takes {tensor.name!r}, of type {tensor.dtype}, without quantization (a scale and a "
             "zero point)",
-            "export the model with full integer quantisation",
+            "export the model with full integer quantization",
         )
     if not quant.per_tensor:
         unsupported(
             node,
             f"takes {tensor.name!r} with {len(quant.scale)} scales; activations have one",
-            "only weights may be quantised per channel; quantise activations per tensor",
+            "only weights may be quantized per channel; quantize activations per tensor",
         )
     if not _LEAST_SCALE <= quant.scale[0] <= 1 / _LEAST_SCALE:
         invalid(
@@ -115,8 +115,8 @@ def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None
     if quantization(node, tensor) != quantization(node, other):
         unsupported(
             node,
-            f"takes {tensor.name!r} and gives {other.name!r}, whose quantisations differ; "
-            f"{node.op} does not requantise",
+            f"takes {tensor.name!r} and gives {other.name!r}, whose quantizations differ; "
+            f"{node.op} does not requantize",
             "give both the same scale and zero point, as the converter does",
         )
 
@@ -180,12 +180,12 @@ def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> Multip
 
 
 def output_clamp(node: Node, output: Tensor) -> tuple[int, int]:
-    """Return the fused activation's range in the quantised domain of ``output``."""
+    """Return the fused activation's range in the quantized domain of ``output``."""
     return activation_clamp(node, ActivationAttributes.of(node).activation, output)
 
 
 def activation_clamp(node: Node, name: str, output: Tensor) -> tuple[int, int]:
-    """Return the range of the activation ``name`` in the quantised domain of ``output``."""
+    """Return the range of the activation ``name`` in the quantized domain of ``output``."""
     scale, zero_point = quantization(node, output)
     with np.errstate(over="ignore"):
         largest = float(np.float32(6.0) / np.float32(scale))

@@ -1,6 +1,6 @@
 """AVERAGE_POOL_2D and MAX_POOL_2D over NHWC images.
 
-The window never counts what lies outside the image. int8 keeps its quantisation: the average of the
+The window never counts what lies outside the image. int8 keeps its quantization: the average of the
 stored values, rounded half away from zero, is the stored average.
 """
 

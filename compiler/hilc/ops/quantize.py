@@ -1,11 +1,11 @@
-"""QUANTIZE and DEQUANTIZE: between float32 and integers, and from one quantisation to another.
+"""QUANTIZE and DEQUANTIZE: between float32 and integers, and from one quantization to another.
 
 A float32 number beyond int32, in steps of the output's scale, becomes the end of the output's type
 on its side, infinity likewise, and NaN the type's smallest value. The reference converts it to
 int32 unchecked, which C leaves undefined: on x86 all of these become the same end of the type.
 
-From one quantisation of bytes to another every byte has one answer: a table, as in
-:mod:`hilc.ops.unary`. Wider integers are requantised one by one.
+From one quantization of bytes to another every byte has one answer: a table, as in
+:mod:`hilc.ops.unary`. Wider integers are requantized one by one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hilc.ops.unary import look_up
 
 #: Types for which every number has an entry in a table.
 BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.tabled)
-#: What the reference quantises each type to.
+#: What the reference quantizes each type to.
 _TARGETS: Mapping[str, tuple[str, ...]] = {
     "float32": ("int8", "uint8", "int16"),
     "int8": BYTES,
@@ -40,7 +40,7 @@ _TARGETS: Mapping[str, tuple[str, ...]] = {
     "int16": ("int8", "int16", "int32"),
     "int32": ("int8", "int16"),
 }
-#: A zero point that is added to a requantised integer of at most 2^30.
+#: A zero point that is added to a requantized integer of at most 2^30.
 _MAX_ADDED = 1 << 30
 _DEQUANTIZED = ("int8", "uint8", "int16")
 
@@ -60,13 +60,13 @@ def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]
         quantization(node, x)
     if dtype not in _TARGETS[x.dtype]:
         unsupported(
-            node, f"quantises {x.dtype} to {dtype}", f"quantise to {' or '.join(_TARGETS[x.dtype])}"
+            node, f"quantizes {x.dtype} to {dtype}", f"quantize to {' or '.join(_TARGETS[x.dtype])}"
         )
     return [(x.shape, dtype)]
 
 
 def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
-    """Return the new quantisation's byte for each byte of the old one."""
+    """Return the new quantization's byte for each byte of the old one."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     ratio = multiplier(node, in_scale / out_scale)
     # 256 steps times 2^22 and the rounding stay within 31 bits.
@@ -81,13 +81,13 @@ def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
 
 
 def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
-    """Return the factor from one quantisation to the other, for integers wider than a byte."""
+    """Return the factor from one quantization to the other, for integers wider than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     if target.element.symmetric and (out_zero or (in_zero and source.element.symmetric)):
         unsupported(
             node,
-            f"quantises {source.dtype} with zero point {in_zero} to {target.dtype} with {out_zero}",
-            f"quantise {target.dtype} symmetrically, as the TFLite quantisation scheme asks",
+            f"quantizes {source.dtype} with zero point {in_zero} to {target.dtype} with {out_zero}",
+            f"quantize {target.dtype} symmetrically, as the TFLite quantization scheme asks",
         )
     ratio = multiplier(node, in_scale / out_scale)
     # What is scaled, and the zero point that is added, stay within 32 bits: 2^15 steps of either
@@ -96,7 +96,7 @@ def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
     if ratio.shift > (most if source.element.itemsize <= 2 else 0) or abs(out_zero) > _MAX_ADDED:
         undefined(
             node,
-            f"requantises {source.dtype} from scale {in_scale} and zero point {in_zero} to "
+            f"requantizes {source.dtype} from scale {in_scale} and zero point {in_zero} to "
             f"scale {out_scale} and zero point {out_zero}",
         )
     return ratio

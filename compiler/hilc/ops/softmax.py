@@ -133,7 +133,7 @@ def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
         unsupported(
             node,
             f"scales its input {x.name!r} by {real / (1 << 26):g}: no two values differ",
-            "check the quantisation of the model",
+            "check the quantization of the model",
         )
     multiplier, shift = quantize_multiplier(min(real, 2.0**31 - 1))
     largest = ((1 << _DIFFERENCE_BITS) - 1) * 2.0 ** (31 - _DIFFERENCE_BITS) / 2.0**shift

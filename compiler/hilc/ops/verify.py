@@ -23,7 +23,7 @@ def verify(graph: Graph, before: Graph | None = None) -> None:
     """Raise :class:`~hilc.errors.ModelError` unless ``graph`` is well formed.
 
     Every tensor is a constant, an input, a state, or written by exactly one earlier node; the
-    shapes and types are those that the operators infer; quantisation is there where it is needed;
+    shapes and types are those that the operators infer; quantization is there where it is needed;
     every output of the graph is computed.
 
     What stands in ``before`` too, a graph that was verified, is not looked at again by itself.
@@ -202,7 +202,7 @@ def _check_unique(names: Iterable[str], role: str) -> None:
 
 
 def check_tensor(tensor: Tensor) -> None:
-    """Raise unless the tensor may exist: its size, and its quantisation for its type."""
+    """Raise unless the tensor may exist: its size, and its quantization for its type."""
     if tensor.nbytes > MAX_TENSOR_BYTES:
         raise ModelError(
             f"tensor {tensor.name!r} with shape {list(tensor.shape)} takes {tensor.nbytes} bytes, "
@@ -213,11 +213,11 @@ def check_tensor(tensor: Tensor) -> None:
         if tensor.element.needs_scale:
             raise ModelError(
                 f"tensor {tensor.name!r} is {tensor.dtype} but has no scale and zero point",
-                "export the model with full integer quantisation",
+                "export the model with full integer quantization",
             )
         return
     if not tensor.element.may_have_scale:
-        raise ModelError(f"tensor {tensor.name!r} is {tensor.dtype} but has a quantisation")
+        raise ModelError(f"tensor {tensor.name!r} is {tensor.dtype} but has a quantization")
     low, high = tensor.element.bounds
     for zero_point in quant.zero_point:
         if not low <= zero_point <= high:
@@ -229,8 +229,8 @@ def check_tensor(tensor: Tensor) -> None:
         return
     if not tensor.is_constant:
         raise UnsupportedError(
-            f"tensor {tensor.name!r} is computed but quantised per channel; only constants can be",
-            "quantise activations per tensor",
+            f"tensor {tensor.name!r} is computed but quantized per channel; only constants can be",
+            "quantize activations per tensor",
         )
     if not 0 <= quant.axis < len(tensor.shape) or tensor.shape[quant.axis] != len(quant.scale):
         raise ModelError(

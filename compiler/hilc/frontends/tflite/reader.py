@@ -7,10 +7,10 @@ is resolved here, where that is exact:
 * **float16 constants** widened by a DEQUANTIZE become float32 constants; the operator vanishes.
 * **dynamic-range ("hybrid") weights**, int8 constants of a convolution or fully connected layer
   with float32 activations, become float32 constants, ``scale * (q - zero_point)``. TFLite's own
-  kernels for such layers additionally quantise the *activations* at run time: a speed-up for
+  kernels for such layers additionally quantize the *activations* at run time: a speed-up for
   processors whose integer units are faster, which costs accuracy and differs between TFLite's
   kernel sets. So the float graph is what such a model means here, and its reference is TFLite's
-  float kernels on the dequantised weights (:func:`for_reference`).
+  float kernels on the dequantized weights (:func:`for_reference`).
 
 What a file leaves open of its shapes is resolved by :mod:`hilc.transforms.shapes`, and outputs that
 no operator computes by :mod:`hilc.transforms.own_outputs`.
@@ -79,7 +79,7 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
 
     - A dynamic-range weight tensor is declared float32; its buffer points to new data at the file's
       end.
-    - A quantised dimension that does not exist, and that nothing depends on, becomes 0: converters
+    - A quantized dimension that does not exist, and that nothing depends on, becomes 0: converters
       write the one of the weights beside a bias too. TFLite refuses it from release 2.14 on.
     """
     importer = _Importer(data)
@@ -89,7 +89,7 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
         for quantization in axes:
             place = quantization._tab.Pos + quantization._tab.Offset(16)
             file[place : place + 4] = bytes(4)
-        remarks.append("quantised dimensions that do not exist as 0")
+        remarks.append("quantized dimensions that do not exist as 0")
     appended: dict[int, bytes] = {}
     for index in importer.hybrid_weights():
         tensor = importer.subgraph.Tensors(index)

@@ -3,7 +3,7 @@
 Each builder gives the calls of a layer, the fastest first as a rule, or none where the family does
 not serve it and the portable kernel must. Kernels of products are of two kinds:
 
-* Those of ``pairs_s8.h``, ``matvec_pairs_s8.h`` and ``depthwise_plane_s8.h`` requantise by a line:
+* Those of ``pairs_s8.h``, ``matvec_pairs_s8.h`` and ``depthwise_plane_s8.h`` requantize by a line:
   a multiplication, an addition and a shift, which :mod:`hilc.lowering.dsp.affine` proves to give
   what the double rounding gives, for each channel and every sum that its weights allow. Outputs
   take the whole range of int8.

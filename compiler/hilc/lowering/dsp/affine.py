@@ -45,7 +45,7 @@ def right_channels(matrix: Array, outputs: HilRequantization) -> RightChannels |
 
 @dataclass(frozen=True)
 class Affine:
-    """Requantisation as a multiplication, an addition and a shift.
+    """Requantization as a multiplication, an addition and a shift.
 
     The output is ``addend + (256 * sum * multiplier >> 32) >> shift``, saturated, for the sum that
     starts from ``bias`` instead of the channel's own: a large one would not leave room for 256.
@@ -82,7 +82,7 @@ _USUAL_SHIFT = 12
 def affine_of(
     channels: RightChannels, outputs: HilRequantization, signs: bool = False
 ) -> Affine | None:
-    """Return the requantisation in that form; None where it is not proven to be the same.
+    """Return the requantization in that form; None where it is not proven to be the same.
 
     All channels share the least shift if that leaves the others' multipliers bits enough. Halves
     are rounded away from zero, which no one line does for both signs unless one of them is clamped:

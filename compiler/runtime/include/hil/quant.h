@@ -1,4 +1,4 @@
-/* Quantised arithmetic, stated once; compiler/hilc/numerics/requantize.py is its twin in Python and
+/* Quantized arithmetic, stated once; compiler/hilc/numerics/requantize.py is its twin in Python and
  * holds the explanation. Both are tested on tests/vectors/quant.json. */
 #ifndef HIL_QUANT_H
 #define HIL_QUANT_H

@@ -163,7 +163,7 @@ HIL_INLINE void hil_dequantize_s16_f32(const struct hil_dequantize_s16_f32 *p, c
     }
 }
 
-/* From one quantisation to another. low and high are the output's range less its zero point, so
+/* From one quantization to another. low and high are the output's range less its zero point, so
  * that adding it overflows nothing. */
 /*@kernel
 name = "hil_requantize_wide"

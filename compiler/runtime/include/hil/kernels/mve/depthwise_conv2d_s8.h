@@ -99,7 +99,7 @@ HIL_MVE_AT(hil_mve_tiles, patches, 72);
     "vpush {d8-d15}\n"                                                                             \
     "ldr r9, [r3, #24]\n"
 
-/* The next channel: its filter in q0, and what requantises its sums. */
+/* The next channel: its filter in q0, and what requantizes its sums. */
 #define HIL_MVE_TILES_CHANNEL                                                                      \
     ".p2align 2\n"                                                                                 \
     "1:\n"                                                                                         \

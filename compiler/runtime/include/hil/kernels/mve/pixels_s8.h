@@ -153,7 +153,7 @@ typedef void hil_mve_pixels_function(const int8_t *x, const int8_t *stream, int8
                                        "cmp r0, r5\n"                                              \
                                        "bne.w 3b\n"
 
-/* Requantises four columns of both pixels. */
+/* Requantizes four columns of both pixels. */
 #define HIL_MVE_PIXELS_SCALE(at, next, correct, narrow, x, y)                                      \
     "vldrw.32 q0, [r5, #" at "]\n"                                                                 \
     "vldrw.32 q1, [r5, #" next "]\n"                                                               \
