@@ -12,7 +12,7 @@ from kernel_runner import Case, run
 from hil.board import Board
 from hilc.ir import Array, Node, Tensor
 from hilc.lowering import candidates
-from hilc.lowering.access import Differences, access_of, safe_differences
+from hilc.lowering.access import ForbiddenInterval, access_of, forbidden_interval
 from hilc.lowering.kernels import KernelCall
 from hilc.ops import OPS
 from hilc.target import Cpu
@@ -70,7 +70,7 @@ def overlapping_checks(one: Check, operator: Operator) -> list[Check]:
     item = max(tensor.nbytes // tensor.size for tensor in (*taken, *outs))
     found = []
     for position, tensor in enumerate(taken):
-        allowed = safe_differences(access, position, 0)
+        allowed = forbidden_interval(access, position, 0)
         for difference in borders(allowed, tensor.nbytes, outs[0].nbytes, item):
             told = f"{one.case.told} with its output at {difference} of input {position}"
             case = replace(one.case, in_place=position, difference=difference, told=told)
@@ -78,7 +78,7 @@ def overlapping_checks(one: Check, operator: Operator) -> list[Check]:
     return found
 
 
-def borders(found: Differences, first: int, second: int, item: int) -> list[int]:
+def borders(found: ForbiddenInterval, first: int, second: int, item: int) -> list[int]:
     """The last differences that are allowed on both sides, whole elements apart, and 0."""
     low = found.low // item * item
     high = -(-found.high // item) * item

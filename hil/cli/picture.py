@@ -20,7 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
-from hilc.memory.explain import Explanation, StepMemory, Tenant
+from hilc.memory.explain import ArenaSlot, Explanation, StepMemory
 from hilc.memory.liveness import BEFORE
 from hilc.support.outputs import write_file
 
@@ -185,19 +185,19 @@ class _Box(Rectangle):
 
 def _boxes(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
     # Large ones first, so that what lies over them is seen.
-    tenants = [tenant for tenant in plan.tenants if tenant.pool == pool]
-    for index, tenant in enumerate(sorted(tenants, key=lambda t: (-t.nbytes, t.first))):
-        start, end = columns.start(tenant.first), columns.end(tenant.last)
+    slots = [slot for slot in plan.slots if slot.pool == pool]
+    for index, slot in enumerate(sorted(slots, key=lambda t: (-t.nbytes, t.first))):
+        start, end = columns.start(slot.first), columns.end(slot.last)
         gid = f"box-{pool}-{index}"
-        box = _Box(tenant.what, start, end, tenant.offset, tenant.end, tenant.name, gid)
+        box = _Box(slot.what, start, end, slot.offset, slot.end, slot.name, gid)
         axes.add_patch(box)
-        if tenant.what == "scratch":
-            for part in _kept(plan.steps[tenant.first], tenant, start, gid):
+        if slot.what == "scratch":
+            for part in _kept(plan.steps[slot.first], slot, start, gid):
                 axes.add_patch(part)
                 box.label_from = max(box.label_from, part.last)
 
 
-def _kept(step: StepMemory, scratch: Tenant, start: int, gid: str) -> Iterator[_Box]:
+def _kept(step: StepMemory, scratch: ArenaSlot, start: int, gid: str) -> Iterator[_Box]:
     """Yield the rows of a group's inner tensors, from the layer that writes them to the next."""
     order = {node.name: index for index, node in enumerate(step.nodes)}
     for index, (name, first, last) in enumerate(step.kept):
@@ -234,7 +234,7 @@ def _frame(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
 
 def _legend(axes: Axes, plan: Explanation) -> int:
     """Draws it between the title and the first pool; the number of its rows."""
-    there: set[str] = {tenant.what for tenant in plan.tenants}
+    there: set[str] = {slot.what for slot in plan.slots}
     there |= {"kept"} if any(step.kept for step in plan.steps) else set()
     handles = [
         Patch(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hil.cli.console import shown_name, table
-from hilc.memory.explain import Explanation, Tenant
+from hilc.memory.explain import ArenaSlot, Explanation
 from hilc.memory.liveness import BEFORE
 
 _BAR = 40
@@ -28,7 +28,7 @@ def plan_text(plan: Explanation) -> str:
     lines.append(
         f"most is needed by layer {plan.peak}, {peak.ops}: {peak.used_bytes:,} bytes in use"
     )
-    rows = [_tenant_row(plan, tenant) for tenant in plan.at(plan.peak)]
+    rows = [_slot_row(plan, slot) for slot in plan.at(plan.peak)]
     lines.append(table(rows, ["there", "bytes", "from", "to"]))
     lines += [f"  {text}" for text in _overlap_lines(plan)]
     if peak.kept:
@@ -41,9 +41,7 @@ def plan_text(plan: Explanation) -> str:
     ]
     lines += ["", table(steps, ["layer", "operators", "bytes in use", ""])]
     lives = [
-        [*_tenant_row(plan, tenant), _life(plan, tenant)]
-        for tenant in plan.tenants
-        if tenant.what != "scratch"
+        [*_slot_row(plan, slot), _life(plan, slot)] for slot in plan.slots if slot.what != "scratch"
     ]
     lines += ["", table(lives, ["tensor", "bytes", "from", "to", "layers"]), "", _next(plan)]
     return "\n".join(lines)
@@ -75,7 +73,7 @@ def plan_json(plan: Explanation) -> dict[str, Any]:
             }
             for step in plan.steps
         ],
-        "tenants": [asdict(tenant) for tenant in plan.tenants],
+        "tenants": [asdict(slot) for slot in plan.slots],
         "next_saving": None if plan.saving is None else asdict(plan.saving),
     }
 
@@ -90,16 +88,16 @@ def _next(plan: Explanation) -> str:
     )
 
 
-def _tenant_row(plan: Explanation, tenant: Tenant) -> list[str]:
-    pool = f"{plan.pools[tenant.pool][0]} " if len(plan.pools) > 1 else ""
-    name = tenant.name if tenant.what != "scratch" else "scratch"
-    where = f"{pool}{tenant.offset:,}"
-    return [shown_name(name), f"{tenant.nbytes:,}", where, f"{tenant.end:,}"]
+def _slot_row(plan: Explanation, slot: ArenaSlot) -> list[str]:
+    pool = f"{plan.pools[slot.pool][0]} " if len(plan.pools) > 1 else ""
+    name = slot.name if slot.what != "scratch" else "scratch"
+    where = f"{pool}{slot.offset:,}"
+    return [shown_name(name), f"{slot.nbytes:,}", where, f"{slot.end:,}"]
 
 
-def _life(plan: Explanation, tenant: Tenant) -> str:
-    first = "caller" if tenant.first == BEFORE else str(tenant.first)
-    last = "caller" if tenant.last == len(plan.steps) else str(tenant.last)
+def _life(plan: Explanation, slot: ArenaSlot) -> str:
+    first = "caller" if slot.first == BEFORE else str(slot.first)
+    last = "caller" if slot.last == len(plan.steps) else str(slot.last)
     return first if first == last else f"{first} - {last}"
 
 

@@ -62,8 +62,8 @@ def test_every_box_has_a_tooltip(model: str, tmp_path: Path) -> None:
     save(plan_figure(plan), tmp_path / "plan.svg")
     root = ElementTree.parse(tmp_path / "plan.svg").getroot()
     titles = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}title")]
-    for tenant in plan.tenants:
-        wanted = f"{tenant.name}: {tenant.nbytes:,} bytes, {tenant.offset:,} to {tenant.end:,}"
+    for slot in plan.slots:
+        wanted = f"{slot.name}: {slot.nbytes:,} bytes, {slot.offset:,} to {slot.end:,}"
         assert wanted in titles
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_clipped(tmp_path: Path) -> None:
 
 def test_a_plan_of_hundreds_of_layers_is_drawn(tmp_path: Path) -> None:
     plan = explained("convolutions")
-    wide = replace(plan, steps=plan.steps * 200, tenants=plan.tenants)
+    wide = replace(plan, steps=plan.steps * 200, slots=plan.slots)
     save(plan_figure(wide), tmp_path / "plan.png")
     height, width = imread(tmp_path / "plan.png").shape[:2]
     assert width < 12_000

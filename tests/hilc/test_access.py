@@ -20,12 +20,20 @@ from sixteen_by_eight import BIASES, operator
 
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering import candidates
-from hilc.lowering.access import NEVER, Access, Differences, Loop, access_of, apart, kernel_access
-from hilc.lowering.access import safe_differences as differences_of
+from hilc.lowering.access import (
+    NEVER,
+    Access,
+    ForbiddenInterval,
+    Loop,
+    access_of,
+    apart,
+    kernel_access,
+)
+from hilc.lowering.access import forbidden_interval as differences_of
 from hilc.lowering.choice import Choice
 from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.memory import checker as hazards
-from hilc.memory.plan import Place, PlanError, check_plan, plan
+from hilc.memory.plan import BufferRef, PlanError, check_plan, plan
 from hilc.ops import OPS
 from hilc.target import get_cpu
 
@@ -85,10 +93,10 @@ def _simulated(
                     if not (0 <= row < x.shape[1] and 0 <= col < x.shape[2]):
                         continue
                     for c in taken:
-                        place = (b, row, col, c)
-                        if "once" not in reads or place not in copied:
-                            last_read[place] = step
-                        copied.add(place)
+                        ref = (b, row, col, c)
+                        if "once" not in reads or ref not in copied:
+                            last_read[ref] = step
+                        copied.add(ref)
             for out_y, out_x, out_c in block:
                 first_write[b, out_y, out_x, out_c] = step
     return last_read, first_write
@@ -208,7 +216,7 @@ def test_memory_of_one_type_is_not_seen_as_another() -> None:
         (("int32_t", "float"), False),
     ):
         found = differences_of(_access(never, np.zeros(8), types), 0, 0)
-        assert found == (Differences(0, 0) if may_overlap else Differences(-8, 8))
+        assert found == (ForbiddenInterval(0, 0) if may_overlap else ForbiddenInterval(-8, 8))
 
 
 def _closed_formula(fields: dict[str, int], x: Tensor, y: Tensor, pixels: int) -> int:
@@ -397,11 +405,11 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
             start = nbytes // 3
             # Everything else lies beyond.
             beyond = iter(range(nbytes, 9 * nbytes, nbytes))
-            places = {name: Place("pool", next(beyond)) for name in inputs}
-            places[operand] = Place("pool", start)
+            refs = {name: BufferRef("pool", next(beyond)) for name in inputs}
+            refs[operand] = BufferRef("pool", start)
             step = program.steps[0]
             if step.scratch is not None:
-                step = replace(step, scratch=Place("pool", next(beyond)))
+                step = replace(step, scratch=BufferRef("pool", next(beyond)))
             pool = replace(program.pools[0], nbytes=9 * nbytes + single.call.scratch_bytes)
             moved = replace(program, steps=(step,), pools=(pool,), workspace_bytes=pool.nbytes)
             for d, allowed in (
@@ -410,8 +418,8 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
             ):  # fmt: skip
                 if found.low >= found.high or (d == 0 and found.zero and not allowed):
                     continue
-                places[single.node.name] = Place("pool", start + d)
-                damaged = replace(moved, places={**program.places, **places})
+                refs[single.node.name] = BufferRef("pool", start + d)
+                damaged = replace(moved, buffers={**program.buffers, **refs})
                 if allowed or found.allow(d):
                     check_plan(damaged)
                     continue

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from hilc.lowering.access import Differences, apart
+from hilc.lowering.access import ForbiddenInterval, apart
 from hilc.memory.allocate import (
     ALIGNMENT,
     Block,
@@ -90,7 +90,7 @@ def test_layers_side_by_side_are_placed_quickly() -> None:
     blocks += [Block(n, i, count) for i, n in enumerate(sizes[1])]
     blocks += [Block(n, i, i) for i, n in enumerate(sizes[2])]
     overlaps = {
-        (i, count + i): Differences(-int(rng.integers(0, n)), int(rng.integers(0, 99)))
+        (i, count + i): ForbiddenInterval(-int(rng.integers(0, n)), int(rng.integers(0, 99)))
         for i, n in enumerate(sizes[1])
     }
     start = time.process_time()

@@ -20,9 +20,9 @@ from hilc.frontends import load_model
 from hilc.fusion import candidates as lowering
 from hilc.fusion.bands import Geometry, Variant
 from hilc.fusion.call import Entry
+from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Layout
-from hilc.fusion.schedule import Schedule, Turn
-from hilc.fusion.streams import Streams
+from hilc.fusion.schedule import Effect, Schedule
 from hilc.lowering import candidates
 from hilc.lowering.dsp import affine
 from hilc.memory.plan import Planner
@@ -89,9 +89,9 @@ def test_every_limit_of_flash_lowers_once(lowered, planned) -> None:
 @pytest.mark.parametrize("model", sampled(["kws", "vww"], keep=["kws"]))
 def test_groups_that_surely_need_too_much_are_not_laid_out(monkeypatch, model: str) -> None:
     made, sketched = Counter[object](), Counter[object]()
-    call, outline = Streams.call, Streams.outlines
-    monkeypatch.setattr(Streams, "call", lambda s, g: made.update([g]) or call(s, g))
-    monkeypatch.setattr(Streams, "outlines", lambda s, g: sketched.update([g]) or outline(s, g))
+    call, outline = GroupCalls.call, GroupCalls.outlines
+    monkeypatch.setattr(GroupCalls, "call", lambda s, g: made.update([g]) or call(s, g))
+    monkeypatch.setattr(GroupCalls, "outlines", lambda s, g: sketched.update([g]) or outline(s, g))
     hilc.compile(models.model_path(model), cpu="cortex-m55", name=model, io_in_pool=True)
     assert max(made.values()) == 1
     assert max(sketched.values()) == 1
@@ -102,11 +102,11 @@ def test_groups_of_tall_images_are_worked_out_by_their_shapes_not_their_rows(mon
     """Of hundreds of groups of up to 224 rows; each call of a stage was worked out several times,
     145,617 in all, and every one of 85,597 that got a place was written out."""
     worked_out, written, walked = Counter[str](), Counter[str](), Counter[object]()
-    turn, entry, init = Turn.__post_init__, Layout._entry, Schedule.__init__
+    effect, entry, init = Effect.__post_init__, Layout._entry, Schedule.__init__
 
-    def counted_turn(self: Turn) -> None:
-        worked_out["turns"] += 1
-        turn(self)
+    def counted_effect(self: Effect) -> None:
+        worked_out["effects"] += 1
+        effect(self)
 
     def counted_entry(self: Layout, *args: Any) -> Entry:
         written["entries"] += 1
@@ -116,12 +116,12 @@ def test_groups_of_tall_images_are_worked_out_by_their_shapes_not_their_rows(mon
         walked[geometry.group, variant] += 1
         init(self, geometry, variant)
 
-    monkeypatch.setattr(Turn, "__post_init__", counted_turn)
+    monkeypatch.setattr(Effect, "__post_init__", counted_effect)
     monkeypatch.setattr(Layout, "_entry", counted_entry)
     monkeypatch.setattr(Schedule, "__init__", counted_schedule)
     hilc.compile(large_models.mobilenet_v2(), cpu="cortex-m4", name="net", io_in_pool=True)
     assert max(walked.values()) == 1
-    assert 0 < worked_out["turns"] < 22_000
+    assert 0 < worked_out["effects"] < 22_000
     assert 0 < written["entries"] < 5_000
 
 

@@ -33,23 +33,23 @@ def test_what_is_told_is_what_the_program_does(name: str) -> None:
     told = explain(program)
     assert told.workspace_bytes == program.workspace_bytes
     assert len(told.steps) == len(program.steps)
-    by_name = {tenant.name: tenant for tenant in told.tenants if tenant.what != "scratch"}
+    by_name = {slot.name: slot for slot in told.slots if slot.what != "scratch"}
     for index, step in enumerate(program.steps):
         for tensor in (*step.inputs, *step.outputs):
-            place = program.places[tensor]
+            place = program.buffers[tensor]
             if place.kind != "pool":
                 continue
             here = [t for t in told.at(index) if (t.pool, t.offset) == (place.pool, place.value)]
             assert any(t.nbytes == program.graph.tensors[tensor].nbytes for t in here), tensor
     for tensor in program.graph.inputs:
         assert by_name[tensor].first == BEFORE
-    assert max(t.end for t in told.tenants) <= program.workspace_bytes
+    assert max(t.end for t in told.slots) <= program.workspace_bytes
     # Nothing that lives reaches further than at the peak, whose bytes are counted one by one.
     peak = told.steps[told.peak]
     assert peak.ends == tuple(max(s.ends[p] for s in told.steps) for p in range(len(told.pools)))
     taken = np.zeros(program.workspace_bytes, bool)
-    for tenant in told.at(told.peak):
-        taken[tenant.offset : tenant.end] = True
+    for slot in told.at(told.peak):
+        taken[slot.offset : slot.end] = True
     assert peak.used_bytes == int(taken.sum())
 
 
@@ -58,7 +58,7 @@ def test_text_and_json(name: str) -> None:
     told = explain(program_of(name))
     text, data = plan_text(told), plan_json(told)
     assert f"{told.workspace_bytes:,} bytes of workspace" in text
-    assert len(data["tenants"]) == len(told.tenants)
+    assert len(data["tenants"]) == len(told.slots)
     assert data["next_saving"] is None
     assert "no program that takes less memory" in text
 
@@ -92,8 +92,8 @@ def test_the_next_saving_is_a_program_that_can_be_had() -> None:
 def test_a_tensor_is_named_as_bench_names_its_layer() -> None:
     fused = "functional_1/activation_2/Relu;functional_1/conv2d_4/Conv2D;" + "x/" * 60 + "Conv2D1"
     told = explain(program_of("convolutions"))
-    tenants = tuple(replace(tenant, name=fused) for tenant in told.tenants)
-    text = plan_text(replace(told, tenants=tenants))
+    slots = tuple(replace(slot, name=fused) for slot in told.slots)
+    text = plan_text(replace(told, slots=slots))
     assert "\nfunctional_1/activation_2/Relu " in text
     assert "conv2d_4" not in text
-    assert plan_json(replace(told, tenants=tenants))["tenants"][0]["name"] == fused
+    assert plan_json(replace(told, slots=slots))["tenants"][0]["name"] == fused

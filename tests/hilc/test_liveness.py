@@ -62,7 +62,7 @@ def test_the_callers_buffers_are_in_no_pool() -> None:
 def test_what_is_explained_is_what_was_planned(groups: tuple[Group, ...]) -> None:
     """Steps and ranges count a fused group once."""
     told = explain(plan(graph(), CPU, io_in_pool=True, choice=Choice({}, groups)))
-    ranges = {t.name: (t.first, t.last) for t in told.tenants if t.what != "scratch"}
+    ranges = {t.name: (t.first, t.last) for t in told.slots if t.what != "scratch"}
     fused = {"x": (BEFORE, 1), "b": (0, 1), "y": (1, 2)}
     single = {"x": (BEFORE, 2), "a": (0, 1), "b": (1, 2), "y": (2, 3)}
     assert ranges == (fused if groups else single)

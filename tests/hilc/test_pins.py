@@ -64,7 +64,7 @@ def test_random_graphs_are_computed_around_pins(seed):
     offset = 16 * int(rng.integers(free.workspace_bytes // 16 + 4))
     program = planned(graph, pins={chosen: Pin(offset)}, keep_inputs=bool(seed % 2))
     border = [*program.graph.inputs, *program.graph.outputs]
-    assert program.places[border[names.index(chosen)]].value == offset
+    assert program.buffers[border[names.index(chosen)]].value == offset
     values = some_input(graph, seed)
     expected = run(graph, values)
     results = execute_plan(program, values)
@@ -101,8 +101,8 @@ def test_pins_are_in_the_code():
 def test_a_pin_in_another_pool():
     graph = load_model(convolutions(), "m")
     program = planned(graph, memory=POOLS, pins={"x": Pin(256, 1)})
-    place = program.places["x"]
-    assert (place.pool, place.value) == (1, 256)
+    ref = program.buffers["x"]
+    assert (ref.pool, ref.value) == (1, 256)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from hilc.artifact.library import Pool
 from hilc.errors import InputError
 from hilc.frontends import load_model
 from hilc.ir import Array, Graph
-from hilc.lowering.access import safe_differences
+from hilc.lowering.access import forbidden_interval
 from hilc.memory.allocate import align
 from hilc.memory.checker import execute_plan
-from hilc.memory.plan import Place, PlanError, PoolSpec, Program, check_plan, plan
+from hilc.memory.plan import BufferRef, PlanError, PoolSpec, Program, check_plan, plan
 from hilc.target import get_cpu
 from hilc.transforms import run_passes
 
@@ -39,8 +39,8 @@ def _require_right(graph: Graph, program: Program) -> None:
     inputs = _inputs(graph)
     expected = interpreter.run(graph, inputs)
     got = execute_plan(program, inputs)
-    for name, place in zip(graph.outputs, program.graph.outputs, strict=True):
-        np.testing.assert_array_equal(got[place], expected[name], err_msg=name)
+    for name, ref in zip(graph.outputs, program.graph.outputs, strict=True):
+        np.testing.assert_array_equal(got[ref], expected[name], err_msg=name)
 
 
 @pytest.mark.parametrize("io_in_pool", [True, False])
@@ -55,12 +55,12 @@ def test_random_graphs_compute_what_the_interpreter_does(seed: int, io_in_pool: 
 
 def _overlapping(program: Program) -> list[tuple[int, str, str]]:
     """Step, input and output of every pair that shares bytes."""
-    tensors, places = program.graph.tensors, program.places
+    tensors, refs = program.graph.tensors, program.buffers
     found = []
     for index, step in enumerate(program.steps):
         for name in set(step.inputs):
             for output in step.outputs:
-                a, b = places[name], places[output]
+                a, b = refs[name], refs[output]
                 below, above = a.value + tensors[name].nbytes, b.value + tensors[output].nbytes
                 pooled = a.kind == b.kind == "pool" and a.pool == b.pool
                 if pooled and a.value < above and b.value < below:
@@ -77,7 +77,7 @@ def test_plans_of_every_family_of_kernels_keep_what_they_need(cpu: str) -> None:
         program = plan(graph, get_cpu(cpu), io_in_pool=True)
         _require_right(graph, program)
         for step, name, output in _overlapping(program):
-            if program.places[name].value != program.places[output].value:
+            if program.buffers[name].value != program.buffers[output].value:
                 shifted.add(program.steps[step].node.op)
     # Not just in place.
     assert {"CONV_2D", "CONCATENATION"} <= shifted
@@ -96,12 +96,12 @@ def test_overlapping_outputs_are_where_they_may_just_be() -> None:
             )
             assert access is not None
             position, which = step.inputs.index(name), step.outputs.index(output)
-            forbidden = safe_differences(access, position, which)
-            assert forbidden.allow(program.places[output].value - program.places[name].value)
-            low = program.places[name].value + forbidden.low // 16 * 16 + 16
+            forbidden = forbidden_interval(access, position, which)
+            assert forbidden.allow(program.buffers[output].value - program.buffers[name].value)
+            low = program.buffers[name].value + forbidden.low // 16 * 16 + 16
             if low < 0 or low + tensors[output].nbytes > program.pools[0].nbytes:
                 continue
-            d = low - program.places[name].value
+            d = low - program.buffers[name].value
             first = access.first_write[which][max(0, -d) :]
             last = access.last_read[position][max(0, d) :]
             both = min(first.size, last.size)
@@ -109,7 +109,7 @@ def test_overlapping_outputs_are_where_they_may_just_be() -> None:
             if (first[:both] >= last[:both]).all():
                 continue
             with pytest.raises(PlanError, match="writes|reads"):
-                check_plan(_move(program, output, Place("pool", low)))
+                check_plan(_move(program, output, BufferRef("pool", low)))
             caught.add(step.node.op)
     assert {"CONV_2D", "DEPTHWISE_CONV_2D"} <= caught
 
@@ -176,8 +176,8 @@ def test_an_output_may_be_named_twice_and_read_again(io_in_pool: bool) -> None:
     graph = b.graph(y, z, y)
     program = plan(graph, HOST, io_in_pool=io_in_pool)
     _require_right(graph, program)
-    places = [program.places[name] for name in program.graph.outputs]
-    assert (places[0] == places[2]) is io_in_pool
+    refs = [program.buffers[name] for name in program.graph.outputs]
+    assert (refs[0] == refs[2]) is io_in_pool
 
 
 def test_an_input_that_nobody_reads_is_the_callers_all_the_same() -> None:
@@ -185,7 +185,7 @@ def test_an_input_that_nobody_reads_is_the_callers_all_the_same() -> None:
     unused, x = b.input(1, 1000), b.input(1, 40)
     graph = b.graph(b.relu(x))
     program = plan(graph, HOST, io_in_pool=True)
-    assert program.places[unused].kind == "pool"
+    assert program.buffers[unused].kind == "pool"
     assert program.workspace_bytes >= 1040
     assert plan(graph, HOST).workspace_bytes == 0
 
@@ -195,7 +195,10 @@ def test_outputs_are_computed_in_the_callers_buffers() -> None:
     y = b.relu(b.input(1, 40))
     z = b.relu(y)
     program = plan(b.graph(y, z), HOST)
-    assert (program.places[y], program.places[z]) == (Place("output", 0), Place("output", 1))
+    assert (program.buffers[y], program.buffers[z]) == (
+        BufferRef("output", 0),
+        BufferRef("output", 1),
+    )
     assert program.workspace_bytes == 0
 
 
@@ -210,7 +213,7 @@ def test_a_view_between_kernels_costs_nothing(io_in_pool: bool) -> None:
     z = b.concat(v, v)
     program = plan(b.graph(z), HOST, io_in_pool=io_in_pool)
     assert [step.node.op for step in program.steps] == ["CONV_2D", "CONCATENATION"]
-    assert program.places[y] == program.places[v]
+    assert program.buffers[y] == program.buffers[v]
 
 
 def test_a_view_from_one_callers_buffer_to_another_copies() -> None:
@@ -250,7 +253,7 @@ def test_an_operand_that_is_read_again_keeps_its_bytes() -> None:
     y = b.relu(x)
     graph = b.graph(b.add(y, x))
     program = plan(graph, HOST, io_in_pool=True)
-    assert program.places[x] != program.places[y]
+    assert program.buffers[x] != program.buffers[y]
     assert program.workspace_bytes == 2 * 112
 
 
@@ -260,7 +263,7 @@ def test_a_view_that_is_read_again_keeps_the_bytes_of_what_it_views() -> None:
     v = b.reshape(x, 1, 100)
     y = b.relu(x)
     program = plan(b.graph(y, b.relu(v)), HOST, io_in_pool=True)
-    assert program.places[x] == program.places[v] != program.places[y]
+    assert program.buffers[x] == program.buffers[v] != program.buffers[y]
 
 
 def test_a_kernel_without_an_order_never_works_in_place() -> None:
@@ -268,7 +271,7 @@ def test_a_kernel_without_an_order_never_works_in_place() -> None:
     x = b.input(1, 4, 4, 4)
     y = b.conv(x, 4)
     program = plan(b.graph(y), HOST, io_in_pool=True)
-    assert program.places[x] != program.places[y]
+    assert program.buffers[x] != program.buffers[y]
 
 
 # Several pools ----------------------------------------------------------------------------------
@@ -302,7 +305,7 @@ def test_plans_in_tight_pools_compute_what_the_interpreter_does(io_in_pool: bool
             assert pool.nbytes % 16 == 0
         assert program.workspace_bytes == sum(pool.nbytes for pool in program.pools)
         again = plan(graph, HOST, io_in_pool=io_in_pool, memory=memory)
-        assert (again.places, again.pools) == (program.places, program.pools)
+        assert (again.buffers, again.pools) == (program.buffers, program.pools)
         _require_right(graph, program)
     assert placed > 20
     assert len(refusals) > 2
@@ -326,8 +329,8 @@ def test_the_busiest_block_goes_to_the_preferred_pool() -> None:
     scratch = plan(graph, HOST).steps[0].call.scratch_bytes
     program = plan(graph, HOST, memory=(PoolSpec("fast", scratch + 15), PoolSpec("slow")))
     # Every multiplication reads the scratch, and the tensor between is read once.
-    assert [step.scratch for step in program.steps] == [Place("pool", 0, 0)] * 2
-    assert program.places[program.steps[0].outputs[0]] == Place("pool", 0, 1)
+    assert [step.scratch for step in program.steps] == [BufferRef("pool", 0, 0)] * 2
+    assert program.buffers[program.steps[0].outputs[0]] == BufferRef("pool", 0, 1)
 
 
 def test_one_pool_is_planned_as_without_a_limit() -> None:
@@ -396,23 +399,23 @@ def _two_steps() -> Program:
     return plan(b.graph(z, name="n"), HOST, io_in_pool=True)
 
 
-def _move(program: Program, name: str, place: Place) -> Program:
-    return replace(program, places={**program.places, name: place})
+def _move(program: Program, name: str, ref: BufferRef) -> Program:
+    return replace(program, buffers={**program.buffers, name: ref})
 
 
 def test_the_checker_names_what_was_overwritten() -> None:
     program = _two_steps()
     x, y, z = program.graph.inputs[0], program.steps[0].outputs[0], program.steps[1].outputs[0]
     with pytest.raises(PlanError, match=f"'{y}' writes '{y}' over its input '{x}'"):
-        check_plan(_move(program, y, program.places[x]))
+        check_plan(_move(program, y, program.buffers[x]))
     with pytest.raises(PlanError, match=f"'{z}' writes '{z}' over its input '{y}'"):
-        check_plan(_move(program, z, program.places[y]))
+        check_plan(_move(program, z, program.buffers[y]))
     with pytest.raises(PlanError, match=r"is at offset 8 of"):
-        check_plan(_move(program, y, Place("pool", 8)))
+        check_plan(_move(program, y, BufferRef("pool", 8)))
     with pytest.raises(PlanError, match=r"\(64 bytes\) is at offset"):
-        check_plan(_move(program, y, Place("pool", program.workspace_bytes)))
+        check_plan(_move(program, y, BufferRef("pool", program.workspace_bytes)))
     with pytest.raises(PlanError, match="the model's output"):
-        check_plan(_move(program, z, Place("output", 0)))
+        check_plan(_move(program, z, BufferRef("output", 0)))
 
 
 def test_the_first_lost_byte_is_named() -> None:
@@ -421,9 +424,9 @@ def test_the_first_lost_byte_is_named() -> None:
     y = b.conv(x, 4)
     graph = b.graph(y)
     program = plan(graph, HOST, io_in_pool=True)
-    inside = program.places[x].value
-    assert program.places[y].value <= inside - 9 * 4
-    program = _move(program, y, Place("pool", inside - 16))
+    inside = program.buffers[x].value
+    assert program.buffers[y].value <= inside - 9 * 4
+    program = _move(program, y, BufferRef("pool", inside - 16))
     # Pairs of pixels: pixel 2 is written, over pixel 0 and 1, after it was read for pixel 9 only.
     message = f"'{y}' writes '{y}' over its input '{x}': byte 0 is overwritten at step 2 and read"
     with pytest.raises(PlanError, match=message):
@@ -436,8 +439,8 @@ def test_the_checker_watches_the_scratch() -> None:
     program = _two_steps()
     first, second = program.steps
     assert first.scratch is not None
-    for place in (program.places[first.inputs[0]], program.places[first.outputs[0]]):
-        steps = (replace(first, scratch=place), second)
+    for ref in (program.buffers[first.inputs[0]], program.buffers[first.outputs[0]]):
+        steps = (replace(first, scratch=ref), second)
         with pytest.raises(PlanError, match="scratch"):
             check_plan(replace(program, steps=steps))
 
@@ -452,7 +455,7 @@ def test_the_checker_knows_the_pools() -> None:
     program = _two_steps()
     y = program.steps[0].outputs[0]
     with pytest.raises(PlanError, match="is in pool 1, but there are 1"):
-        check_plan(_move(program, y, replace(program.places[y], pool=1)))
+        check_plan(_move(program, y, replace(program.buffers[y], pool=1)))
     with pytest.raises(PlanError, match="but the plan takes"):
         check_plan(replace(program, workspace_bytes=program.workspace_bytes - 16))
     unplaced = replace(program.steps[0], scratch=None)
@@ -470,11 +473,11 @@ def test_a_damaged_plan_that_passes_the_checker_still_computes_right(pool_count:
         specs = [PoolSpec("a", 64), PoolSpec("b", 128), PoolSpec("c")]
         program = plan(graph, HOST, io_in_pool=bool(seed % 2), memory=specs[-pool_count:])
         rng = np.random.default_rng(seed)
-        pooled = [name for name, place in program.places.items() if place.kind == "pool"]
+        pooled = [name for name, ref in program.buffers.items() if ref.kind == "pool"]
         for name in pooled:
             pool = int(rng.integers(0, pool_count))
             offset = 16 * int(rng.integers(0, program.pools[pool].nbytes // 16 + 1))
-            damaged = _move(program, name, Place("pool", offset, pool))
+            damaged = _move(program, name, BufferRef("pool", offset, pool))
             try:
                 check_plan(damaged)
             except PlanError:

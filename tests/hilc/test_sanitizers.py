@@ -29,8 +29,8 @@ from hilc.codegen.cwriter import c_array
 from hilc.compat.tvm.crt import crt_files, crt_sources
 from hilc.compat.tvm.system_lib import system_lib_source
 from hilc.frontends import load_model
-from hilc.fusion.bands import NotStreamable
-from hilc.fusion.streams import Streams
+from hilc.fusion.bands import NotFusible
+from hilc.fusion.fused import GroupCalls
 from hilc.ir import Array, Graph
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.plan import PoolSpec
@@ -143,7 +143,7 @@ def test_groups_of_layers(count: int, tmp_path: Path) -> None:
         )
     ):
         chains = random_chains(20 + index, count, largest=8)
-        streams = Streams(chains.graph, get_cpu("host"))
+        streams = GroupCalls(chains.graph, get_cpu("host"))
         groups = tuple(group for group in chains.choice.groups if _streams(streams, group))
         assert groups
         api, interface = CONVENTIONS[convention]
@@ -163,10 +163,10 @@ def test_groups_of_layers(count: int, tmp_path: Path) -> None:
     _require_clean(variants, tmp_path)
 
 
-def _streams(streams: Streams, group: Group) -> bool:
+def _streams(streams: GroupCalls, group: Group) -> bool:
     try:
         streams.call(group)
-    except NotStreamable:
+    except NotFusible:
         return False
     return True
 

@@ -20,7 +20,7 @@ from tflite_builder import ModelBuilder
 import hilc
 from hilc import interpreter
 from hilc.errors import InputError
-from hilc.fusion.call import StreamCall
+from hilc.fusion.call import FusedCall
 from hilc.host import load
 from hilc.lowering.choice import Choice
 from hilc.memory.plan import Planner
@@ -329,7 +329,7 @@ def test_groups_take_flash_heavy_kernels_where_that_keeps_the_promise():
     names = {
         stage.call.kernel.name
         for step in within.program.steps
-        if isinstance(step.call, StreamCall)
+        if isinstance(step.call, FusedCall)
         for stage in step.call.stages
     }
     assert "hil_dsp_winograd_3x3_s8" in names

@@ -18,7 +18,7 @@ from hilc.ir import Graph, Node, State, Tensor
 from hilc.memory.checker import check_plan, execute_plan
 from hilc.memory.explain import explain
 from hilc.memory.plan import plan
-from hilc.memory.program import Place, PlanError
+from hilc.memory.program import BufferRef, PlanError
 from hilc.ops.verify import verify
 from hilc.ops.views import ReshapeAttributes
 from hilc.source import graph_digest
@@ -129,9 +129,9 @@ def test_a_digest_tells_states_apart() -> None:
 
 def test_the_checker_sees_a_new_value_at_another_place() -> None:
     program = plan(GRAPHS["in_place"][0], CPU)
-    places = {**program.places, "y": Place("pool", 0, 0)}
+    refs = {**program.buffers, "y": BufferRef("pool", 0, 0)}
     with pytest.raises(PlanError, match="the state 's' lies in"):
-        check_plan(replace(program, places=MappingProxyType(places)))
+        check_plan(replace(program, buffers=MappingProxyType(refs)))
 
 
 def test_the_checker_sees_a_state_in_the_workspace() -> None:
@@ -143,9 +143,9 @@ def test_the_checker_sees_a_state_in_the_workspace() -> None:
 
 def test_the_checker_sees_states_over_each_other() -> None:
     program = plan(GRAPHS["states_swap"][0], CPU)
-    places = {n: replace(p, value=0) if p.pool else p for n, p in program.places.items()}
+    refs = {n: replace(p, value=0) if p.pool else p for n, p in program.buffers.items()}
     with pytest.raises(PlanError, match="reads 'a', which 'b' overwrote"):
-        check_plan(replace(program, places=MappingProxyType(places)))
+        check_plan(replace(program, buffers=MappingProxyType(refs)))
 
 
 def test_the_checker_sees_an_old_value_that_is_read_too_late() -> None:
@@ -153,12 +153,12 @@ def test_the_checker_sees_an_old_value_that_is_read_too_late() -> None:
     program = plan(graph, CPU)
     # As if no copy were needed.
     states = (State("s", "y"),)
-    places = {**program.places, "y": program.places["s"]}
+    refs = {**program.buffers, "y": program.buffers["s"]}
     spoiled = replace(
         program,
         graph=program.graph.with_(states=states, nodes=program.graph.nodes[:2]),
         steps=program.steps[:2],
-        places=MappingProxyType(places),
+        buffers=MappingProxyType(refs),
     )
     with pytest.raises(PlanError, match="'z' reads 's', which 'y' overwrote"):
         check_plan(spoiled)
@@ -166,9 +166,9 @@ def test_the_checker_sees_an_old_value_that_is_read_too_late() -> None:
 
 def test_the_checker_sees_a_state_that_is_lost_before_the_run_ends() -> None:
     program = plan(GRAPHS["in_place"][0], CPU, io_in_pool=True)
-    places = {**program.places, "z": program.places["s"]}
+    refs = {**program.buffers, "z": program.buffers["s"]}
     with pytest.raises(PlanError, match="the next run reads 'y', which 'z' overwrote"):
-        check_plan(replace(program, places=MappingProxyType(places)))
+        check_plan(replace(program, buffers=MappingProxyType(refs)))
 
 
 # Reports ----------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_the_checker_sees_a_state_that_is_lost_before_the_run_ends() -> None:
 
 def test_states_are_explained_beside_the_workspace() -> None:
     explanation = explain(plan(ring_buffer(), CPU, io_in_pool=True))
-    (state,) = [tenant for tenant in explanation.tenants if tenant.what == "state"]
+    (state,) = [slot for slot in explanation.slots if slot.what == "state"]
     assert (state.name, state.nbytes, state.offset, state.pool) == ("buffer", 48, 0, 1)
     assert explanation.state_bytes == 48
     assert all(state.lives_at(step) for step in range(len(explanation.steps)))

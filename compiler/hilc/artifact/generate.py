@@ -193,7 +193,7 @@ def _layer(program: Program, step: Step, operator: Operator) -> Layer:
 def _info(program: Program, tensor_name: str, name: str, field: str) -> TensorInfo:
     tensor = program.graph.tensors[tensor_name]
     quant = tensor.quant if tensor.quant and tensor.quant.per_tensor else None
-    place = program.places[tensor_name]
+    ref = program.buffers[tensor_name]
     return TensorInfo(
         name=name,
         c_name=field,
@@ -202,7 +202,7 @@ def _info(program: Program, tensor_name: str, name: str, field: str) -> TensorIn
         scale=quant.scale[0] if quant else None,
         zero_point=quant.zero_point[0] if quant else None,
         nbytes=tensor.nbytes,
-        offset=place.value if place.kind == "pool" else None,
-        pool=place.pool if place.kind == "pool" else 0,
+        offset=ref.value if ref.kind == "pool" else None,
+        pool=ref.pool if ref.kind == "pool" else 0,
         channels=tensor.channels,
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from hilc.codegen.cwriter import C_TYPES, CONSTANT_ALIGNMENT, c_values, c_wrapped
 from hilc.codegen.names import CONSTANT_POOL, Names
-from hilc.fusion.call import StreamCall, constant_arrays
+from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Array
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program
@@ -81,7 +81,7 @@ def _arrays(program: Program) -> Iterator[tuple[str, Array]]:
         assert data is not None
         yield f"constant_{index}", data
     for index, step in enumerate(program.steps):
-        if isinstance(step.call, StreamCall):
+        if isinstance(step.call, FusedCall):
             for name, array in constant_arrays(step.call, program.graph):
                 yield f"layer_{index}_{name}", array
         elif isinstance(step.call, KernelCall):

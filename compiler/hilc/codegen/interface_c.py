@@ -194,11 +194,11 @@ def _map_function(program: Program, names: Names, kind: str, options: Options) -
         )
     members = []
     for name, field in zip(tensors, fields, strict=True):
-        place = program.places[name]
-        base = names.pool_object(place.pool)
+        ref = program.buffers[name]
+        base = names.pool_object(ref.pool)
         if options.pools == "external":
-            base = f"((uint8_t *)workspace_pools->{names.pools[place.pool]})"
-        members.append(f"        .{field} = &{base}[{place.value}],\n")
+            base = f"((uint8_t *)workspace_pools->{names.pools[ref.pool]})"
+        members.append(f"        .{field} = &{base}[{ref.value}],\n")
     unused = "" if fields or options.pools != "external" else "    (void)workspace_pools;\n"
     return (
         f"{_map_prototype(names, kind, options)} {{\n{unused}"

@@ -20,12 +20,12 @@ from hilc.codegen.constants import ConstantPool, pool_constants, struct_tag, wri
 from hilc.codegen.convention import Calls, External
 from hilc.codegen.cwriter import c_comment, c_includes, c_struct_initialiser, c_wrapped
 from hilc.codegen.dialects import CONVENTIONS, INTERFACES
+from hilc.codegen.fused import ROWS, write_group
 from hilc.codegen.main import write_main
 from hilc.codegen.names import CONSTANT_POOL, Names
 from hilc.codegen.options import Options
-from hilc.codegen.streams import ROWS, write_group
 from hilc.external import ExternalCall
-from hilc.fusion.call import StreamCall, constant_arrays
+from hilc.fusion.call import FusedCall, constant_arrays
 from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.plan import Program, Step
@@ -79,7 +79,7 @@ def write_operators(program: Program, names: Names, options: Options) -> Source:
 def _includes(program: Program, options: Options, used: Calls, body: str) -> str:
     calls: list[object] = []
     for step in program.steps:
-        stages = step.call.stages if isinstance(step.call, StreamCall) else ()
+        stages = step.call.stages if isinstance(step.call, FusedCall) else ()
         calls += [stage.call for stage in stages] or [step.call]
     headers = {call.kernel.header for call in calls if isinstance(call, KernelCall)}
     headers.update(used.headers(body), INTERFACES[options.interface].operator_includes)
@@ -105,12 +105,12 @@ class _Writer:
 
     def operator(self, index: int) -> Operator:
         """Return the function of step ``index`` with its arguments."""
-        step, places = self._program.steps[index], self._program.places
-        reads = [name for name in step.inputs if places[name].kind != "constant"]
+        step, refs = self._program.steps[index], self._program.buffers
+        reads = [name for name in step.inputs if refs[name].kind != "constant"]
         arguments = [self._argument(name) for name in (*reads, *step.outputs)]
-        if (place := step.scratch) is not None:
+        if (ref := step.scratch) is not None:
             shape = (step.call.scratch_bytes,)
-            arguments.append(Argument("pool", place.value, shape, "uint8", place.pool))
+            arguments.append(Argument("pool", ref.value, shape, "uint8", ref.pool))
         if self.external and self._reads_constants(step):
             arguments.append(Argument("constants", 0, (self.constants.nbytes,), "uint8"))
         if isinstance(step.call, ExternalCall) and (device := step.call.module.device):
@@ -119,14 +119,14 @@ class _Writer:
         return Operator(function, tuple(arguments), len(reads), len(step.outputs))
 
     def _argument(self, name: str) -> Argument:
-        place, tensor = self._program.places[name], self._program.graph.tensors[name]
-        assert place.kind != "constant"
-        return Argument(place.kind, place.value, tensor.shape, tensor.dtype, place.pool)
+        ref, tensor = self._program.buffers[name], self._program.graph.tensors[name]
+        assert ref.kind != "constant"
+        return Argument(ref.kind, ref.value, tensor.shape, tensor.dtype, ref.pool)
 
     def _reads_constants(self, step: Step) -> bool:
-        if any(self._program.places[name].kind == "constant" for name in step.inputs):
+        if any(self._program.buffers[name].kind == "constant" for name in step.inputs):
             return True
-        if isinstance(step.call, StreamCall):
+        if isinstance(step.call, FusedCall):
             return any(True for _ in constant_arrays(step.call, self._program.graph))
         return isinstance(step.call, KernelCall) and bool(self._arrays(step.call))
 
@@ -144,7 +144,7 @@ class _Writer:
         comment = _comment(self._program, step)
         if isinstance(step.call, ExternalCall):
             return f"{comment}{self._external_layer(step, step.call, operator)}"
-        if isinstance(step.call, StreamCall):
+        if isinstance(step.call, FusedCall):
             return self._group(index, step, step.call, operator)
         arrays = self._arrays(step.call)
         fields, tag = step.call.fields, step.call.kernel.name
@@ -181,7 +181,7 @@ class _Writer:
         statement = c_wrapped(f"    {callee.name}(", passed, ");\n")
         return _with_scratch(step, body + statement)
 
-    def _group(self, index: int, step: Step, call: StreamCall, operator: Operator) -> str:
+    def _group(self, index: int, step: Step, call: FusedCall, operator: Operator) -> str:
         """Return the functions of a group's stages, the schedule, and the function that runs it."""
         tensors = self._program.graph.tensors
         text = write_group(

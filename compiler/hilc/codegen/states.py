@@ -1,7 +1,7 @@
 """C that resets the states of a model.
 
-States lie in a pool of their own. What a reset gives them is set byte by byte where all bytes are
-the same, and copied from an array in flash elsewhere.
+States have a pool of their own. A reset sets values of equal bytes with memset, and copies others
+from an array in flash.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def reset_statements(program: Program, pool: str) -> str:
     """Statements that reset the states in the pool at the C expression ``pool``."""
     lines = []
     for index, (state, data) in enumerate(zip(program.graph.states, _resets(program), strict=True)):
-        target = f"&{pool}[{program.places[state.name].value}]"
+        target = f"&{pool}[{program.buffers[state.name].value}]"
         if _is_uniform(data):
             lines.append(f"    memset({target}, {data[0]}, {data.size});\n")
         else:

@@ -16,7 +16,7 @@ from hilc.ops.traits import BroadcastRows, SameRows, WindowRows
 _DTYPES = ("int8", "float32")
 
 
-class NotStreamable(ValueError):
+class NotFusible(ValueError):
     """The nodes cannot be fused, or not in this variant; the message says why."""
 
 
@@ -38,7 +38,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Cut:
+class BandNode:
     """A node with its tensors, reduced to a band."""
 
     node: Node
@@ -73,7 +73,7 @@ class RowNode:
         end = start + (count - 1) * self.stride + self.span
         in_first, in_end = max(0, start), min(self.in_h, end)
         if in_first >= in_end:
-            raise NotStreamable(f"{self.node.name!r} has windows that read padding only")
+            raise NotFusible(f"{self.node.name!r} has windows that read padding only")
         return Band(
             first, count, in_first, in_end - in_first, max(0, -start), max(0, end - self.in_h)
         )
@@ -86,7 +86,7 @@ class RowNode:
             return self.in_h
         return row if row > 0 else 0
 
-    def cut(self, band: Band) -> Cut:
+    def reduced(self, band: Band) -> BandNode:
         ins = list(self.ins)
         for position in self.operands:
             tensor = ins[position]
@@ -97,7 +97,7 @@ class RowNode:
             padding = (band.above, band.below, *self.sides)
             node = replace(node, attrs=replace(WindowAttributes.of(node), padding=padding))
         out = self.out if self.accumulates else _rows(self.out, band.count)
-        return Cut(node, tuple(ins), (out,))
+        return BandNode(node, tuple(ins), (out,))
 
 
 def _rows(tensor: Tensor, count: int) -> Tensor:
@@ -132,11 +132,11 @@ class Geometry:
         consumers: Mapping[str, Sequence[Node]],
     ) -> None:
         if group.rows < 1:
-            raise NotStreamable(f"a fused group of {group.rows} rows at a time")
+            raise NotFusible(f"a fused group of {group.rows} rows at a time")
         self.graph = graph
         self.group = group
         if group.direction == "backward" and len(nodes) > 1:
-            raise NotStreamable("a fused group of several nodes cannot run backward")
+            raise NotFusible("a fused group of several nodes cannot run backward")
         self.nodes = [
             _row_node(graph, node, accumulates=node is nodes[-1] and len(nodes) > 1)
             for node in nodes
@@ -148,10 +148,10 @@ class Geometry:
         for name in group.nodes:
             if name in updates:
                 # It may be written over the old value, which no group has been asked about.
-                raise NotStreamable(f"{name!r} is the new value of the state {updates[name]!r}")
+                raise NotFusible(f"{name!r} is the new value of the state {updates[name]!r}")
         for name in group.nodes[:-1]:
             if name in graph.results or any(n.name not in inside for n in consumers.get(name, ())):
-                raise NotStreamable(f"{name!r} is needed after the group")
+                raise NotFusible(f"{name!r} is needed after the group")
         #: Stages that read a tensor of the group.
         self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}
         inputs: list[str] = []
@@ -165,7 +165,7 @@ class Geometry:
         self.inputs = tuple(dict.fromkeys(inputs))
         for name in group.nodes[:-1]:
             if not self.readers[name]:
-                raise NotStreamable(f"no node of the fused group reads {name!r}")
+                raise NotFusible(f"no node of the fused group reads {name!r}")
 
     def variants(self) -> Iterator[Variant]:
         """Yield the variants in which the group can run."""
@@ -193,23 +193,23 @@ class Geometry:
 
 
 def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
-    """Return the row description of ``node``; raise :class:`NotStreamable` unless it can be
+    """Return the row description of ``node``; raise :class:`NotFusible` unless it can be
     computed by rows.
     """
     ins, outs = graph.ins(node), graph.outs(node)
     if len(outs) != 1:
-        raise NotStreamable(f"{node.op} {node.name!r} has {len(outs)} outputs")
+        raise NotFusible(f"{node.op} {node.name!r} has {len(outs)} outputs")
     (out,) = outs
     rows = OPS[node.op].rows
     if isinstance(rows, BroadcastRows) and _is_image(out):
         return RowNode(node, ins, out, _binary_operands(node, ins, out), out.shape[1], out.shape[1])
     x = ins[0]
     if x is None or x.is_constant or not _is_image(x):
-        raise NotStreamable(f"{node.op} {node.name!r} does not read images of batch 1")
+        raise NotFusible(f"{node.op} {node.name!r} does not read images of batch 1")
     if accumulates and (height := _whole_height(node, ins)) is not None:
         return RowNode(node, ins, out, (0,), height, height, accumulates=True)
     if not _is_image(out):
-        raise NotStreamable(f"{node.op} {node.name!r} does not write one image of batch 1")
+        raise NotFusible(f"{node.op} {node.name!r} does not write one image of batch 1")
     if isinstance(rows, SameRows):
         return RowNode(node, ins, out, (0,), x.shape[1], out.shape[1])
     if isinstance(rows, WindowRows):
@@ -219,7 +219,7 @@ def _row_node(graph: Graph, node: Node, *, accumulates: bool) -> RowNode:
             node, ins, out, (0,), h.in_size, h.out_size, h.stride, h.span, h.pad_before,
             (w.pad_before, w.pad_after),
         )  # fmt: skip
-    raise NotStreamable(f"{node.op} {node.name!r} cannot be computed row by row")
+    raise NotFusible(f"{node.op} {node.name!r} cannot be computed row by row")
 
 
 def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> tuple[int, ...]:
@@ -230,10 +230,10 @@ def _binary_operands(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> t
         rows = tensor.shape[-3] if len(tensor.shape) >= 3 else 1
         if not tensor.is_constant:
             if not _is_image(tensor) or rows != out.shape[1]:
-                raise NotStreamable(f"{node.op} {node.name!r} broadcasts the rows of an operand")
+                raise NotFusible(f"{node.op} {node.name!r} broadcasts the rows of an operand")
             positions.append(position)
         elif rows != 1:
-            raise NotStreamable(f"{node.op} {node.name!r} has a constant with several rows")
+            raise NotFusible(f"{node.op} {node.name!r} has a constant with several rows")
     return tuple(positions)
 
 

@@ -48,7 +48,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Where:
+class Location:
     """Location of bytes: an offset in the group's input ``index``, its output, or its scratch.
 
     ``constant`` means all bytes of a constant operand.
@@ -81,9 +81,9 @@ class Entry:
     inputs: tuple[Tensor, ...]
     #: First row of each band in its tensor.
     in_first: int
-    reads: tuple[Where, ...]
+    reads: tuple[Location, ...]
     output: Tensor
-    write: Where
+    write: Location
     #: Whether the call writes output rows: a stage that accumulates writes in its last call only.
     writes: bool
     #: Moves before the call, in order.
@@ -96,10 +96,10 @@ class Entry:
             step = rows * (self.output.nbytes // self.output.shape[1])
             write = replace(write, offset=write.offset + step)
         reads = [
-            replace(where, offset=where.offset + in_rows * (tensor.nbytes // tensor.shape[1]))
-            if where.kind in ("input", "output")
-            else where
-            for where, tensor in zip(self.reads, self.inputs, strict=True)
+            replace(location, offset=location.offset + in_rows * (tensor.nbytes // tensor.shape[1]))
+            if location.kind in ("input", "output")
+            else location
+            for location, tensor in zip(self.reads, self.inputs, strict=True)
         ]
         first, in_first = self.first + rows, self.in_first + in_rows
         return replace(self, first=first, in_first=in_first, reads=tuple(reads), write=write)
@@ -143,13 +143,13 @@ class Part:
 
     def entries(self) -> Iterator[Entry]:
         """Yield every entry of every copy, in order."""
-        for turn in range(self.skipped, self.skipped + self.copies):
+        for copy in range(self.skipped, self.skipped + self.copies):
             for entry in self.piece.entries:
-                if turn == 0:
+                if copy == 0:
                     yield entry
                 else:
                     rows, in_rows = self.shift[entry.stage]
-                    yield entry.further(turn * rows, turn * in_rows)
+                    yield entry.further(copy * rows, copy * in_rows)
 
 
 #: Bytes read of the group's input with this index: their shift per copy, the step of each byte's
@@ -172,7 +172,7 @@ class _Borders:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamCall:
+class FusedCall:
     """Call of a fused group: one step of a program.
 
     It reads the tensors ``inputs``, writes ``outputs``, and has ``scratch_bytes`` of scratch.
@@ -267,11 +267,11 @@ class StreamCall:
             if key not in known:
                 known[key] = self._borders_of(part)
             rest = len(piece.calls) - (piece.borders[-1] + 1 if piece.borders else 0)
-            for turn in range(part.skipped, part.skipped + part.copies):
+            for copy in range(part.skipped, part.skipped + part.copies):
                 for border in known[key]:
                     now += border.before
                     for index, span, step, last, c_type in border.reads:
-                        read = reads[index][span.start + turn * step : span.stop + turn * step]
+                        read = reads[index][span.start + copy * step : span.stop + copy * step]
                         if isinstance(last, int):
                             # Later than all earlier reads.
                             read[:] = now + last
@@ -280,7 +280,7 @@ class StreamCall:
                         types[index] = c_type
                     if border.write is not None:
                         span, step, first, out_type = border.write
-                        written = write[span.start + turn * step : span.stop + turn * step]
+                        written = write[span.start + copy * step : span.stop + copy * step]
                         np.minimum(written, now + first, out=written)
                     now += border.steps
                 now += rest
@@ -299,7 +299,7 @@ class StreamCall:
         return found
 
     def _borders(self, entry: Entry, part: Part, before: int) -> _Borders:
-        kinds = [where.kind for where in entry.reads]
+        kinds = [location.kind for location in entry.reads]
         own: Access | None = None
         steps: int = 1
         # A stage that accumulates finishes its sums after all reads. Where a call only reads or
@@ -312,13 +312,13 @@ class StreamCall:
         kernel = entry.call.kernel
         further = entry.further(*part.shift[entry.stage]) if part.shift else entry
         reads: list[_Read] = []
-        for position, (where, tensor) in enumerate(zip(entry.reads, entry.inputs, strict=True)):
-            if where.kind != "input":
+        for position, (location, tensor) in enumerate(zip(entry.reads, entry.inputs, strict=True)):
+            if location.kind != "input":
                 continue
             last = steps - 1 if own is None else own.last_read[position]
-            span = slice(where.offset, where.offset + tensor.nbytes)
-            step = further.reads[position].offset - where.offset
-            reads.append((where.index, span, step, last, kernel.inputs[position]))
+            span = slice(location.offset, location.offset + tensor.nbytes)
+            step = further.reads[position].offset - location.offset
+            reads.append((location.index, span, step, last, kernel.inputs[position]))
         written: _Write | None = None
         if entry.write.kind == "output" and entry.writes:
             offset = entry.write.offset
@@ -339,7 +339,7 @@ def numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def constant_arrays(call: StreamCall, graph: Graph) -> Iterator[tuple[str, Array]]:
+def constant_arrays(call: FusedCall, graph: Graph) -> Iterator[tuple[str, Array]]:
     """Yield the constant arrays that the stages read, with a name for each."""
     for index, stage in enumerate(call.stages):
         for position, name in enumerate(stage.inputs):

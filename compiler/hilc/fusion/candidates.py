@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilc.external import ExternalCall
-from hilc.fusion.bands import NotStreamable
-from hilc.fusion.call import StreamCall
+from hilc.fusion.bands import NotFusible
+from hilc.fusion.call import FusedCall
+from hilc.fusion.fused import GroupCalls
 from hilc.fusion.layout import Outline
-from hilc.fusion.streams import Streams
 from hilc.ir import Graph, Node
 from hilc.lowering import candidates
-from hilc.lowering.access import Access, Differences, access_of, safe_differences
+from hilc.lowering.access import Access, ForbiddenInterval, access_of, forbidden_interval
 from hilc.lowering.choice import Group
 from hilc.lowering.kernels import KernelCall
 from hilc.target import Cpu
 
-Call = KernelCall | ExternalCall | StreamCall
+Call = KernelCall | ExternalCall | FusedCall
 
 
 class Lowering:
@@ -29,14 +29,14 @@ class Lowering:
     def __init__(self, graph: Graph, cpu: Cpu) -> None:
         self.graph = graph
         self.cpu = cpu
-        self.streams = Streams(graph, cpu)
+        self._group_calls = GroupCalls(graph, cpu)
         self._calls: dict[str, tuple[KernelCall | ExternalCall, ...]] = {}
         #: Call of a group, or the reason why there is none.
-        self._groups: dict[Group, StreamCall | str] = {}
+        self._groups: dict[Group, FusedCall | str] = {}
         self._outlines: dict[Group, list[Outline] | str] = {}
         #: By the identity of a call, which is stored too to keep it alive.
         self._accesses: dict[int, tuple[Call, Access | None]] = {}
-        self._differences: dict[tuple[int, int, int], Differences] = {}
+        self._differences: dict[tuple[int, int, int], ForbiddenInterval] = {}
 
     def calls(self, node: Node) -> tuple[KernelCall | ExternalCall, ...]:
         """Return the calls that can compute ``node``, the fastest first."""
@@ -45,18 +45,18 @@ class Lowering:
             self._calls[node.name] = candidates(node, ins, outs, self.cpu)
         return self._calls[node.name]
 
-    def group(self, group: Group) -> StreamCall:
-        """Return the call that computes the nodes of ``group``; raise :class:`NotStreamable` if
+    def group(self, group: Group) -> FusedCall:
+        """Return the call that computes the nodes of ``group``; raise :class:`NotFusible` if
         there is none.
         """
         if group not in self._groups:
             try:
-                self._groups[group] = self.streams.call(group)
-            except NotStreamable as error:
+                self._groups[group] = self._group_calls.call(group)
+            except NotFusible as error:
                 self._groups[group] = str(error)
         found = self._groups[group]
         if isinstance(found, str):
-            raise NotStreamable(found)
+            raise NotFusible(found)
         return found
 
     def outlines(self, group: Group) -> list[Outline]:
@@ -65,17 +65,17 @@ class Lowering:
         """
         if group not in self._outlines:
             try:
-                self._outlines[group] = self.streams.outlines(group)
-            except NotStreamable as error:
+                self._outlines[group] = self._group_calls.outlines(group)
+            except NotFusible as error:
                 self._outlines[group] = str(error)
         found = self._outlines[group]
         if isinstance(found, str):
-            raise NotStreamable(found)
+            raise NotFusible(found)
         return found
 
     def differences(
         self, call: Call, reads: Sequence[str], writes: Sequence[str], input: int, output: int
-    ) -> Differences | None:
+    ) -> ForbiddenInterval | None:
         """Return the forbidden offset interval of an output and an input of ``call``.
 
         ``reads`` are its tensors in its own order; ``input`` and ``output`` are positions in them
@@ -90,5 +90,5 @@ class Lowering:
             return None
         key = id(call), input, output
         if key not in self._differences:
-            self._differences[key] = safe_differences(access, input, output)
+            self._differences[key] = forbidden_interval(access, input, output)
         return self._differences[key]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hilc.fusion.bands import Band, NotStreamable
-from hilc.fusion.call import WORD, Entry, Move, Part, Piece, Stage, StreamCall, Where
-from hilc.fusion.room import NO_MOVES, Operand, Room
+from hilc.fusion.bands import Band, NotFusible
+from hilc.fusion.call import WORD, Entry, FusedCall, Location, Move, Part, Piece, Stage
+from hilc.fusion.row_allocation import NO_MOVES, Operand, RowAllocation
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.scratch import ALIGNMENT, Item, Moment, Ranges, aligned, place_items
 from hilc.fusion.stages import StageCalls, Stages
@@ -109,12 +109,12 @@ class Layout:
         """Return the outline of the call that :meth:`call` returns."""
         try:
             stages = self._stage_calls
-        except NotStreamable:
+        except NotFusible:
             return Outline(None, self._bounds[0])
         least = self._least_scratch(stages, self._scratch_spans(stages))
         return Outline(tuple(stage.first for stage in stages), least)
 
-    def call(self, most: int | None) -> StreamCall | None:
+    def call(self, most: int | None) -> FusedCall | None:
         """Return the group's call; None where the kernel does not support the variant, or where the
         call takes more memory than ``most``.
         """
@@ -161,7 +161,7 @@ class Layout:
         )
         graph = self._geometry.graph
         outputs = (self._nodes[-1].out.name,)
-        return StreamCall(
+        return FusedCall(
             self._group,
             tuple(n.node for n in self._nodes),
             geometry.inputs,
@@ -199,30 +199,30 @@ class Layout:
         first, moves, place = lying
         index, band = schedule.bands[e]
         node = self._nodes[index]
-        call, cut = stages[index].calls[band.key], stages[index].cuts[band.key]
-        arguments, wheres = [], []
+        call, band_node = stages[index].calls[band.key], stages[index].band_nodes[band.key]
+        arguments, locations = [], []
         for position in call.inputs:
-            tensor = cut.ins[position]
+            tensor = band_node.ins[position]
             assert tensor is not None
             arguments.append(tensor)
             name = node.node.inputs[position]
             if position not in node.operands:
-                wheres.append(Where("constant"))
+                locations.append(Location("constant"))
             elif name in self._numbers:
                 buffer = self._numbers[name]
-                begin, _ = schedule.turns[e].reads[buffer]
-                wheres.append(Where("scratch", offset + first[buffer] + begin))
+                begin, _ = schedule.effects[e].reads[buffer]
+                locations.append(Location("scratch", offset + first[buffer] + begin))
             else:
                 row_bytes = tensor.nbytes // band.in_count
                 kind = "output" if name == schedule.alias else "input"
                 at = 0 if name == schedule.alias else geometry.inputs.index(name)
-                wheres.append(Where(kind, band.in_first * row_bytes, at))
-        (out,) = cut.outs
-        if schedule.turns[e].grown is not None:
-            write = Where("scratch", offset + place)
+                locations.append(Location(kind, band.in_first * row_bytes, at))
+        (out,) = band_node.outs
+        if schedule.effects[e].grown is not None:
+            write = Location("scratch", offset + place)
         else:
             row_bytes = 0 if node.accumulates else out.nbytes // out.shape[1]
-            write = Where("output", band.first * row_bytes)
+            write = Location("output", band.first * row_bytes)
         return Entry(
             index,
             band.first,
@@ -230,7 +230,7 @@ class Layout:
             call,
             tuple(arguments),
             band.in_first,
-            tuple(wheres),
+            tuple(locations),
             out,
             write,
             not node.accumulates or band.below == 1,
@@ -259,7 +259,7 @@ class Layout:
         position = self._schedule.variant.alias
         assert position is not None
         return all(
-            self._stages.overlap(call, last.cuts[key], position).differences.allow(0)
+            self._stages.overlap(call, last.band_nodes[key], position).differences.allow(0)
             for key, call in last.calls.items()
         )
 
@@ -267,59 +267,59 @@ class Layout:
         """Return the smallest arena found."""
         least, most = self._bounds
         step = max(ALIGNMENT, aligned(-(-(most - least) // _ARENAS)))
-        rooms = self._rooms(stages)
+        allocations = self._allocations(stages)
         surely = max(self._schedule.least, default=0)
         for nbytes in (*range(least, most, step), most):
-            if nbytes >= surely and (arena := self._simulate(rooms, nbytes)) is not None:
+            if nbytes >= surely and (arena := self._simulate(allocations, nbytes)) is not None:
                 return arena
         raise AssertionError("no layout found in an arena that holds all rows of the schedule")
 
-    def _rooms(self, stages: Sequence[StageCalls]) -> list[Room | None]:
+    def _allocations(self, stages: Sequence[StageCalls]) -> list[RowAllocation | None]:
         """Return the allocation problem of each entry that writes rows to a buffer."""
         number = self._numbers
         words = [nbytes % WORD == 0 for nbytes in self._schedule.buffers.values()]
-        staying = {turn.grown for turn in self._schedule.turns if turn.held}
-        rooms: list[Room | None] = []
-        for (index, band), turn in zip(self._schedule.bands, self._schedule.turns, strict=True):
-            if turn.grown is None:
-                rooms.append(None)
+        staying = {effect.grown for effect in self._schedule.effects if effect.held}
+        allocations: list[RowAllocation | None] = []
+        for (index, band), effect in zip(self._schedule.bands, self._schedule.effects, strict=True):
+            if effect.grown is None:
+                allocations.append(None)
                 continue
             node, stage = self._nodes[index], stages[index]
-            call, cut = stage.calls[band.key], stage.cuts[band.key]
-            place = {buffer: position for position, buffer in enumerate(turn.full)}
-            whole = words[turn.grown] and all(words[buffer] for buffer in turn.full)
+            call, band_node = stage.calls[band.key], stage.band_nodes[band.key]
+            place = {buffer: position for position, buffer in enumerate(effect.full)}
+            whole = words[effect.grown] and all(words[buffer] for buffer in effect.full)
             operands = []
             for position in call.inputs:
                 buffer = number.get(node.node.inputs[position])
                 if position in node.operands and buffer is not None:
-                    overlap = self._stages.overlap(call, cut, position)
+                    overlap = self._stages.overlap(call, band_node, position)
                     low, high = overlap.differences.low, overlap.differences.high
                     if whole:
                         # All rows are at multiples of words, so that moves copy words.
                         low, high = low // WORD * WORD, -(-high // WORD) * WORD
-                    begin, _ = turn.reads[buffer]
+                    begin, _ = effect.reads[buffer]
                     operands.append(Operand(place[buffer], begin, low, high, overlap))
-            stays = turn.grown in staying
+            stays = effect.grown in staying
             # Rows that are computed earlier lie at higher offsets.
-            behind = [place[b] for b in turn.full if stays and b in staying and b < turn.grown]
-            room = Room(
-                turn.sizes,
-                turn.kept,
-                place.get(turn.grown),
-                turn.added,
+            behind = [place[b] for b in effect.full if stays and b in staying and b < effect.grown]
+            allocation = RowAllocation(
+                effect.sizes,
+                effect.kept,
+                place.get(effect.grown),
+                effect.added,
                 tuple(operands),
                 stays,
                 tuple(behind),
             )
-            rooms.append(self._stages.room(room))
-        return rooms
+            allocations.append(self._stages.allocation(allocation))
+        return allocations
 
-    def _simulate(self, rooms: Sequence[Room | None], nbytes: int) -> _Arena | None:
+    def _simulate(self, allocations: Sequence[RowAllocation | None], nbytes: int) -> _Arena | None:
         """Simulate the schedule in an arena of ``nbytes``; return offsets and moves, None if it is
         too small.
         """
         schedule = self._schedule
-        count, repeat = len(schedule.turns), schedule.repeat
+        count, repeat = len(schedule.effects), schedule.repeat
         start, stop = (count, count) if repeat is None else (repeat.start, repeat.stop)
         now = (0,) * len(schedule.buffers)
         runs: list[_Run] = []
@@ -330,7 +330,7 @@ class Layout:
         for first, end, copy in spans:
             piece = known.get(now) if copy else None
             if piece is None:
-                piece = self._piece(rooms, nbytes, first, end, now)
+                piece = self._piece(allocations, nbytes, first, end, now)
                 if piece is None:
                     return None
             if first == start:
@@ -344,7 +344,7 @@ class Layout:
 
     def _piece(
         self,
-        rooms: Sequence[Room | None],
+        allocations: Sequence[RowAllocation | None],
         nbytes: int,
         start: int,
         stop: int,
@@ -355,42 +355,42 @@ class Layout:
         """
         now = list(then)
         lying: list[_Lying] = []
-        turns = self._schedule.turns[start:stop]
-        for turn, room in zip(turns, rooms[start:stop], strict=True):
-            for buffer, dropped in turn.dropped:
+        effects = self._schedule.effects[start:stop]
+        for effect, allocation in zip(effects, allocations[start:stop], strict=True):
+            for buffer, dropped in effect.dropped:
                 now[buffer] += dropped
             moves, place = NO_MOVES, 0
-            if room is not None and turn.grown is not None:
-                starts = tuple([now[buffer] for buffer in turn.full])
-                found = room.make(starts, nbytes)
+            if allocation is not None and effect.grown is not None:
+                starts = tuple([now[buffer] for buffer in effect.full])
+                found = allocation.make(starts, nbytes)
                 if found is None:
                     return None
                 moves, after, place = found
                 if after is not starts:
-                    for buffer, at in zip(turn.full, after, strict=True):
+                    for buffer, at in zip(effect.full, after, strict=True):
                         now[buffer] = at
-                if not turn.held:
-                    now[turn.grown] = place
+                if not effect.held:
+                    now[effect.grown] = place
             lying.append((tuple(now), moves, place))
         return _Piece(start, lying, tuple(now))
 
     def _arena(self, runs: Sequence[_Run]) -> _Arena:
         """Return the live bytes by entry, and the resulting size."""
-        turns = self._schedule.turns
+        effects = self._schedule.effects
         pieces = {id(run.piece): run.piece for run in runs}
         copies = Counter[int]()
         for run in runs:
             copies[id(run.piece)] += run.copies
-        moments: list[list[Moment]] = [[] for _ in turns]
+        moments: list[list[Moment]] = [[] for _ in effects]
         live: dict[Moment, Ranges] = {}
         duration = nbytes = 0
         for number, (key, piece) in enumerate(pieces.items()):
             for e, (first, _, _) in enumerate(piece.lying, piece.start):
-                turn, moment = turns[e], (number, e)
+                effect, moment = effects[e], (number, e)
                 moments[e].append(moment)
-                sizes = dict(zip(turn.full, turn.sizes, strict=True))
-                if turn.grown is not None:
-                    sizes[turn.grown] = turn.held + turn.added
+                sizes = dict(zip(effect.full, effect.sizes, strict=True))
+                if effect.grown is not None:
+                    sizes[effect.grown] = effect.held + effect.added
                 ranges = [(first[b], first[b] + n) for b, n in sizes.items()]
                 if ranges:
                     live[moment] = tuple(ranges)
@@ -402,6 +402,8 @@ class Layout:
     @cached_property
     def _bounds(self) -> tuple[int, int]:
         """Lower and upper bound of the arena in bytes."""
-        turns = self._schedule.turns
-        least = max((max(turn.taken, turn.held + turn.added) for turn in turns), default=0)
-        return least, max((turn.taken + turn.added for turn in turns), default=0)
+        effects = self._schedule.effects
+        least = max(
+            (max(effect.taken, effect.held + effect.added) for effect in effects), default=0
+        )
+        return least, max((effect.taken + effect.added for effect in effects), default=0)

@@ -41,7 +41,7 @@ class _Buffer:
 
 
 @dataclass(eq=False, slots=True)
-class Turn:
+class Effect:
     """Effect of a schedule entry on the buffers, independent of their offsets; sizes are bytes.
 
     Buffers are numbered in the order in which their tensors are computed.
@@ -103,9 +103,9 @@ class Schedule:
         walk.run()
         #: By entry, the stage and band that it computes, and its effect on the buffers.
         self.bands: Sequence[tuple[int, Band]] = walk.bands
-        self.turns: Sequence[Turn] = walk.turns
+        self.effects: Sequence[Effect] = walk.effects
         #: By entry, a lower bound of the arena in bytes.
-        self.least = [turn.least for turn in walk.turns]
+        self.least = [effect.least for effect in walk.effects]
         #: Repeating entries, if any.
         self.repeat = walk.repeat
 
@@ -130,7 +130,7 @@ class _Walk:
         self._long_start = variant.long_start
         self._backward = geometry.group.direction == "backward"
         self.bands: list[tuple[int, Band]] = []
-        self.turns: list[Turn] = []
+        self.effects: list[Effect] = []
         self.repeat: Repeat | None = None
         #: By stage, the rows demanded so far, and the rows computed so far.
         self._done = [0] * len(nodes)
@@ -187,7 +187,7 @@ class _Walk:
             self._demand(last, height)
             self.bands.reverse()
             for index, band in self.bands:
-                self._turn(index, band)
+                self._record(index, band)
             return
         state: list[int] | None = None
         touched: object = None
@@ -196,7 +196,7 @@ class _Walk:
             before = list(self._done)
             self._advance(last, height)
             for index, band in self.bands[start:]:
-                self._turn(index, band)
+                self._record(index, band)
             if self.repeat is None:
                 then, state = state, self._state()
                 if then is not None and touched == self._touched.keys():
@@ -223,7 +223,7 @@ class _Walk:
         self.bands.append((index, band))
         done[index] += band.count
 
-    def _turn(self, index: int, band: Band) -> None:
+    def _record(self, index: int, band: Band) -> None:
         """Record the effect of an entry on the buffers."""
         dropped = {b.number: b.drop(b.need) for b in self._touched.values()}
         written = self._written[index]
@@ -246,8 +246,8 @@ class _Walk:
         if written is not None:
             held = (written.end - written.first) * written.row_bytes
             added = band.count * written.row_bytes
-        self.turns.append(
-            Turn(
+        self.effects.append(
+            Effect(
                 tuple([(b, nbytes) for b, nbytes in dropped.items() if nbytes]),
                 tuple([b.number for b in full]),
                 tuple([(b.end - b.first) * b.row_bytes for b in full]),

@@ -52,12 +52,12 @@ def place_items(items: Sequence[Item]) -> int:
     chance = random.Random(0)
     best: tuple[int, list[int]] | None = None
     known: set[tuple[int, ...]] = set()
-    for turn in range(_PLACINGS):
-        if turn < len(orders):
-            order = orders[turn]
+    for attempt in range(_PLACINGS):
+        if attempt < len(orders):
+            order = orders[attempt]
         else:
-            order = list(orders[turn % len(orders)])
-            for _ in range(1 + turn % 3):
+            order = list(orders[attempt % len(orders)])
+            for _ in range(1 + attempt % 3):
                 a, b = chance.randrange(len(order)), chance.randrange(len(order))
                 order[a], order[b] = order[b], order[a]
         if tuple(order) in known:

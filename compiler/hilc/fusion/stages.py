@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hilc.fusion.bands import Band, Cut, NotStreamable, RowNode
+from hilc.fusion.bands import Band, BandNode, NotFusible, RowNode
 from hilc.fusion.call import numbers
-from hilc.fusion.room import Overlap, Room
+from hilc.fusion.row_allocation import Overlap, RowAllocation
 from hilc.ir import Array, Node
 from hilc.lowering import candidates
 from hilc.lowering.access import access_of
@@ -27,7 +27,7 @@ class StageCalls:
     """Calls for a node's bands, by the bands' shapes; they differ in numbers only."""
 
     calls: Mapping[tuple[int, ...], KernelCall]
-    cuts: Mapping[tuple[int, ...], Cut]
+    band_nodes: Mapping[tuple[int, ...], BandNode]
     #: See :class:`Stage`.
     varying: tuple[str, ...]
     tables: Mapping[str, tuple[Array, ...]]
@@ -40,7 +40,7 @@ class StageCalls:
 
     @staticmethod
     def of(
-        calls: Mapping[tuple[int, ...], KernelCall], cuts: Mapping[tuple[int, ...], Cut]
+        calls: Mapping[tuple[int, ...], KernelCall], band_nodes: Mapping[tuple[int, ...], BandNode]
     ) -> StageCalls:
         listed = list(calls.values())
         values = [numbers(call.fields) for call in listed]
@@ -53,7 +53,7 @@ class StageCalls:
                 if len(arrays) > 1:
                     tables[name] = tuple(arrays.values())
         scratch = max(call.scratch_bytes for call in listed)
-        return StageCalls(calls, cuts, tuple(varying), tables, scratch)
+        return StageCalls(calls, band_nodes, tuple(varying), tables, scratch)
 
 
 class Stages:
@@ -63,22 +63,22 @@ class Stages:
         self._cpu = cpu
         self._candidates: dict[tuple[str, tuple[int, ...]], list[KernelCall]] = {}
         self._calls: dict[tuple[object, ...], StageCalls | None] = {}
-        self._cuts: dict[tuple[str, bool, tuple[int, ...]], Cut] = {}
+        self._band_nodes: dict[tuple[str, bool, tuple[int, ...]], BandNode] = {}
         self._overlaps: dict[tuple[int, int], tuple[KernelCall, Overlap]] = {}
-        self._rooms: dict[Room, Room] = {}
+        self._allocations: dict[RowAllocation, RowAllocation] = {}
 
-    def _cut(self, node: RowNode, band: Band) -> Cut:
+    def _band_node(self, node: RowNode, band: Band) -> BandNode:
         """Return ``node`` and its tensors, reduced to ``band``."""
         key = (node.node.name, node.accumulates, band.key)
-        if key not in self._cuts:
-            self._cuts[key] = node.cut(band)
-        return self._cuts[key]
+        if key not in self._band_nodes:
+            self._band_nodes[key] = node.reduced(band)
+        return self._band_nodes[key]
 
-    def _of_band(self, node: Node, band: Band, cut: Cut) -> list[KernelCall]:
+    def _of_band(self, node: Node, band: Band, band_node: BandNode) -> list[KernelCall]:
         """Return the kernels that compute a band of ``node``, the fastest first."""
         key = (node.name, band.key)
         if key not in self._candidates:
-            calls = candidates(cut.node, cut.ins, cut.outs, self._cpu)
+            calls = candidates(band_node.node, band_node.ins, band_node.outs, self._cpu)
             self._candidates[key] = [call for call in calls if isinstance(call, KernelCall)]
         return self._candidates[key]
 
@@ -93,13 +93,13 @@ class Stages:
             self._calls[key] = self._find_calls(node, bands, wanted)
         if (found := self._calls[key]) is None:
             which = "no kernel that computes" if wanted is None else f"no kernel {wanted} for"
-            raise NotStreamable(f"{node.node.name!r} has {which} all of its row bands")
+            raise NotFusible(f"{node.node.name!r} has {which} all of its row bands")
         return found
 
     def _find_calls(
         self, node: RowNode, bands: Mapping[tuple[int, ...], Band], wanted: int | None
     ) -> StageCalls | None:
-        cuts = {key: self._cut(node, band) for key, band in bands.items()}
+        band_nodes = {key: self._band_node(node, band) for key, band in bands.items()}
         if node.accumulates:
             make = row_adder(node.node.op)
             return StageCalls.of(
@@ -107,32 +107,34 @@ class Stages:
                     key: make(node.node, node.ins, (node.out,), b.count, b.above == 1, b.below == 1)
                     for key, b in bands.items()
                 },
-                cuts,
+                band_nodes,
             )
-        candidates = {key: self._of_band(node.node, band, cuts[key]) for key, band in bands.items()}
+        candidates = {
+            key: self._of_band(node.node, band, band_nodes[key]) for key, band in bands.items()
+        }
         count = min(map(len, candidates.values()))
         for position in range(count) if wanted is None else [wanted]:
             if position < count:
                 calls = {key: found[position] for key, found in candidates.items()}
                 if _one_kernel(list(calls.values())):
-                    return StageCalls.of(calls, cuts)
+                    return StageCalls.of(calls, band_nodes)
         return None
 
-    def overlap(self, call: KernelCall, cut: Cut, position: int) -> Overlap:
+    def overlap(self, call: KernelCall, band_node: BandNode, position: int) -> Overlap:
         """Return the permitted overlaps of a call's output and its node's input ``position``."""
         key = id(call), position
         if key not in self._overlaps:
-            inputs = [t for t in (cut.ins[p] for p in call.inputs) if t is not None]
-            access = access_of(call, inputs, cut.outs)
+            inputs = [t for t in (band_node.ins[p] for p in call.inputs) if t is not None]
+            access = access_of(call, inputs, band_node.outs)
             argument = call.inputs.index(position)
-            overlap = Overlap(access, argument, inputs, cut.outs[0].nbytes)
+            overlap = Overlap(access, argument, inputs, band_node.outs[0].nbytes)
             # Stored with the call to keep its identity, the key, valid.
             self._overlaps[key] = call, overlap
         return self._overlaps[key][1]
 
-    def room(self, room: Room) -> Room:
-        """Return the cached instance that is equal to ``room``."""
-        return self._rooms.setdefault(room, room)
+    def allocation(self, allocation: RowAllocation) -> RowAllocation:
+        """Return the cached instance that is equal to ``allocation``."""
+        return self._allocations.setdefault(allocation, allocation)
 
 
 def _one_kernel(calls: Sequence[KernelCall]) -> bool:

@@ -8,7 +8,7 @@ step all reads come before all writes. A kernel may read earlier and write later
 never the other way round, and it never uses an output as working memory.
 
 Two buffers may then overlap as long as no byte is written in a step before the last that reads it.
-That depends only on how far apart they lie: :func:`safe_differences`.
+That depends only on how far apart they lie: :func:`forbidden_interval`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Access:
 
 
 class AccessedCall(Protocol):
-    """What a planner asks of a call, whatever makes it."""
+    """Properties of a call that the planner uses, whatever created it."""
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
         """Its access to the tensors that it is passed; None promises nothing."""
@@ -74,10 +74,10 @@ def access_of(
 
 
 @dataclass(frozen=True)
-class Differences:
-    """The differences ``offset(second) - offset(first)`` at which two buffers may *not* lie.
+class ForbiddenInterval:
+    """Interval of ``offset(second) - offset(first)`` in which two buffers must *not* be placed.
 
-    That is the open interval from ``low`` to ``high``, except 0 where ``zero`` says so.
+    It is the open interval from ``low`` to ``high``, except 0 if ``zero`` is set.
     """
 
     low: int
@@ -88,23 +88,23 @@ class Differences:
         inside = self.low < difference < self.high
         return not inside or (self.zero and difference == 0)
 
-    def reversed(self) -> Differences:
+    def reversed(self) -> ForbiddenInterval:
         """Return the same of ``offset(first) - offset(second)``."""
-        return Differences(-self.high, -self.low, self.zero)
+        return ForbiddenInterval(-self.high, -self.low, self.zero)
 
-    def union(self, other: Differences) -> Differences:
+    def union(self, other: ForbiddenInterval) -> ForbiddenInterval:
         """Return the interval that permits only what both permit, or less."""
         zero = self.allow(0) and other.allow(0)
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Differences(low, high, zero and low < 0 < high)
+        return ForbiddenInterval(low, high, zero and low < 0 < high)
 
 
-def apart(first: int, second: int) -> Differences:
+def apart(first: int, second: int) -> ForbiddenInterval:
     """Of two buffers of ``first`` and ``second`` bytes that must not share one."""
-    return Differences(-second, first)
+    return ForbiddenInterval(-second, first)
 
 
-def safe_differences(access: Access, input: int, output: int) -> Differences:
+def forbidden_interval(access: Access, input: int, output: int) -> ForbiddenInterval:
     """How ``offset(output) - offset(input)`` may be, for the arguments of these positions.
 
     Exact but for gaps: a safe difference between two forbidden ones is given away, except 0.
@@ -115,7 +115,7 @@ def safe_differences(access: Access, input: int, output: int) -> Differences:
         # C need not expect that the same memory is seen as both.
         return apart(last_read.size, first_write.size)
     if not last_read.size or not first_write.size:
-        return Differences(0, 0)
+        return ForbiddenInterval(0, 0)
     # Bytes that are read or written in the same step come in runs: each from ``begins`` on.
     reads, begins = _runs(last_read)
     writes, places = _runs(first_write)
@@ -127,13 +127,13 @@ def safe_differences(access: Access, input: int, output: int) -> Differences:
     last = ends[reads.size - np.searchsorted(since, steps, side="right")] - 1
     conflicts = first < last_read.size
     if not conflicts.any():
-        return Differences(0, 0)
+        return ForbiddenInterval(0, 0)
     behind = np.append(places[1:], first_write.size)
     low = int((first - behind)[conflicts].min())
     high = int((last - places)[conflicts].max()) + 1
     common = min(last_read.size, first_write.size)
     zero = low < 0 < high and bool((first_write[:common] >= last_read[:common]).all())
-    return Differences(low, high, zero)
+    return ForbiddenInterval(low, high, zero)
 
 
 def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
@@ -144,7 +144,7 @@ def _runs(steps: Steps) -> tuple[Steps, npt.NDArray[np.intp]]:
     return steps[begins], begins
 
 
-# What a kernel's order says ---------------------------------------------------------------------
+# Order of a kernel ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Loop:
 LOOP_KINDS = ("rows", "pixels", "channels")
 _ONCE = " once"
 
-#: How a window slides, of which a kernel's header may say the values that are no fields of it.
+#: Movement of a window, whose values a kernel's header may give if they are not fields of it.
 WINDOW_FIELDS = {
     "filter_h": None,
     "filter_w": None,
@@ -298,13 +298,13 @@ def _under_windows(
     pad: int,
     once: bool,
 ) -> npt.NDArray[np.int64]:
-    """From the step of each window along the first axis to that of each place under them.
+    """Return, for each position, the step of the last window along the first axis that covers it.
 
-    It is the last one of all windows over the place, or the first where it is read ``once``.
+    If positions are read ``once``, it is the step of the first window.
     """
     found = np.full((size, *steps.shape[1:]), NEVER, np.int64)
     for tap in range(filter):
-        # No two windows have the same place under the same tap.
+        # No two windows have the same position under the same tap.
         places = np.arange(steps.shape[0]) * stride - pad + tap * dilation
         inside = (places >= 0) & (places < size)
         places, new = places[inside], steps[inside]
@@ -321,7 +321,7 @@ def _output_steps(
     """Return the step that writes each element ``[height, width, channels]``, and how many there
     are.
     """
-    # Where an element lies within the block that the loops so far have chosen, and its size.
+    # Offset of an element within the block of the loops so far, and its size.
     row = np.arange(height).reshape(-1, 1, 1)
     pixel = row * width + np.arange(width).reshape(1, -1, 1)
     channel = np.arange(channels).reshape(1, 1, -1)
@@ -358,7 +358,7 @@ def _positions(count: int, counts: Sequence[int], jumps: Sequence[int]) -> npt.N
 
 
 def _last_use(size: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the last row of ``places`` that names each of ``size`` places."""
+    """Return the last row of ``places`` that names each of ``size`` positions."""
     last = np.full(size, NEVER, np.int64)
     rows = np.arange(places.shape[0]).reshape(-1, *(1,) * (places.ndim - 1))
     np.maximum.at(last, places, np.broadcast_to(rows, places.shape))
@@ -410,7 +410,7 @@ _WALKS: Mapping[str, Evaluator] = {
     "split": _split,
 }
 
-#: What ``reads`` may say, by ``order``.
+#: Values of ``reads``, by ``order``.
 READS = {
     "none": ("",),
     "elementwise": ("", "elements"),

@@ -2,12 +2,12 @@
 
 Two blocks whose live ranges overlap must not share a byte, unless the caller permits it: where a
 kernel writes one block while it reads the other, they may overlap at some offset differences
-(:class:`~hilc.lowering.access.Differences`). Finding the smallest pool is hard in general. First
-fit in a good order is optimal for nearly every network, so several orders are tried, the best one
-is improved by bounded deterministic searches, and :func:`lower_bound` tells when to stop. Where
+(:class:`~hilc.lowering.access.ForbiddenInterval`). Finding the smallest pool is hard in general.
+First fit in a good order is optimal for nearly every network, so several orders are tried, the best
+one is improved by bounded deterministic searches, and :func:`lower_bound` tells when to stop. Where
 outputs overwrite inputs, each offset depends on the one before it, and the end of the pool matters
 as much as its start; first fit does not see that, so blocks are also placed step by step in pools
-of given sizes (:class:`_Steps`).
+of given sizes (:class:`_BeamSearch`).
 
 Several pools (:func:`allocate_pools`) are filled in the order of preference, the blocks with the
 most accesses per byte first.
@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hilc.lowering.access import Differences, apart
+from hilc.lowering.access import ForbiddenInterval, apart
 from hilc.support.intervals import joined
 
 #: Alignment in bytes of every block.
 ALIGNMENT = 16
 
 _SEARCH_TRIES = 1200
-# Partial placements that are kept at each step (beam width of :class:`_Steps`).
+# Partial placements that are kept at each step (beam width of :class:`_BeamSearch`).
 _PLACEMENTS = 256
 # Bounds for graphs with hundreds of simultaneous blocks: neighbour checks in all, and the least
 # number of placements that are kept.
@@ -37,7 +37,7 @@ _MOST_LOOKS, _FEWEST = 5_000_000, 16
 _STARTS = 3
 # Bounds of the assignment of blocks to several pools: orders before it counts as impossible, orders
 # tried to pack one pool, and exchanges between pools.
-_DEALS = 60
+_ASSIGNMENTS = 60
 _FIT_TRIES = 6
 _EXCHANGES = 300
 
@@ -69,14 +69,14 @@ def live_blocks(blocks: Sequence[Block], step: int) -> list[Block]:
 
 #: Forbidden intervals of ``offset(second) - offset(first)`` by the positions of two blocks with
 #: overlapping live ranges; pairs without an entry share no byte.
-Overlaps = Mapping[tuple[int, int], Differences]
+Overlaps = Mapping[tuple[int, int], ForbiddenInterval]
 
 NO_OVERLAPS: Overlaps = MappingProxyType({})
 
 
 def forbidden_between(
     blocks: Sequence[Block], overlaps: Overlaps, first: int, second: int
-) -> Differences:
+) -> ForbiddenInterval:
     """Return the forbidden interval of ``offset(second) - offset(first)`` for two blocks with
     overlapping live ranges.
     """
@@ -115,7 +115,9 @@ def _stacked(sizes: Sequence[int]) -> int:
     return sum(map(align, sizes)) - max((align(n) - n for n in sizes), default=0)
 
 
-def _least_span(blocks: Sequence[Block], pair: tuple[int, int], forbidden: Differences) -> int:
+def _least_span(
+    blocks: Sequence[Block], pair: tuple[int, int], forbidden: ForbiddenInterval
+) -> int:
     """Return the fewest bytes that two blocks can span together."""
     first, second = (blocks[i].nbytes for i in pair)
     inside = first - second
@@ -142,11 +144,11 @@ def allocate(
 
 def _of_members(overlaps: Overlaps, members: Sequence[int]) -> Overlaps:
     """Return the overlaps of the blocks at positions ``members``, renumbered."""
-    place = {index: position for position, index in enumerate(members)}
+    renumbered = {index: position for position, index in enumerate(members)}
     return {
-        (place[a], place[b]): forbidden
+        (renumbered[a], renumbered[b]): forbidden
         for (a, b), forbidden in overlaps.items()
-        if a in place and b in place
+        if a in renumbered and b in renumbered
     }
 
 
@@ -169,7 +171,7 @@ def allocate_pools(
     """
     if limits[0] is None and not any(block.pool for block in blocks):
         return [(0, offset) for offset in allocate(blocks, overlaps=overlaps)]
-    pools = _Deal(blocks, accesses, limits, overlaps).best()
+    pools = _PoolAssignment(blocks, accesses, limits, overlaps).best()
     if pools is None:
         return None
     places: dict[int, tuple[int, int]] = {}
@@ -184,7 +186,7 @@ def allocate_pools(
     return [places[index] for index in range(len(blocks))]
 
 
-class _Deal:
+class _PoolAssignment:
     """Assignment of blocks to pools, as sorted lists of positions in ``blocks``."""
 
     def __init__(
@@ -202,10 +204,10 @@ class _Deal:
         self._fits: dict[tuple[int, tuple[int, ...]], bool] = {}
 
     def best(self) -> list[list[int]] | None:
-        pools = self._deal()
+        pools = self._assign()
         return pools if pools is None else self._exchange(pools)
 
-    def _deal(self) -> list[list[int]] | None:
+    def _assign(self) -> list[list[int]] | None:
         """Return the positions of the blocks in each pool, or None if some block never fits.
 
         A block that does not fit goes first in the next attempt.
@@ -219,7 +221,7 @@ class _Deal:
                 i,
             ),
         )
-        for _ in range(_DEALS):
+        for _ in range(_ASSIGNMENTS):
             pools: list[list[int]] = [[] for _ in self.limits]
             for index in order:
                 if not self._add(pools, index):
@@ -290,7 +292,7 @@ class _Deal:
 
 
 @dataclass(frozen=True)
-class _Try:
+class _Candidate:
     """Offsets and pool size that first fit finds for an order, or offsets sorted into an order."""
 
     peak: int
@@ -299,7 +301,7 @@ class _Try:
     fitted: bool = True
 
 
-def _peak(found: _Try) -> int:
+def _peak(found: _Candidate) -> int:
     return found.peak
 
 
@@ -336,14 +338,16 @@ class _Search:
         thorough = tries >= _SEARCH_TRIES
         tries = min(tries, _MOST_LOOKS // max(sum(map(len, self.neighbours)), 1))
         if best.peak > bound and thorough:
-            steps = _Steps(self.blocks, self.neighbours, max(_FEWEST, min(_PLACEMENTS, tries // 4)))
+            steps = _BeamSearch(
+                self.blocks, self.neighbours, max(_FEWEST, min(_PLACEMENTS, tries // 4))
+            )
             for nbytes in _sizes(bound, best.peak):
                 if (offsets := steps.place(nbytes)) is not None:
                     if nbytes == bound:
                         return offsets
                     # First fit in this order may close gaps that the offsets leave.
                     order = sorted(range(len(offsets)), key=lambda i: (offsets[i], i))
-                    found = _Try(pool_bytes(self.blocks, offsets), order, offsets, False)
+                    found = _Candidate(pool_bytes(self.blocks, offsets), order, offsets, False)
                     best = min(self._try(order), found, key=_peak)
                     starts = [best, *starts[:-1]]
                     break
@@ -353,7 +357,9 @@ class _Search:
                 best = min(best, found, key=_peak)
         return tuple(best.offsets)
 
-    def _improve(self, start: _Try, bound: int, tries: int, chance: random.Random) -> _Try:
+    def _improve(
+        self, start: _Candidate, bound: int, tries: int, chance: random.Random
+    ) -> _Candidate:
         """Return the best result of swapping and moving blocks in the order of ``start``."""
         current = start
         for _ in range(tries if len(self.blocks) > 1 else 0):
@@ -368,10 +374,10 @@ class _Search:
             offsets = self._first_fit(order, current, min(a, b) if current.fitted else 0)
             # Equally good orders are accepted: they may lead to better ones.
             if offsets is not None:
-                current = _Try(pool_bytes(self.blocks, offsets), order, offsets)
+                current = _Candidate(pool_bytes(self.blocks, offsets), order, offsets)
         return current
 
-    def _top(self, current: _Try, chance: random.Random) -> int:
+    def _top(self, current: _Candidate, chance: random.Random) -> int:
         """Return the position of a block that sets the peak, which must move to lower it; now and
         then that of a random block.
         """
@@ -380,7 +386,7 @@ class _Search:
         ends = (current.offsets[i] + self.blocks[i].nbytes for i in current.order)
         return chance.choice([p for p, end in enumerate(ends) if end == current.peak])
 
-    def _good_orders(self, bound: int) -> list[_Try]:
+    def _good_orders(self, bound: int) -> list[_Candidate]:
         """Return the best few simple orders, the best first; only one if it reaches ``enough``.
 
         Towards the end or from there on: kernels that write below what they read let blocks sink
@@ -396,7 +402,7 @@ class _Search:
             lambda b: (-b.last, -b.nbytes),
             lambda b: (-b.first, -b.nbytes),
         )
-        tried: list[_Try] = []
+        tried: list[_Candidate] = []
         for key in keys:
             order = sorted(range(len(self.blocks)), key=lambda i: (*key(self.blocks[i]), i))
             tried.append(self._try(order))
@@ -404,13 +410,13 @@ class _Search:
                 return tried[-1:]
         return sorted(tried, key=_peak)[:_STARTS]
 
-    def _try(self, order: Sequence[int]) -> _Try:
+    def _try(self, order: Sequence[int]) -> _Candidate:
         offsets = self._first_fit(order)
         assert offsets is not None, "without a limit there is always room"
-        return _Try(pool_bytes(self.blocks, offsets), order, offsets)
+        return _Candidate(pool_bytes(self.blocks, offsets), order, offsets)
 
     def _first_fit(
-        self, order: Sequence[int], known: _Try | None = None, same: int = 0
+        self, order: Sequence[int], known: _Candidate | None = None, same: int = 0
     ) -> list[int] | None:
         """Return first-fit offsets in ``order``; None if they need more bytes than ``known``.
 
@@ -451,7 +457,7 @@ def _sizes(bound: int, peak: int) -> Iterator[int]:
         step *= 2
 
 
-class _Steps:
+class _BeamSearch:
     """Beam search over offsets in the order of the blocks' first steps, for one pool size.
 
     A block is placed at an end of the pool, next to a block that is already placed, or next to
@@ -476,10 +482,10 @@ class _Steps:
             # Blocks that are live for one step only come last.
             key=lambda i: (blocks[i].first, blocks[i].first == blocks[i].last, -blocks[i].nbytes),
         )
-        turn = {index: position for position, index in enumerate(self._order)}
+        rank = {index: position for position, index in enumerate(self._order)}
         for index, found in enumerate(neighbours):
             for other, low, high in found:
-                to = self._forbidden if turn[other] < turn[index] else self._later
+                to = self._forbidden if rank[other] < rank[index] else self._later
                 to[index].append((other, low, high))
         #: By block, the forbidden intervals of its offset because of pinned neighbours.
         self._pinned = [

@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hilc.fusion.call import Entry, StreamCall, Where
+from hilc.fusion.call import Entry, FusedCall, Location
 from hilc.ir import Tensor
 from hilc.lowering.access import access_of
 from hilc.memory.program import PlanError
 
-_NOBODY = -1
+_NO_OWNER = -1
 
 Owners = npt.NDArray[np.int64]
 
 
-def check_group(call: StreamCall) -> None:
+def check_group(call: FusedCall) -> None:
     """Raise :class:`~hilc.memory.program.PlanError` unless each call of a stage reads the rows that
     were computed for it.
     """
@@ -28,7 +28,7 @@ def check_group(call: StreamCall) -> None:
 
 
 class _Replay:
-    def __init__(self, call: StreamCall) -> None:
+    def __init__(self, call: FusedCall) -> None:
         self._call = call
         (output,) = call.outputs
         #: Owner numbers: the number of a tensor's first byte; its other bytes follow.
@@ -39,15 +39,15 @@ class _Replay:
             self._first_owner[stage.node.name] = count
             count += max(self._begin(e) + e.output.nbytes for e in entries)
             if stage.node.name == output:
-                self._output = np.full(count - self._first_owner[output], _NOBODY, np.int64)
+                self._output = np.full(count - self._first_owner[output], _NO_OWNER, np.int64)
         self._sums = count
-        self._scratch = np.full(call.scratch_bytes, _NOBODY, np.int64)
+        self._scratch = np.full(call.scratch_bytes, _NO_OWNER, np.int64)
 
     def run(self) -> None:
         for entry in self._call.entries:
             for move in entry.moves:
-                rows = self._cut(Where("scratch", move.source), move.nbytes, entry).copy()
-                self._cut(Where("scratch", move.target), move.nbytes, entry)[:] = rows
+                rows = self._view(Location("scratch", move.source), move.nbytes, entry).copy()
+                self._view(Location("scratch", move.target), move.nbytes, entry)[:] = rows
             self._run(entry)
         (output,) = self._call.outputs
         if (self._output != self._owners(output, 0, self._output.size)).any():
@@ -55,36 +55,36 @@ class _Replay:
 
     def _run(self, entry: Entry) -> None:
         stage = self._call.stages[entry.stage]
-        own = self._cut(Where("scratch", stage.scratch), stage.scratch_bytes, entry)
+        own = self._view(Location("scratch", stage.scratch), stage.scratch_bytes, entry)
         if stage.accumulates and entry.first > 0 and (own != self._sums).any():
             raise PlanError(
                 f"accumulators of {stage.node.name!r} are overwritten at row {entry.first}"
             )
         # The call may write its scratch at any time.
-        own[:] = self._sums if stage.accumulates else _NOBODY
-        for where, tensor in zip(entry.reads, entry.inputs, strict=True):
-            if where.kind in ("scratch", "output"):
-                self._require(entry, where, tensor)
+        own[:] = self._sums if stage.accumulates else _NO_OWNER
+        for location, tensor in zip(entry.reads, entry.inputs, strict=True):
+            if location.kind in ("scratch", "output"):
+                self._require(entry, location, tensor)
         if not entry.writes:
             return
-        written = self._cut(entry.write, entry.output.nbytes, entry)
+        written = self._view(entry.write, entry.output.nbytes, entry)
         written[:] = self._owners(stage.node.name, self._begin(entry), written.size)
         if entry.write.kind == "scratch" and np.shares_memory(written, own):
             raise PlanError(f"{stage.node.name!r} writes its output rows over its own scratch")
 
-    def _require(self, entry: Entry, where: Where, tensor: Tensor) -> None:
+    def _require(self, entry: Entry, location: Location, tensor: Tensor) -> None:
         """Raise unless a band is in memory and stays there until the call has read it."""
         stage = self._call.stages[entry.stage]
         row = tensor.nbytes // tensor.shape[1]
         wanted = self._owners(tensor.name, entry.in_first * row, tensor.nbytes)
-        if (self._cut(where, tensor.nbytes, entry) != wanted).any():
+        if (self._view(location, tensor.nbytes, entry) != wanted).any():
             raise PlanError(
                 f"{stage.node.name!r} reads rows {entry.in_first} to "
                 f"{entry.in_first + tensor.shape[1] - 1} of {tensor.name!r}, which are overwritten"
             )
-        if not entry.writes or where.kind != entry.write.kind:
+        if not entry.writes or location.kind != entry.write.kind:
             return
-        difference = entry.write.offset - where.offset
+        difference = entry.write.offset - location.offset
         if not -entry.output.nbytes < difference < tensor.nbytes:
             return
         access = access_of(entry.call, entry.inputs, (entry.output,))
@@ -106,13 +106,12 @@ class _Replay:
     def _owners(self, name: str, begin: int, nbytes: int) -> Owners:
         return np.arange(nbytes) + (self._first_owner[name] + begin)
 
-    def _cut(self, where: Where, nbytes: int, entry: Entry) -> Owners:
-        memory = self._output if where.kind == "output" else self._scratch
-        if not 0 <= where.offset <= memory.size - nbytes:
+    def _view(self, location: Location, nbytes: int, entry: Entry) -> Owners:
+        memory = self._output if location.kind == "output" else self._scratch
+        if not 0 <= location.offset <= memory.size - nbytes:
             name = self._call.stages[entry.stage].node.name
             raise PlanError(
-                f"{name!r} accesses {nbytes} bytes at offset {where.offset} of the {memory.size} "
-                f"bytes of "
-                f"{where.kind}"
+                f"{name!r} accesses {nbytes} bytes at offset {location.offset} of the "
+                f"{memory.size} bytes of {location.kind}"
             )
-        return memory[where.offset : where.offset + nbytes]
+        return memory[location.offset : location.offset + nbytes]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hilc.fusion.call import StreamCall
+from hilc.fusion.call import FusedCall
 from hilc.interpreter import check_inputs, run_node
 from hilc.ir import Array, State, Tensor
 from hilc.lowering.access import NEVER, Access, access_of
 from hilc.memory.allocate import ALIGNMENT, align
 from hilc.memory.check_fused import check_group
-from hilc.memory.program import Place, PlanError, Program, Step
+from hilc.memory.program import BufferRef, PlanError, Program, Step
 from hilc.ops import OPS
 
 #: Byte value of memory before its first write.
@@ -82,10 +82,10 @@ class _Memory:
         self._empty = empty
         self._pools = [np.full(pool.nbytes, empty, dtype) for pool in program.pools]
         graph = program.graph
-        borders = [(Place("input", i), n) for i, n in enumerate(graph.inputs)]
-        borders += [(Place("output", i), n) for i, n in enumerate(graph.outputs)]
+        borders = [(BufferRef("input", i), n) for i, n in enumerate(graph.inputs)]
+        borders += [(BufferRef("output", i), n) for i, n in enumerate(graph.outputs)]
         self._buffers = {
-            place: np.full(graph.tensors[name].nbytes, empty, dtype) for place, name in borders
+            ref: np.full(graph.tensors[name].nbytes, empty, dtype) for ref, name in borders
         }
 
     def forget(self) -> None:
@@ -97,51 +97,51 @@ class _Memory:
     def tensor(self, name: str) -> npt.NDArray[Any]:
         """Return the view of a tensor's bytes."""
         nbytes = self._program.graph.tensors[name].nbytes
-        return self.cut(self._program.places[name], nbytes, repr(name))
+        return self.view(self._program.buffers[name], nbytes, repr(name))
 
     def scratch(self, step: Step) -> npt.NDArray[Any]:
         """Return the view of a step's scratch."""
         if step.scratch is None:
             return np.empty(0)
-        return self.cut(step.scratch, step.call.scratch_bytes, "scratch")
+        return self.view(step.scratch, step.call.scratch_bytes, "scratch")
 
-    def cut(self, place: Place, nbytes: int, what: str) -> npt.NDArray[Any]:
+    def view(self, ref: BufferRef, nbytes: int, what: str) -> npt.NDArray[Any]:
         """Return the view of ``nbytes`` at ``place``."""
-        if place.kind != "pool":
-            if place not in self._buffers:
-                raise PlanError(f"{what} is in {place}, which is not a buffer of the caller")
-            buffer, start, step = self._buffers[place], 0, 1
+        if ref.kind != "pool":
+            if ref not in self._buffers:
+                raise PlanError(f"{what} is in {ref}, which is not a buffer of the caller")
+            buffer, start, step = self._buffers[ref], 0, 1
         else:
-            if not 0 <= place.pool < len(self._pools):
+            if not 0 <= ref.pool < len(self._pools):
                 raise PlanError(
-                    f"{what} is in pool {place.pool}, but there are {len(self._pools)} pools"
+                    f"{what} is in pool {ref.pool}, but there are {len(self._pools)} pools"
                 )
-            buffer, start, step = self._pools[place.pool], place.value, ALIGNMENT
+            buffer, start, step = self._pools[ref.pool], ref.value, ALIGNMENT
         if start % step or not 0 <= start <= buffer.size - nbytes:
             raise PlanError(f"{what} ({nbytes} bytes) is at offset {start} of {buffer.size} bytes")
         return buffer[start : start + nbytes]
 
 
 class _Replay:
-    _NOBODY = -1
+    _NO_OWNER = -1
     _LATER = np.iinfo(np.int32).max
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._graph = program.graph
-        self._owners = _Memory(program, self._NOBODY, np.int32)
+        self._owners = _Memory(program, self._NO_OWNER, np.int32)
         #: For the current step: the time of each byte's first write, and the index of the output.
         self._written = _Memory(program, self._LATER, np.int32)
-        self._writers = _Memory(program, self._NOBODY, np.int32)
+        self._writers = _Memory(program, self._NO_OWNER, np.int32)
         #: The value number of each name, and the first name of each value.
         self._value_of: dict[str, int] = {}
         self._first_name: list[str] = []
 
     def run(self) -> None:
-        graph, places = self._graph, self._program.places
+        graph, refs = self._graph, self._program.buffers
         self._require_size()
         for index, name in enumerate(graph.inputs):
-            self._require_border(name, Place("input", index))
+            self._require_border(name, BufferRef("input", index))
             self._claim(name)
         for state in graph.states:
             self._require_state(state)
@@ -156,14 +156,14 @@ class _Replay:
                 continue
             if (step := steps.pop(node.name, None)) is not None:
                 self._execute(step)
-            elif places[node.name] == places[node.inputs[0]] and OPS[node.op].view:
+            elif refs[node.name] == refs[node.inputs[0]] and OPS[node.op].view:
                 self._value_of[node.name] = self._value_of[node.inputs[0]]
             else:
                 raise PlanError(f"no step computes {node.name!r}")
         if steps:
             raise PlanError(f"steps {sorted(steps)} compute no node of the graph")
         for index, name in enumerate(graph.outputs):
-            self._require_border(name, Place("output", index))
+            self._require_border(name, BufferRef("output", index))
             self._require_intact(name, "the caller")
         for name in graph.inputs if self._program.keep_inputs else ():
             self._require_intact(name, "the caller")
@@ -180,40 +180,40 @@ class _Replay:
                 f"workspace_bytes is {self._program.workspace_bytes}, but the plan takes {needed}"
             )
 
-    def _require_border(self, name: str, buffer: Place) -> None:
-        place = self._program.places[name]
-        if place.kind != "pool" if self._program.io_in_pool else place != buffer:
-            raise PlanError(f"the model's {buffer.kind} {name!r} is in {place}")
+    def _require_border(self, name: str, buffer: BufferRef) -> None:
+        ref = self._program.buffers[name]
+        if ref.kind != "pool" if self._program.io_in_pool else ref != buffer:
+            raise PlanError(f"the model's {buffer.kind} {name!r} is in {ref}")
 
     def _require_state(self, state: State) -> None:
         """Check that the old and the new value of a state share a buffer in a pool that survives
         runs.
         """
-        before, after = (self._program.places[name] for name in (state.name, state.after))
+        before, after = (self._program.buffers[name] for name in (state.name, state.after))
         if before != after or not self._is_persistent(before):
             raise PlanError(
                 f"the state {state.name!r} lies in {before}, its new value {state.after!r} in "
                 f"{after}"
             )
 
-    def _is_persistent(self, place: Place) -> bool:
+    def _is_persistent(self, ref: BufferRef) -> bool:
         pools = self._program.pools
-        inside = place.kind == "pool" and 0 <= place.pool < len(pools)
-        return inside and pools[place.pool].persistent
+        inside = ref.kind == "pool" and 0 <= ref.pool < len(pools)
+        return inside and pools[ref.pool].persistent
 
     def _execute(self, step: Step) -> None:
         tensors = self._graph.tensors
         reader = repr(step.node.name)
         for name in step.outputs:
-            if self._program.places[name].kind not in ("pool", "output"):
-                raise PlanError(f"{reader} writes to {self._program.places[name]}")
+            if self._program.buffers[name].kind not in ("pool", "output"):
+                raise PlanError(f"{reader} writes to {self._program.buffers[name]}")
         if step.scratch is not None and self._is_persistent(step.scratch):
             raise PlanError(f"{reader} has its scratch among the states")
         for name in step.inputs:
             if not tensors[name].is_constant:
                 self._require_intact(name, reader)
         inputs, outputs = [tensors[n] for n in step.inputs], [tensors[n] for n in step.outputs]
-        if isinstance(step.call, StreamCall):
+        if isinstance(step.call, FusedCall):
             check_group(step.call)
         order = _Order.of(step, inputs, outputs)
         self._write(step, order)
@@ -223,7 +223,7 @@ class _Replay:
         for name in step.outputs:
             self._written.tensor(name)[:] = self._LATER
         self._written.scratch(step)[:] = self._LATER
-        self._owners.scratch(step)[:] = self._NOBODY
+        self._owners.scratch(step)[:] = self._NO_OWNER
         for name in step.outputs:
             self._claim(name)
 
@@ -270,7 +270,7 @@ class _Replay:
         wrong = np.flatnonzero(owners != self._value_of[name])
         if wrong.size:
             owner = owners[wrong[0]]
-            culprit = "scratch" if owner == self._NOBODY else repr(self._first_name[owner])
+            culprit = "scratch" if owner == self._NO_OWNER else repr(self._first_name[owner])
             raise PlanError(
                 f"{reader} reads {name!r}, which {culprit} overwrote from byte {wrong[0]} on"
             )
@@ -318,19 +318,19 @@ class _Execution:
                 step.outputs, results, order.first_write, strict=True
             )
         ]
-        read_at = [_by_turn(last_read) for *_, last_read in reads]
-        written_at = [_by_turn(first_write) for *_, first_write in writes]
-        for turn in sorted(set().union(*read_at, *written_at) - {NEVER}):
-            for (name, expected, _), turns in zip(reads, read_at, strict=True):
-                now = turns.get(turn, _NO_BYTES)
+        read_at = [_by_time(last_read) for *_, last_read in reads]
+        written_at = [_by_time(first_write) for *_, first_write in writes]
+        for time in sorted(set().union(*read_at, *written_at) - {NEVER}):
+            for (name, expected, _), bytes_at in zip(reads, read_at, strict=True):
+                now = bytes_at.get(time, _NO_BYTES)
                 wrong = now[self._memory.tensor(name)[now] != expected[now]]
                 if wrong.size:
                     raise PlanError(
-                        f"{node.name!r} reads byte {wrong[0]} of {name!r} at time step {turn}, "
+                        f"{node.name!r} reads byte {wrong[0]} of {name!r} at time step {time}, "
                         f"after it was overwritten"
                     )
-            for (memory, data, _), turns in zip(writes, written_at, strict=True):
-                now = turns.get(turn, _NO_BYTES)
+            for (memory, data, _), bytes_at in zip(writes, written_at, strict=True):
+                now = bytes_at.get(time, _NO_BYTES)
                 memory[now] = data[now]
 
     def _compute(self, step: Step, given: Mapping[str, Array]) -> list[Array]:
@@ -351,11 +351,11 @@ class _Execution:
 _NO_BYTES = np.empty(0, np.int64)
 
 
-def _by_turn(times: npt.NDArray[np.int32]) -> dict[int, npt.NDArray[np.int64]]:
+def _by_time(times: npt.NDArray[np.int32]) -> dict[int, npt.NDArray[np.int64]]:
     """Return the bytes that are read or written at each time step."""
     order = np.argsort(times, kind="stable")
-    turns, starts = np.unique(times[order], return_index=True)
-    return dict(zip(turns.tolist(), np.split(order, starts[1:]), strict=True))
+    bytes_at, starts = np.unique(times[order], return_index=True)
+    return dict(zip(bytes_at.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 def _contents(array: Array) -> npt.NDArray[np.uint8]:

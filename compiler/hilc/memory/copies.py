@@ -1,8 +1,8 @@
-"""Copies that a plan needs: of outputs that have no place of their own, and of states.
+"""Copies that a plan needs: of outputs that have no buffer of their own, and of states.
 
-The value of a state before a run and that after it lie at one place. The node that computes the new
-value writes it there where nobody reads the old one any more, or the node itself does so in time;
-else it writes elsewhere, and a copy at the end of the run brings the value to its place.
+The values of a state before and after a run share one buffer. The node that computes the new value
+writes it there if the old one has no later reader, or if the node reads it in time; else it writes
+elsewhere, and a copy at the end of the run updates the state.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hilc.target import Cpu
 
 
 def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
-    """Return the graph with a copy appended for each output that has no place of its own.
+    """Return the graph with a copy appended for each output that cannot have its own buffer.
 
     That is a constant, the old value of a state, and, where the outputs are the caller's buffers,
-    an input or an output that was named before.
+    an input or an output that is listed twice.
     """
     copies, outputs = _Copies(graph), list[str]()
     for name in graph.outputs:
         given = not io_in_pool and (name in graph.inputs or name in outputs)
         if copies.is_state(name):
-            # No view: the new value comes to lie where it views.
+            # No view: the new value would share the buffer of its input.
             name = copies.append("COPY", name, f"{name}:copy")
         elif graph.tensors[name].is_constant or given:
             name = copies.append("RESHAPE", name, f"{name}:copy")
@@ -37,13 +37,12 @@ def with_copies(graph: Graph, io_in_pool: bool) -> Graph:
 
 
 def with_state_copies(graph: Graph, cpu: Cpu) -> Graph:
-    """Return the graph with a copy appended for each state whose new value no node can write to its
-    place.
+    """Return the graph with a copy appended for each state that no node can update in place.
 
-    The outputs have places of their own already.
+    The outputs have buffers of their own already.
     """
     copies = _Copies(graph)
-    # What one state takes from another is read before any copy writes over it.
+    # A state that another copy reads is copied before it is overwritten.
     taken = {
         state.name: copies.append("COPY", state.after, f"{state.name}:taken")
         for state in _takers_first(graph.states, copies)
@@ -53,7 +52,7 @@ def with_state_copies(graph: Graph, cpu: Cpu) -> Graph:
         states=tuple(replace(s, after=taken.get(s.name, s.after)) for s in graph.states)
     )
     lowering = Lowering(graph, cpu)
-    #: Values that have another place.
+    #: Values with another buffer.
     placed = {copies.root(name) for name in graph.outputs}
     states = []
     for state in graph.states:

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hilc.external import ExternalCall
-from hilc.fusion.call import StreamCall
+from hilc.fusion.call import FusedCall
 from hilc.ir import Node
 from hilc.memory.liveness import BEFORE, Liveness
-from hilc.memory.program import Place, Program, Step
+from hilc.memory.program import BufferRef, Program, Step
 
 _OPS_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Tenant:
+class ArenaSlot:
     """Bytes of a pool that hold one buffer during its live range."""
 
     name: str
@@ -80,7 +80,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Memory use of a program; ``tenants`` are sorted by first step and offset."""
+    """Memory use of a program; ``slots`` are sorted by first step and offset."""
 
     model: str
     cpu: str
@@ -89,26 +89,26 @@ class Explanation:
     pools: tuple[tuple[str, int], ...]
     workspace_bytes: int
     state_bytes: int
-    tenants: tuple[Tenant, ...]
+    slots: tuple[ArenaSlot, ...]
     steps: tuple[StepMemory, ...]
     #: Index of the step with the highest use.
     peak: int
     #: None where no smaller program is known.
     saving: Saving | None
 
-    def at(self, step: int) -> list[Tenant]:
+    def at(self, step: int) -> list[ArenaSlot]:
         """Return the buffers that are live at a step, by ascending offset."""
-        living = (tenant for tenant in self.tenants if tenant.lives_at(step))
-        return sorted(living, key=lambda tenant: (tenant.pool, tenant.offset))
+        living = (slot for slot in self.slots if slot.lives_at(step))
+        return sorted(living, key=lambda slot: (slot.pool, slot.offset))
 
 
 def explain(program: Program, saving: Saving | None = None) -> Explanation:
     """Return the memory use of a program, step by step; ``saving`` describes the next smaller
     program.
     """
-    tenants = sorted(_tenants(program), key=lambda t: (t.first, t.pool, t.offset))
+    slots = sorted(_arena_slots(program), key=lambda t: (t.first, t.pool, t.offset))
     steps = tuple(
-        _step_memory(program, index, [t for t in tenants if t.lives_at(index)])
+        _step_memory(program, index, [t for t in slots if t.lives_at(index)])
         for index in range(len(program.steps))
     )
     # Of the steps that reach the end of a pool, the one with the most bytes in use.
@@ -122,14 +122,14 @@ def explain(program: Program, saving: Saving | None = None) -> Explanation:
         pools=tuple((pool.name, pool.nbytes) for pool in program.pools),
         workspace_bytes=program.workspace_bytes,
         state_bytes=program.state_bytes,
-        tenants=tuple(tenants),
+        slots=tuple(slots),
         steps=steps,
         peak=peak,
         saving=saving,
     )
 
 
-def _tenants(program: Program) -> Iterator[Tenant]:
+def _arena_slots(program: Program) -> Iterator[ArenaSlot]:
     graph = program.graph
     inner = {node.name for step in program.steps for node in step.nodes[:-1]}
     liveness = Liveness(graph, program.io_in_pool, inner)
@@ -137,29 +137,29 @@ def _tenants(program: Program) -> Iterator[Tenant]:
     outputs = {id(liveness.by_name[name]) for name in graph.outputs}
     states = {id(liveness.by_name[name]) for s in graph.states for name in (s.name, s.after)}
     for state in graph.states:
-        place, size = program.places[state.name], graph.tensors[state.name].nbytes
+        ref, size = program.buffers[state.name], graph.tensors[state.name].nbytes
         end = len(program.steps)
-        yield Tenant(state.name, "state", size, place.pool, place.value, BEFORE, end)
+        yield ArenaSlot(state.name, "state", size, ref.pool, ref.value, BEFORE, end)
     for value in liveness.distinct:
         if id(value) in states:
             continue
         name = value.tensor.name
-        place = program.places[name]
-        if place.kind != "pool":
+        ref = program.buffers[name]
+        if ref.kind != "pool":
             continue
         what: Literal["input", "tensor", "output"] = (
             "input" if name in graph.inputs else "output" if id(value) in outputs else "tensor"
         )
         size = value.tensor.nbytes
-        yield Tenant(name, what, size, place.pool, place.value, value.first, value.last)
+        yield ArenaSlot(name, what, size, ref.pool, ref.value, value.first, value.last)
     for index, step in enumerate(program.steps):
         if (place_of := step.scratch) is not None:
             size = step.call.scratch_bytes
             name = f"scratch of {step.node.name}"
-            yield Tenant(name, "scratch", size, place_of.pool, place_of.value, index, index)
+            yield ArenaSlot(name, "scratch", size, place_of.pool, place_of.value, index, index)
 
 
-def _step_memory(program: Program, index: int, living: Sequence[Tenant]) -> StepMemory:
+def _step_memory(program: Program, index: int, living: Sequence[ArenaSlot]) -> StepMemory:
     step = program.steps[index]
     pools = range(len(program.pools))
     in_pools = [[t for t in living if t.pool == pool] for pool in pools]
@@ -167,22 +167,22 @@ def _step_memory(program: Program, index: int, living: Sequence[Tenant]) -> Step
         nodes=nodes_of(step),
         macs=0 if isinstance(step.call, ExternalCall) else step.call.macs,
         used_bytes=sum(
-            _covered(tenants)
-            for tenants, pool in zip(in_pools, program.pools, strict=True)
+            _covered(slots)
+            for slots, pool in zip(in_pools, program.pools, strict=True)
             if not pool.persistent
         ),
-        ends=tuple(max((t.end for t in tenants), default=0) for tenants in in_pools),
+        ends=tuple(max((t.end for t in slots), default=0) for slots in in_pools),
         overlaps=tuple(_overlaps(program, step)),
-        kept=tuple(_kept(step.call)) if isinstance(step.call, StreamCall) else (),
+        kept=tuple(_kept(step.call)) if isinstance(step.call, FusedCall) else (),
     )
 
 
 def nodes_of(step: Step) -> tuple[Node, ...]:
     """Return the layers that a step computes."""
-    return step.call.nodes if isinstance(step.call, StreamCall) else (step.node,)
+    return step.call.nodes if isinstance(step.call, FusedCall) else (step.node,)
 
 
-def _kept(call: StreamCall) -> Iterator[tuple[str, int, int]]:
+def _kept(call: FusedCall) -> Iterator[tuple[str, int, int]]:
     """Yield the name, first and end offset of the rows of each inner tensor in the group's
     scratch.
     """
@@ -197,12 +197,12 @@ def _kept(call: StreamCall) -> Iterator[tuple[str, int, int]]:
         yield name, start, end
 
 
-def _covered(tenants: Sequence[Tenant]) -> int:
+def _covered(slots: Sequence[ArenaSlot]) -> int:
     """Return the number of bytes that at least one of the ranges covers."""
     total = end = 0
-    for tenant in sorted(tenants, key=lambda t: t.offset):
-        total += max(0, tenant.end - max(tenant.offset, end))
-        end = max(end, tenant.end)
+    for slot in sorted(slots, key=lambda t: t.offset):
+        total += max(0, slot.end - max(slot.offset, end))
+        end = max(end, slot.end)
     return total
 
 
@@ -210,11 +210,11 @@ def _overlaps(program: Program, step: Step) -> Iterator[tuple[str, str, int]]:
     tensors = program.graph.tensors
     for output in step.outputs:
         for name in dict.fromkeys(step.inputs):
-            mine, other = program.places[output], program.places[name]
+            mine, other = program.buffers[output], program.buffers[name]
             if _meet(mine, tensors[output].nbytes, other, tensors[name].nbytes):
                 yield output, name, mine.value - other.value
 
 
-def _meet(a: Place, a_bytes: int, b: Place, b_bytes: int) -> bool:
+def _meet(a: BufferRef, a_bytes: int, b: BufferRef, b_bytes: int) -> bool:
     together = a.kind == b.kind == "pool" and a.pool == b.pool
     return together and a.value < b.value + b_bytes and b.value < a.value + a_bytes

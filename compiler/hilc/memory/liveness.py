@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hilc.errors import InputError
-from hilc.fusion.call import StreamCall
+from hilc.fusion.call import FusedCall
 from hilc.fusion.candidates import Call, Lowering
 from hilc.ir import Graph, Node, State, Tensor
-from hilc.lowering.access import Differences
+from hilc.lowering.access import ForbiddenInterval
 from hilc.memory.allocate import align
-from hilc.memory.program import Pin, Place
+from hilc.memory.program import BufferRef, Pin
 from hilc.ops import OPS
 
 #: The step before the first, at which the caller writes the inputs.
@@ -35,7 +35,7 @@ class Value:
     first: int
     last: int
     #: The caller's buffer that holds it, or the offset that the allocator chose; None before.
-    place: Place | None
+    buffer: BufferRef | None
     #: Required offset and pool.
     pin: tuple[int | None, int | None] = (None, None)
 
@@ -55,11 +55,12 @@ class Neighbours:
 class Liveness:
     """Live ranges of a graph's values, and the nodes that compute them.
 
-    Views compute nothing. ``inner`` names the nodes that are computed along with a later one, whose
-    tensors exist in a fused group only. Ranges end with the writing step until :meth:`set_reads`.
+    Views compute nothing. ``inner`` names the nodes that a fused group computes before its last
+    one; their tensors exist in the group only. Ranges end with the writing step until
+    :meth:`set_reads` is called.
 
-    States lie in the pool ``state_pool``, the value before a run and that after it at one place, of
-    which no other value is part.
+    States are in the pool ``state_pool``; the values of a state before and after a run share one
+    buffer, which no other value uses.
     """
 
     def __init__(
@@ -73,22 +74,24 @@ class Liveness:
         self.graph = graph
         self.computed: list[Node] = []
         self.by_name: dict[str, Value] = {}
-        fixed = {} if io_in_pool else {n: Place("output", i) for i, n in enumerate(graph.outputs)}
+        fixed = (
+            {} if io_in_pool else {n: BufferRef("output", i) for i, n in enumerate(graph.outputs)}
+        )
         for index, name in enumerate(graph.inputs):
-            place = None if io_in_pool else Place("input", index)
-            self.by_name[name] = Value(graph.tensors[name], BEFORE, BEFORE, place)
-        for state, place in state_places(graph, state_pool).items():
-            self.by_name[state.name] = Value(graph.tensors[state.name], BEFORE, BEFORE, place)
+            ref = None if io_in_pool else BufferRef("input", index)
+            self.by_name[name] = Value(graph.tensors[name], BEFORE, BEFORE, ref)
+        for state, ref in state_buffers(graph, state_pool).items():
+            self.by_name[state.name] = Value(graph.tensors[state.name], BEFORE, BEFORE, ref)
             if state.after != state.name:
-                fixed[state.after] = place
+                fixed[state.after] = ref
         for node in graph.nodes:
             if node.name in inner:
                 continue
             viewed = self.by_name.get(node.inputs[0]) if OPS[node.op].view else None
-            place = fixed.get(node.name)
+            ref = fixed.get(node.name)
             # A value has one buffer: a view from one caller's buffer to another has to copy.
-            if viewed is not None and (viewed.place is None or place is None):
-                viewed.place = viewed.place or place
+            if viewed is not None and (viewed.buffer is None or ref is None):
+                viewed.buffer = viewed.buffer or ref
                 self.by_name[node.name] = viewed
                 continue
             step = len(self.computed)
@@ -103,8 +106,8 @@ class Liveness:
 
     @property
     def pooled(self) -> list[Value]:
-        """Every value that is to get a place in a pool, once."""
-        return [value for value in self.distinct if value.place is None]
+        """Every value to be allocated in a pool, once."""
+        return [value for value in self.distinct if value.buffer is None]
 
     def set_reads(self, reads: Sequence[Sequence[str]], keep_inputs: bool = False) -> None:
         """Extend every live range to the last step that reads the value; ``reads`` are the names
@@ -123,14 +126,14 @@ class Liveness:
         """Set the offsets that the caller requires."""
         for name, pin in pins.items():
             value = self.by_name[name]
-            place = pin.offset, pin.pool
-            if value.pin not in ((None, None), place):
+            ref = pin.offset, pin.pool
+            if value.pin not in ((None, None), ref):
                 raise InputError(
                     f"{name!r} and {value.tensor.name!r} share one buffer but are pinned at "
                     f"{pin.offset} and {value.pin[0]}",
                     "pin both to the same offset and pool",
                 )
-            value.pin = place
+            value.pin = ref
 
     def dying(self, step: int, names: Iterable[str]) -> dict[str, Value]:
         """Return those of ``names`` whose live range ends at ``step``, by name."""
@@ -147,14 +150,14 @@ class Liveness:
         )
 
 
-def state_places(graph: Graph, pool: int) -> dict[State, Place]:
-    """Where each state lies in the pool of states, which is the one with the index ``pool``."""
-    places: dict[State, Place] = {}
+def state_buffers(graph: Graph, pool: int) -> dict[State, BufferRef]:
+    """Return the buffer of each state in the pool of states, which has the index ``pool``."""
+    refs: dict[State, BufferRef] = {}
     offset = 0
     for state in graph.states:
-        places[state] = Place("pool", offset, pool)
+        refs[state] = BufferRef("pool", offset, pool)
         offset += align(graph.tensors[state.name].nbytes)
-    return places
+    return refs
 
 
 def state_bytes(graph: Graph) -> int:
@@ -164,7 +167,7 @@ def state_bytes(graph: Graph) -> int:
 
 def reads_of(node: Node, call: Call) -> tuple[str, ...]:
     """Return the tensors that a call for ``node`` reads, in the call's order."""
-    if isinstance(call, StreamCall):
+    if isinstance(call, FusedCall):
         return call.inputs
     return tuple(node.inputs[i] for i in call.inputs)
 
@@ -176,19 +179,19 @@ def may_overlap(
     writes: Sequence[str],
     dying: Mapping[str, Value],
     written: Mapping[str, Value],
-) -> list[tuple[Value, Value, Differences]]:
+) -> list[tuple[Value, Value, ForbiddenInterval]]:
     """Return the pairs of operand and output that may share bytes, with the forbidden offset
     interval.
 
     ``dying`` are the operands that the call reads last, ``written`` the outputs in question.
     """
-    pairs: list[tuple[Value, Value, Differences]] = []
+    pairs: list[tuple[Value, Value, ForbiddenInterval]] = []
     if not dying:
         return pairs
     for index, name in enumerate(writes):
         if (output := written.get(name)) is None:
             continue
-        found: dict[int, Differences] = {}
+        found: dict[int, ForbiddenInterval] = {}
         values: dict[int, Value] = {}
         for position, operand in enumerate(reads):
             if (value := dying.get(operand)) is None:

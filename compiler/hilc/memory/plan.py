@@ -1,11 +1,10 @@
 """Planner: select kernels for a graph's layers and allocate every tensor.
 
-All activations share one pool, or a few where a board has memories of several kinds. States have a
-pool of their own, which survives runs. A tensor holds
-its bytes from the step that writes it to the last that reads it; operators that only rename bytes
-(reshape and its kind) share their input's place. A step may write its output over an operand that
-nobody needs any more, as far as it writes each byte no sooner than it has read what was there: that
-follows from what calls say of their order (:mod:`hilc.lowering.access`), nothing is repeated here.
+All activations share one pool, or several on a board with several kinds of memory. States have a
+pool of their own, which survives runs. A tensor occupies its bytes from the step that writes it to
+its last reader; views (such as reshape) share their input's buffer. A step may write its output
+over an operand that it reads last, as far as each byte is read before it is overwritten; that
+follows from the access order that calls declare (:mod:`hilc.lowering.access`).
 
 :func:`~hilc.memory.checker.check_plan` verifies each plan independently, by replay on a map of the
 owner of each byte.
@@ -19,11 +18,11 @@ from types import MappingProxyType
 
 from hilc.errors import InputError
 from hilc.external import ExternalCall
-from hilc.fusion.bands import NotStreamable
-from hilc.fusion.call import StreamCall
+from hilc.fusion.bands import NotFusible
+from hilc.fusion.call import FusedCall
 from hilc.fusion.candidates import Call, Lowering
 from hilc.ir import Graph, Node
-from hilc.lowering.access import Differences
+from hilc.lowering.access import ForbiddenInterval
 from hilc.lowering.choice import FIRST, Choice
 from hilc.lowering.kernels import KernelCall
 from hilc.memory.allocate import (
@@ -40,12 +39,12 @@ from hilc.memory.allocate import (
 from hilc.memory.checker import check_plan
 from hilc.memory.copies import with_copies, with_state_copies
 from hilc.memory.liveness import BEFORE, Liveness, Value, may_overlap, reads_of, state_bytes
-from hilc.memory.program import STATE_POOL, Pin, Place, PlanError, Pool, PoolSpec, Program, Step
+from hilc.memory.program import STATE_POOL, BufferRef, Pin, PlanError, Pool, PoolSpec, Program, Step
 from hilc.target import Cpu
 
 __all__ = [
     "Pin",
-    "Place",
+    "BufferRef",
     "PlanError",
     "Planner",
     "PoolSpec",
@@ -130,19 +129,19 @@ class Planner:
             if id(operand) in position and id(output) in position
         }
         _check_apart(pooled, blocks, overlaps)
-        places = _place(blocks, accesses, overlaps, self._memory, nodes)
-        for value, place in zip(pooled, places, strict=False):
-            value.place = place
-        scratch = dict(zip(scratch_steps, places[len(pooled) :], strict=True))
+        refs = _allocate(blocks, accesses, overlaps, self._memory, nodes)
+        for value, ref in zip(pooled, refs, strict=False):
+            value.buffer = ref
+        scratch = dict(zip(scratch_steps, refs[len(pooled) :], strict=True))
         pools = tuple(
-            Pool(spec.name, align(_end(blocks, places, index)), spec.region)
+            Pool(spec.name, align(_end(blocks, refs, index)), spec.region)
             for index, spec in enumerate(self._memory)
         )
         if graph.states:
             pools += (Pool(STATE_POOL, state_bytes(graph), None, persistent=True),)
-        named = {name: v.place for name, v in values.by_name.items() if v.place is not None}
+        named = {name: v.buffer for name, v in values.by_name.items() if v.buffer is not None}
         constants = tuple(dict.fromkeys(n for names in reads for n in names if n not in named))
-        named.update((name, Place("constant", index)) for index, name in enumerate(constants))
+        named.update((name, BufferRef("constant", index)) for index, name in enumerate(constants))
         separate = 0 if scratch_in_pool else max(map(align, scratch_sizes), default=0)
         program = Program(
             graph=graph,
@@ -151,7 +150,7 @@ class Planner:
                 Step(node, call, names, scratch.get(step))
                 for step, (node, call, names) in enumerate(zip(nodes, calls, reads, strict=True))
             ),
-            places=MappingProxyType(named),
+            buffers=MappingProxyType(named),
             constants=constants,
             output_names=self._given.outputs,
             io_in_pool=self.io_in_pool,
@@ -163,14 +162,14 @@ class Planner:
         check_plan(program)
         return program
 
-    def _groups(self, choice: Choice) -> dict[str, StreamCall]:
+    def _groups(self, choice: Choice) -> dict[str, FusedCall]:
         """Return the calls of the fused groups, by the name of their last node."""
-        calls: dict[str, StreamCall] = {}
+        calls: dict[str, FusedCall] = {}
         taken: set[str] = set()
         for group in choice.groups:
             try:
                 call = self.lowering.group(group)
-            except NotStreamable as error:
+            except NotFusible as error:
                 raise InputError(
                     f"the choice has a group of layers that cannot be fused: {error}"
                 ) from error
@@ -304,17 +303,17 @@ def _traffic(
     return traffic
 
 
-def _place(
+def _allocate(
     blocks: Sequence[Block],
     accesses: Sequence[int],
     overlaps: Overlaps,
     memory: Sequence[PoolSpec],
     nodes: Sequence[Node],
-) -> list[Place]:
+) -> list[BufferRef]:
     """Return an offset in a pool for each block."""
     limits = [spec.limit_bytes for spec in memory]
     if (found := allocate_pools(blocks, accesses, limits, overlaps)) is not None:
-        return [Place("pool", offset, pool) for pool, offset in found]
+        return [BufferRef("pool", offset, pool) for pool, offset in found]
     # Allocation only fails if all pools have limits.
     had = ", ".join(f"{spec.name} {spec.limit_bytes} B" for spec in memory)
     fullest = max(range(BEFORE, len(nodes)), key=lambda step: step_bound(blocks, step, overlaps))
@@ -333,15 +332,15 @@ def _nbytes(block: Block) -> int:
     return block.nbytes
 
 
-def _end(blocks: Sequence[Block], places: Sequence[Place], pool: int) -> int:
+def _end(blocks: Sequence[Block], refs: Sequence[BufferRef], pool: int) -> int:
     return max(
-        (p.value + b.nbytes for b, p in zip(blocks, places, strict=True) if p.pool == pool),
+        (p.value + b.nbytes for b, p in zip(blocks, refs, strict=True) if p.pool == pool),
         default=0,
     )
 
 
 #: An operand and the output of its last reader, with the forbidden offset interval.
-_Pair = tuple[Value, Value, Differences]
+_Pair = tuple[Value, Value, ForbiddenInterval]
 
 
 def _differences(
@@ -359,12 +358,12 @@ def _differences(
 def _extend_buffers(values: Liveness, differences: Sequence[_Pair]) -> None:
     """Assign the caller's output buffer to an operand that the step may overwrite in place."""
     for operand, output, forbidden in reversed(differences):
-        if operand.place is not None or output.place is None:
+        if operand.buffer is not None or output.buffer is None:
             continue
-        others = (v for v in values.distinct if v.place == output.place and v is not output)
+        others = (v for v in values.distinct if v.buffer == output.buffer and v is not output)
         if (
             operand.tensor.nbytes == output.tensor.nbytes
             and forbidden.allow(0)
             and not any(v.first <= operand.last and operand.first <= v.last for v in others)
         ):
-            operand.place = output.place
+            operand.buffer = output.buffer

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hilc.external import ExternalCall
-from hilc.fusion.call import StreamCall
+from hilc.fusion.call import FusedCall
 from hilc.ir import Graph, Node
 from hilc.lowering.kernels import KernelCall
 from hilc.target import Cpu
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferRef:
     """Reference to a buffer at run time.
 
     ``value`` is the byte offset in the pool, the index of the model's input or output, or the index
@@ -86,10 +86,10 @@ class Step:
     """
 
     node: Node
-    call: KernelCall | ExternalCall | StreamCall
+    call: KernelCall | ExternalCall | FusedCall
     inputs: tuple[str, ...]
     #: None if the step has no scratch, or allocates it at run time.
-    scratch: Place | None
+    scratch: BufferRef | None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Step:
     @property
     def nodes(self) -> tuple[Node, ...]:
         """All nodes that the step computes, in order."""
-        return self.call.nodes if isinstance(self.call, StreamCall) else (self.node,)
+        return self.call.nodes if isinstance(self.call, FusedCall) else (self.node,)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Program:
     cpu: Cpu
     steps: tuple[Step, ...]
     #: Buffer of every tensor that exists at run time; views share that of their input.
-    places: Mapping[str, Place]
+    buffers: Mapping[str, BufferRef]
     #: Constants that kernels read as tensors (not through their parameters).
     constants: tuple[str, ...]
     output_names: tuple[str, ...]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hilc.external import ExternalCall
-from hilc.fusion.call import StreamCall
+from hilc.fusion.call import FusedCall
 from hilc.ir import Node
 from hilc.lowering import cost
 from hilc.lowering.bodies import body_key
@@ -134,7 +134,7 @@ class Estimator:
                 segments.append(segment)
         return segments
 
-    def fused(self, group: Group, call: StreamCall, first: int, last: int) -> Segment:
+    def fused(self, group: Group, call: FusedCall, first: int, last: int) -> Segment:
         """Return the segment of a fused group that ``call`` computes."""
         stages = tuple(stage.call for stage in call.stages)
         parts = self._parts(stages, bands=True)
@@ -172,7 +172,7 @@ class Estimator:
         self,
         first: int,
         last: int,
-        call: KernelCall | ExternalCall | StreamCall,
+        call: KernelCall | ExternalCall | FusedCall,
         reads: Sequence[str],
         writes: Sequence[str],
     ) -> tuple[int, bool]:
@@ -240,7 +240,7 @@ class _Costs:
             return measured[position].count
         return cost.instructions(call, self._cpu)
 
-    def of_group(self, call: StreamCall) -> int:
+    def of_group(self, call: FusedCall) -> int:
         return call.cost(self._cpu)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hilc.fusion.bands import NotStreamable
+from hilc.fusion.bands import NotFusible
 from hilc.lowering.choice import Group
 from hilc.memory.allocate import ALIGNMENT
 from hilc.memory.plan import Planner
@@ -162,7 +162,7 @@ class FusedGroups:
         if group not in self._segments:
             try:
                 outlines = self._lowering.outlines(group)
-            except NotStreamable:
+            except NotFusible:
                 return None
             first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
             # The padding after the last of several blocks is not counted.
@@ -180,7 +180,7 @@ class FusedGroups:
         if group not in self._segments:
             try:
                 call = self._lowering.group(group)
-            except NotStreamable:
+            except NotFusible:
                 self._segments[group] = None
             else:
                 first, last = self._steps[group.nodes[0]], self._steps[group.nodes[-1]]
@@ -199,7 +199,7 @@ class FusedGroups:
     def _runs_by_rows(self, name: str) -> bool:
         try:
             return all(o.calls is not None for o in self._lowering.outlines(Group((name,))))
-        except NotStreamable:
+        except NotFusible:
             return False
 
 

@@ -15,9 +15,9 @@ import hilc
 from hilc import host
 from hilc.frontends import load_model
 from hilc.fusion import schedule
-from hilc.fusion.bands import NotStreamable
-from hilc.fusion.call import Move, Part, Piece, StreamCall, Where, numbers
-from hilc.fusion.streams import Streams, stream
+from hilc.fusion.bands import NotFusible
+from hilc.fusion.call import FusedCall, Location, Move, Part, Piece, numbers
+from hilc.fusion.fused import GroupCalls, fuse
 from hilc.interpreter import run
 from hilc.lowering.choice import Choice, Group
 from hilc.memory.check_fused import check_group
@@ -30,14 +30,14 @@ from hilc.transforms import run_passes
 CORES = ("host", "cortex-m4", "cortex-m55")
 
 
-def _streamable(chains: Chains, cpu: str = "host") -> Chains:
+def _fusible(chains: Chains, cpu: str = "host") -> Chains:
     """The chains without the groups that the compiler refuses; few are."""
-    streams = Streams(chains.graph, get_cpu(cpu))
+    calls = GroupCalls(chains.graph, get_cpu(cpu))
     groups = []
     for group in chains.choice.groups:
         try:
-            streams.call(group)
-        except NotStreamable:
+            calls.call(group)
+        except NotFusible:
             continue
         groups.append(group)
     assert len(groups) > 0.7 * len(chains.choice.groups)
@@ -54,7 +54,7 @@ def _assert_equal(chains: Any, outputs: Any, tolerance: float = 0.0) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_groups_compute_what_their_layers_do(dtype):
-    chains = _streamable(random_chains(1, 24, dtype))
+    chains = _fusible(random_chains(1, 24, dtype))
     model = host.load(
         hilc.compile(chains.graph, choice=chains.choice, fold_constant_channels=False)
     )
@@ -71,7 +71,7 @@ def test_groups_compute_what_their_layers_do(dtype):
 @pytest.mark.parametrize("cpu", CORES)
 def test_plans_with_groups_keep_what_is_needed(cpu):
     """Executed on one byte buffer, in the order that the groups declare."""
-    chains = _streamable(random_chains(CORES.index(cpu) + 3, 8, largest=8), cpu)
+    chains = _fusible(random_chains(CORES.index(cpu) + 3, 8, largest=8), cpu)
     program = plan(chains.graph, get_cpu(cpu), io_in_pool=True, choice=chains.choice)
     _assert_equal(chains, execute_plan(program, chains.inputs))
 
@@ -80,11 +80,11 @@ def test_plans_with_groups_keep_what_is_needed(cpu):
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
     """Rows that are put anywhere else, or a scratch that is shorter, are noticed."""
-    chains = _streamable(random_chains(7, 8, dtype, largest=8), cpu)
-    streams = Streams(chains.graph, get_cpu(cpu))
+    chains = _fusible(random_chains(7, 8, dtype, largest=8), cpu)
+    calls = GroupCalls(chains.graph, get_cpu(cpu))
     spoiled = 0
     for group in chains.choice.groups:
-        call = streams.call(group)
+        call = calls.call(group)
         check_group(call)
         if call.scratch_bytes:
             with pytest.raises(PlanError):
@@ -96,7 +96,7 @@ def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
             row = entry.output.nbytes // entry.output.shape[1]
             for offset in (where.offset - row, where.offset + row):
                 entries = list(call.entries)
-                entries[position] = replace(entry, write=Where("scratch", offset))
+                entries[position] = replace(entry, write=Location("scratch", offset))
                 with pytest.raises(PlanError):
                     check_group(replace(call, parts=(Part(Piece.of(entries)),)))
                 spoiled += 1
@@ -107,9 +107,9 @@ def test_no_byte_of_a_group_can_be_spared(cpu, dtype):
 def test_rows_between_windows_are_not_kept(seed):
     """Of chains in which a later window leaves out rows of a tensor that others were kept of."""
     chains = random_chains(seed, 24)
-    streams = Streams(chains.graph, get_cpu("host"))
-    for group in _streamable(chains).choice.groups:
-        check_group(streams.call(group))
+    calls = GroupCalls(chains.graph, get_cpu("host"))
+    for group in _fusible(chains).choice.groups:
+        check_group(calls.call(group))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -118,11 +118,11 @@ def test_rounds_that_repeat_are_what_each_would_be(
 ) -> None:
     """A schedule whose rounds are worked out one by one is the same in everything."""
     chains, cpu = random_chains(20 + seed, 20, largest=50, channels=3), get_cpu("cortex-m4")
-    groups = _streamable(chains, cpu.name).choice.groups
+    groups = _fusible(chains, cpu.name).choice.groups
 
-    def calls() -> list[StreamCall]:
-        streams = Streams(chains.graph, cpu)
-        return [streams.call(group) for group in groups]
+    def calls() -> list[FusedCall]:
+        calls = GroupCalls(chains.graph, cpu)
+        return [calls.call(group) for group in groups]
 
     found = calls()
     monkeypatch.setattr(schedule._Walk, "_leap", lambda *_: None)
@@ -149,10 +149,10 @@ def test_rounds_that_repeat_are_what_each_would_be(
 def test_a_group_tells_all_that_its_entries_do_with_what_is_not_its_own(seed: int) -> None:
     """Also those of a stage whose rows lie where the last one writes the output."""
     chains, cpu = random_chains(seed, 30, largest=20, channels=3), get_cpu("cortex-m4")
-    streams = Streams(chains.graph, cpu)
+    calls = GroupCalls(chains.graph, cpu)
     aliased = 0
-    for group in _streamable(chains, cpu.name).choice.groups:
-        call = streams.call(group)
+    for group in _fusible(chains, cpu.name).choice.groups:
+        call = calls.call(group)
         every = replace(call, parts=(Part(Piece.of(call.entries)),))
         own, other = call.access((), ()), every.access((), ())
         assert own is not None
@@ -177,10 +177,10 @@ def _plain(entry: Any) -> tuple[object, ...]:
 def test_a_group_with_one_row_less_is_noticed():
     """Every row of the arena moved towards the start by one, as if it were that much smaller."""
     chains = random_chains(8, 30)
-    streams = Streams(chains.graph, get_cpu("cortex-m4"))
+    calls = GroupCalls(chains.graph, get_cpu("cortex-m4"))
     noticed = 0
-    for group in _streamable(chains).choice.groups:
-        call = streams.call(group)
+    for group in _fusible(chains).choice.groups:
+        call = calls.call(group)
         rows = [
             e.output.nbytes // e.output.shape[1] for e in call.entries if e.write.kind == "scratch"
         ]
@@ -200,7 +200,7 @@ def test_sums_that_something_is_written_over_are_noticed():
         "AVERAGE_POOL_2D", x, filter_h=9, filter_w=7, stride_h=1, stride_w=1, padding="VALID",
         activation="NONE",
     )  # fmt: skip
-    call = stream(b.graph(pooled), Group((x, pooled), 2), get_cpu("host"))
+    call = fuse(b.graph(pooled), Group((x, pooled), 2), get_cpu("host"))
     sums = call.stages[1]
     assert sums.accumulates
     entries = [
@@ -247,8 +247,8 @@ def _refused() -> dict[str, tuple[hilc.Graph, Group]]:
 @pytest.mark.parametrize("message", _refused())
 def test_what_cannot_stream_is_refused(message):
     graph, group = _refused()[message]
-    with pytest.raises(NotStreamable, match=message):
-        stream(graph, group, get_cpu("host"))
+    with pytest.raises(NotFusible, match=message):
+        fuse(graph, group, get_cpu("host"))
     with pytest.raises(hilc.InputError, match=message):
         plan(graph, get_cpu("host"), choice=Choice(groups=(group,)))
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hilc.fusion.bands import Geometry, NotStreamable
-from hilc.fusion.call import StreamCall
+from hilc.fusion.bands import Geometry, NotFusible
+from hilc.fusion.call import FusedCall
 from hilc.fusion.layout import Layout, Outline
 from hilc.fusion.schedule import Schedule
 from hilc.fusion.stages import Stages
 from hilc.ir import Graph, Node
-from hilc.lowering.access import Differences, safe_differences
+from hilc.lowering.access import ForbiddenInterval, forbidden_interval
 from hilc.lowering.choice import Group
 from hilc.target import Cpu
 
 
-def stream(graph: Graph, group: Group, cpu: Cpu) -> StreamCall:
-    """Return the call that computes the nodes of ``group``; raise :class:`NotStreamable` if there
+def fuse(graph: Graph, group: Group, cpu: Cpu) -> FusedCall:
+    """Return the call that computes the nodes of ``group``; raise :class:`NotFusible` if there
     is none.
     """
-    return Streams(graph, cpu).call(group)
+    return GroupCalls(graph, cpu).call(group)
 
 
-class Streams:
+class GroupCalls:
     """Fused groups of one graph, with a cache of their common parts."""
 
     def __init__(self, graph: Graph, cpu: Cpu) -> None:
@@ -34,14 +34,14 @@ class Streams:
         self._schedules: dict[Group, list[Schedule] | str] = {}
         self._latest: tuple[Group, list[Layout]] | None = None
 
-    def call(self, group: Group) -> StreamCall:
-        """Return the call for ``group``; see :func:`stream`."""
+    def call(self, group: Group) -> FusedCall:
+        """Return the call for ``group``; see :func:`fuse`."""
         layouts = self._layouts(group)
         if len(layouts) == 1:
             only = layouts[0].call(None)
             assert only is not None, "without an alias there is always a way"
             return only
-        best: tuple[tuple[int, int, int], StreamCall] | None = None
+        best: tuple[tuple[int, int, int], FusedCall] | None = None
         for layout in sorted(layouts, key=Layout.least_memory):
             call = layout.call(None if best is None else best[0][0])
             if call is None:
@@ -55,7 +55,7 @@ class Streams:
     def outlines(self, group: Group) -> list[Outline]:
         """Return outlines, one of which describes the call of ``group``.
 
-        Raise :class:`NotStreamable` if there is no such call.
+        Raise :class:`NotFusible` if there is no such call.
         """
         return [layout.outline() for layout in self._layouts(group)]
 
@@ -64,7 +64,7 @@ class Streams:
         if self._latest is None or self._latest[0] != group:
             if group.kernels and len(group.kernels) != len(group.nodes):
                 fact = f"{len(group.kernels)} kernels for {len(group.nodes)} nodes"
-                raise NotStreamable(fact)
+                raise NotFusible(fact)
             schedules = self._schedules_of(replace(group, kernels=()))
             layouts = [Layout(self._stages, schedule, group) for schedule in schedules]
             self._latest = group, layouts
@@ -81,25 +81,25 @@ class Streams:
                     # Variants may be equivalent.
                     schedules.setdefault(schedule.key, schedule)
                 self._schedules[group] = list(schedules.values())
-            except NotStreamable as error:
+            except NotFusible as error:
                 self._schedules[group] = str(error)
         found = self._schedules[group]
         if isinstance(found, str):
-            raise NotStreamable(found)
+            raise NotFusible(found)
         return found
 
     def _nodes(self, group: Group) -> tuple[Node, ...]:
         """Return the nodes that ``group`` names."""
         for name in group.nodes:
             if name not in self._positions:
-                raise NotStreamable(f"the graph has no node {name!r} to compute")
+                raise NotFusible(f"the graph has no node {name!r} to compute")
         positions = [self._positions[name] for name in group.nodes]
         if not positions or positions != list(range(positions[0], positions[0] + len(positions))):
-            raise NotStreamable(f"{', '.join(map(repr, group.nodes))} are not consecutive nodes")
+            raise NotFusible(f"{', '.join(map(repr, group.nodes))} are not consecutive nodes")
         return tuple(self._graph.nodes[position] for position in positions)
 
 
-def _rank(call: StreamCall) -> tuple[int, int, int]:
+def _rank(call: FusedCall) -> tuple[int, int, int]:
     """Return the sort key of a call: memory, then calls, then moved bytes; less is better.
 
     The memory is the group's scratch, inputs and output, with the output placed over the first
@@ -109,7 +109,7 @@ def _rank(call: StreamCall) -> tuple[int, int, int]:
     assert access is not None
     sizes = [steps.size for steps in access.last_read]
     output = access.first_write[0].size
-    differences: Differences = safe_differences(access, 0, 0)
+    differences: ForbiddenInterval = forbidden_interval(access, 0, 0)
     allowed = [differences.low, differences.high, *([0] if differences.allow(0) else [])]
     overlapped = min(max(sizes[0], d + output) - min(0, d) for d in allowed)
     memory = call.scratch_bytes + overlapped + sum(sizes[1:])

@@ -9,8 +9,8 @@ from row_chains import random_chains
 import hil
 import hilc
 from hil.board import load_board
-from hilc.fusion.bands import NotStreamable
-from hilc.fusion.streams import Streams
+from hilc.fusion.bands import NotFusible
+from hilc.fusion.fused import GroupCalls
 from hilc.interpreter import run
 from hilc.lowering.choice import Choice
 
@@ -19,12 +19,12 @@ from hilc.lowering.choice import Choice
 def test_groups_on_a_board(name):
     chains = random_chains(11, 14, largest=10, channels=18)
     board = load_board(name)
-    streams = Streams(chains.graph, board.cpu)
+    streams = GroupCalls(chains.graph, board.cpu)
     groups = []
     for group in chains.choice.groups:
         try:
             streams.call(group)
-        except NotStreamable:
+        except NotFusible:
             continue
         groups.append(group)
     assert len(groups) > 8

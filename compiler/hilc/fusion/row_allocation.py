@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from hilc.fusion.call import Move
 from hilc.ir import Tensor
-from hilc.lowering.access import Access, apart, safe_differences
+from hilc.lowering.access import Access, apart, forbidden_interval
 
 
 class Overlap:
@@ -23,7 +23,7 @@ class Overlap:
         self._position = position
         nbytes = inputs[position].nbytes
         self.differences = (
-            apart(nbytes, out_bytes) if access is None else safe_differences(access, position, 0)
+            apart(nbytes, out_bytes) if access is None else forbidden_interval(access, position, 0)
         )
         self._known: dict[int, bool] = {}
 
@@ -68,7 +68,7 @@ _Lying = Sequence[int]
 
 
 @dataclass(frozen=True)
-class Room:
+class RowAllocation:
     """Allocation of new rows for a buffer, in an arena of any size.
 
     Buffers are identified by their positions in ``sizes``, which has those with live rows; a list

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hilc.codegen.cwriter import C_TYPES, c_array, c_comment, c_int, c_struct_initialiser, c_wrapped
-from hilc.fusion.call import Entry, Stage, StreamCall, Where, numbers
+from hilc.fusion.call import Entry, FusedCall, Location, Stage, numbers
 from hilc.ir import Array, Node
 
 #: Name of the function that moves rows within a buffer.
@@ -69,7 +69,7 @@ class _StageText:
 
 
 def write_group(
-    call: StreamCall,
+    call: FusedCall,
     prefix: str,
     constant: Callable[[Array], str],
     constants: Mapping[str, Array],
@@ -88,7 +88,7 @@ def write_group(
 class _Group:
     def __init__(
         self,
-        call: StreamCall,
+        call: FusedCall,
         prefix: str,
         constant: Callable[[Array], str],
         constants: Mapping[str, Array],
@@ -220,8 +220,8 @@ class _Group:
         for position, name in enumerate(stage.inputs):
             if name in self._constants:
                 continue
-            wheres = [entry.reads[position] for entry in entries]
-            operand, cursor = self._place(text, wheres, f"read_{index}_{position}", "const ")
+            locations = [entry.reads[position] for entry in entries]
+            operand, cursor = self._place(text, locations, f"read_{index}_{position}", "const ")
             operands.append(operand)
             cursors += cursor
         output, cursor = self._place(text, [e.write for e in entries], f"write_{index}", "")
@@ -239,14 +239,16 @@ class _Group:
         return f"hil_move_rows(&rows[call[1]], &rows[call[2]], call[3], {alignment});\n"
 
     def _place(
-        self, text: _StageText, wheres: Sequence[Where], name: str, const: str
+        self, text: _StageText, locations: Sequence[Location], name: str, const: str
     ) -> tuple[str, list[str]]:
         """Return the C expression of a stage's argument, and the statements that advance it."""
-        where = wheres[0]
-        offsets = [w.offset for w in wheres]
-        if where.kind == "scratch":
+        location = locations[0]
+        offsets = [w.offset for w in locations]
+        if location.kind == "scratch":
             return f"&rows[{text.column(offsets).text}]", []
-        tensor = f"output{where.index}" if where.kind == "output" else f"input{where.index}"
+        tensor = (
+            f"output{location.index}" if location.kind == "output" else f"input{location.index}"
+        )
         if len(set(offsets)) == 1:
             return (f"({const}uint8_t *){tensor} + {offsets[0]}" if offsets[0] else tensor), []
         steps = [after - before for before, after in zip(offsets, offsets[1:], strict=False)]
