@@ -151,7 +151,7 @@ class Geometry:
                 raise NotFusible(f"{name!r} is the new value of the state {updates[name]!r}")
         for name in group.nodes[:-1]:
             if name in graph.results or any(n.name not in inside for n in consumers.get(name, ())):
-                raise NotFusible(f"{name!r} is needed after the group")
+                raise NotFusible(f"{name!r} is read outside of the fused group")
         #: Stages that read a tensor of the group.
         self.readers: dict[str, list[int]] = {name: [] for name in group.nodes}
         inputs: list[str] = []
