@@ -42,6 +42,7 @@ from hilc.external import EXTERNAL
 from hilc.ir import DTYPES
 from hilc.ops import OPS
 from hilc.ops.attributes import describe_type
+from hilc.ops.operands import ARITHMETIC
 from hilc.target import FEATURES, cpu_names, get_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -428,8 +429,8 @@ def _attributes(names: Sequence[str]) -> list[str]:
 
 def _types(name: str) -> list[str]:
     """Return the element types of which some random instance of the operator is accepted."""
-    if (weights := OPS[name].weights) is not None:
-        return [dtype for dtype in DTYPES if dtype in weights.dtypes]
+    if OPS[name].weights is not None:
+        return [dtype for dtype in DTYPES if dtype in ARITHMETIC]
     return [dtype for dtype in DTYPES if _accepts(name, dtype)]
 
 

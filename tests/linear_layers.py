@@ -12,7 +12,7 @@ from nodes import make_node
 from single_op import SingleOp
 from tflite_builder import ModelBuilder
 
-from hilc.ir import Array, Node, Quant, Tensor
+from hilc.ir import Array, Node, Quant, Rounding, Tensor
 from hilc.ops import OPS
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
@@ -61,7 +61,12 @@ class Layer:
             else:
                 add = builder.output if tensor is self.out else builder.input
                 add(tensor.name, tensor.shape, tensor.dtype, scale, zero_point, axis)
-        builder.op(self.node.op, self.node.inputs, self.node.outputs, **vars(self.node.attrs))
+        attrs = vars(self.node.attrs)
+        bias = self.ins[2] if len(self.ins) > 2 else None
+        if self.node.op == "FULLY_CONNECTED" and bias and self.x.dtype == np.int16:
+            # A bias of 32 bits is one only where the option says so.
+            attrs = {**attrs, "quantized_bias_type": {"int32": 2, "int64": 4}[bias.dtype]}
+        builder.op(self.node.op, self.node.inputs, self.node.outputs, **attrs)
         return builder.build()
 
 
@@ -88,6 +93,11 @@ def make_layer(
     if dtype == "float32":
         x = rng.standard_normal(x_shape).astype(np.float32)
         tensors = _float_tensors(rng, x_shape, w_shape, channels)
+    elif dtype == "int16":
+        x = rng.integers(-32768, 32768, x_shape).astype(np.int16)
+        if rng.random() < 0.1:
+            x[...] = rng.choice([-32768, 32767])
+        tensors, out_quant = _int16_tensors(rng, op, x_shape, w_shape)
     else:
         x = rng.integers(-128, 128, x_shape).astype(np.int8)
         if rng.random() < 0.1:
@@ -95,6 +105,9 @@ def make_layer(
         tensors, out_quant = _int8_tensors(rng, x_shape, w_shape, channels, _CHANNEL_AXIS[op])
     by_name = {tensor.name: tensor for tensor in tensors}
     ins = tuple(by_name.get(name) for name in node.inputs)
+    if dtype == "int16":
+        sums = by_name["b"].dtype if "b" in inputs else "int64"
+        node = replace(node, rounding=Rounding.SINGLE if sums == "int64" else Rounding.DOUBLE)
     ((shape, _),) = OPS[op].infer(node, ins)
     return Layer(node, ins, Tensor("y", shape, dtype, out_quant), x)
 
@@ -186,6 +199,58 @@ def _int8_tensors(
         Tensor("b", (channels,), "int32", b_quant, bias),
     ]
     return tensors, per_tensor(out_scale)
+
+
+def _int16_tensors(
+    rng: np.random.Generator, op: str, x_shape: Sequence[int], w_shape: Sequence[int]
+) -> tuple[list[Tensor], Quant]:
+    """Weights, a bias of 64 or of 32 bits, and the quantization of the outputs."""
+    axis = _CHANNEL_AXIS[op]
+    channels = w_shape[axis]
+    depth = prod(w_shape) // channels
+    weights = rng.integers(-128, 128, w_shape).astype(np.int8)
+    if rng.random() < 0.1:
+        weights[...] = rng.choice([-128, 127])
+    scales = channels if rng.random() < 0.7 else 1
+    x_scale = float(np.float32(rng.uniform(1e-5, 1e-3)))
+    lively = rng.uniform(0.001, 0.02, scales)
+    faint = [1.0, 1.0, 1.0, 1e-3, 1e-8, *([0.0] if scales > 1 else [])]
+    w_scale = (lively * rng.choice(faint, scales)).astype(np.float32)
+    # Mostly outputs spread over their range; now and then nearly all are at its ends, or tiny.
+    spread = x_scale * lively.max() * 74 * depth**0.5
+    y_scale = float(np.float32(spread * rng.choice([1.0, 1.0, 1.0, 0.1, 300.0])))
+    # Sums of 32 bits hold 511 products of the largest numbers.
+    short = op != "DEPTHWISE_CONV_2D" and depth <= 200 and rng.random() < 0.3
+    largest = 2**30 - (depth << 22) if short else int(2.0 ** rng.uniform(16, 40))
+    bias = rng.integers(-largest, largest, channels).astype(np.int32 if short else np.int64)
+    w_quant = Quant(tuple(map(float, w_scale)), (0,) * scales, axis if scales > 1 else 0)
+    b_scale = (np.float32(x_scale) * w_scale).astype(np.float32)
+    tensors = [
+        Tensor("x", tuple(x_shape), "int16", Quant((x_scale,), (0,))),
+        Tensor("w", tuple(w_shape), "int8", w_quant, weights),
+        Tensor(
+            "b", (channels,), bias.dtype.name, Quant(tuple(map(float, b_scale)), (0,) * scales),
+            bias,
+        ),
+    ]  # fmt: skip
+    return tensors, Quant((y_scale,), (0,))
+
+
+def grouped_layer(rng: np.random.Generator, dtype: str) -> Layer:
+    """A convolution whose channels are in groups, of one channel or of more."""
+    groups, own, each = (int(rng.integers(low, 5)) for low in (2, 1, 1))
+    size = tuple(int(n) for n in rng.integers(1, 4, 2))
+    attrs = {
+        "stride_h": int(rng.integers(1, 3)),
+        "stride_w": int(rng.integers(1, 3)),
+        "dilation_h": int(rng.integers(1, 3)),
+        "dilation_w": 1,
+        "padding": str(rng.choice(["SAME", "VALID"])),
+        "activation": str(rng.choice(ACTIVATIONS)),
+    }
+    image = (int(rng.integers(1, 3)), int(rng.integers(5, 8)), int(rng.integers(3, 8)))
+    shapes = (*image, groups * own), (groups * each, *size, own)
+    return make_layer(rng, "CONV_2D", dtype, *shapes, attrs)
 
 
 def as_single(layer: Layer) -> SingleOp:

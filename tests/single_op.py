@@ -12,6 +12,7 @@ from tflite_builder import file_of
 
 from hilc.ir import Array, Graph, Node, Quant, Tensor
 from hilc.ops import OPS
+from hilc.ops.operands import ARITHMETIC
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 #: Types that operators which only move data take.
@@ -139,7 +140,9 @@ def byte_quant(rng: Random, dtype: str = "int8", centre: float = 0.05) -> Quant:
 
 
 def quantized(rng: Random, dtype: str, centre: float = 0.05) -> Quant | None:
-    """A quantization for the types that have one."""
+    """A quantization for the types that have one; those of 16 bits have finer steps, from 0."""
+    if dtype == "int16":
+        return Quant((scale_near(rng, centre / 256),), (0,))
     return byte_quant(rng, dtype, centre) if dtype in ("int8", "uint8") else None
 
 
@@ -186,6 +189,21 @@ def _unary(rng: Random, dtype: str) -> Draft:
     return Draft([x], quantized(rng, dtype))
 
 
+def _rescaled(rng: Random, dtype: str) -> Draft:
+    """From 16 bits to a scale that is not too far away; the others to any."""
+    draft = _unary(rng, dtype)
+    if dtype == "int16":
+        # Six steps of a still smaller scale leave 32 bits.
+        scale = float(np.float32(max(1e-8, scale_near(rng, scale_of(draft.ins[0])))))
+        return Draft(draft.ins, Quant((scale,), (0,)))
+    return draft
+
+
+def _relu6(rng: Random, dtype: str) -> Draft:
+    draft = _unary(rng, dtype)
+    return Draft(draft.ins, draft.ins[0].quant if dtype == "int16" else draft.quant)
+
+
 def _hard_swish(rng: Random, dtype: str) -> Draft:
     draft = _unary(rng, dtype)
     if dtype == "int8":
@@ -196,7 +214,7 @@ def _hard_swish(rng: Random, dtype: str) -> Draft:
 
 
 def _leaky_relu(rng: Random, dtype: str) -> Draft:
-    draft = _unary(rng, dtype)
+    draft = _rescaled(rng, dtype)
     alpha = float(np.float32(pick(rng, 0.0, 0.01, 0.3, 1.0, 2.5, rng.uniform(0, 1))))
     return Draft(draft.ins, draft.quant, {"alpha": alpha})
 
@@ -206,20 +224,31 @@ def _logistic(rng: Random, dtype: str) -> Draft:
     if dtype == "int8":
         zero_point = pick(rng, -128, -128, 0, 17)
         return Draft(draft.ins, Quant((1 / 256,), (zero_point,)))
-    return draft
+    return _fraction(rng, draft) if dtype == "int16" else draft
+
+
+def _fraction(rng: Random, draft: Draft) -> Draft:
+    """From any scale to Q0.15; powers of two among them, which take another way."""
+    (x,) = draft.ins
+    scale = pick(rng, 2.0**-12, 2.0**-11, 2.0**-10, min(scale_of(x), 2.6))
+    return Draft([replace(x, quant=Quant((scale,), (0,)))], Quant((2.0**-15,), (0,)))
 
 
 def _tanh(rng: Random, dtype: str) -> Draft:
     draft = _unary(rng, dtype)
     if dtype == "int8":
         return Draft(draft.ins, pick(rng, Quant((1 / 128,), (0,)), draft.quant))
-    return draft
+    return _fraction(rng, draft) if dtype == "int16" else draft
 
 
 def _softmax(rng: Random, dtype: str) -> Draft:
     shape = (*shape_of(rng, int(rng.integers(0, 4)), 4), pick(rng, 1, 2, 3, 10, 40, 300))
     x = activation_tensor(rng, dtype, shape)
     attrs = {"beta": float(np.float32(pick(rng, 1.0, 1.0, 0.5, 2.0, 10.0)))}
+    if dtype == "int16":
+        # Differences of 16 bits times more than this leave 31 bits.
+        x = replace(x, quant=Quant((min(scale_of(x), 2 / attrs["beta"]),), (0,)))
+        return Draft([x], Quant((2.0**-15,), (0,)), attrs)
     return Draft([x], Quant((1 / 256,), (-128,)) if dtype == "int8" else None, attrs)
 
 
@@ -241,6 +270,8 @@ def _binary(rng: Random, dtype: str) -> Draft:
     if rng.random() < 0.2:
         b = Tensor("b", b.shape, dtype, b.quant, content(rng, b))
     quant = quantized(rng, dtype, 0.1)
+    if dtype == "int16":
+        quant = Quant((scale_near(rng, 2 * max(scale_of(a), scale_of(b))),), (0,))
     return Draft([a, b], quant, {"activation": pick(rng, *ACTIVATIONS)})
 
 
@@ -250,6 +281,12 @@ def _mul(rng: Random, dtype: str) -> Draft:
         a, b = draft.ins
         centre = scale_of(a) * scale_of(b) * 100
         return Draft(draft.ins, quantized(rng, dtype, centre), draft.attrs)
+    if dtype == "int16":
+        a, b = draft.ins
+        # Six steps of a still smaller scale, the clamp of an activation, leave 32 bits.
+        scale = max(1e-8, scale_near(rng, scale_of(a) * scale_of(b) * 30000))
+        quant = Quant((float(np.float32(scale)),), (0,))
+        return Draft(draft.ins, quant, draft.attrs)
     return draft
 
 
@@ -265,13 +302,17 @@ def _mean(rng: Random, dtype: str) -> Draft:
         if rng.random() < 0.2:
             axes.append(axes[0] - rank)
     attrs = {"keep_dims": bool(rng.integers(2))}
-    return Draft([x, index_tensor(axes, "axes")], quantized(rng, dtype), attrs)
+    quant = quantized(rng, dtype)
+    if dtype == "int16":
+        quant = Quant((scale_near(rng, scale_of(x)),), (0,))
+    return Draft([x, index_tensor(axes, "axes")], quant, attrs)
 
 
 def _quantize(rng: Random, dtype: str) -> Draft:
     shape = shape_of(rng, int(rng.integers(1, 6)))
     targets = {
         "float32": ("int8", "uint8", "int16"),
+        "int8": ("int8", "uint8", "int16", "int32"),
         "int16": ("int8", "int16", "int32"),
         "int32": ("int8", "int16"),
     }
@@ -284,8 +325,13 @@ def _quantize(rng: Random, dtype: str) -> Draft:
             x = replace(x, quant=Quant((scale_near(rng, 2.0**-30),), (0,)))
             centre = max(centre, 2 * scale_of(x))
         zero_point = byte_quant(rng).zero_point if target == "int8" else (0,)
-        return Draft([x], Quant((scale_near(rng, centre),), zero_point), {"dtype": target})
+        # What is finer than this leaves 32 bits.
+        scale = float(np.float32(max(scale_near(rng, centre), scale_of(x) * 2.0**-13)))
+        return Draft([x], Quant((scale,), zero_point), {"dtype": target})
     x = activation_tensor(rng, dtype, shape)
+    if dtype == "int8" and target in ("int16", "int32"):
+        scale = float(np.float32(scale_of(x) * rng.uniform(1 / 200, 4)))
+        return Draft([x], Quant((scale,), (0,)), {"dtype": target})
     if target == "int16":
         return Draft([x], Quant((scale_near(rng, 2.0**-12),), (0,)), {"dtype": target})
     return Draft([x], quantized(rng, target, 0.05), {"dtype": target})
@@ -423,8 +469,8 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SUB": _binary,
     "MUL": _mul,
     "MEAN": _mean,
-    "RELU": _unary,
-    "RELU6": _unary,
+    "RELU": _rescaled,
+    "RELU6": _relu6,
     "LOGISTIC": _logistic,
     "TANH": _tanh,
     "HARD_SWISH": _hard_swish,
@@ -449,6 +495,7 @@ KINDS: Sequence[tuple[str, str]] = [
     for dtype in {
         "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
         "DEQUANTIZE": ("int8", "uint8", "int16"),
+        "HARD_SWISH": ("int8", "float32"),
         **{
             move: MOVABLE
             for move in (
@@ -456,5 +503,5 @@ KINDS: Sequence[tuple[str, str]] = [
                 "CONCATENATION", "PACK", "SPLIT",
             )
         },
-    }.get(op, ("int8", "float32"))
+    }.get(op, ARITHMETIC)
 ]  # fmt: skip

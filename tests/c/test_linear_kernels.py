@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import kernel_runner
 import numpy as np
 import pytest
 from kernel_checks import check, checks_of
-from linear_layers import Layer, make_layer, random_layer
+from linear_layers import Layer, grouped_layer, make_layer, random_layer
 
 from hilc.target import get_cpu
 
@@ -26,19 +27,26 @@ def check_layers(layers: list[Layer], told: str = "", **options: Any) -> int:
     return len(checks)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
 @pytest.mark.parametrize("op", OPERATORS)
 def test_random_layers(op, dtype):
-    seed = [3, OPERATORS.index(op), dtype == "int8"]
+    seed = [3, OPERATORS.index(op), ("float32", "int8", "int16").index(dtype)]
     rng = np.random.default_rng(seed)
-    layers = [random_layer(rng, op, dtype, explicit_padding=True) for _ in range(500)]
-    assert check_layers(layers, f"(of seed {seed})") >= (900 if dtype == "int8" else 500)
+    count = 200 if dtype == "int16" else 500
+    layers = [random_layer(rng, op, dtype, explicit_padding=True) for _ in range(count)]
+    assert check_layers(layers, f"(of seed {seed})") >= (900 if dtype == "int8" else count)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
+def test_channels_in_groups(dtype):
+    rng = np.random.default_rng(zlib.crc32(dtype.encode()))
+    assert check_layers([grouped_layer(rng, dtype) for _ in range(100)]) >= 100
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_layers_compiled_on_their_own(op):
     rng = np.random.default_rng([4, OPERATORS.index(op)])
-    layers = [random_layer(rng, op, dtype, True) for dtype in ("int8",) * 3 + ("float32",)]
+    layers = [random_layer(rng, op, dtype, True) for dtype in ("int8",) * 3 + ("int16", "float32")]
     check_layers(layers, specialise=True)
 
 

@@ -36,7 +36,7 @@ def check_all(singles: Sequence[SingleOp], told: str = "", **options: Any) -> in
     return len(checks)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
 def test_random_operators(dtype):
     rng = generator("random", dtype)
     singles = [random_op(rng, *kind) for kind in KINDS if kind[1] == dtype for _ in range(100)]
@@ -45,14 +45,14 @@ def test_random_operators(dtype):
 
 def test_moves_of_every_element_size():
     rng = generator("moves")
-    sizes = ("int16", "int32", "int64", "bool", "uint8")
+    sizes = ("int32", "int64", "bool", "uint8")
     singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in sizes for _ in range(20)]
     check_all(singles)
 
 
 def test_operators_compiled_on_their_own():
     rng = generator("specialised")
-    dtypes = ("int8", "float32")
+    dtypes = ("int8", "int16", "float32")
     singles = [random_op(rng, *kind) for kind in KINDS if kind[1] in dtypes for _ in range(2)]
     check_all(singles, specialise=True)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from kernel_checks import borders
 from kernel_runner import Case
-from linear_layers import random_layer
+from linear_layers import grouped_layer, random_layer
 from single_op import KINDS, random_op
 from sixteen_by_eight import BIASES, operator
 
@@ -35,6 +35,7 @@ from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.memory import checker as hazards
 from hilc.memory.plan import BufferRef, PlanError, check_plan, plan
 from hilc.ops import OPS
+from hilc.ops.operands import ARITHMETIC
 from hilc.target import get_cpu
 
 HOST = get_cpu("host")
@@ -328,16 +329,20 @@ def _singles(cpu: str) -> list[_Single]:
     made: list[tuple[Node, Sequence[Tensor | None], Sequence[Tensor], Sequence[Array | None]]] = []
     for op, dtype in KINDS:
         # Of a conversion the other type is drawn as well, and each pair has a kernel of its own.
-        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE") else 3):
+        for _ in range(12 if op in ("QUANTIZE", "DEQUANTIZE") else 4):
             single = random_op(rng, op, dtype)
             made.append((single.node, single.ins, single.outs, single.values))
     for op, dtype in itertools.product(
-        ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), ("int8", "float32")
+        ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), ARITHMETIC
     ):
         for _ in range(16 if dtype == "int8" else 8):
             layer = random_layer(rng, op, dtype, explicit_padding=True)
             values = [layer.x, *(None if t is None else t.data for t in layer.ins[1:])]
             made.append((layer.node, layer.ins, (layer.out,), values))
+    for dtype in ARITHMETIC:
+        for _ in range(4):
+            layer = grouped_layer(rng, dtype)
+            made.append((layer.node, layer.ins, layer.outs, layer.values))
     for bias in BIASES:
         for depth in (1, 2, 7):
             wide = operator(rng, bias, depth=depth)

@@ -115,7 +115,7 @@ def array(shape: tuple[int, ...], dtype: str, value: int = 1) -> dict[str, Any]:
     [
         ({"x": {"shape": (5, 5, 2)}}, ModelError, "not of 4 dimensions"),
         ({"x": {"shape": (1, 5, 5, 3)}}, ModelError, "3 input channels for filters of 2"),
-        ({"x": {"shape": (1, 5, 5, 4)}}, UnsupportedError, "grouped convolution"),
+        ({"x": {"shape": (1, 5, 5, 4)}}, ModelError, "3 output channels for 2 groups"),
         ({"x": {"shape": (1, 1, 5, 2)}}, ModelError, "does not fit"),
         ({"x": {"dtype": "int16"}}, UnsupportedError, "int16"),
         ({"x": {"dtype": "float32", "quant": None}}, UnsupportedError, "float32 activations with"),

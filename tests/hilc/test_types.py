@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from linear_layers import random_layer
+from nodes import make_node
+from single_op import random_op
 from sixteen_by_eight import BIASES, layer, network
 from tflite_builder import ModelBuilder
 from tflm import interpreter, needs_tflm
 
 import hilc
 from hilc import interpreter as hilc_interpreter
-from hilc.errors import UnsupportedError
+from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
-from hilc.ir import DTYPES, ELEMENT_TYPES, Graph, Node, Quant, Rounding, Tensor
+from hilc.ir import DTYPES, ELEMENT_TYPES, Graph, Quant, Rounding, Tensor
 from hilc.lowering import candidates
 from hilc.numerics.requantize import SUMS, quantize_multiplier, requantize
 from hilc.ops import OPS
@@ -203,11 +206,27 @@ def test_sums_beyond_what_the_references_take_are_refused() -> None:
         verify(graph.with_(tensors={**graph.tensors, name: replace(bias, data=data)}))
 
 
-@pytest.mark.parametrize("op", ["ADD", "MUL", "MEAN", "SOFTMAX", "RELU", "CONV_2D", "MAX_POOL_2D"])
-def test_other_operators_refuse_sixteen_bits_by_name(op: str) -> None:
+def test_what_no_reference_computes_in_sixteen_bits_is_refused_by_name() -> None:
     x = Tensor("x", (1, 2, 2, 4), "int16", Quant((0.1,), (0,)))
-    ins = (x, x) if op in ("ADD", "MUL", "MEAN", "CONV_2D") else (x,)
-    node = Node(op, tuple(t.name for t in ins), ("y",))
-    expected = rf"^'y': {op} does not support int16 input 'x' \(supported: int8, float32\)"
+    expected = r"^'y': HARD_SWISH does not support int16 input 'x' \(supported: int8, float32\)"
     with pytest.raises(UnsupportedError, match=expected):
-        OPS[op].infer(node, ins)
+        OPS["HARD_SWISH"].infer(make_node("HARD_SWISH", ("x",), ("y",)), (x,))
+
+
+@pytest.mark.parametrize("op", ["ADD", "MUL", "MEAN", "SOFTMAX", "RELU", "LOGISTIC"])
+def test_operators_of_sixteen_bits_refuse_zero_points(op: str) -> None:
+    single = random_op(np.random.default_rng(1), op, "int16")
+    wrong = (replace(single.ins[0], quant=Quant((0.001,), (1,))), *single.ins[1:])
+    with pytest.raises(UnsupportedError, match=r"of type int16, with zero point 1 \(supported: 0"):
+        OPS[op].infer(single.node, wrong)
+
+
+def test_a_depthwise_bias_of_32_bits_is_refused() -> None:
+    """TFLite Micro would read it as one of 64."""
+    layer = random_layer(np.random.default_rng(2), "DEPTHWISE_CONV_2D", "int16", False)
+    x, weights, *_ = layer.ins
+    assert weights is not None
+    bias = Tensor("b", (weights.shape[3],), "int32", data=np.zeros(weights.shape[3], np.int32))
+    node = replace(layer.node, inputs=("x", "w", "b"))
+    with pytest.raises(ModelError, match=r"bias 'b', int32.*supported: int64\["):
+        OPS[node.op].infer(node, (x, weights, bias))

@@ -46,6 +46,8 @@ class ElementType:
     biases: tuple[str, ...] = ()
     #: Whether a table with an entry for every value is reasonable.
     tabled: bool = False
+    #: Bits by which ADD and SUB raise their operands before they bring them to one scale.
+    headroom: int = 0
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -56,6 +58,11 @@ class ElementType:
     def values(self) -> range:
         """All values of an integer type."""
         return range(int(self.low), int(self.high) + 1)
+
+    @property
+    def distance_bits(self) -> int:
+        """The bits of the largest distance of a number from a zero point."""
+        return self.dl_bits - 1 if self.symmetric else self.dl_bits
 
     @property
     def dl_code(self) -> int:
@@ -79,10 +86,14 @@ def _integer(bits: int, **traits: object) -> ElementType:
 
 _ROWS = (
     _integer(
-        8, quantized=True, needs_scale=True, weights="int8", biases=("int32",), tabled=True
+        8, quantized=True, needs_scale=True, weights="int8", biases=("int32",), tabled=True,
+        headroom=20,
     ),
     ElementType("uint8", "uint8_t", "u8", 1, 0, 255, "kDLUInt", 8, quantized=True, tabled=True),
-    _integer(16, quantized=True, symmetric=True, weights="int8", biases=("int64", "int32")),
+    _integer(
+        16, quantized=True, symmetric=True, weights="int8", biases=("int64", "int32"),
+        headroom=15,
+    ),
     _integer(32),
     _integer(64),
     ElementType(

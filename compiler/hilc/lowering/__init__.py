@@ -17,6 +17,7 @@ from hilc.lowering.generic import (
     softmax,
     unary,
     views,
+    wide,
 )
 from hilc.lowering.kernels import KernelCall, register_kernels
 from hilc.lowering.registry import Layer, Rank, candidates, lowers
@@ -43,4 +44,5 @@ __all__ = [
     "softmax",
     "unary",
     "views",
+    "wide",
 ]

@@ -42,6 +42,25 @@ class FloatParameters:
     bias: npt.NDArray[np.float32]
 
 
+@dataclass(frozen=True, eq=False)
+class WideRequantization:
+    """How sums of products with int16 become outputs; zero points are 0."""
+
+    requant: Requantization
+    #: One value a channel, of the type of the sums.
+    bias: npt.NDArray[np.int64] | npt.NDArray[np.int32]
+    #: The largest magnitude that a sum may have.
+    bound: int
+
+    @property
+    def per_channel(self) -> int:
+        """1: each output channel has a multiplier and a shift; 0: one for all."""
+        return int(self.requant.multipliers.size > 1)
+
+
+Outputs = HilRequantization | WideRequantization | FloatParameters
+
+
 @dataclass(frozen=True)
 class LinearForm:
     """What the three have in common."""
@@ -49,7 +68,7 @@ class LinearForm:
     #: The weight matrix, ``[output channels, products of a sum]``.
     weights: Array
     #: How sums become outputs.
-    outputs: HilRequantization | FloatParameters
+    outputs: Outputs
     #: The model's own bias, one value a channel; zeros where it has none.
     bias: Array
     #: What positions outside the image hold: the input's zero point; 0 for floats.
@@ -74,6 +93,12 @@ class LinearForm:
         return self.outputs
 
     @property
+    def wide(self) -> WideRequantization:
+        """How the sums of an int16 layer become outputs."""
+        assert isinstance(self.outputs, WideRequantization)
+        return self.outputs
+
+    @property
     def floats(self) -> FloatParameters:
         """How the sums of a float layer become outputs."""
         assert isinstance(self.outputs, FloatParameters)
@@ -93,6 +118,15 @@ class Convolution(LinearForm):
 
     images: HilImages
     window: HilWindow
+
+
+@dataclass(frozen=True)
+class GroupedConvolution(LinearForm):
+    """A convolution whose channels are in groups, with a filter for each output channel."""
+
+    images: HilImages
+    window: HilWindow
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -123,6 +157,7 @@ def linear_calls(
     rows: Callable[[MatrixProduct], Iterable[Parameters]],
     convolution: Callable[[Convolution], Iterable[Parameters]],
     depthwise: Callable[[DepthwiseConvolution], Iterable[Parameters]],
+    grouped: Callable[[GroupedConvolution], Iterable[Parameters]] = lambda form: (),
 ) -> Iterator[KernelCall]:
     """Yield the calls of a family of kernels for a layer of one of :data:`LINEAR`.
 
@@ -137,6 +172,8 @@ def linear_calls(
             ways = convolution(form)
         case DepthwiseConvolution():
             ways = depthwise(form)
+        case GroupedConvolution():
+            ways = grouped(form)
         case _:
             raise AssertionError(form)
     for parameters in ways:
@@ -146,10 +183,10 @@ def linear_calls(
 def _fully_connected(layer: Layer) -> LinearForm:
     ops = fully_connected.layer_operands(layer.node, layer.ins)
     channels, depth = ops.weights.shape
-    outputs: HilRequantization | FloatParameters
+    outputs: Outputs
     if ops.x.element.quantized:
         requant = fully_connected.requantization(layer.node, ops, layer.out)
-        outputs = _requantization_parameters(layer, ops, requant, channel_axis=0)
+        outputs = _integer_outputs(layer, ops, requant, channel_axis=0)
     else:
         outputs = _float_parameters(layer, ops)
     return MatrixProduct(
@@ -166,7 +203,21 @@ def _conv2d(layer: Layer) -> LinearForm:
     ops, window = conv2d.layer_operands(layer.node, layer.ins)
     outputs = _output_parameters(layer, ops, channel_axis=0)
     weights = ops.weight_data.reshape(ops.weights.shape[0], -1)
-    return _sliding(layer, ops, window, weights, outputs)
+    groups = conv2d.groups_of(ops)
+    if groups == 1:
+        return _sliding(layer, ops, window, weights, outputs)
+    if ops.weights.shape[3] == 1:
+        # As many groups as channels of the input: each goes by itself.
+        return _channelwise(layer, ops, window, weights, outputs, len(weights) // groups)
+    return GroupedConvolution(
+        weights,
+        outputs,
+        ops.bias_data,
+        _pad_value(layer, ops),
+        layer.out.size * weights.shape[1],
+        *_placed(ops.x, window),
+        groups,
+    )
 
 
 def _depthwise_conv2d(layer: Layer) -> LinearForm:
@@ -178,6 +229,17 @@ def _depthwise_conv2d(layer: Layer) -> LinearForm:
     if ops.x.shape[3] == 1:
         # One input channel: an ordinary convolution, whose kernels share loads between channels.
         return _sliding(layer, ops, window, weights, outputs)
+    return _channelwise(layer, ops, window, weights, outputs, multiplier)
+
+
+def _channelwise(
+    layer: Layer,
+    ops: Operands,
+    window: Window,
+    weights: Array,
+    outputs: Outputs,
+    multiplier: int,
+) -> DepthwiseConvolution:
     return DepthwiseConvolution(
         weights,
         outputs,
@@ -203,7 +265,7 @@ def _sliding(
     ops: Operands,
     window: Window,
     weights: Array,
-    outputs: HilRequantization | FloatParameters,
+    outputs: Outputs,
 ) -> LinearForm:
     depth = weights.shape[1]
     common = (weights, outputs, ops.bias_data, _pad_value(layer, ops), layer.out.size * depth)
@@ -251,14 +313,21 @@ def _pad_value(layer: Layer, ops: Operands) -> int:
     return linear.pad_value(layer.node, ops)
 
 
-def _output_parameters(
-    layer: Layer, ops: Operands, channel_axis: int
-) -> HilRequantization | FloatParameters:
+def _output_parameters(layer: Layer, ops: Operands, channel_axis: int) -> Outputs:
     if not ops.x.element.quantized:
         return _float_parameters(layer, ops)
-    factors = linear.channel_factors(layer.node, ops)
-    requant = linear.requantization(layer.node, factors, layer.out)
-    return _requantization_parameters(layer, ops, requant, channel_axis)
+    requant = linear.channel_requantization(layer.node, ops, layer.out)
+    return _integer_outputs(layer, ops, requant, channel_axis)
+
+
+def _integer_outputs(
+    layer: Layer, ops: Operands, requant: Requantization, channel_axis: int
+) -> Outputs:
+    if not ops.x.element.symmetric:
+        return _requantization_parameters(layer, ops, requant, channel_axis)
+    bias = ops.bias_data.astype(np.int64)
+    bound = accumulator_bound(ops.weight_data, bias, -ops.x.element.bounds[0], channel_axis)
+    return WideRequantization(requant, ops.bias_data, bound)
 
 
 def _requantization_parameters(

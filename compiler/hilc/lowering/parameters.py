@@ -224,6 +224,29 @@ class HilBinaryF32(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilSumS16(FieldGroup):
+    """The fields of ``HIL_SUM_S16_FIELDS``."""
+
+    binary: HilBinary
+    #: of the first operand, in Q0.31
+    a_multiplier: int
+    #: of its product, to the left; below 0 to the right
+    a_shift: int
+    #: of the second operand, in Q0.31
+    b_multiplier: int
+    #: of its product, to the left; below 0 to the right
+    b_shift: int
+    #: of their sum, in Q0.31
+    out_multiplier: int
+    #: of its product, to the left; below 0 to the right
+    out_shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilRequantization(FieldGroup):
     """The fields of ``HIL_REQUANTIZATION_FIELDS``."""
 
@@ -238,6 +261,26 @@ class HilRequantization(FieldGroup):
     multipliers: npt.NDArray[np.int32]
     #: of the products, to the left; below 0 to the right
     shifts: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilWideConv2d(FieldGroup):
+    """The fields of ``HIL_WIDE_CONV2D_FIELDS``."""
+
+    images: HilImages
+    #: channels of the output
+    out_c: int
+    #: of channels; 1: each output sums over all of the input
+    groups: int
+    window: HilWindow
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: 1: each channel has a multiplier and a shift, 0: one for all
+    per_channel: int
+    #: [out_c][filter_h][filter_w][in_c / groups]
+    weights: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -291,6 +334,20 @@ class HilPool(FieldGroup):
     pad_top: int
     #: columns by which the first window reaches beyond the image
     pad_left: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSigmoidS16(FieldGroup):
+    """The fields of ``HIL_SIGMOID_S16_FIELDS``."""
+
+    #: elements
+    size: int
+    #: 2^15 at most
+    multiplier: int
+    #: to the right
+    shift: int
+    #: 256 steps
+    table: npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -680,6 +737,19 @@ class HilAverageRowsS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilAverageRowsS16(Parameters):
+    """The fields of ``struct hil_average_rows_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_average_rows_s16"
+
+    average_rows: HilAverageRows
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilAverageRowsF32(Parameters):
     """The fields of ``struct hil_average_rows_f32``."""
 
@@ -707,6 +777,19 @@ class HilMeanRowsS8(Parameters):
     shift: int
     #: the output that stands for 0.0
     out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMeanRowsS16(Parameters):
+    """The fields of ``struct hil_mean_rows_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_rows_s16"
+
+    mean_rows: HilMeanRows
+    #: of what the scales say, in Q0.31
+    multiplier: int
+    #: of the product, to the left; below 0 to the right
+    shift: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -789,6 +872,41 @@ class HilMulF32(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilAddS16(Parameters):
+    """The fields of ``struct hil_add_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_add_s16"
+
+    sum_s16: HilSumS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSubS16(Parameters):
+    """The fields of ``struct hil_sub_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_sub_s16"
+
+    sum_s16: HilSumS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMulS16(Parameters):
+    """The fields of ``struct hil_mul_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_mul_s16"
+
+    binary: HilBinary
+    #: of what the scales say, in Q0.31
+    multiplier: int
+    #: to the left; negative ones are to the right
+    shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilConv2dF32(Parameters):
     """The fields of ``struct hil_conv2d_f32``."""
 
@@ -806,6 +924,77 @@ class HilConv2dF32(Parameters):
     bias: npt.NDArray[np.float32]
     #: a column is an output channel: see struct hil_columns_f32
     weights: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dGroupsS8(Parameters):
+    """The fields of ``struct hil_conv2d_groups_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_groups_s8"
+
+    images: HilImages
+    #: channels of the output
+    out_c: int
+    #: of channels; 1: each output sums over all of the input
+    groups: int
+    window: HilWindow
+    #: the input that stands for 0.0
+    in_zero_point: int
+    requantization: HilRequantization
+    #: [out_c][filter_h][filter_w][in_c / groups]
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dGroupsF32(Parameters):
+    """The fields of ``struct hil_conv2d_groups_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_groups_f32"
+
+    images: HilImages
+    #: channels of the output
+    out_c: int
+    #: of channels; 1: each output sums over all of the input
+    groups: int
+    window: HilWindow
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: [out_c][filter_h][filter_w][in_c / groups]
+    weights: npt.NDArray[np.float32]
+    #: of each output channel
+    bias: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dS16(Parameters):
+    """The fields of ``struct hil_conv2d_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_s16"
+
+    wide_conv2d: HilWideConv2d
+    #: of each channel the lower word, then the upper one
+    bias: npt.NDArray[np.int32]
+    #: of each output channel, or one for all
+    multipliers: npt.NDArray[np.int16]
+    #: to the right, 8 to 46
+    shifts: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dS16Sums32(Parameters):
+    """The fields of ``struct hil_conv2d_s16_sums32``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_s16_sums32"
+
+    wide_conv2d: HilWideConv2d
+    #: of each output channel
+    bias: npt.NDArray[np.int32]
+    #: of each output channel, or one for all
+    multipliers: npt.NDArray[np.int32]
+    #: to the left; negative ones are to the right
+    shifts: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -843,6 +1032,32 @@ class HilDepthwiseConv2dF32(Parameters):
     bias: npt.NDArray[np.float32]
     #: [in_c * depth_multiplier][filter_h][filter_w]
     weights: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDepthwiseConv2dS16(Parameters):
+    """The fields of ``struct hil_depthwise_conv2d_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_conv2d_s16"
+
+    images: HilImages
+    #: outputs of each input channel, next to each other
+    depth_multiplier: int
+    window: HilWindow
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: 1: each channel has a multiplier and a shift, 0: one for all
+    per_channel: int
+    #: [in_c * depth_multiplier][filter_h][filter_w]
+    weights: npt.NDArray[np.int8]
+    #: of each channel the lower word, then the upper one
+    bias: npt.NDArray[np.int32]
+    #: of each output channel, or one for all
+    multipliers: npt.NDArray[np.int16]
+    #: to the right, 8 to 46
+    shifts: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -952,6 +1167,19 @@ class HilMeanS8(Parameters):
     shift: int
     #: the output that stands for 0.0
     out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMeanS16(Parameters):
+    """The fields of ``struct hil_mean_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_mean_s16"
+
+    mean: HilMean
+    #: of what the scales say, in Q0.31
+    multiplier: int
+    #: of the product, to the left; below 0 to the right
+    shift: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -1065,6 +1293,32 @@ class HilMaxPoolS8(Parameters):
     """The fields of ``struct hil_max_pool_s8``."""
 
     KERNEL: ClassVar[str] = "hil_max_pool_s8"
+
+    pool: HilPool
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAveragePoolS16(Parameters):
+    """The fields of ``struct hil_average_pool_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_average_pool_s16"
+
+    pool: HilPool
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMaxPoolS16(Parameters):
+    """The fields of ``struct hil_max_pool_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_max_pool_s16"
 
     pool: HilPool
     #: the least output
@@ -1191,7 +1445,7 @@ class HilRequantizeWide(Parameters):
 
     #: elements
     size: int
-    #: 2 or 4
+    #: 1, 2 or 4
     in_bytes: int
     #: 1, 2 or 4
     out_bytes: int
@@ -1237,6 +1491,26 @@ class HilSoftmaxF32(Parameters):
     depth: int
     #: factor of the exponents
     beta: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSoftmaxS16(Parameters):
+    """The fields of ``struct hil_softmax_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_softmax_s16"
+
+    #: of values, each by itself
+    rows: int
+    #: values of a row
+    depth: int
+    #: of the distance to the row's maximum: 10 become 65535
+    multiplier: int
+    #: to the left; negative ones are to the right
+    shift: int
+    #: of -10 to 0, in 512 steps of Q0.15
+    exponentials: npt.NDArray[np.int16]
+    #: 1 / (1 + x) for x from 0 to 1, likewise
+    reciprocals: npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -1305,6 +1579,60 @@ class HilHardSwishF32(Parameters):
 
     #: elements
     size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLeakyReluS16(Parameters):
+    """The fields of ``struct hil_leaky_relu_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_leaky_relu_s16"
+
+    #: elements
+    size: int
+    #: of what is not negative
+    multiplier: int
+    #: to the left; negative ones are to the right
+    shift: int
+    #: of what is below 0
+    negative_multiplier: int
+    #: likewise, to the left; below 0 to the right
+    negative_shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilClampS16(Parameters):
+    """The fields of ``struct hil_clamp_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_clamp_s16"
+
+    #: elements
+    size: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLogisticS16(Parameters):
+    """The fields of ``struct hil_logistic_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_logistic_s16"
+
+    sigmoid_s16: HilSigmoidS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTanhS16(Parameters):
+    """The fields of ``struct hil_tanh_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_tanh_s16"
+
+    sigmoid_s16: HilSigmoidS16
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

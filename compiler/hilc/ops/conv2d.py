@@ -1,15 +1,22 @@
-"""CONV_2D over NHWC images with weights ``[O, filter_h, filter_w, I]``."""
+"""CONV_2D over NHWC images with weights ``[O, filter_h, filter_w, I]``.
+
+Where I is a fraction of the image's channels these are in groups, as many as O: each group of
+output channels is made of its own group of input channels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
 
 from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import geometry, linear
 from hilc.ops.attributes import ConvolutionAttributes
 from hilc.ops.opdef import OpDef, Signature
-from hilc.ops.operands import invalid, quantization, unsupported
-from hilc.ops.traits import Interval, Reference, Weights, WindowRows
+from hilc.ops.operands import invalid, quantization
+from hilc.ops.traits import Interval, Reference, Weights, WindowRows, any_value
 
 
 def layer_operands(
@@ -19,17 +26,18 @@ def layer_operands(
     ops = linear.operands(node, ins, rank=4, channel_axis=0)
     if len(ops.x.shape) != 4:
         invalid(node, f"has an input of shape {list(ops.x.shape)}, not of 4 dimensions")
-    _, filter_h, filter_w, depth = ops.weights.shape
-    channels = ops.x.shape[3]
-    if channels % depth == 0 and channels != depth:
-        unsupported(
-            node,
-            f"is a grouped convolution: {channels} input channels for filters of {depth}",
-            "split the groups into convolutions of their own before the export",
-        )
-    if channels != depth:
-        invalid(node, f"has {channels} input channels for filters of {depth}")
+    channels, filter_h, filter_w, depth = ops.weights.shape
+    groups, rest = divmod(ops.x.shape[3], depth)
+    if rest:
+        invalid(node, f"has {ops.x.shape[3]} input channels for filters of {depth}")
+    if groups == 0 or channels % groups:
+        invalid(node, f"has {channels} output channels for {groups} groups of input channels")
     return ops, geometry.window(node, ops.x.shape, filter_h, filter_w)
+
+
+def groups_of(ops: linear.Operands) -> int:
+    """Return groups of channels: 1 where each output sums over all channels of the input."""
+    return ops.x.shape[3] // ops.weights.shape[3]
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -40,8 +48,15 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     ops, _ = layer_operands(node, ins)
-    if ops.x.element.quantized:
-        linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+    linear.check_output(node, ops, outs[0])
+
+
+def _group_rows(x: Array, ops: linear.Operands, window: geometry.Window, fill: int) -> list[Array]:
+    """For each group, the values under each window as a row."""
+    return [
+        geometry.patches(part, window, fill).reshape(-1, ops.weights.size // len(ops.weight_data))
+        for part in np.split(x, groups_of(ops), axis=3)
+    ]
 
 
 def _reference(
@@ -53,15 +68,20 @@ def _reference(
     ops, window = layer_operands(node, ins)
     x = values[0]
     assert x is not None
-    columns = ops.weight_data.reshape(ops.weights.shape[0], -1)
     zero_point = linear.pad_value(node, ops)
-    rows = geometry.patches(x, window, zero_point).reshape(-1, columns.shape[1])
+    rows = _group_rows(x, ops, window, zero_point)
+    columns = np.split(ops.weight_data.reshape(ops.weights.shape[0], -1), len(rows))
+    bias = np.split(ops.bias_data, len(rows))
     if not ops.x.element.quantized:
-        result: Array = linear.float_products(node, rows, columns, ops.bias_data)
+        products = map(partial(linear.float_products, node), rows, columns, bias)
+        result: Array = np.concatenate(list(products), axis=1)
     else:
-        sums = linear.integer_products(rows, zero_point, columns, ops.bias_data)
-        factors = linear.channel_factors(node, ops)
-        result = linear.requantization(node, factors, outs[0]).apply(sums)
+        sums = [
+            linear.integer_products(row, zero_point, column, own)
+            for row, column, own in zip(rows, columns, bias, strict=True)
+        ]
+        requant = linear.channel_requantization(node, ops, outs[0])
+        result = requant.apply(np.concatenate(sums, axis=1))
     return [result.reshape(outs[0].shape)]
 
 
@@ -74,13 +94,13 @@ def _bounds(
 ) -> list[Interval]:
     """Return the bounds: a sum is least where each positive weight meets the least input."""
     ops, window = layer_operands(node, ins)
+    if groups_of(ops) > 1:
+        return [any_value(outs[0])]
     zero_point = quantization(node, ops.x)[1]
     weights = ops.weight_data.reshape(ops.weights.shape[0], -1)
     assert values[0] is not None
-    low, high = (
-        geometry.patches(end, window, zero_point).reshape(-1, weights.shape[1]) for end in values[0]
-    )
-    requant = linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+    ((low,), (high,)) = (_group_rows(end, ops, window, zero_point) for end in values[0])
+    requant = linear.channel_requantization(node, ops, outs[0])
     return linear.product_bounds(low, high, zero_point, weights, ops.bias_data, requant, outs[0])
 
 

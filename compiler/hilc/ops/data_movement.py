@@ -219,6 +219,7 @@ def _infer_pad(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check_pad(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     require_same_quantization(node, operand(node, ins, 0), outs[0])
+    pad_value(node, outs[0])
 
 
 def pad_value(node: Node, out: Tensor) -> int:

@@ -30,7 +30,8 @@ def layer_operands(
     node: Node, ins: Sequence[Tensor | None]
 ) -> tuple[linear.Operands, geometry.Window, int]:
     """Return the operands, checked, the window that slides over the image, the depth multiplier."""
-    ops = linear.operands(node, ins, rank=4, channel_axis=CHANNEL_AXIS)
+    # The reference reads a bias of any other type as one of the first.
+    ops = linear.operands(node, ins, rank=4, channel_axis=CHANNEL_AXIS, bias_types=1)
     if len(ops.x.shape) != 4:
         invalid(node, f"has an input of shape {list(ops.x.shape)}, not of 4 dimensions")
     one, filter_h, filter_w, channels = ops.weights.shape
@@ -53,8 +54,7 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     ops, _, _ = layer_operands(node, ins)
-    if ops.x.element.quantized:
-        linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+    linear.check_output(node, ops, outs[0])
 
 
 def _reference(
@@ -79,7 +79,7 @@ def _reference(
     sums = sums.reshape(outs[0].shape) + ops.bias_data
     if not ops.x.element.quantized:
         return [linear.clamp_float(node, sums)]
-    return [linear.requantization(node, linear.channel_factors(node, ops), outs[0]).apply(sums)]
+    return [linear.channel_requantization(node, ops, outs[0]).apply(sums)]
 
 
 def _bounds(
@@ -106,7 +106,7 @@ def _bounds(
         products = [end * weights[tap] for end in ends]
         least += np.minimum(*products)
         most += np.maximum(*products)
-    requant = linear.requantization(node, linear.channel_factors(node, ops), outs[0])
+    requant = linear.channel_requantization(node, ops, outs[0])
     return linear.requantized_bounds(least, most, requant, outs[0])
 
 

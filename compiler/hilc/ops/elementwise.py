@@ -1,7 +1,8 @@
 """ADD, SUB and MUL of two tensors, either of which may be broadcast to the other's shape.
 
-int8 ADD and SUB bring both operands to twice the larger input scale with 20 extra bits, add, and
-requantize the sum: three roundings. MUL requantizes the product of the offset values once.
+Of integers ADD and SUB bring both operands to twice the larger input scale with extra bits (20 for
+int8, 15 for int16), add, and requantize the sum: three roundings. MUL requantizes the product of
+the offset values once.
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_symmetric,
     undefined,
     unsupported,
 )
 from hilc.ops.traits import BroadcastRows, Link, ascending, corners, in_step
 
-#: Bits by which int8 operands of a sum are raised before they are brought to one scale.
-SUM_HEADROOM_BITS = 20
 #: What the reference broadcasts at most.
 _MAX_RANK = 6
 
@@ -53,8 +53,8 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
             "quantize the whole model, or convert one operand by QUANTIZE or DEQUANTIZE",
         )
     if a.element.quantized:
-        quantization(node, a)
-        quantization(node, b)
+        require_symmetric(node, a)
+        require_symmetric(node, b)
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -77,26 +77,29 @@ def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
     scales = _SumScales(
         _operand_scale(node, a_scale / common),
         _operand_scale(node, b_scale / common),
-        multiplier(node, common / ((1 << SUM_HEADROOM_BITS) * out_scale)),
+        multiplier(node, common / ((1 << out.element.headroom) * out_scale)),
     )
     if scales.out.shift > 0:
         undefined(
             node,
-            f"has output scale {out_scale}, more than 2^19 times finer than its inputs'",
+            f"has output scale {out_scale}, more than 2^{out.element.headroom - 1} times finer "
+            "than its inputs'",
         )
     return scales
 
 
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
-    # In single precision, from left to right: the multiplier depends on it.
-    a_scale, b_scale, out_scale = (np.float32(quantization(node, t)[0]) for t in (a, b, out))
+    # From left to right, and for int8 in single precision: the multiplier depends on it.
+    real = np.float64 if a.element.symmetric else np.float32
+    a_scale, b_scale, out_scale = (real(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):
         scale = multiplier(node, float(a_scale * b_scale / out_scale))
-    # Products have 16 bits; what is raised by more than 14 leaves 31 bits.
-    if scale.shift > 14:
+    # Of int8 products have 16 bits; what is raised by more than 14 leaves 31 bits.
+    most = 30 - 2 * a.element.distance_bits
+    if scale.shift > most:
         undefined(
             node,
-            f"has output scale {out_scale}, more than 2^14 times finer than its product's",
+            f"has output scale {out_scale}, more than 2^{most} times finer than its product's",
         )
     return scale
 
@@ -104,6 +107,7 @@ def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
     if out.element.quantized:
+        require_symmetric(node, out)
         output_clamp(node, out)
         (product_scale if node.op == "MUL" else sum_scales)(node, a, b, out)
 
@@ -127,9 +131,9 @@ def reference(
     if node.op == "MUL":
         result = requantize(offset_x * offset_y, *product_scale(node, a, b, out))
     else:
-        scales = sum_scales(node, a, b, out)
-        scaled_x = requantize(offset_x << SUM_HEADROOM_BITS, *scales.a)
-        scaled_y = requantize(offset_y << SUM_HEADROOM_BITS, *scales.b)
+        scales, raised = sum_scales(node, a, b, out), out.element.headroom
+        scaled_x = requantize(offset_x << raised, *scales.a)
+        scaled_y = requantize(offset_y << raised, *scales.b)
         total = scaled_x - scaled_y if node.op == "SUB" else scaled_x + scaled_y
         result = requantize(total, *scales.out)
     low, high = output_clamp(node, out)

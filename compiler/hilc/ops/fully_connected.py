@@ -11,13 +11,11 @@ from hilc.ir import Array, Node, Rounding, Tensor
 from hilc.ops import linear
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
-from hilc.ops.operands import invalid, operand, quantization
+from hilc.ops.operands import invalid, operand, quantization, require_symmetric
 from hilc.ops.traits import Interval, Reference, Weights
 
 #: By how much of an output step the scale of a bias may be off.
 _BIAS_TOLERANCE = 0.02
-#: The types of activations that it computes with.
-_DTYPES = ("int8", "int16", "float32")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +26,7 @@ class FullyConnectedAttributes(ActivationAttributes):
 
 def layer_operands(node: Node, ins: Sequence[Tensor | None]) -> linear.Operands:
     """Return the operands, checked."""
-    return linear.operands(node, ins, rank=2, channel_axis=0, dtypes=_DTYPES)
+    return linear.operands(node, ins, rank=2, channel_axis=0)
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
@@ -81,7 +79,7 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     ops = layer_operands(node, ins)
     if ops.x.element.quantized:
         _check_bias(node, ins, outs[0])
-        linear.check_output(node, outs[0])
+        require_symmetric(node, outs[0])
         requantization(node, ops, outs[0])
 
 
@@ -129,5 +127,5 @@ FULLY_CONNECTED = OpDef(
     attributes=FullyConnectedAttributes,
     roundings=frozenset(Rounding),
     bounds=_bounds,
-    weights=Weights(channel_axis=0, sums=True, dtypes=_DTYPES, one_scale_differs=True),
+    weights=Weights(channel_axis=0, sums=True, one_scale_differs=True),
 )

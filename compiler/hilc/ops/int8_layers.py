@@ -58,7 +58,15 @@ def is_int8_layer(graph: Graph, node: Node) -> bool:
         node.op in INT8_LAYERS
         and graph.outs(node)[0].dtype in _DTYPES
         and node.rounding is Rounding.DOUBLE
+        and not _is_grouped(graph, node)
     )
+
+
+def _is_grouped(graph: Graph, node: Node) -> bool:
+    """Whether it is a convolution in groups, which these layers are not."""
+    if node.op != "CONV_2D":
+        return False
+    return conv2d.groups_of(conv2d.layer_operands(node, graph.ins(node))[0]) > 1
 
 
 def int8_layer(graph: Graph, node: Node) -> Int8Layer:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ from hilc.numerics.requantize import INT32_MAX, INT32_MIN, SUMS, requantize
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
-    ARITHMETIC,
     invalid,
     multiplier,
     operand,
@@ -27,6 +25,7 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_symmetric,
     unsupported,
 )
 from hilc.ops.traits import Interval
@@ -53,17 +52,18 @@ def operands(
     ins: Sequence[Tensor | None],
     rank: int,
     channel_axis: int,
-    dtypes: Sequence[str] = ARITHMETIC,
+    bias_types: int | None = None,
 ) -> Operands:
     """Return the operands, checked for everything but their shapes against each other.
 
-    ``rank`` is that of the weights, whose output channels lie along ``channel_axis``; ``dtypes``
-    are the types of activations that the operator takes.
+    ``rank`` is that of the weights, whose output channels lie along ``channel_axis``; the operator
+    takes the first ``bias_types`` of the types of a bias, None for all.
     """
     require_counts(node, inputs=(2, 3))
     x, weights = operand(node, ins, 0), operand(node, ins, 1)
     bias = ins[2] if len(ins) > 2 else None
-    require_dtype(node, x, dtypes)
+    require_dtype(node, x)
+    biases = x.element.biases[:bias_types]
     if weights.dtype != x.element.weights:
         unsupported(
             node,
@@ -79,12 +79,12 @@ def operands(
         bias_data: Array = np.zeros(channels, x.element.sums(None))
     else:
         bias_data = _constant(node, bias)
-        if bias.dtype not in x.element.biases or bias.size != channels:
+        if bias.dtype not in biases or bias.size != channels:
             invalid(
                 node,
                 f"has the bias {bias.name!r}, {bias.dtype}{list(bias.shape)}, "
                 f"for {channels} channels of {x.dtype} "
-                f"(supported: {' or '.join(x.element.biases)}[{channels}])",
+                f"(supported: {' or '.join(biases)}[{channels}])",
             )
         bias_data = bias_data.reshape(-1)
     if x.element.quantized:
@@ -105,9 +105,7 @@ def _constant(node: Node, tensor: Tensor) -> Array:
 def _check_quantized(
     node: Node, x: Tensor, weights: Tensor, weight_data: Array, bias_data: Array, channel_axis: int
 ) -> None:
-    _, x_zero_point = quantization(node, x)
-    if x.element.symmetric and x_zero_point:
-        _refuse_asymmetric(node, x, x_zero_point)
+    require_symmetric(node, x)
     quant = weights.quant
     if quant is None:
         invalid(node, f"has the weights {weights.name!r} without quantization")
@@ -147,22 +145,6 @@ def _check_quantized(
                 f"has sums that reach {bound}, beyond {sums.limit.bit_length()} bits",
                 "check its bias: no reference defines the result of an overflow",
             )
-
-
-def _refuse_asymmetric(node: Node, tensor: Tensor, zero_point: int) -> NoReturn:
-    unsupported(
-        node,
-        f"takes {tensor.name!r}, of type {tensor.dtype}, with zero point {zero_point} (supported: "
-        "0)",
-        f"quantize {tensor.dtype} symmetrically, as the TFLite quantization scheme asks",
-    )
-
-
-def check_output(node: Node, out: Tensor) -> None:
-    """Refuse an output whose zero point its type does not allow."""
-    zero_point = quantization(node, out)[1]
-    if out.element.symmetric and zero_point:
-        _refuse_asymmetric(node, out, zero_point)
 
 
 def pad_value(node: Node, ops: Operands) -> int:
@@ -244,6 +226,18 @@ def channel_factors(node: Node, ops: Operands) -> list[float]:
     assert ops.weights.quant is not None
     x_scale = quantization(node, ops.x)[0]
     return [x_scale * scale for scale in ops.weights.quant.scale]
+
+
+def check_output(node: Node, ops: Operands, out: Tensor) -> None:
+    """Refuse an output that no factors lead to, or whose zero point its type does not allow."""
+    if ops.x.element.quantized:
+        require_symmetric(node, out)
+        channel_requantization(node, ops, out)
+
+
+def channel_requantization(node: Node, ops: Operands, out: Tensor) -> Requantization:
+    """From sums to outputs, with a factor for each scale of the weights."""
+    return requantization(node, channel_factors(node, ops), out, ops.sums)
 
 
 def integer_products(

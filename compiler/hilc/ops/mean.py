@@ -24,14 +24,15 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_symmetric,
     resolve_axis,
     undefined,
     unsupported,
 )
 from hilc.ops.traits import Link, ascending, in_step
 
-#: int8 values whose sum, less their zero points, is sure to fit 31 bits.
-_MAX_COUNT = 1 << 23
+#: Floats are added up one by one.
+_MOST_FLOATS = 1 << 23
 
 
 def reduced_axes(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, ...]:
@@ -46,13 +47,15 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     x = operand(node, ins, 0)
     require_dtype(node, x)
     if x.element.quantized:
-        quantization(node, x)
+        require_symmetric(node, x)
     axes = reduced_axes(node, ins)
     count = prod(x.shape[axis] for axis in axes)
-    if count > _MAX_COUNT:
+    # Values whose sum, less their zero points, is sure to fit 31 bits.
+    most = 1 << (31 - x.element.dl_bits) if x.element.quantized else _MOST_FLOATS
+    if count > most:
         unsupported(
             node,
-            f"averages {count} values, more than {_MAX_COUNT}",
+            f"averages {count} values, more than {most}",
             "average in two steps, along one axis each",
         )
     if ReductionAttributes.of(node).keep_dims:
@@ -72,8 +75,11 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
     if outs[0].element.quantized:
         x = operand(node, ins, 0)
         count = x.size // outs[0].size
-        # The sum is below 2^9 times the count, and its mean times 2^22 stays within 31 bits.
-        if mean_scale(node, x, outs[0], count).shift > 22 - count.bit_length():
+        require_symmetric(node, outs[0])
+        # Of int8 the sum is below 2^9 times the count, and its mean times 2^22 stays within 31
+        # bits.
+        most = 30 - x.element.dl_bits - count.bit_length()
+        if mean_scale(node, x, outs[0], count).shift > most:
             undefined(
                 node,
                 f"has scale {quantization(node, x)[0]} in and {quantization(node, outs[0])[0]} out",

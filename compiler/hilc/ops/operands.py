@@ -8,13 +8,13 @@ from typing import NoReturn
 import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Node, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import Multiplier, activation_range, quantize_multiplier
 from hilc.ops.attributes import ActivationAttributes
 
-#: The types that arithmetic operators compute in.
-ARITHMETIC = ("int8", "float32")
+#: The types that arithmetic operators compute in: those that are multiplied with weights.
+ARITHMETIC = tuple(name for name, row in ELEMENT_TYPES.items() if row.weights)
 
 #: Scales from here to its inverse stay finite, and above zero, in single precision arithmetic.
 _LEAST_SCALE = 1e-30
@@ -106,6 +106,18 @@ def quantization(node: Node, tensor: Tensor) -> tuple[float, int]:
             _CHECK_SCALES,
         )
     return quant.scale[0], quant.zero_point[0]
+
+
+def require_symmetric(node: Node, tensor: Tensor) -> None:
+    """Refuse a zero point that operators do not compute on for the tensor's type."""
+    zero_point = quantization(node, tensor)[1]
+    if tensor.element.symmetric and zero_point:
+        unsupported(
+            node,
+            f"takes {tensor.name!r}, of type {tensor.dtype}, with zero point {zero_point} "
+            "(supported: 0)",
+            f"quantize {tensor.dtype} symmetrically, as the TFLite quantization scheme asks",
+        )
 
 
 def require_same_quantization(node: Node, tensor: Tensor, other: Tensor) -> None:

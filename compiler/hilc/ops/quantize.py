@@ -35,7 +35,7 @@ BYTES = tuple(name for name, row in ELEMENT_TYPES.items() if row.tabled)
 #: What the reference quantizes each type to.
 _TARGETS: Mapping[str, tuple[str, ...]] = {
     "float32": ("int8", "uint8", "int16"),
-    "int8": BYTES,
+    "int8": (*BYTES, "int16", "int32"),
     "uint8": BYTES,
     "int16": ("int8", "int16", "int32"),
     "int32": ("int8", "int16"),
@@ -65,6 +65,11 @@ def _infer_quantize(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]
     return [(x.shape, dtype)]
 
 
+def is_table(source: Tensor, target: Tensor) -> bool:
+    """Whether every number has an answer of a byte."""
+    return source.dtype in BYTES and target.dtype in BYTES
+
+
 def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
     """Return the new quantization's byte for each byte of the old one."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
@@ -81,7 +86,7 @@ def byte_table(node: Node, source: Tensor, target: Tensor) -> Array:
 
 
 def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
-    """Return the factor from one quantization to the other, for integers wider than a byte."""
+    """Return the factor from one quantization to the other, where either has more than a byte."""
     (in_scale, in_zero), (out_scale, out_zero) = (quantization(node, t) for t in (source, target))
     if target.element.symmetric and (out_zero or (in_zero and source.element.symmetric)):
         unsupported(
@@ -105,7 +110,7 @@ def wide_ratio(node: Node, source: Tensor, target: Tensor) -> Multiplier:
 def _check_quantize(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     x, y = operand(node, ins, 0), outs[0]
     quantization(node, y)
-    if x.dtype in BYTES:
+    if is_table(x, y):
         byte_table(node, x, y)
     elif x.element.may_have_scale:
         wide_ratio(node, x, y)
@@ -119,7 +124,7 @@ def _quantize(
 ) -> list[Array]:
     source, x = operand(node, ins, 0), values[0]
     assert x is not None
-    if source.dtype in BYTES:
+    if is_table(source, outs[0]):
         return [look_up(byte_table(node, source, outs[0]), x)]
     scale, zero_point = quantization(node, outs[0])
     low, high = outs[0].element.bounds

@@ -2,7 +2,7 @@
 
 int8 follows gemmlowp: the difference to the row's maximum in Q5.26, its exponential in Q0.31, the
 sum with 12 integer bits, and a reciprocal by three Newton steps. A row has at most 256 differences,
-so their exponentials are a table made here.
+so their exponentials are a table made here. int16 interpolates (:mod:`hilc.ops.interpolated`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ from hilc.numerics.requantize import (
     doubling_high_mul,
     quantize_multiplier,
     rounding_divide_by_pot,
+)
+from hilc.ops.interpolated import (
+    MOST_CLASSES,
+    check_fraction,
+    softmax,
+    softmax_scale,
 )
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -65,23 +71,30 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     if not x.shape:
         invalid(
             node,
-            f"normalises the scalar {x.name!r} of shape []; SOFTMAX works along the last axis of a "
+            f"normalizes the scalar {x.name!r} of shape []; SOFTMAX works along the last axis of a "
             "tensor with at least one",
             "give the operator an input of shape [1, classes]: reshape it in the model",
         )
     if x.element.quantized:
         quantization(node, x)
-        if x.shape[-1] > _MAX_DEPTH:
+        most = _MAX_DEPTH if x.element.tabled else MOST_CLASSES
+        if x.shape[-1] > most:
             unsupported(
                 node,
-                f"normalises {x.shape[-1]} classes, more than the {_MAX_DEPTH} that int8 defines",
+                f"normalizes {x.shape[-1]} classes, more than the {most} that {x.dtype} defines",
             )
-        exponentials(node, x)
+        if x.element.tabled:
+            exponentials(node, x)
+        else:
+            softmax_scale(node, x, beta)
     return [(x.shape, x.dtype)]
 
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     if not outs[0].element.quantized:
+        return
+    if not outs[0].element.tabled:
+        check_fraction(node, outs[0])
         return
     scale, zero_point = quantization(node, outs[0])
     lowest = outs[0].element.bounds[0]
@@ -172,6 +185,9 @@ def _reference(
             distance = (x - x.max(-1, keepdims=True)) * np.float32(SoftmaxAttributes.of(node).beta)
             powers = expf(distance)
         return [powers / powers.sum(-1, keepdims=True, dtype=np.float32)]
+    if not source.element.tabled:
+        beta = SoftmaxAttributes.of(node).beta
+        return [softmax(x, softmax_scale(node, source, beta))]
     widened = x.astype(np.int64)
     powers = exponentials(node, source)[widened.max(-1, keepdims=True) - widened].astype(np.int64)
     total = rounding_divide_by_pot(powers, SUM_BITS).sum(-1, keepdims=True)

@@ -182,8 +182,6 @@ class Weights:
     channel_axis: int
     #: Whether each output sums over all channels of the input, the last axis of the weights.
     sums: bool
-    #: The types of activations that it computes with.
-    dtypes: tuple[str, ...] = ("int8", "float32")
     #: Of how many channels it keeps a multiple when some go.
     block: int = 1
     #: Whether one scale for all channels means another rounding than one each.

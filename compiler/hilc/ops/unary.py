@@ -3,23 +3,28 @@
 An int8 operator is a table of its 256 values, made here and exact by construction. LOGISTIC and
 TANH follow TFLite, whose reference kernels make such a table from single-precision functions of the
 C library (:mod:`hilc.numerics.libm`); TFLM computes both in fixed point, which differs by one for
-some values.
+some values. int16 has no zero points, and follows TFLM (:class:`Rescaling`,
+:mod:`hilc.ops.interpolated`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
+from hilc.numerics import interpolate
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
 from hilc.numerics.requantize import Multiplier, requantize
+from hilc.ops.interpolated import check_fraction, sigmoid_scale
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
+    ARITHMETIC,
     activation_clamp,
     invalid,
     multiplier,
@@ -27,12 +32,18 @@ from hilc.ops.operands import (
     quantization,
     require_counts,
     require_dtype,
+    require_same_quantization,
+    require_symmetric,
     undefined,
     unsupported,
 )
 from hilc.ops.traits import SameRows, channelwise, mapped
 
+_Float = TypeVar("_Float", np.float32, np.float64)
 Int64Array = npt.NDArray[np.int64]
+
+#: The types of operators that no reference computes in all.
+_DTYPES = {"HARD_SWISH": tuple(name for name in ARITHMETIC if not ELEMENT_TYPES[name].symmetric)}
 
 #: Where the reference's logistic leaves the formula: above, it is 1; below, exp(x).
 _LOGISTIC_ONE_ABOVE = np.float32(16.619047164916992)
@@ -74,9 +85,9 @@ def look_up(values: Array, x: Array) -> Array:
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=1)
     x = operand(node, ins, 0)
-    require_dtype(node, x)
-    if x.element.tabled:
-        quantization(node, x)
+    require_dtype(node, x, _DTYPES.get(node.op, ARITHMETIC))
+    if x.element.quantized:
+        require_symmetric(node, x)
     if node.op == "LEAKY_RELU":
         alpha = LeakyReluAttributes.of(node).alpha
         if not np.isfinite(alpha):
@@ -86,9 +97,9 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     x, y = operand(node, ins, 0), outs[0]
-    if y.element.tabled:
-        quantization(node, y)
-        table(node, x, y)
+    if y.element.quantized:
+        require_symmetric(node, y)
+        (table if y.element.tabled else integer_function)(node, x, y)
 
 
 def _reference(
@@ -101,6 +112,9 @@ def _reference(
     assert x is not None
     if source.element.tabled:
         return [look_up(table(node, source, outs[0]), x)]
+    if source.element.quantized:
+        result = integer_function(node, source, outs[0]).of(x.astype(np.int64))
+        return [result.astype(outs[0].dtype)]
     return [_FLOAT32[node.op](node, x)]
 
 
@@ -116,10 +130,10 @@ def _scales(node: Node, source: Tensor, target: Tensor) -> tuple[np.float32, np.
     return np.float32(quantization(node, source)[0]), np.float32(quantization(node, target)[0])
 
 
-def _ratio(node: Node, real: float | np.float32) -> Multiplier:
+def _ratio(node: Node, source: Tensor, real: float | np.float32 | np.float64) -> Multiplier:
     result = multiplier(node, float(real))
-    # 256 steps times 2^22 and the rounding stay within 31 bits.
-    if result.shift > 22:
+    # Of int8 256 steps times 2^22 and the rounding stay within 31 bits.
+    if result.shift > 30 - source.element.distance_bits:
         undefined(
             node,
             f"has an input scale {real} times its output scale",
@@ -130,28 +144,30 @@ def _ratio(node: Node, real: float | np.float32) -> Multiplier:
 def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     in_scale, out_scale = _scales(node, source, target)
     with np.errstate(all="ignore"):
-        ratio = _ratio(node, in_scale / out_scale)
+        ratio = _ratio(node, source, in_scale / out_scale)
     zero_point = quantization(node, target)[1]
     low, high = activation_clamp(node, node.op, target)
     scaled = requantize(_steps(node, source), *ratio)
     return np.clip(scaled + zero_point, low, high)
 
 
+def _slope(node: Node, in_scale: _Float, out_scale: _Float) -> _Float:
+    """Return the factor of what is below zero, from scale to scale."""
+    alpha = LeakyReluAttributes.of(node).alpha
+    slope = in_scale * type(in_scale)(np.float32(alpha)) / out_scale
+    if slope < 0:
+        unsupported(node, f"has the slope {alpha}", "integers are defined for slopes from 0")
+    return slope
+
+
 def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     in_scale, out_scale = _scales(node, source, target)
-    alpha = LeakyReluAttributes.of(node).alpha
     with np.errstate(all="ignore"):
-        identity = _ratio(node, in_scale / out_scale)
-        slope = in_scale * np.float32(alpha) / out_scale
-    if slope < 0:
-        unsupported(
-            node,
-            f"has the slope {alpha}",
-            "integers are defined for slopes from 0",
-        )
+        identity = _ratio(node, source, in_scale / out_scale)
+        slope = _slope(node, in_scale, out_scale)
     offset = _steps(node, source)
     scaled = np.where(
-        offset >= 0, requantize(offset, *identity), requantize(offset, *_ratio(node, slope))
+        offset >= 0, requantize(offset, *identity), requantize(offset, *_ratio(node, source, slope))
     )
     return scaled + quantization(node, target)[1]
 
@@ -270,6 +286,62 @@ _TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
     "TANH": _rounded_function(tanhf),
     "HARD_SWISH": _hard_swish_int8,
 }
+
+# Integers of which there are too many for a table ------------------------------------------------
+
+
+#: A factor of one.
+_ONE = Multiplier(1 << 30, 1)
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """Numbers brought to another scale, those below zero by a factor of their own, and clamped."""
+
+    positive: Multiplier
+    negative: Multiplier
+    low: int
+    high: int
+
+    @property
+    def is_clamp(self) -> bool:
+        """Whether the scale stays as it is."""
+        return self.positive == self.negative == _ONE
+
+    def of(self, x: Int64Array) -> Int64Array:
+        scaled = np.where(x < 0, requantize(x, *self.negative), requantize(x, *self.positive))
+        return np.clip(scaled, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """The logistic function or the hyperbolic tangent, interpolated."""
+
+    function: Callable[[Int64Array, Multiplier], Int64Array]
+    scale: Multiplier
+
+    def of(self, x: Int64Array) -> Int64Array:
+        return self.function(x, self.scale)
+
+
+def integer_function(node: Node, source: Tensor, target: Tensor) -> Rescaling | Sigmoid:
+    """Return what a node computes of integers without zero points."""
+    if node.op in ("LOGISTIC", "TANH"):
+        check_fraction(node, target)
+        function = interpolate.logistic if node.op == "LOGISTIC" else interpolate.tanh
+        return Sigmoid(function, sigmoid_scale(node, source))
+    if node.op == "RELU6":
+        # The reference clamps the number as it is.
+        require_same_quantization(node, source, target)
+        return Rescaling(_ONE, _ONE, *activation_clamp(node, node.op, target))
+    # In double precision, other than that of int8.
+    in_scale, out_scale = map(np.float64, _scales(node, source, target))
+    factor = _ratio(node, source, in_scale / out_scale)
+    if node.op == "RELU":
+        return Rescaling(factor, factor, *activation_clamp(node, node.op, target))
+    slope = _ratio(node, source, _slope(node, in_scale, out_scale))
+    return Rescaling(factor, slope, *target.element.bounds)
+
 
 # float32 ----------------------------------------------------------------------------------------
 

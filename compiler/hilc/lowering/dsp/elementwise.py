@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from hilc.ir import ELEMENT_TYPES
 from hilc.lowering.dsp.affine import MAX_SHIFT
 from hilc.lowering.kernels import KernelCall
 from hilc.lowering.parameters import (
@@ -16,8 +17,11 @@ from hilc.lowering.parameters import (
 )
 from hilc.lowering.registry import Layer, lowers
 from hilc.numerics.requantize import requantize
-from hilc.ops.elementwise import SUM_HEADROOM_BITS, reference, sum_scales
+from hilc.ops.elementwise import reference, sum_scales
 from hilc.ops.operands import output_clamp, quantization
+
+#: Bits by which operands of a sum are raised.
+_HEADROOM = ELEMENT_TYPES["int8"].headroom
 
 
 @lowers("ADD", "SUB", dtypes={"int8"}, requires={"mul32"}, lacks={"mve"})
@@ -51,8 +55,8 @@ def add(layer: Layer) -> Iterator[KernelCall]:
         return
     plain, scaled, scale = (b, a, scales.a) if swapped else (a, b, scales.b)
     values = np.arange(-128, 128) - quantization(node, scaled)[1]
-    parts = requantize(values << SUM_HEADROOM_BITS, *scale)
-    parts -= quantization(node, plain)[1] << (SUM_HEADROOM_BITS - 1)
+    parts = requantize(values << _HEADROOM, *scale)
+    parts -= quantization(node, plain)[1] << (_HEADROOM - 1)
     low, high = output_clamp(node, out)
     parameters = HilDspAddS8(
         length=out.size,

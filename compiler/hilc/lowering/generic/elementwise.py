@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hilc.lowering.kernels import KernelCall
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilAddF32,
     HilAddS8,
+    HilAddS16,
     HilBinary,
     HilBinaryF32,
     HilMulF32,
     HilMulS8,
+    HilMulS16,
     HilSubF32,
     HilSubS8,
+    HilSubS16,
     HilSumS8,
+    HilSumS16,
 )
 from hilc.lowering.registry import Layer, lowers, once
 from hilc.lowering.strides import broadcast_strides, nest, walk
@@ -22,6 +26,7 @@ from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.elementwise import product_scale, sum_scales
 from hilc.ops.operands import (
     ACTIVATION_RANGES,
+    ARITHMETIC,
     output_clamp,
     quantization,
 )
@@ -30,7 +35,7 @@ _FLOATS = {"ADD": HilAddF32, "SUB": HilSubF32, "MUL": HilMulF32}
 _SUMS = {"ADD": HilAddS8, "SUB": HilSubS8}
 
 
-@lowers("ADD", "SUB", "MUL", dtypes={"int8", "float32"})
+@lowers("ADD", "SUB", "MUL", dtypes=ARITHMETIC)
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any two tensors on any core, broadcast by its steps."""
     node = layer.node
@@ -38,6 +43,9 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         range_ = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
         bounded = HilBinaryF32(binary=_walk(layer), low=range_[0], high=range_[1])
         yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))
+        return
+    if layer.out.element.symmetric:
+        yield KernelCall(_symmetric(layer), (0, 1))
         return
     if node.op != "MUL":
         yield KernelCall(_SUMS[node.op](sum_s8=sum_parameters(layer)), (0, 1))
@@ -56,6 +64,31 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
         high=high,
     )
     yield KernelCall(parameters, (0, 1))
+
+
+def _symmetric(layer: Layer) -> Parameters:
+    """Of two tensors without zero points."""
+    node, out = layer.node, layer.out
+    a, b = layer.operand(0), layer.operand(1)
+    low, high = output_clamp(node, out)
+    if node.op == "MUL":
+        multiplier, shift = product_scale(node, a, b, out)
+        return HilMulS16(
+            binary=_walk(layer), multiplier=multiplier, shift=shift, low=low, high=high
+        )
+    scales = sum_scales(node, a, b, out)
+    parameters = HilSumS16(
+        binary=_walk(layer),
+        a_multiplier=scales.a.multiplier,
+        a_shift=scales.a.shift,
+        b_multiplier=scales.b.multiplier,
+        b_shift=scales.b.shift,
+        out_multiplier=scales.out.multiplier,
+        out_shift=scales.out.shift,
+        low=low,
+        high=high,
+    )
+    return (HilAddS16 if node.op == "ADD" else HilSubS16)(sum_s16=parameters)
 
 
 @once

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from hilc.ir import Rounding
 from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.linear import (
     LINEAR,
     Convolution,
     DepthwiseConvolution,
+    GroupedConvolution,
     MatrixProduct,
     interleave,
     linear_calls,
 )
 from hilc.lowering.parameters import (
     HilConv2dF32,
+    HilConv2dGroupsF32,
+    HilConv2dGroupsS8,
     HilConv2dS8,
     HilDepthwiseConv2dF32,
     HilDepthwiseConv2dS8,
     HilMatmulF32,
     HilMatmulS8,
-    HilMatmulS16,
-    HilMatmulS16Sums32,
-    HilRowsS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.numerics.requantize import reduced_multiplier, reduced_shift
-from hilc.ops import fully_connected
 
 # The scratch of the int8 kernel of depthwise convolutions: channels of a band at most, bytes where
 # there is a choice, the pixels that it computes at a time, the bytes that it copies at a time.
@@ -42,54 +37,21 @@ _WORD = 4
 @lowers(*LINEAR, dtypes={"int8"})
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any linear int8 layer on any core."""
-    return linear_calls(layer, rows=_matmul_s8, convolution=_conv2d_s8, depthwise=_depthwise_s8)
+    return linear_calls(
+        layer, rows=_matmul_s8, convolution=_conv2d_s8, depthwise=_depthwise_s8, grouped=_grouped_s8
+    )
 
 
 @lowers(*LINEAR, dtypes={"float32"})
 def floats(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any linear float32 layer on any core."""
-    return linear_calls(layer, rows=_matmul_f32, convolution=_conv2d_f32, depthwise=_depthwise_f32)
-
-
-@lowers("FULLY_CONNECTED", dtypes={"int16"}, roundings={Rounding.SINGLE, Rounding.DOUBLE})
-def wide(layer: Layer) -> Iterator[KernelCall]:
-    """Return the kernels of 16-bit activations, by the type of the layer's sums and how it rounds
-    them.
-    """
-    node = layer.node
-    ops = fully_connected.layer_operands(node, layer.ins)
-    requant = fully_connected.requantization(node, ops, layer.out)
-    columns, depth = ops.weights.shape
-    rows = ops.x.size // depth
-    shape = HilRowsS16(
-        rows=rows,
-        depth=depth,
-        columns=columns,
-        out_min=requant.low,
-        out_max=requant.high,
-        per_channel=int(requant.multipliers.size > 1),
-        weights=ops.weight_data.reshape(-1),
+    return linear_calls(
+        layer,
+        rows=_matmul_f32,
+        convolution=_conv2d_f32,
+        depthwise=_depthwise_f32,
+        grouped=_grouped_f32,
     )
-    parameters: Parameters
-    match ops.sums, node.rounding:
-        case "int64", Rounding.SINGLE:
-            parameters = HilMatmulS16(
-                rows_s16=shape,
-                # In words, for constants are aligned as such.
-                bias=ops.bias_data.astype("<i8").view("<i4"),
-                multipliers=reduced_multiplier(requant.multipliers).astype(np.int16),
-                shifts=reduced_shift(requant.shifts.astype(np.int64)).astype(np.int8),
-            )
-        case "int32", Rounding.DOUBLE:
-            parameters = HilMatmulS16Sums32(
-                rows_s16=shape,
-                bias=ops.bias_data,
-                multipliers=requant.multipliers,
-                shifts=requant.shifts,
-            )
-        case _:
-            return
-    yield KernelCall(parameters, macs=rows * depth * columns)
 
 
 def _matmul_s8(form: MatrixProduct) -> Iterator[Parameters]:
@@ -125,6 +87,31 @@ def _depthwise_s8(form: DepthwiseConvolution) -> Iterator[Parameters]:
         in_zero_point=form.pad_value,
         requantization=form.requantization,
         weights=form.weights.reshape(-1),
+    )
+
+
+def _grouped_s8(form: GroupedConvolution) -> Iterator[Parameters]:
+    yield HilConv2dGroupsS8(
+        images=form.images,
+        out_c=form.channels,
+        groups=form.groups,
+        window=form.window,
+        in_zero_point=form.pad_value,
+        requantization=form.requantization,
+        weights=form.weights.reshape(-1),
+    )
+
+
+def _grouped_f32(form: GroupedConvolution) -> Iterator[Parameters]:
+    yield HilConv2dGroupsF32(
+        images=form.images,
+        out_c=form.channels,
+        groups=form.groups,
+        window=form.window,
+        out_min=form.floats.out_min,
+        out_max=form.floats.out_max,
+        weights=form.weights.reshape(-1),
+        bias=form.floats.bias,
     )
 
 

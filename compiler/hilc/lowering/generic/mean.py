@@ -12,18 +12,21 @@ from hilc.lowering.parameters import (
     HilMeanRows,
     HilMeanRowsF32,
     HilMeanRowsS8,
+    HilMeanRowsS16,
     HilMeanS8,
+    HilMeanS16,
 )
 from hilc.lowering.registry import Layer, adds_rows, lowers
 from hilc.lowering.strides import contiguous_strides, nest, walk
 from hilc.ops.mean import mean_scale, reduced_axes
 from hilc.ops.operands import (
+    ARITHMETIC,
     operand,
     quantization,
 )
 
 
-@lowers("MEAN", dtypes={"int8", "float32"})
+@lowers("MEAN", dtypes=ARITHMETIC)
 def portable(layer: Layer) -> KernelCall:
     """Return the mean over any axes."""
     node, ins = layer.node, layer.ins
@@ -48,6 +51,8 @@ def portable(layer: Layer) -> KernelCall:
     if not x.element.quantized:
         return KernelCall(HilMeanF32(mean=mean, count=float(count)))
     multiplier, shift = mean_scale(node, x, out, count)
+    if x.element.symmetric:
+        return KernelCall(HilMeanS16(mean=mean, multiplier=multiplier, shift=shift))
     parameters = HilMeanS8(
         mean=mean,
         offset=-quantization(node, x)[1] * count,
@@ -79,6 +84,9 @@ def add_rows(
     if not x.element.quantized:
         return KernelCall(HilMeanRowsF32(mean_rows=mean_rows, count=float(count)))
     multiplier, shift = mean_scale(node, x, out, count)
+    if x.element.symmetric:
+        of_rows = HilMeanRowsS16(mean_rows=mean_rows, multiplier=multiplier, shift=shift)
+        return KernelCall(of_rows)
     parameters = HilMeanRowsS8(
         mean_rows=mean_rows,
         offset=-quantization(node, x)[1] * count,

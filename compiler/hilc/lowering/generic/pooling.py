@@ -9,21 +9,28 @@ from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilAveragePoolF32,
     HilAveragePoolS8,
+    HilAveragePoolS16,
     HilAverageRows,
     HilAverageRowsF32,
     HilAverageRowsS8,
+    HilAverageRowsS16,
     HilMaxPoolF32,
     HilMaxPoolS8,
+    HilMaxPoolS16,
     HilPool,
     HilPoolWindows,
 )
 from hilc.lowering.registry import Layer, adds_rows, lowers
 from hilc.ops.geometry import Window
-from hilc.ops.operands import operand
+from hilc.ops.operands import ARITHMETIC, operand
 from hilc.ops.pooling import pooling_clamp, pooling_window
 
+_AVERAGES = {"int8": HilAveragePoolS8, "int16": HilAveragePoolS16}
+_MAXIMA = {"int8": HilMaxPoolS8, "int16": HilMaxPoolS16}
+_ROWS = {"int8": HilAverageRowsS8, "int16": HilAverageRowsS16}
 
-@lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", dtypes={"int8", "float32"})
+
+@lowers("AVERAGE_POOL_2D", "MAX_POOL_2D", dtypes=ARITHMETIC)
 def portable(layer: Layer) -> Iterator[KernelCall]:
     """Return the kernel of any windows on any core."""
     x, average = layer.operand(0), layer.node.op == "AVERAGE_POOL_2D"
@@ -36,8 +43,8 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     )
     parameters: Parameters
     if layer.out.element.quantized:
-        of_int8 = HilAveragePoolS8 if average else HilMaxPoolS8
-        parameters = of_int8(pool=pool, low=int(low), high=int(high))
+        of_integers = (_AVERAGES if average else _MAXIMA)[layer.dtype]
+        parameters = of_integers(pool=pool, low=int(low), high=int(high))
     else:
         of_floats = HilAveragePoolF32 if average else HilMaxPoolF32
         parameters = of_floats(pool=pool, low=low, high=high)
@@ -90,6 +97,6 @@ def add_rows(
         pad_left=place.pad_before,
     )
     if out.element.quantized:
-        of_int8 = HilAverageRowsS8(average_rows=average_rows, low=int(low), high=int(high))
-        return KernelCall(of_int8)
+        of_integers = _ROWS[out.dtype]
+        return KernelCall(of_integers(average_rows=average_rows, low=int(low), high=int(high)))
     return KernelCall(HilAverageRowsF32(average_rows=average_rows, low=low, high=high))

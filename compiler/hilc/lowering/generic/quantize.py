@@ -20,7 +20,7 @@ from hilc.numerics.requantize import INT32_MAX, INT32_MIN
 from hilc.ops.operands import (
     quantization,
 )
-from hilc.ops.quantize import BYTES, byte_table, wide_ratio
+from hilc.ops.quantize import byte_table, is_table, wide_ratio
 
 _FROM_FLOATS = {"int8": HilQuantizeF32S8, "uint8": HilQuantizeF32U8, "int16": HilQuantizeF32S16}
 _TO_FLOATS = {
@@ -35,7 +35,7 @@ def quantize(layer: Layer) -> KernelCall:
     """Return the call from floats to integers, or from one scale to another."""
     node = layer.node
     x = layer.operand(0)
-    if x.dtype in BYTES:
+    if is_table(x, layer.out):
         return table_call(byte_table(node, x, layer.out).view(np.int8), x.size)
     scale, zero_point = quantization(node, layer.out)
     if not x.element.may_have_scale:

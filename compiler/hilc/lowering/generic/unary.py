@@ -5,20 +5,49 @@ from __future__ import annotations
 import numpy as np
 
 from hilc.ir import Array
-from hilc.lowering.kernels import KernelCall
+from hilc.lowering.kernels import KernelCall, Parameters
 from hilc.lowering.parameters import (
     HilClampF32Each,
+    HilClampS16,
     HilHardSwishF32,
     HilLeakyReluF32,
+    HilLeakyReluS16,
     HilLogisticF32,
+    HilLogisticS16,
     HilLutS8,
+    HilSigmoidS16,
     HilTanhF32,
+    HilTanhS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.ops.operands import ACTIVATION_RANGES
-from hilc.ops.unary import LeakyReluAttributes, table
+from hilc.numerics.interpolate import SIGMOID
+from hilc.ops.operands import ACTIVATION_RANGES, ARITHMETIC
+from hilc.ops.unary import LeakyReluAttributes, Sigmoid, integer_function, table
 
 _FLOATS = {"LOGISTIC": HilLogisticF32, "TANH": HilTanhF32, "HARD_SWISH": HilHardSwishF32}
+
+
+def _integers(layer: Layer) -> Parameters:
+    """Return what is computed of int16."""
+    size = layer.operand(0).size
+    function = integer_function(layer.node, layer.operand(0), layer.out)
+    if isinstance(function, Sigmoid):
+        of_scale = HilLogisticS16 if layer.node.op == "LOGISTIC" else HilTanhS16
+        multiplier, right = function.scale
+        return of_scale(
+            sigmoid_s16=HilSigmoidS16(size=size, multiplier=multiplier, shift=right, table=SIGMOID)
+        )
+    if function.is_clamp:
+        return HilClampS16(size=size, low=function.low, high=function.high)
+    return HilLeakyReluS16(
+        size=size,
+        multiplier=function.positive.multiplier,
+        shift=function.positive.shift,
+        negative_multiplier=function.negative.multiplier,
+        negative_shift=function.negative.shift,
+        low=function.low,
+        high=function.high,
+    )
 
 
 def table_call(values: Array, size: int) -> KernelCall:
@@ -26,13 +55,15 @@ def table_call(values: Array, size: int) -> KernelCall:
     return KernelCall(HilLutS8(size=size, table=values))
 
 
-@lowers("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", dtypes={"int8", "float32"})
+@lowers("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", dtypes=ARITHMETIC)
 def portable(layer: Layer) -> KernelCall:
     """Return a table of all bytes, or the function of a float."""
     node = layer.node
     x = layer.operand(0)
     if x.element.tabled:
         return table_call(table(node, x, layer.out), x.size)
+    if x.element.quantized:
+        return KernelCall(_integers(layer))
     if node.op in ACTIVATION_RANGES:
         low, high = ACTIVATION_RANGES[node.op]
         return KernelCall(HilClampF32Each(size=x.size, low=low, high=high))

@@ -109,6 +109,33 @@ HIL_INLINE void hil_average_rows_s8(const struct hil_average_rows_s8 *p, const i
 }
 
 /*@kernel
+name = "hil_average_rows_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "4 * out_w * channels"
+order = "none"
+cost = "30 + out_w * (20 + channels * (12 + 6 * filter_w * rows + 20 * last))"
+@*/
+struct hil_average_rows_s16 {
+    HIL_AVERAGE_ROWS_FIELDS;
+    int32_t low;  /* the least output */
+    int32_t high; /* the largest output */
+};
+
+HIL_INLINE int16_t hil_average_rows_s16_finish(const struct hil_average_rows_s16 *p, int32_t total,
+                                               int32_t covered) {
+    const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
+    return (int16_t)hil_clamp((total + half) / covered, p->low, p->high);
+}
+
+HIL_INLINE void hil_average_rows_s16(const struct hil_average_rows_s16 *p, const int16_t *in,
+                                     int16_t *out, void *scratch) {
+    int32_t *sums = (int32_t *)scratch;
+    HIL_AVERAGE_ROWS(p, int16_t, int32_t, 0, in, out, sums, hil_average_rows_s16_finish);
+}
+
+/*@kernel
 name = "hil_average_rows_f32"
 requires = []
 inputs = ["float"]
@@ -167,6 +194,33 @@ HIL_INLINE void hil_mean_rows_s8(const struct hil_mean_rows_s8 *p, const int8_t 
         for (int32_t c = 0; c < p->channels; c++) {
             const int32_t mean = hil_requantize(sums[c], p->multiplier, p->shift);
             out[c] = hil_clamp_s8(mean + p->out_zero_point, INT8_MIN, INT8_MAX);
+        }
+    }
+}
+
+/*@kernel
+name = "hil_mean_rows_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "4 * channels"
+order = "none"
+cost = "30 + channels * (20 + 6 * pixels + 20 * last)"
+@*/
+struct hil_mean_rows_s16 {
+    HIL_MEAN_ROWS_FIELDS;
+    int32_t multiplier; /* of what the scales say, in Q0.31 */
+    int32_t shift;      /* of the product, to the left; below 0 to the right */
+};
+
+HIL_INLINE void hil_mean_rows_s16(const struct hil_mean_rows_s16 *p, const int16_t *in,
+                                  int16_t *out, void *scratch) {
+    int32_t *const sums = (int32_t *)scratch;
+    HIL_ADD_ROWS(int16_t, int32_t, 0, p->first, 1, p->pixels, 0, p->channels, in, sums);
+    if (p->last) {
+        for (int32_t c = 0; c < p->channels; c++) {
+            const int32_t mean = hil_requantize(sums[c], p->multiplier, p->shift);
+            out[c] = (int16_t)hil_clamp(mean, INT16_MIN, INT16_MAX);
         }
     }
 }

@@ -29,6 +29,23 @@ HIL_INLINE int32_t hil_matmul_s16_run(const int16_t *in, const int8_t *weights, 
     return sum;
 }
 
+/* The sum of all products of a row; depth is any number. */
+HIL_INLINE int64_t hil_matmul_s16_sum(const int16_t *in, const int8_t *weights, int32_t depth) {
+    int64_t sum = 0;
+    for (int32_t from = 0; from < depth; from += HIL_MATMUL_S16_RUN) {
+        const int32_t left = depth - from;
+        const int32_t count = left < HIL_MATMUL_S16_RUN ? left : HIL_MATMUL_S16_RUN;
+        sum += hil_matmul_s16_run(in + from, weights + from, count);
+    }
+    return sum;
+}
+
+/* The bias of a channel, of which the lower word comes first. */
+HIL_INLINE int64_t hil_matmul_s16_bias(const int32_t *bias, int32_t channel) {
+    const int32_t *const words = bias + 2 * channel;
+    return (int64_t)words[1] * (INT64_C(1) << 32) + (uint32_t)words[0];
+}
+
 /* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
 /*@kernel
 name = "hil_matmul_s16"
@@ -53,13 +70,8 @@ HIL_INLINE void hil_matmul_s16(const struct hil_matmul_s16 *p, const int16_t *in
     for (int32_t row = 0; row < p->rows; row++) {
         const int8_t *weights = p->weights;
         for (int32_t column = 0; column < p->columns; column++) {
-            const int32_t *words = p->bias + 2 * column;
-            int64_t sum = (int64_t)words[1] * (INT64_C(1) << 32) + (uint32_t)words[0];
-            for (int32_t from = 0; from < p->depth; from += HIL_MATMUL_S16_RUN) {
-                const int32_t left = p->depth - from;
-                const int32_t count = left < HIL_MATMUL_S16_RUN ? left : HIL_MATMUL_S16_RUN;
-                sum += hil_matmul_s16_run(in + from, weights + from, count);
-            }
+            const int64_t sum =
+                hil_matmul_s16_bias(p->bias, column) + hil_matmul_s16_sum(in, weights, p->depth);
             const int32_t factor = p->per_channel ? column : 0;
             const int32_t scaled =
                 hil_requantize_once(sum, p->multipliers[factor], p->shifts[factor]);

@@ -67,6 +67,30 @@ HIL_INLINE void hil_mean_s8(const struct hil_mean_s8 *p, const int8_t *in, int8_
 }
 
 /*@kernel
+name = "hil_mean_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "walk"
+reads = "mean"
+cost = "1 + 1.0 * size + 1.0 * size * rows + 1.0 * size * rows * length"
+@*/
+struct hil_mean_s16 {
+    HIL_MEAN_FIELDS;
+    int32_t multiplier; /* of what the scales say, in Q0.31 */
+    int32_t shift;      /* of the product, to the left; below 0 to the right */
+};
+
+HIL_INLINE int16_t hil_mean_s16_finish(const struct hil_mean_s16 *p, int32_t total) {
+    return (int16_t)hil_clamp(hil_requantize(total, p->multiplier, p->shift), INT16_MIN, INT16_MAX);
+}
+
+HIL_INLINE void hil_mean_s16(const struct hil_mean_s16 *p, const int16_t *in, int16_t *out) {
+    HIL_MEAN_WALK(p, in, out, int32_t, 0, hil_mean_s16_finish);
+}
+
+/*@kernel
 name = "hil_mean_f32"
 requires = []
 inputs = ["float"]

@@ -146,6 +146,70 @@ HIL_INLINE void hil_max_pool_s8(const struct hil_max_pool_s8 *p, const int8_t *i
 }
 
 /*@kernel
+name = "hil_average_pool_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
+cost = """
+409.7
++ 8.267 * batches * out_h * out_w * channels
++ 1.958 * batches * out_h * out_w * channels * filter_h
++ 2.579 * batches * out_h * out_w * channels * filter_h * filter_w"""
+@*/
+struct hil_average_pool_s16 {
+    HIL_POOL_FIELDS;
+    int32_t low;  /* the least output */
+    int32_t high; /* the largest output */
+};
+
+HIL_INLINE int32_t hil_average_pool_s16_take(int32_t total, int16_t x) { return total + x; }
+
+HIL_INLINE int16_t hil_average_pool_s16_finish(const struct hil_average_pool_s16 *p, int32_t total,
+                                               int32_t covered) {
+    const int32_t half = total > 0 ? covered / 2 : -(covered / 2);
+    return (int16_t)hil_clamp((total + half) / covered, p->low, p->high);
+}
+
+HIL_INLINE void hil_average_pool_s16(const struct hil_average_pool_s16 *p, const int16_t *in,
+                                     int16_t *out) {
+    HIL_POOL_WALK(p, in, out, int16_t, int32_t, 0, hil_average_pool_s16_take,
+                  hil_average_pool_s16_finish);
+}
+
+/*@kernel
+name = "hil_max_pool_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = ["pixels 1", "channels 1"]
+reads = "channel window"
+cost = "974.8 + 4.706 * batches * out_h * out_w * channels * filter_h * filter_w"
+@*/
+struct hil_max_pool_s16 {
+    HIL_POOL_FIELDS;
+    int32_t low;  /* the least output */
+    int32_t high; /* the largest output */
+};
+
+HIL_INLINE int32_t hil_max_pool_s16_take(int32_t max, int16_t x) { return x > max ? x : max; }
+
+HIL_INLINE int16_t hil_max_pool_s16_finish(const struct hil_max_pool_s16 *p, int32_t max,
+                                           int32_t covered) {
+    (void)covered;
+    return (int16_t)hil_clamp(max, p->low, p->high);
+}
+
+HIL_INLINE void hil_max_pool_s16(const struct hil_max_pool_s16 *p, const int16_t *in,
+                                 int16_t *out) {
+    HIL_POOL_WALK(p, in, out, int16_t, int32_t, INT16_MIN, hil_max_pool_s16_take,
+                  hil_max_pool_s16_finish);
+}
+
+/*@kernel
 name = "hil_average_pool_f32"
 requires = []
 inputs = ["float"]

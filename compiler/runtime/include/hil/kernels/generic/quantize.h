@@ -178,7 +178,7 @@ code = 82
 @*/
 struct hil_requantize_wide {
     int32_t size;           /* elements */
-    int32_t in_bytes;       /* 2 or 4 */
+    int32_t in_bytes;       /* 1, 2 or 4 */
     int32_t out_bytes;      /* 1, 2 or 4 */
     int32_t in_zero_point;  /* the input that stands for 0.0 */
     int32_t multiplier;     /* of the input less its zero point, in Q0.31 */
@@ -191,7 +191,9 @@ struct hil_requantize_wide {
 HIL_INLINE void hil_requantize_wide(const struct hil_requantize_wide *p, const void *in,
                                     void *out) {
     for (int32_t i = 0; i < p->size; i++) {
-        const int32_t x = p->in_bytes == 2 ? ((const int16_t *)in)[i] : ((const int32_t *)in)[i];
+        const int32_t x = p->in_bytes == 1   ? ((const int8_t *)in)[i]
+                          : p->in_bytes == 2 ? ((const int16_t *)in)[i]
+                                             : ((const int32_t *)in)[i];
         /* Wraps around at the ends of 32 bits, as the reference does. */
         const int32_t steps = (int32_t)((uint32_t)x - (uint32_t)p->in_zero_point);
         const int32_t scaled = hil_requantize(steps, p->multiplier, p->shift);

@@ -1,0 +1,128 @@
+"""Functions of 16-bit numbers by tables, interpolated: as TFLite Micro computes them in integers.
+
+``runtime/include/hil/kernels/generic/unary_s16.h`` and ``softmax_s16.h`` are the twins in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.numerics.libm import Float32Array, expf
+from hilc.numerics.requantize import Int64Array, Multiplier
+
+INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
+
+_f32 = np.float32
+
+# Sigmoid and tanh -------------------------------------------------------------------------------
+
+#: Steps of the sigmoid's table in a unit of its argument, and the entries, which end at 255 steps.
+SIGMOID_STEPS = 24
+_ENTRIES = 256
+#: Input positions in a step: sigmoid(x), and sigmoid(2 x) for tanh(x) = 2 sigmoid(2 x) - 1.
+_LOGISTIC_BITS, _TANH_BITS = 9, 8
+
+
+#: Entries that are one more than the nearest number; most lie where a line between two steps lies
+#: furthest below the curve. The table is the reference's own, and these are part of it.
+_ONE_MORE = (
+    *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40),
+    *(41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64, 66, 82, 86, 93, 100, 103, 112, 116, 135, 255),
+)
+
+
+def _sigmoid_table() -> npt.NDArray[np.int16]:
+    nearest = np.floor(65536 / (1 + np.exp(-np.arange(_ENTRIES) / SIGMOID_STEPS)) + 0.5)
+    nearest[list(_ONE_MORE)] += 1
+    return (nearest - 32768).astype(np.int16)
+
+
+#: sigmoid(i / 24) - 1/2 in Q0.16.
+SIGMOID = _sigmoid_table()
+
+
+def _positions(x: Int64Array, scale: Multiplier) -> Int64Array:
+    multiplier, right = scale
+    half = (1 << right) >> 1
+    positions: Int64Array = (x * multiplier + half) >> right
+    return positions
+
+
+def _sigmoid_between(positions: Int64Array, bits: int, end: int) -> Int64Array:
+    step = np.minimum(positions >> bits, _ENTRIES - 2)
+    table = SIGMOID.astype(np.int64) + 32768
+    fraction = positions & ((1 << bits) - 1)
+    between = (table[step] << bits) + fraction * (table[step + 1] - table[step])
+    return np.where(positions >> bits >= _ENTRIES - 1, end, between)
+
+
+def logistic(x: Int64Array, scale: Multiplier) -> Int64Array:
+    """Return the logistic function in Q0.15 of 16-bit numbers, which ``scale`` brings to its."""
+    positions = _positions(x, scale)
+    y = _sigmoid_between(np.abs(positions), _LOGISTIC_BITS, 0x7FFF << 10)
+    wide = np.where(positions < 0, (1 << 25) - y + 511, y + 512)
+    return wide >> 10
+
+
+def tanh(x: Int64Array, scale: Multiplier) -> Int64Array:
+    """Return the hyperbolic tangent in Q0.15, as :func:`logistic`."""
+    positions = _positions(x, scale)
+    above = _sigmoid_between(np.abs(positions), _TANH_BITS, 0xFFFF << 8) - (1 << 23)
+    return np.where(positions < 0, 127 - above, above + 128) >> 8
+
+
+# Any function -----------------------------------------------------------------------------------
+
+_STEPS = 512
+_STEP_BITS = 7
+
+
+def table(
+    function: Callable[[Float32Array], Float32Array], low: float, high: float
+) -> npt.NDArray[np.int16]:
+    """Return a function between two ends in 512 steps of Q0.15, and its value at the second.
+
+    Each value is moved by half the error that interpolating makes in the middle of its step. In
+    single precision throughout, as the reference does it.
+    """
+
+    def rounded(values: Float32Array) -> Float32Array:
+        away = np.floor(np.abs(values.astype(np.float64)) + 0.5)
+        result: Float32Array = np.copysign(away, values).astype(_f32)
+        return result
+
+    step = (_f32(high) - _f32(low)) / _f32(_STEPS)
+    places = _f32(low) + np.arange(_STEPS + 1).astype(_f32) * step
+    scale = _f32(65536) / _f32(2)
+    values = function(places) * scale
+    starts = rounded(values[:-1])
+    middles = rounded(function(places[:-1] + step / _f32(2)) * scale)
+    between = rounded((values[1:] + starts) / _f32(2))
+    moved = starts - rounded((between - middles) / _f32(2))
+    last = rounded(function(np.array([high], _f32)) * scale)
+    entries = np.concatenate([moved, last])
+    clipped: npt.NDArray[np.int16] = np.clip(entries, INT16_MIN, INT16_MAX).astype(np.int16)
+    return clipped
+
+
+def look_up(entries: npt.NDArray[np.int16], x: Int64Array) -> Int64Array:
+    """Return the value of a :func:`table` for numbers over the whole range of 16 bits."""
+    wide = entries.astype(np.int64)
+    index = (_STEPS // 2) + (x >> _STEP_BITS)
+    fraction = x & ((1 << _STEP_BITS) - 1)
+    rise = wide[index + 1] - wide[index]
+    between: Int64Array = (rise * fraction + (1 << (_STEP_BITS - 1))) >> _STEP_BITS
+    value: Int64Array = wide[index] + between
+    return value
+
+
+def _one_over_one_plus(x: Float32Array) -> Float32Array:
+    return _f32(1) / (_f32(1) + x)
+
+
+#: exp(x) for x from -10 to 0, and 1 / (1 + x) from 0 to 1.
+EXPONENTIALS = table(expf, -10.0, 0.0)
+RECIPROCALS = table(_one_over_one_plus, 0.0, 1.0)

@@ -1,0 +1,101 @@
+/* Sums, differences and products of two int16 tensors, whose zero points are 0, with broadcasting.
+ */
+#ifndef HIL_KERNELS_GENERIC_BINARY_S16_H
+#define HIL_KERNELS_GENERIC_BINARY_S16_H
+
+#include "hil/kernels/generic/binary.h"
+
+#define HIL_SUM_S16_FIELDS                                                                         \
+    HIL_BINARY_FIELDS;                                                                             \
+    int32_t a_multiplier;   /* of the first operand, in Q0.31 */                                   \
+    int32_t a_shift;        /* of its product, to the left; below 0 to the right */                \
+    int32_t b_multiplier;   /* of the second operand, in Q0.31 */                                  \
+    int32_t b_shift;        /* of its product, to the left; below 0 to the right */                \
+    int32_t out_multiplier; /* of their sum, in Q0.31 */                                           \
+    int32_t out_shift;      /* of its product, to the left; below 0 to the right */                \
+    int32_t low;            /* the least output */                                                 \
+    int32_t high            /* the largest output */
+
+/* An operand raised by 15 bits and brought to twice the larger scale: 2^30 at most. */
+HIL_INLINE int32_t hil_sum_s16_operand(int32_t x, int32_t multiplier, int32_t shift) {
+    return hil_requantize(x * (INT32_C(1) << 15), multiplier, shift);
+}
+
+/*@kernel
+name = "hil_add_s16"
+requires = []
+inputs = ["int16_t", "int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+cost = "30 * rows + 45 * rows * length"
+@*/
+struct hil_add_s16 {
+    HIL_SUM_S16_FIELDS;
+};
+
+HIL_INLINE int16_t hil_add_s16_element(const struct hil_add_s16 *p, int16_t a, int16_t b) {
+    const int32_t x = hil_sum_s16_operand(a, p->a_multiplier, p->a_shift);
+    const int32_t y = hil_sum_s16_operand(b, p->b_multiplier, p->b_shift);
+    const int32_t sum = hil_requantize(x + y, p->out_multiplier, p->out_shift);
+    return (int16_t)hil_clamp(sum, p->low, p->high);
+}
+
+HIL_INLINE void hil_add_s16(const struct hil_add_s16 *p, const int16_t *a, const int16_t *b,
+                            int16_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_add_s16_element);
+}
+
+/*@kernel
+name = "hil_sub_s16"
+requires = []
+inputs = ["int16_t", "int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+cost = "30 * rows + 45 * rows * length"
+@*/
+struct hil_sub_s16 {
+    HIL_SUM_S16_FIELDS;
+};
+
+HIL_INLINE int16_t hil_sub_s16_element(const struct hil_sub_s16 *p, int16_t a, int16_t b) {
+    const int32_t x = hil_sum_s16_operand(a, p->a_multiplier, p->a_shift);
+    const int32_t y = hil_sum_s16_operand(b, p->b_multiplier, p->b_shift);
+    const int32_t difference = hil_requantize(x - y, p->out_multiplier, p->out_shift);
+    return (int16_t)hil_clamp(difference, p->low, p->high);
+}
+
+HIL_INLINE void hil_sub_s16(const struct hil_sub_s16 *p, const int16_t *a, const int16_t *b,
+                            int16_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_sub_s16_element);
+}
+
+/*@kernel
+name = "hil_mul_s16"
+requires = []
+inputs = ["int16_t", "int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+cost = "30 * rows + 20 * rows * length"
+@*/
+struct hil_mul_s16 {
+    HIL_BINARY_FIELDS;
+    int32_t multiplier; /* of what the scales say, in Q0.31 */
+    int32_t shift;      /* to the left; negative ones are to the right */
+    int32_t low;        /* the least output */
+    int32_t high;       /* the largest output */
+};
+
+HIL_INLINE int16_t hil_mul_s16_element(const struct hil_mul_s16 *p, int16_t a, int16_t b) {
+    const int32_t scaled = hil_requantize(a * b, p->multiplier, p->shift);
+    return (int16_t)hil_clamp(scaled, p->low, p->high);
+}
+
+HIL_INLINE void hil_mul_s16(const struct hil_mul_s16 *p, const int16_t *a, const int16_t *b,
+                            int16_t *out) {
+    HIL_BINARY_WALK(p, a, b, out, hil_mul_s16_element);
+}
+
+#endif

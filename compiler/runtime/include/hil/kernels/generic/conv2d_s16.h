@@ -1,0 +1,91 @@
+/* Convolutions of int16 images, whose zero points are 0, with int8 weights; their channels may be
+ * in groups. */
+#ifndef HIL_KERNELS_GENERIC_CONV2D_S16_H
+#define HIL_KERNELS_GENERIC_CONV2D_S16_H
+
+#include "hil/kernels/generic/groups.h"
+#include "hil/kernels/generic/matmul_s16.h"
+
+#define HIL_WIDE_CONV2D_FIELDS                                                                     \
+    HIL_IMAGES_FIELDS;                                                                             \
+    int32_t out_c;  /* channels of the output */                                                   \
+    int32_t groups; /* of channels; 1: each output sums over all of the input */                   \
+    HIL_WINDOW_FIELDS;                                                                             \
+    int32_t out_min;      /* the least output */                                                   \
+    int32_t out_max;      /* the largest output */                                                 \
+    int32_t per_channel;  /* 1: each channel has a multiplier and a shift, 0: one for all */       \
+    const int8_t *weights /* [out_c][filter_h][filter_w][in_c / groups] */
+
+/* Sums of 64 bits, with a multiplier of 15 bits, rounded once. */
+/*@kernel
+name = "hil_conv2d_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "2 * filter_h * filter_w * in_c"
+order = ["pixels 1"]
+reads = "window"
+cost = """
+100 * batch * out_h * out_w
++ 8 * batch * out_h * out_w * filter_h * filter_w * in_c
++ 50 * batch * out_h * out_w * out_c
++ 5 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c / groups"""
+@*/
+struct hil_conv2d_s16 {
+    HIL_WIDE_CONV2D_FIELDS;
+    const int32_t *bias;        /* of each channel the lower word, then the upper one */
+    const int16_t *multipliers; /* of each output channel, or one for all */
+    const int8_t *shifts;       /* to the right, 8 to 46 */
+};
+
+HIL_INLINE int16_t hil_conv2d_s16_finish(const struct hil_conv2d_s16 *p, const int16_t *row,
+                                         const int8_t *weights, int32_t depth, int32_t channel) {
+    const int64_t sum =
+        hil_matmul_s16_bias(p->bias, channel) + hil_matmul_s16_sum(row, weights, depth);
+    const int32_t factor = p->per_channel ? channel : 0;
+    const int32_t scaled = hil_requantize_once(sum, p->multipliers[factor], p->shifts[factor]);
+    return (int16_t)hil_clamp(scaled, p->out_min, p->out_max);
+}
+
+HIL_INLINE void hil_conv2d_s16(const struct hil_conv2d_s16 *p, const int16_t *in, int16_t *out,
+                               void *scratch) {
+    HIL_GROUPS_WALK(p, in, out, scratch, int16_t, int8_t, 0, hil_conv2d_s16_finish);
+}
+
+/* Sums of 32 bits, rounded twice. */
+/*@kernel
+name = "hil_conv2d_s16_sums32"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "2 * filter_h * filter_w * in_c"
+order = ["pixels 1"]
+reads = "window"
+cost = """
+100 * batch * out_h * out_w
++ 8 * batch * out_h * out_w * filter_h * filter_w * in_c
++ 50 * batch * out_h * out_w * out_c
++ 5 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c / groups"""
+@*/
+struct hil_conv2d_s16_sums32 {
+    HIL_WIDE_CONV2D_FIELDS;
+    const int32_t *bias;        /* of each output channel */
+    const int32_t *multipliers; /* of each output channel, or one for all */
+    const int8_t *shifts;       /* to the left; negative ones are to the right */
+};
+
+HIL_INLINE int16_t hil_conv2d_s16_sums32_finish(const struct hil_conv2d_s16_sums32 *p,
+                                                const int16_t *row, const int8_t *weights,
+                                                int32_t depth, int32_t channel) {
+    const int32_t sum = p->bias[channel] + hil_matmul_s16_run(row, weights, depth);
+    const int32_t factor = p->per_channel ? channel : 0;
+    const int32_t scaled = hil_requantize(sum, p->multipliers[factor], p->shifts[factor]);
+    return (int16_t)hil_clamp(scaled, p->out_min, p->out_max);
+}
+
+HIL_INLINE void hil_conv2d_s16_sums32(const struct hil_conv2d_s16_sums32 *p, const int16_t *in,
+                                      int16_t *out, void *scratch) {
+    HIL_GROUPS_WALK(p, in, out, scratch, int16_t, int8_t, 0, hil_conv2d_s16_sums32_finish);
+}
+
+#endif

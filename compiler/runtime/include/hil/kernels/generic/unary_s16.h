@@ -1,0 +1,132 @@
+/* Functions of single int16 values, whose zero points are 0, in integers. */
+#ifndef HIL_KERNELS_GENERIC_UNARY_S16_H
+#define HIL_KERNELS_GENERIC_UNARY_S16_H
+
+#include <stdint.h>
+
+#include "hil/quant.h"
+
+/* Each value brought to another scale, with a slope of its own below zero, and clamped. */
+/*@kernel
+name = "hil_leaky_relu_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+cost = "20 * size"
+@*/
+struct hil_leaky_relu_s16 {
+    int32_t size;                /* elements */
+    int32_t multiplier;          /* of what is not negative */
+    int32_t shift;               /* to the left; negative ones are to the right */
+    int32_t negative_multiplier; /* of what is below 0 */
+    int32_t negative_shift;      /* likewise, to the left; below 0 to the right */
+    int32_t low;                 /* the least output */
+    int32_t high;                /* the largest output */
+};
+
+HIL_INLINE void hil_leaky_relu_s16(const struct hil_leaky_relu_s16 *p, const int16_t *in,
+                                   int16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        const int32_t x = in[i];
+        const int32_t scaled = x < 0 ? hil_requantize(x, p->negative_multiplier, p->negative_shift)
+                                     : hil_requantize(x, p->multiplier, p->shift);
+        out[i] = (int16_t)hil_clamp(scaled, p->low, p->high);
+    }
+}
+
+/*@kernel
+name = "hil_clamp_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+cost = "8 * size"
+@*/
+struct hil_clamp_s16 {
+    int32_t size; /* elements */
+    int32_t low;  /* the least output */
+    int32_t high; /* the largest output */
+};
+
+HIL_INLINE void hil_clamp_s16(const struct hil_clamp_s16 *p, const int16_t *in, int16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        out[i] = (int16_t)hil_clamp(in[i], p->low, p->high);
+    }
+}
+
+/* The logistic function less one half, of 1/24 a step, in Q0.16, for what is not negative. */
+#define HIL_SIGMOID_S16_FIELDS                                                                     \
+    int32_t size;        /* elements */                                                            \
+    int32_t multiplier;  /* 2^15 at most */                                                        \
+    int32_t shift;       /* to the right */                                                        \
+    const int16_t *table /* 256 steps */
+
+/* x on the table's scale; |x| is 2^15 at most. */
+HIL_INLINE int32_t hil_sigmoid_s16_scaled(int32_t x, int32_t multiplier, int32_t shift) {
+    const int32_t half = shift > 0 ? INT32_C(1) << (shift - 1) : 0;
+    return (x * multiplier + half) >> shift;
+}
+
+/* Between two steps of the table, 2^bits positions a step; the last step is where it ends. */
+HIL_INLINE int32_t hil_sigmoid_s16_between(const int16_t *table, int32_t position, int bits,
+                                           int32_t end) {
+    const int32_t step = position >> bits;
+    if (step >= 255) {
+        return end;
+    }
+    const int32_t rise = table[step + 1] - table[step];
+    return ((table[step] + (INT32_C(1) << 15)) << bits) + (position & ((1 << bits) - 1)) * rise;
+}
+
+/*@kernel
+name = "hil_logistic_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+cost = "25 * size"
+@*/
+struct hil_logistic_s16 {
+    HIL_SIGMOID_S16_FIELDS;
+};
+
+HIL_INLINE void hil_logistic_s16(const struct hil_logistic_s16 *p, const int16_t *in,
+                                 int16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        const int32_t x = hil_sigmoid_s16_scaled(in[i], p->multiplier, p->shift);
+        const int32_t y =
+            hil_sigmoid_s16_between(p->table, x < 0 ? -x : x, 9, INT32_C(0x7FFF) << 10);
+        /* Q0.25, brought to Q0.15. */
+        out[i] = (int16_t)((x < 0 ? (INT32_C(1) << 25) - y + 511 : y + 512) >> 10);
+    }
+}
+
+/*@kernel
+name = "hil_tanh_s16"
+requires = []
+inputs = ["int16_t"]
+outputs = ["int16_t"]
+scratch = "0"
+order = "elementwise"
+cost = "25 * size"
+@*/
+struct hil_tanh_s16 {
+    HIL_SIGMOID_S16_FIELDS;
+};
+
+HIL_INLINE void hil_tanh_s16(const struct hil_tanh_s16 *p, const int16_t *in, int16_t *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        const int32_t x = hil_sigmoid_s16_scaled(in[i], p->multiplier, p->shift);
+        const int32_t y =
+            hil_sigmoid_s16_between(p->table, x < 0 ? -x : x, 8, INT32_C(0xFFFF) << 8);
+        /* 2 * sigmoid - 1 in Q1.23, brought to Q0.15. */
+        const int32_t above = y - (INT32_C(1) << 23);
+        out[i] = (int16_t)((x < 0 ? 127 - above : above + 128) >> 8);
+    }
+}
+
+#endif

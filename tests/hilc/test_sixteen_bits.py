@@ -1,0 +1,90 @@
+"""Layers and operators as TFLite Micro computes them: 16-bit activations, groups of channels."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+from linear_layers import Layer, grouped_layer, random_layer
+from single_op import KINDS, SingleOp, random_op
+
+from hilc import interpreter
+from hilc.frontends import load_model
+from hilc.ir import Array
+
+runtime = pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
+
+LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+WIDE = sorted({op for op, dtype in KINDS if dtype == "int16"})
+#: What TFLite Micro does not take.
+_MOST_DIMENSIONS = {"TRANSPOSE": 5, "STRIDED_SLICE": 4, "PAD": 4, "MEAN": 4, "ADD": 4, "MUL": 4}
+
+
+def generator(*seed: str) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(" ".join(seed).encode()))
+
+
+def judged(model: bytes, inputs: list[Array]) -> list[Array]:
+    made = runtime.Interpreter.from_bytes(model, arena_size=1 << 20)
+    for index, value in enumerate(inputs):
+        made.set_input(value, index)
+    made.invoke()
+    graph = load_model(model)
+    return [made.get_output(index) for index in range(len(graph.outputs))]
+
+
+def check_layer(layer: Layer) -> None:
+    model = layer.tflite()
+    (expected,) = judged(model, [layer.x])
+    graph = load_model(model)
+    (found,) = (interpreter.run(graph, {"x": layer.x})[name] for name in graph.outputs)
+    said = f"{layer.node} {layer.ins} {layer.out}"
+    if found.dtype == np.float32:
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-5, err_msg=said)
+    else:
+        np.testing.assert_array_equal(found, expected, err_msg=said, strict=True)
+
+
+def check_single(single: SingleOp) -> None:
+    variable = [
+        value
+        for tensor, value in zip(single.ins, single.values, strict=True)
+        if tensor.data is None
+    ]
+    expected = judged(single.tflite(), variable)
+    for found, wanted in zip(single.reference(), expected, strict=True):
+        said = f"{single.node} {single.ins} {single.outs}"
+        np.testing.assert_array_equal(found, wanted.reshape(found.shape), err_msg=said)
+
+
+@pytest.mark.parametrize("op", LINEAR)
+def test_layers_of_sixteen_bits(op: str) -> None:
+    rng = generator("layers", op)
+    for _ in range(100):
+        check_layer(random_layer(rng, op, "int16", explicit_padding=False))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
+def test_grouped_convolutions(dtype: str) -> None:
+    rng = generator("groups", dtype)
+    for _ in range(100):
+        check_layer(grouped_layer(rng, dtype))
+
+
+@pytest.mark.parametrize("op", WIDE)
+def test_operators_of_sixteen_bits(op: str) -> None:
+    rng = generator("operators", op)
+    checked = 0
+    while checked < 100:
+        single = random_op(rng, op, "int16")
+        most = _MOST_DIMENSIONS.get(op, 6)
+        if max(len(t.shape) for t in (*single.ins, *single.outs)) > most:
+            continue
+        attrs = vars(single.node.attrs)
+        if attrs.get("ellipsis_mask") or attrs.get("new_axis_mask"):
+            continue
+        if all(tensor.data is not None for tensor in single.ins):
+            continue
+        check_single(single)
+        checked += 1
