@@ -4,6 +4,9 @@
 ``vww_folded`` is vww as it is compiled by default, without the channels that are the same for every
 input; the figures of vww are those of the whole model, as others compute it.
 
+Beside that it shows how far the compiler's estimates of what kernels cost are off what is counted,
+kernel by kernel (``ci/costs.py``).
+
 ``make bench`` runs it. The results go to ``build/bench.json`` as they come; what was measured
 already with the same firmware is not measured again (``--fresh`` forgets it).
 """
@@ -11,12 +14,14 @@ already with the same firmware is not measured again (``--fresh`` forgets it).
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import costs
 from figures import baselines, bench_section
 from steps import ROOT, Result, Results, Step, compiled, models, one_line, run_steps
 
@@ -26,6 +31,7 @@ from hil.board import load_board
 from hil.build import build
 from hil.firmware.fit import FitError
 from hilc.frontends import load_model
+from hilc.lowering.kernels import shipped_headers
 
 #: One of each core, and the smallest board, which holds what has room in 16 KB of RAM.
 BOARDS = (
@@ -86,6 +92,17 @@ def measured(model: str, goal: str, board_name: str, results: Results) -> Result
     }
 
 
+def kernel_counts(board_name: str, results: Results) -> Result:
+    """Return the counts of each kernel that can compute a layer of the models, alone."""
+    digest = hashlib.sha256("".join(shipped_headers().values()).encode()).hexdigest()
+    key = f"{digest} {board_name}"
+    if (known := results.known(key)) is not None:
+        return known
+    counts = costs.measure(board_name, ("int8",))
+    shown = f"{len(counts)} layers"
+    return {"ok": True, "key": key, "shown": shown, "counts": [vars(count) for count in counts]}
+
+
 def weights_bytes(model: str) -> int:
     """Return the model's weights and biases, as its file holds them."""
     graph = load_model(models.model_path(model), model)
@@ -112,6 +129,7 @@ def main() -> int:
     parser.add_argument("--board", action="append", choices=BOARDS, help="only this board")
     parser.add_argument("--model", action="append", choices=MODELS, help="only this model")
     parser.add_argument("--optimize", action="append", choices=tuple(GOALS), help="only this goal")
+    parser.add_argument("--no-estimates", action="store_true", help="do not compare estimates")
     parser.add_argument("--jobs", type=int, default=2, help="boards side by side (default: 2)")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "bench.json")
@@ -126,6 +144,16 @@ def main() -> int:
     start = time.monotonic()
     done = run_steps(steps, results, args.jobs, "model")
     print(bench_section(done, baselines()))
+    estimates = [
+        Step(f"kernels on {board}", partial(kernel_counts, board, results))
+        for board in args.board or costs.BOARDS
+        if board in costs.BOARDS
+    ]
+    if not args.no_estimates and estimates:
+        counted = run_steps(estimates, results, args.jobs, "board")
+        found = [costs.Count(**c) for r in counted.values() for c in r.get("counts", ())]
+        print(f"\n**By how much estimates are off:**\n\n{costs.errors_table(found)}")
+        done |= counted
     failed = {name: result for name, result in done.items() if not result["ok"]}
     for name, result in failed.items():
         print(f"FAILED {name}: {result['shown']}", file=sys.stderr)

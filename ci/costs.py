@@ -1,10 +1,10 @@
-"""Fits the cost formulas in the kernels' headers to counts on emulated boards.
+"""Fits the costs in the kernels' headers to counts on emulated boards.
 
-    python ci/costs.py measure BOARD...     counts the models' layers and odd ones, one file a board
-    python ci/costs.py fit [KERNEL...]      shows how far the formulas are off; --write fits them
+    python ci/costs.py measure [BOARD...]   counts the models' layers and odd ones, one file a board
+    python ci/costs.py errors               shows how far the headers' figures are off these counts
+    python ci/costs.py fit [KERNEL...]      writes figures that are off least into the headers
 
-A formula is a sum of products, each with a number in front; fitting changes the numbers only. What
-a kernel's count depends on is for its author to say.
+Fitting changes figures only. What a kernel's count depends on is for its author to say.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,14 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from figures import figures_table  # noqa: E402
 from models import FLOAT_MODELS, INT8_MODELS, model_path  # noqa: E402
 from single_op import KINDS, merged, random_op  # noqa: E402
 
 import hil  # noqa: E402
 import hilc  # noqa: E402
 from hil.board import load_board  # noqa: E402
+from hil.errors import BuildError  # noqa: E402
 from hil.verify.bench import layer_counts  # noqa: E402
 from hilc.ir import Graph, Node, Quant, Tensor  # noqa: E402
 from hilc.lowering import candidates, cost  # noqa: E402
@@ -41,8 +43,13 @@ from hilc.source import prepare  # noqa: E402
 from hilc.target import get_cpu  # noqa: E402
 
 FOLDER = ROOT / "build" / "costs"
-#: The architecture whose counts a portable kernel's formula gives.
-_PORTABLE = "armv7-m"
+#: A board of each core that figures are for.
+BOARDS = ("mps2-an385", "mps2-an386", "mps2-an505", "mps3-an547", "microbit", "riscv-virt")
+CORES = ("cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "cortex-m0", "rv32imac")
+#: The source of layers that are no model's.
+ODD = "odd"
+#: By how much a multiple of another core's figures may be off, in the median.
+NEAR = 0.05
 _LAYERS_AN_IMAGE = 24
 _OF_EACH_KIND = 4
 
@@ -201,12 +208,22 @@ class Count:
     """One layer's count, with what its formula may look at."""
 
     source: str
-    arch: str
+    core: str
     kernel: str
     fields: dict[str, float]
     count: int
     #: Of the layer's own function.
     code: int
+
+    @property
+    def estimate(self) -> int:
+        """What the kernel's header says."""
+        return kernels()[self.kernel].cost.instructions(self.fields, get_cpu(self.core))
+
+    @property
+    def error(self) -> float:
+        """By how much the estimate is more than the count, as a part of it."""
+        return self.estimate / max(1, self.count) - 1
 
 
 def small_layers() -> Iterator[Graph]:
@@ -218,19 +235,45 @@ def small_layers() -> Iterator[Graph]:
 
 
 def measure(board_name: str, dtypes: Sequence[str], models: bool = True) -> list[Count]:
-    """Return the counts of every kernel of every layer on a board."""
+    """Return the counts of every kernel of every layer on a board, as far as it holds them."""
     counts: list[Count] = []
     for graph in small_layers():
-        counts += _measure(board_name, "odd", graph)
+        counts += _measured_parts(board_name, graph)
     for dtype in dtypes:
         for model in (INT8_MODELS if dtype == "int8" else FLOAT_MODELS) if models else ():
-            counts += _measure(board_name, model, model_path(model))
+            try:
+                counts += count_model(board_name, model)
+            except BuildError as error:
+                print(f"{board_name}: {model} is left out: {error.fact.splitlines()[0]}")
         for graph in odd_layers(dtype):
-            counts += _measure(board_name, "odd", graph)
+            counts += _measured_parts(board_name, graph)
     return counts
 
 
-def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
+def _measured_parts(board_name: str, graph: Graph) -> list[Count]:
+    """Return the counts of layers beside each other; in halves where a board does not hold them."""
+    try:
+        return count_model(board_name, ODD, graph)
+    except BuildError:
+        if len(graph.nodes) == 1:
+            return []
+    middle = len(graph.nodes) // 2
+    halves = (graph.nodes[:middle], graph.nodes[middle:])
+    return [count for half in halves for count in _measured_parts(board_name, _part(graph, half))]
+
+
+def _part(graph: Graph, nodes: Sequence[Node]) -> Graph:
+    """Return the graph of some of the layers."""
+    names = dict.fromkeys(n for node in nodes for n in (*node.inputs, *node.outputs) if n)
+    tensors = {name: graph.tensors[name] for name in names}
+    inputs = tuple(name for name in graph.inputs if name in tensors)
+    outputs = tuple(name for name in graph.outputs if name in tensors)
+    return Graph(graph.name, tensors, tuple(nodes), inputs, outputs)
+
+
+def count_model(board_name: str, name: str, graph_: Graph | None = None) -> list[Count]:
+    """Return the counts of every kernel of every layer of a model, or of a graph of that name."""
+    model = model_path(name) if graph_ is None else graph_
     board = load_board(board_name)
     cpu = get_cpu(board.cpu.name)
     graph = prepare(model, "m", cpu).graph
@@ -258,8 +301,7 @@ def _measure(board_name: str, name: str, model: Path | Graph) -> list[Count]:
                 continue
             scalars = {k: float(v) for k, v in call.fields.items() if isinstance(v, int | float)}
             code = sizes.get(layer.function, 0)
-            counts.append(Count(name, cpu.arch, call.kernel.name, scalars, count, code))
-    print(f"{board_name}: {name}, {len(counts)} counts", flush=True)
+            counts.append(Count(name, cpu.name, call.kernel.name, scalars, count, code))
     return counts
 
 
@@ -270,11 +312,57 @@ def _function_sizes(elf: Path, nm: str) -> dict[str, int]:
     return {row[3]: int(row[1], 16) for row in rows if len(row) == 4}
 
 
+# How far the estimates are off ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Of the estimates of a kernel on a core."""
+
+    kernel: str
+    core: str
+    layers: int
+    #: Of what the estimates are off, more or less.
+    median: float
+    #: Of the layer whose estimate is off most.
+    worst: float
+    at: Count
+
+
+def errors(counts: Iterable[Count]) -> list[Errors]:
+    """By kernel and core, how far the headers' figures are off the counts."""
+    groups: dict[tuple[str, str], list[Count]] = {}
+    for count in counts:
+        if count.kernel in kernels():
+            groups.setdefault((count.kernel, count.core), []).append(count)
+    found = []
+    for (kernel, core), own in sorted(groups.items()):
+        at = max(own, key=lambda count: abs(count.error))
+        median = statistics.median(abs(count.error) for count in own)
+        found.append(Errors(kernel, core, len(own), median, at.error, at))
+    return found
+
+
+def errors_table(counts: Iterable[Count]) -> str:
+    """Kernel by kernel, core by core, in a table."""
+    rows = [
+        [e.kernel, e.core, str(e.layers), f"{e.median:.1%}", f"{e.worst:+.1%}"]
+        for e in errors(counts)
+    ]
+    return figures_table(["kernel", "core", "layers", "median error", "worst"], rows)
+
+
+def recorded(folder: Path = FOLDER) -> list[Count]:
+    """Return what ``measure`` has counted."""
+    paths = sorted(folder.glob("*.json"))
+    return [Count(**count) for path in paths for count in json.loads(path.read_text())]
+
+
 # Fitting ----------------------------------------------------------------------------------------
 
 
-def fit(counts: Sequence[Count], write: bool, only: Sequence[str] = ()) -> int:
-    """Print, for each kernel with counts, the error of its formula; return the exit status."""
+def fit(counts: Sequence[Count], only: Sequence[str] = (), cores: Sequence[str] = ()) -> None:
+    """Write into the headers the figures that the counts give, for all cores or some."""
     by_kernel: dict[str, list[Count]] = {}
     for count in counts:
         by_kernel.setdefault(count.kernel, []).append(count)
@@ -282,50 +370,73 @@ def fit(counts: Sequence[Count], write: bool, only: Sequence[str] = ()) -> int:
         kernel = kernels().get(name)
         if kernel is None or (only and name not in only):
             continue
-        own = [c for c in found if kernel.requires or c.arch == _PORTABLE] or found
-        code = round(statistics.median(c.code for c in own))
-        formula, factors = kernel.cost, dict(kernel.cost_factors)
-        if write:
-            formula = _fitted(formula, own)
-            factors = _factors(formula, [c for c in found if c.arch != own[0].arch])
-            _write(kernel, formula, factors, code)
-        errors = sorted(
-            ((c.count and _estimate(formula, factors, c) / c.count - 1, c) for c in found),
-            key=lambda pair: abs(pair[0]),
-        )
-        models = [abs(e) for e, c in errors if c.source != "odd" and c.arch == own[0].arch]
-        worst, at = errors[-1]
-        shape = {k: v for k, v in at.fields.items() if v not in (0, 1, -128, 127)}
-        print(
-            f"{name:34} models {max(models, default=0):6.1%}  all {worst:+6.1%} of {len(found)}"
-            f"  code {code}  worst: {at.source} {at.arch} {at.count} {shape}"
-        )
-    return 0
+        first = next(iter(kernel.cost.on))
+        figures = {core: dict(own) for core, own in kernel.cost.on.items()}
+        for core in dict.fromkeys((first, *CORES)):
+            here = [c for c in found if c.core == core]
+            if not here or (cores and core not in cores):
+                continue
+            if core == first:
+                figures[core] = _fitted(kernel, here)
+            else:
+                figures[core] = _figures_beside(kernel, figures[first], here)
+        code = round(statistics.median(c.code for c in found if c.core in (first, found[0].core)))
+        _write(kernel, figures, code)
 
 
-def _estimate(formula: str, factors: dict[str, float], count: Count) -> float:
-    factor = factors.get(count.arch, 1.0)
-    return cost.CALL_INSTRUCTIONS + factor * cost.value(formula, count.fields)
+def _figures_beside(
+    kernel: Kernel, first: Mapping[str, float], counts: Sequence[Count]
+) -> dict[str, float]:
+    """Those of a core beside the first: a factor where that comes near enough, else its own."""
+    factor = round(
+        statistics.median(
+            max(1, c.count - cost.CALL_INSTRUCTIONS) / max(1.0, _total(kernel, first, c))
+            for c in counts
+        ),
+        2,
+    )
+    scaled = {name: factor * each for name, each in first.items()}
+    own = _fitted(kernel, counts)
+    off, own_off = (
+        statistics.median(abs(_total(kernel, f, c) / max(1, c.count) - 1) for c in counts)
+        for f in (scaled, own)
+    )
+    enough = len(counts) >= 2 * len(own)
+    return own if off > NEAR and own_off < off / 2 and enough else {cost.FACTOR: factor}
 
 
-def _fitted(formula: str, counts: Sequence[Count]) -> str:
-    """Return the formula with the numbers, none of them negative, that are off least,
-    relatively.
-    """
-    texts = [_without_number(text) for text in map(cost.unparsed, cost.terms(formula))]
-    columns = [[cost.value(text, c.fields) for text in texts] for c in counts]
+def _total(kernel: Kernel, figures: Mapping[str, float], count: Count) -> float:
+    counted = kernel.cost.counted(count.fields)
+    return sum(each * counted[name] for name, each in figures.items())
+
+
+def _fitted(kernel: Kernel, counts: Sequence[Count]) -> dict[str, float]:
+    """Return the figures, none of them negative, that are off least, relatively."""
+    # What the header has no figure for only helps to count.
+    names = [n for n in (cost.CALL, *kernel.cost.counts) if n not in _helpers(kernel)]
+    rows = [kernel.cost.counted(c.fields) for c in counts]
+    columns = [[row[name] for name in names] for row in rows]
     goal = np.array([max(1.0, c.count - cost.CALL_INSTRUCTIONS) for c in counts])
     # A layer that costs nothing to speak of need not be met; a model's should be met first.
     weight = np.array(
-        [
-            (3.0 if c.source != "odd" else 1.0) / (g + 300.0)
-            for c, g in zip(counts, goal, strict=True)
-        ]
+        [(3.0 if c.source != ODD else 1.0) / (g + 30.0) for c, g in zip(counts, goal, strict=True)]
     )
-    numbers = _least_squares(np.array(columns) * weight[:, None], goal * weight)
+    matrix = np.array(columns)
+    numbers = _least_squares(matrix * weight[:, None], goal * weight)
+    for _ in range(20):
+        # Weighed so, what is off by much counts no more than it is off: the median gets better.
+        off = np.abs(matrix @ numbers - goal) / goal
+        near = weight / np.sqrt(np.maximum(off, 0.01))
+        numbers = _least_squares(matrix * near[:, None], goal * near)
     # What turned out not to matter would only be read.
-    kept = [(n, t) for n, t in zip(numbers, texts, strict=True) if f"{n:.4g}" != "0"]
-    return " + ".join(f"{n:.4g} * {t}" if t != "1" else f"{n:.4g}" for n, t in kept)
+    kept = {name: float(f"{n:.4g}") for name, n in zip(names, numbers, strict=True)}
+    return {name: each for name, each in kept.items() if each >= 0.001}
+
+
+def _helpers(kernel: Kernel) -> set[str]:
+    """Return the counts that no core has a figure for: others are made of them."""
+    named = {name for figures in kernel.cost.on.values() for name in figures}
+    return set(kernel.cost.counts) - named
 
 
 def _least_squares(matrix: Any, goal: Any) -> list[float]:
@@ -352,76 +463,53 @@ def _least_squares(matrix: Any, goal: Any) -> list[float]:
     return [float(number) for number in numbers]
 
 
-def _without_number(text: str) -> str:
-    if re.fullmatch(r"[\d.e+-]+", text):
-        return "1"
-    return re.sub(r"^[\d.]+(e[+-]?\d+)? \* ", "", text)
-
-
-def _factors(formula: str, counts: Sequence[Count]) -> dict[str, float]:
-    """By architecture, the median of what it takes more than the formula says."""
-    ratios: dict[str, list[float]] = {}
-    for count in counts:
-        estimate = _estimate(formula, {}, count)
-        ratios.setdefault(count.arch, []).append(count.count / max(estimate, 1.0))
-    found = {arch: round(statistics.median(values), 2) for arch, values in ratios.items()}
-    return {arch: factor for arch, factor in sorted(found.items()) if abs(factor - 1) > 0.02}
-
-
-def _write(kernel: Kernel, formula: str, factors: dict[str, float], code: int) -> None:
-    """Put the formula into the kernel's header."""
+def _write(kernel: Kernel, on: Mapping[str, Mapping[str, float]], code: int) -> None:
+    """Put the figures into the kernel's header."""
     path = ROOT / "compiler" / "runtime" / "include" / kernel.header
     text = path.read_text(encoding="utf-8")
     start = text.index(f'name = "{kernel.name}"')
     end = text.index("@*/", start)
-    block = re.sub(r'^cost = (""".*?"""|".*?")\n', "", text[start:end], flags=re.M | re.S)
-    block = re.sub(r"^(cost_factors|code) = .*\n", "", block, flags=re.M)
-    # Before a table: what follows its head belongs to it.
-    head, bracket, rest = block.partition("\n[")
-    lines = _lines(formula)
-    added = (
-        f'cost = "{lines[0]}"\n' if len(lines) == 1 else 'cost = """\n' + "\n".join(lines) + '"""\n'
+    block, _, rest = text[start:end].partition("[cost.on.")
+    if not re.search(r"^code = ", block, re.M):
+        head, bracket, tail = block.partition("[cost.counts]")
+        block = f"{head}code = {code}\n{bracket}{tail}"
+    tables = (
+        f"[cost.on.{core}]\n" + "".join(f"{name} = {each!r}\n" for name, each in figures.items())
+        for core, figures in on.items()
     )
-    if factors:
-        pairs = ", ".join(f'"{arch}" = {factor}' for arch, factor in factors.items())
-        added += f"cost_factors = {{{pairs}}}\n"
-    added += f"code = {code}\n"
-    block = f"{head.rstrip()}\n{added}" + (f"{bracket}{rest}" if bracket else "")
-    path.write_text(text[:start] + block + text[end:], encoding="utf-8")
-
-
-def _lines(formula: str, width: int = 90) -> list[str]:
-    """Return the formula in one line where it is short, else a line for each summand."""
-    first, *others = map(cost.unparsed, cost.terms(formula))
-    lines = [first, *(f"+ {term}" for term in others)]
-    return lines if len(formula) > width else [" ".join(lines)]
+    path.write_text(text[:start] + block + "".join(tables) + text[end:], encoding="utf-8")
 
 
 def main() -> int:
+    """Count, show or fit."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     words = parser.add_subparsers(dest="word", required=True)
     measuring = words.add_parser("measure")
-    measuring.add_argument("boards", nargs="+")
-    measuring.add_argument("--float", action="store_true", help="float32 layers, too")
+    measuring.add_argument("boards", nargs="*", help=f"default: {' '.join(BOARDS)}")
+    measuring.add_argument("--int8", action="store_true", help="no float32 layers")
     measuring.add_argument("--no-models", action="store_true", help="odd layers only")
+    words.add_parser("errors")
     fitting = words.add_parser("fit")
     fitting.add_argument("kernels", nargs="*", help="only these")
-    fitting.add_argument("--write", action="store_true")
+    fitting.add_argument("--core", action="append", choices=CORES, help="only this core's figures")
     args = parser.parse_args()
     if args.word == "measure":
         FOLDER.mkdir(parents=True, exist_ok=True)
-        for board in args.boards:
-            dtypes = ("int8", "float32") if args.float else ("int8",)
+        for board in args.boards or BOARDS:
+            dtypes = ("int8",) if args.int8 else ("int8", "float32")
             counts = measure(board, dtypes, models=not args.no_models)
-            text = json.dumps([vars(count) for count in counts], indent=1)
-            (FOLDER / f"{board}.json").write_text(text)
+            (FOLDER / f"{board}.json").write_text(json.dumps([vars(c) for c in counts], indent=1))
+            print(f"{board}: {len(counts)} counts", flush=True)
         return 0
-    found = [
-        Count(**c) for path in sorted(FOLDER.glob("*.json")) for c in json.loads(path.read_text())
-    ]
-    return fit(found, args.write, args.kernels)
+    if not (found := recorded()):
+        parser.error(f"{FOLDER} has no counts: python ci/costs.py measure")
+    if args.word == "fit":
+        fit(found, args.kernels, args.core or ())
+    else:
+        print(errors_table(found))
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ and for the bands of layers that stream. What a goal promises is held by counts.
 
 from __future__ import annotations
 
+import statistics
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,18 @@ import hil
 import hilc
 from hil.board import load_board
 from hil.verify.bench import bench, layer_counts
+from hilc.lowering.kernels import kernels
 
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.tflite"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+
+import costs  # noqa: E402
+
+DIGITS = ROOT / "examples" / "digits" / "digits.tflite"
 #: By how much an estimate of instructions may be off, and one of flash.
 _OFF, _OFF_FLASH = 0.25, 0.1
+#: By how much those of the layers of one family of kernels may be, in the median.
+_OFF_FAMILY = 0.12
 #: Layers of the larger models stream in other tests; the fastest program is found in a second.
 GOALS = (("ad", "balanced"), ("kws", "balanced"), ("ic", "speed"), ("vww", "speed"))
 
@@ -86,3 +96,34 @@ def test_balanced_counts_at_most_30_per_cent_more_than_speed(model: str, name: s
         with hil.open(board, library) as device:
             counts[goal] = bench(device, library.modules[0], runs=1).per_inference
     assert counts["balanced"] <= 1.3 * counts["speed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "families"),
+    sampled(
+        [
+            ("mps2-an385", ("kws", "kws_float"), {"v7m", "generic", "compact"}),
+            ("mps2-an386", ("kws", "kws_float"), {"dsp", "generic", "compact"}),
+            ("mps3-an547", ("kws", "kws_float"), {"mve", "generic", "compact"}),
+            ("riscv-virt", ("kws", "kws_float"), {"v7m", "generic", "compact"}),
+        ],
+        keep=[
+            ("mps2-an386", ("kws", "kws_float"), {"dsp", "generic", "compact"}),
+            ("riscv-virt", ("kws", "kws_float"), {"v7m", "generic", "compact"}),
+        ],
+    ),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_estimates_of_each_family_of_kernels(
+    name: str, models: tuple[str, ...], families: set[str]
+) -> None:
+    """Every kernel that can compute a layer of the models, alone: figures in a header that the code
+    has left behind are fitted anew with ``make costs``."""
+    counts = [count for model in models for count in costs.count_model(name, model)]
+    off: dict[str, list[float]] = {}
+    for count in counts:
+        family = Path(kernels()[count.kernel].header).parent.name
+        off.setdefault(family, []).append(abs(count.error))
+    medians = {family: statistics.median(errors) for family, errors in off.items()}
+    assert medians.keys() == families
+    assert max(medians.values()) < _OFF_FAMILY, medians

@@ -31,6 +31,7 @@ from loose_call import loose_call
 from single_op import KINDS, SingleOp, random_op
 
 from hil.board import Board, load_board
+from hilc.lowering.cost import Cost
 from hilc.lowering.kernels import FieldValue, Kernel, kernels
 
 SEED = 51
@@ -131,7 +132,7 @@ def misbehaving(deed: str, at: int = 0) -> Case:
         inputs=("int8_t",),
         outputs=("int8_t",),
         scratch="bytes",
-        cost="0",
+        cost=Cost({"cortex-m3": {"call": 1}}),
     )
     weights = np.arange(BYTES, dtype=np.int8)
     fields: dict[str, FieldValue] = {

@@ -35,8 +35,11 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
-cost = "rows * columns"
 code = 100
+[cost.counts]
+output = "rows * columns"
+[cost.on.cortex-m3]
+output = 1
 @*/
 struct mine_matvec_s8 {
     int32_t rows;

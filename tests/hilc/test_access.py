@@ -31,6 +31,7 @@ from hilc.lowering.access import (
 )
 from hilc.lowering.access import forbidden_interval as differences_of
 from hilc.lowering.choice import Choice
+from hilc.lowering.cost import Cost
 from hilc.lowering.kernels import Kernel, KernelCall, kernels
 from hilc.memory import checker as hazards
 from hilc.memory.plan import BufferRef, PlanError, check_plan, plan
@@ -454,8 +455,9 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_an_order_that_means_nothing_is_refused(order: Any, reads: str, message: str) -> None:
+    cost = Cost({"cortex-m3": {"call": 1}})
     with pytest.raises(ValueError, match=message):
-        Kernel("k", "k.h", frozenset(), ("int8_t",), ("int8_t",), "0", "0", order, reads)
+        Kernel("k", "k.h", frozenset(), ("int8_t",), ("int8_t",), "0", cost, order, reads)
 
 
 def test_a_window_that_nothing_describes_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Formulas of what kernels cost: what they may say, and that every int8 kernel has one."""
+"""What kernels cost: what a header may say of it, and for which cores it holds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from loose_call import loose_call
 
 from hilc.lowering import candidates, cost
 from hilc.lowering.bodies import body_key
+from hilc.lowering.cost import CALL_INSTRUCTIONS, Cost
 from hilc.lowering.kernels import Kernel, KernelCall, described_kernels, kernels
 from hilc.target import get_cpu
 
@@ -41,32 +42,80 @@ def test_what_no_formula_may_say(formula: str):
         cost.value(formula, FIELDS)
 
 
-def test_terms_are_the_summands():
-    texts = [cost.unparsed(term) for term in cost.terms("1 + 2 * rows + (3 + depth) * 4")]
-    assert texts == ["1", "2 * rows", "(3 + depth) * 4"]
+COST = Cost(
+    on={
+        "cortex-m3": {"call": 40, "row": 10, "mac": 2.5},
+        "cortex-m0": {"factor": 2.0},
+        "cortex-m4": {"mac": 0.5},
+        "rv32imac": {"call": 7},
+    },
+    counts={"row": "rows", "mac": "row * depth"},
+)
 
 
-def test_architectures_differ_by_a_factor():
-    kernel = Kernel(
-        "k", "k.h", frozenset(), (), (), "0", cost="100 * rows", cost_factors={"armv6-m": 2.5}
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [
+        ("cortex-m3", 40 + 5 * 10 + 60 * 2.5),
+        ("cortex-m0", 2 * (40 + 5 * 10 + 60 * 2.5)),
+        ("cortex-m0plus", 2 * (40 + 5 * 10 + 60 * 2.5)),
+        ("cortex-m4", 60 * 0.5),
+        ("cortex-m7", 60 * 0.5),
+        ("cortex-m55", 40 + 5 * 10 + 60 * 2.5),
+        ("host", 40 + 5 * 10 + 60 * 2.5),
+        ("rv32imac", 7),
+    ],
+)
+def test_a_core_takes_the_figures_of_its_architecture_or_the_first(cpu: str, expected: float):
+    assert COST.instructions(FIELDS, get_cpu(cpu)) == CALL_INSTRUCTIONS + expected
+
+
+def test_counts_are_made_of_parameters_and_of_the_counts_above():
+    assert COST.counted(FIELDS) == {"call": 1, "row": 5, "mac": 60}
+
+
+@pytest.mark.parametrize(
+    ("on", "counts", "message"),
+    [
+        ({}, {}, "needs the figures of a core"),
+        ({"cortex-m3": {"factor": 2.0}}, {}, "needs the figures of a core"),
+        ({"cortex-m3": {"mac": 2.0}}, {"row": "rows"}, r"has no \['mac'\], which cortex-m3 has"),
+        ({"cortex-m3": {"row": 0}}, {"row": "rows"}, r"\['row'\] take nothing on cortex-m3"),
+        ({"cortex-m3": {"row": 1}}, {"row": "abs(rows)"}, r"a cost cannot have abs\(rows\)"),
+    ],
+)
+def test_costs_of_another_form_are_refused(on: Any, counts: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        Cost(on, counts)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        ("", "kernel k of k.h states no cost"),
+        ('cost = "rows"', "kernel k: a cost has the tables counts and on"),
+        ("[cost.on.cortex-m3]\nrow = 1", r"kernel k: \[cost.counts\] has no \['row'\]"),
+    ],
+)
+def test_a_kernel_without_a_cost_is_refused(cost: str, message: str):
+    header = (
+        '/*@kernel\nname = "k"\nrequires = []\ninputs = []\noutputs = []\nscratch = "0"\n'
+        f'order = "none"\n{cost}\n@*/'
     )
-    call = loose_call(kernel, FIELDS)
-    m3, m0 = (cost.instructions(call, get_cpu(name)) for name in ("cortex-m3", "cortex-m0"))
-    assert (m3, m0) == (500 + cost.CALL_INSTRUCTIONS, 1250 + cost.CALL_INSTRUCTIONS)
-
-
-def test_a_kernel_without_a_cost_is_refused():
-    header = '/*@kernel\nname = "k"\nrequires = []\ninputs = []\noutputs = []\nscratch = "0"\n@*/'
-    with pytest.raises(ValueError, match="kernel k of k.h states no cost"):
+    with pytest.raises(ValueError, match=message):
         list(described_kernels({"k.h": header}))
 
 
-def test_no_formula_has_terms_that_count_nothing():
-    found = {k: [cost.unparsed(t) for t in cost.terms(v.cost)] for k, v in kernels().items()}
-    assert [k for k, terms in found.items() if any(t.startswith("0 *") for t in terms)] == []
+def test_every_kernel_says_on_which_core_its_figures_were_counted():
+    """Those that need a feature on a core that has it, the others on Armv7-M first."""
+    for kernel in kernels().values():
+        cores = [get_cpu(core) for core in kernel.cost.on]
+        assert all(kernel.requires <= core.features for core in cores), kernel.name
+        if kernel.requires <= {"mul32"}:
+            assert cores[0].name == "cortex-m3", kernel.name
 
 
-@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac"])
 def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
     rng = np.random.default_rng(3)
     core = get_cpu(cpu)
@@ -75,11 +124,11 @@ def test_every_formula_can_be_evaluated_for_every_layer(cpu: str):
             layer = random_layer(rng, op, "int8", explicit_padding=True)
             for call in candidates(layer.node, layer.ins, (layer.out,), core):
                 assert isinstance(call, KernelCall)
-                assert cost.instructions(call, core) >= cost.CALL_INSTRUCTIONS
+                assert call.instructions(core) >= CALL_INSTRUCTIONS
 
 
 def test_which_layers_share_a_body():
-    kernel = Kernel("k", "k.h", frozenset(), (), (), "0", "0")
+    kernel = Kernel("k", "k.h", frozenset(), (), (), "0", COST)
     calls = [
         loose_call(kernel, {"rows": rows, "weights": np.full(3, seed, np.int8)})
         for rows, seed in ((1, 1), (1, 2), (2, 1))

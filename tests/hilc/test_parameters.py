@@ -30,7 +30,10 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "none"
-cost = "size"
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 2
 @*/
 struct mine {
     HIL_MINE_FIELDS;

@@ -12,7 +12,6 @@ import numpy as np
 from hilc.ir import Array, Graph, Node, Tensor
 from hilc.lowering.access import NEVER, Access, Steps, access_of
 from hilc.lowering.choice import Group
-from hilc.lowering.cost import instructions
 from hilc.lowering.kernels import KernelCall
 from hilc.target import Cpu
 
@@ -242,7 +241,7 @@ class FusedCall:
         for piece, times in self._pieces:
             for call in piece.calls:
                 if id(call) not in calls:
-                    calls[id(call)] = instructions(call, cpu)
+                    calls[id(call)] = call.instructions(cpu)
                 total += times * (calls[id(call)] + _CALL_COST)
             total += times * sum(map(len, piece.moves)) * _MOVE_CALL_COST
         together = _VECTOR_MOVE_COST if "mve" in cpu.features else _WORD_MOVE_COST

@@ -1,9 +1,23 @@
 """What a kernel is expected to cost, before anything is built.
 
-A kernel's header states its instructions as a formula of the layer's parameters (``cost``), with
-numbers that were fitted to counts on emulated boards (``ci/costs.py``), and the bytes of its code
-(``code``). The formula counts instructions on the cores that the kernel is for; where that is every
-core, on Armv7-M, and ``cost_factors`` says how much more or less it takes on other architectures.
+A kernel's header says it in two tables. ``[cost.counts]`` names what there is of each thing that
+takes time, as a formula of the layer's parameters and of the counts above it; ``[cost.on.CORE]``
+says how many instructions each of them takes on a core::
+
+    [cost.counts]
+    block = "(rows // 2) * (columns // 4)"     # two rows by four columns
+    mac = "block * depth"
+    [cost.on.cortex-m3]
+    call = 21
+    block = 82.55
+    mac = 15.93
+    [cost.on.cortex-m0]
+    factor = 2.1
+
+``call`` is counted once. The figures are those of ``python ci/costs.py fit --write``, which fits
+them to counts on an emulated board of that core (``ci/costs.py measure``); ``ci/costs.py errors``
+shows how far they are off. They hold for all cores of its architecture. The first core's hold for
+every other too; one whose figures are a ``factor`` takes so many times what the first does.
 """
 
 from __future__ import annotations
@@ -11,17 +25,19 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from hilc.ir import Array
-from hilc.lowering.kernels import FieldValue, Kernel, KernelCall
-from hilc.target import Cpu
+from hilc.target import Cpu, get_cpu
 
 #: Calling a layer's function and returning from it, with the arguments.
 CALL_INSTRUCTIONS = 12
-#: Of a kernel whose header does not say it.
-_CODE_BYTES = 600
+#: The count that every kernel has: one.
+CALL = "call"
+#: Stands in place of figures that are a multiple of the first core's.
+FACTOR = "factor"
 
 _OPERATORS = (
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod),
@@ -30,50 +46,81 @@ _OPERATORS = (
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {"min": min, "max": max}
 
 
-def instructions(call: KernelCall, cpu: Cpu) -> int:
-    """Return the instructions that ``call`` is expected to take on ``cpu``."""
-    kernel = call.kernel
-    factor = next(
-        (kernel.cost_factors[key] for key in (cpu.arch, cpu.isa) if key in kernel.cost_factors), 1.0
-    )
-    return CALL_INSTRUCTIONS + round(factor * max(0.0, value(kernel.cost, call.fields)))
+@dataclass(frozen=True)
+class Cost:
+    """The two tables of a header; ValueError where they are not of that form."""
+
+    #: By core, by count; or a factor.
+    on: Mapping[str, Mapping[str, float]] = field(hash=False)
+    counts: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.on or FACTOR in next(iter(self.on.values())):
+            raise ValueError("a cost needs the figures of a core: [cost.on.CORE]")
+        for core, figures in self.on.items():
+            known = {FACTOR} if FACTOR in figures else {CALL, *self.counts}
+            if unknown := figures.keys() - known:
+                raise ValueError(f"[cost.counts] has no {sorted(unknown)}, which {core} has")
+            if idle := [name for name, each in figures.items() if not each > 0]:
+                raise ValueError(f"{idle} take nothing on {core}: leave them out")
+        for formula in self.counts.values():
+            set(_names(_parsed(formula)))
+
+    def core_of(self, cpu: Cpu) -> str:
+        """Return the core whose figures hold for ``cpu``."""
+        cores = {name: get_cpu(name) for name in self.on}
+        alike = [name for name, core in cores.items() if core.arch == cpu.arch]
+        alike += [name for name, core in cores.items() if core.isa == cpu.isa]
+        return next(iter([*alike, *cores]))
+
+    def figures(self, core: str) -> Mapping[str, float]:
+        """Instructions that each of the counts takes on a core of :attr:`on`."""
+        own, first = self.on[core], next(iter(self.on.values()))
+        return {n: own[FACTOR] * each for n, each in first.items()} if FACTOR in own else own
+
+    def instructions(self, fields: Mapping[str, Any], cpu: Cpu) -> int:
+        """Return the instructions of a call with these parameters, the call itself included."""
+        names, function = self._compiled(cpu)
+        total = function(*[_number(name, fields.get(name)) for name in names])
+        return CALL_INSTRUCTIONS + round(max(0.0, float(total)))
+
+    def counted(self, fields: Mapping[str, Any]) -> dict[str, float]:
+        """How many there are of each count."""
+        found = {CALL: 1.0}
+        for name, formula in self.counts.items():
+            found[name] = value(formula, {**fields, **found})
+        return found
+
+    @functools.cached_property
+    def _functions(self) -> dict[tuple[str, str], tuple[tuple[str, ...], Callable[..., float]]]:
+        return {}
+
+    def _compiled(self, cpu: Cpu) -> tuple[tuple[str, ...], Callable[..., float]]:
+        """Return the sum as a function of the fields that it names, with these names.
+
+        Thousands of bands of layers are asked for what they cost.
+        """
+        key = cpu.arch, cpu.isa
+        if key not in self._functions:
+            figures = self.figures(self.core_of(cpu))
+            terms = [f"{each!r} * {n}" if n != CALL else repr(each) for n, each in figures.items()]
+            self._functions[key] = _function(self.counts, " + ".join(terms))
+        return self._functions[key]
 
 
-def code_bytes(kernel: Kernel) -> int:
-    """Return the bytes of the kernel's code for one layer, without its constants."""
-    return _CODE_BYTES if kernel.code is None else kernel.code
-
-
-def constant_arrays(call: KernelCall) -> Iterator[Array]:
-    """Return the arrays that ``call`` keeps in flash."""
-    return (field for field in call.fields.values() if isinstance(field, np.ndarray))
-
-
-def value(formula: str, fields: Mapping[str, FieldValue]) -> float:
+def value(formula: str, fields: Mapping[str, Any]) -> float:
     """Return the value of a formula over the numbers among ``fields``.
 
     It knows ``+ - * / // %``, comparisons (0 or 1), ``min`` and ``max``; ValueError for anything
     else.
     """
-    names, function = _compiled(formula)
+    names, function = _formula(formula)
     return float(function(*[_number(name, fields.get(name)) for name in names]))
 
 
-def terms(formula: str) -> list[ast.expr]:
-    """Return the summands of a formula, in its order."""
-    pending, found = [_parsed(formula)], list[ast.expr]()
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            pending += [node.right, node.left]
-        else:
-            found.append(node)
-    return found
-
-
-def unparsed(term: ast.expr) -> str:
-    """Return the text of a summand."""
-    return ast.unparse(term)
+@functools.cache
+def _formula(formula: str) -> tuple[tuple[str, ...], Callable[..., float]]:
+    return _function({}, formula)
 
 
 @functools.cache
@@ -82,21 +129,25 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(" ".join(formula.split()), mode="eval").body
 
 
-@functools.cache
-def _compiled(formula: str) -> tuple[tuple[str, ...], Callable[..., float]]:
-    """Return the formula as a function of the fields that are named: thousands of bands of layers
-    are asked for what they cost.
-    """
-    expression = _parsed(formula)
-    names = tuple(dict.fromkeys(_names(expression)))
-    arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-    text = ast.Expression(ast.Lambda(arguments, expression))
-    code = compile(ast.fix_missing_locations(text), "<cost>", "eval")
-    return names, eval(code, {"__builtins__": {}, **_FUNCTIONS})
+def _function(
+    counts: Mapping[str, str], result: str
+) -> tuple[tuple[str, ...], Callable[..., float]]:
+    """Return ``result`` as a function of the fields that it and ``counts`` name."""
+    names: dict[str, None] = {}
+    lines = []
+    for name, formula in counts.items():
+        names |= dict.fromkeys(n for n in _names(_parsed(formula)) if n not in counts)
+        lines.append(f"    {name} = {ast.unparse(_parsed(formula))}")
+    names |= dict.fromkeys(n for n in _names(_parsed(result)) if n not in counts)
+    body = [*lines, f"    return {ast.unparse(_parsed(result))}"]
+    text = "\n".join([f"def total({', '.join(names)}):", *body])
+    found: dict[str, Any] = {"__builtins__": {}, **_FUNCTIONS}
+    exec(compile(text, "<cost>", "exec"), found)
+    return tuple(names), found["total"]
 
 
 def _names(node: ast.expr) -> Iterator[str]:
-    """Yield the fields that a formula names; ValueError unless it is one."""
+    """Return the fields that a formula names; ValueError unless it is one."""
     match node:
         case ast.Constant(value=int() | float()):
             return
@@ -117,7 +168,7 @@ def _names(node: ast.expr) -> Iterator[str]:
             raise ValueError(f"a cost cannot have {ast.unparse(node)}")
 
 
-def _number(name: str, found: FieldValue | None) -> float:
+def _number(name: str, found: object) -> float:
     if not isinstance(found, int | float | np.integer):
         raise ValueError(f"a cost cannot have {name}")
     return float(found)

@@ -15,13 +15,17 @@ A kernel states what the compiler must know of it once, in a TOML block beside i
     scratch = "k_h * k_w * in_c"   # bytes, from fields of the parameter struct ("0" for none)
     order = ["pixels 2"]
     reads = "window"
-    cost = "9.5 * rows * columns + 1.2 * rows * columns * depth"
-                               # instructions of a call (hilc.lowering.cost); for the cores that
-                               # have what it requires, or for Armv7-M where it requires nothing
-    cost_factors = {armv6-m = 2.0}   # by which other architectures differ from that
     code = 420                 # bytes of code, specialised for one layer
+    band_code = 500            # the same for bands of several heights, in a layer that is computed
+                               # a few rows at a time (if not stated, SearchPolicy.band_code)
     flash_heavy = true         # that its constants take several times the flash of what others
                                # need: only for programs that are to be fast (false if not stated)
+    [cost.counts]              # what takes time, and how many instructions each of it takes
+    output = "rows * columns"  # (hilc.lowering.cost)
+    mac = "output * depth"
+    [cost.on.cortex-m3]
+    output = 9.5
+    mac = 1.2
     @*/
 
 The function is ``static inline`` and always inlined, with the signature::
@@ -79,12 +83,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from hilc.errors import InputError
 from hilc.ir import Array, Tensor
 from hilc.lowering.access import LOOP_KINDS, READS, WINDOW_FIELDS, Access, Loop, kernel_access
+from hilc.lowering.cost import Cost
 from hilc.lowering.structs import Structs, read_structs
 from hilc.support.resources import data_dir
 from hilc.support.toml import tomllib
+from hilc.target import Cpu
 
 _BLOCK = re.compile(r"/\*@kernel\n(.*?)@\*/", re.DOTALL)
 _ARITHMETIC = {
@@ -93,6 +101,8 @@ _ARITHMETIC = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
 }
+#: The code of a kernel whose header does not say it.
+_CODE_BYTES = 600
 _LOOP = re.compile(rf"({'|'.join(LOOP_KINDS)}) (.+)")
 
 #: Value of a field of a parameter struct: a number, a constant array in flash, or a short array of
@@ -111,16 +121,16 @@ class Kernel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     scratch: str
-    #: Instructions of a call as a formula (:mod:`hilc.lowering.cost`).
-    cost: str
+    #: Instructions of a call.
+    cost: Cost
     #: A word, or loops from the outermost in, each its kind and how much a turn takes.
     order: str | tuple[tuple[str, str], ...] = "none"
     reads: str = ""
     window: Mapping[str, str] = field(default_factory=dict, hash=False)
-    #: Factors of the cost for architectures.
-    cost_factors: Mapping[str, float] = field(default_factory=dict, hash=False)
     #: Bytes of code for one layer.
-    code: int | None = None
+    code: int = _CODE_BYTES
+    #: The same for bands of a layer, where that is known.
+    band_code: int | None = None
     #: Whether it is only for programs to which speed is worth several times the flash.
     flash_heavy: bool = False
 
@@ -211,6 +221,15 @@ class KernelCall:
     @cached_property
     def scratch_bytes(self) -> int:
         return self.kernel.scratch_bytes(self.fields)
+
+    @property
+    def constant_arrays(self) -> Iterator[Array]:
+        """The arrays that it keeps in flash."""
+        return (value for value in self.fields.values() if isinstance(value, np.ndarray))
+
+    def instructions(self, cpu: Cpu) -> int:
+        """Return the instructions that it is expected to take on ``cpu``."""
+        return self.kernel.cost.instructions(self.fields, cpu)
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
         """See :class:`hilc.lowering.access.AccessedCall`."""
@@ -319,9 +338,9 @@ def described_kernels(headers: Mapping[str, str]) -> Iterator[Kernel]:
                 order=_order(entry["name"], entry["order"]),
                 reads=entry.get("reads", ""),
                 window=entry.get("window", {}),
-                cost=entry["cost"],
-                cost_factors=entry.get("cost_factors", {}),
-                code=entry.get("code"),
+                cost=_cost(entry),
+                code=entry.get("code", _CODE_BYTES),
+                band_code=entry.get("band_code"),
                 flash_heavy=entry.get("flash_heavy", False),
             )
 
@@ -376,6 +395,17 @@ def _forget() -> None:
     kernels.cache_clear()
     _structs.cache_clear()
     _KERNEL_OF.clear()
+
+
+def _cost(entry: Mapping[str, Any]) -> Cost:
+    """Return the tables ``[cost.counts]`` and ``[cost.on.CORE]`` of a header."""
+    stated = entry["cost"]
+    if not isinstance(stated, dict) or stated.keys() - {"counts", "on"} or "on" not in stated:
+        raise ValueError(f"kernel {entry['name']}: a cost has the tables counts and on")
+    try:
+        return Cost(stated["on"], stated.get("counts", {}))
+    except ValueError as error:
+        raise ValueError(f"kernel {entry['name']}: {error}") from None
 
 
 def _order(kernel: str, stated: str | list[str]) -> str | tuple[tuple[str, str], ...]:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from hilc.external import ExternalCall
 from hilc.fusion.call import FusedCall
 from hilc.ir import Node
-from hilc.lowering import cost
 from hilc.lowering.bodies import body_key
 from hilc.lowering.choice import Group
-from hilc.lowering.kernels import KernelCall
+from hilc.lowering.kernels import Kernel, KernelCall
 from hilc.memory.allocate import Block, align, lower_bound
 from hilc.memory.liveness import Liveness, Neighbours, may_overlap, reads_of
 from hilc.memory.plan import Planner
@@ -208,13 +207,18 @@ class Estimator:
         """
         parts: dict[object, int] = {}
         for call in calls:
-            for array in cost.constant_arrays(call):
+            for array in call.constant_arrays:
                 parts[hashlib.blake2b(array.tobytes()).digest()] = align(array.nbytes)
             key = None if bands else body_key(call, self._optimize)
-            code = cost.code_bytes(call.kernel)
-            nbytes = round(self._policy.band_code * code) if bands else code
+            nbytes = self._band_bytes(call.kernel) if bands else call.kernel.code
             parts[id(call) if key is None else key] = nbytes
         return parts
+
+    def _band_bytes(self, kernel: Kernel) -> int:
+        """Return the code of a kernel for bands of several heights."""
+        if kernel.band_code is not None:
+            return kernel.band_code
+        return round(self._policy.band_code * kernel.code)
 
     def flash_bytes(self, segments: Sequence[Segment]) -> int:
         """Return the flash of a program of these segments, in bytes."""
@@ -238,7 +242,7 @@ class _Costs:
         measured = self._measured.get(node.name, ())
         if position < len(measured) and measured[position].kernel == call.kernel.name:
             return measured[position].count
-        return cost.instructions(call, self._cpu)
+        return call.instructions(self._cpu)
 
     def of_group(self, call: FusedCall) -> int:
         return call.cost(self._cpu)

@@ -84,7 +84,8 @@ class SearchPolicy:
     layer_bytes: int = 120
     #: Flash of an entry in the table of a fused group in bytes.
     group_entry_bytes: int = 8
-    #: Ratio: the code size of a kernel for bands of several heights to that for a whole layer.
+    #: Ratio: the code size of a kernel for bands of several heights to that for a whole layer,
+    #: where the kernel does not state the former (``band_code``).
     band_code: float = 1.5
     #: Number of parts into which the dynamic program divides a flash limit, and parts beyond the
     #: limit: layers share code and constants, so a program is smaller than the sum of its layers.

@@ -14,9 +14,27 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "window"
-cost = "batch * out_h * out_w * out_c * (45 + filter_h * (20 + 5.7 * filter_w * in_c))"
-cost_factors = {armv7e-m = 0.55, "armv8-m.main" = 0.55, "armv8.1-m.main" = 0.55, armv6-m = 1.3}
 code = 320
+[cost.counts]
+output = "batch * out_h * out_w * out_c"
+filter_row = "output * filter_h"
+mac = "filter_row * filter_w * in_c"
+[cost.on.cortex-m3]
+output = 45
+filter_row = 20
+mac = 5.7
+[cost.on.cortex-m4]
+factor = 0.55
+[cost.on.cortex-m33]
+factor = 0.55
+[cost.on.cortex-m55]
+factor = 0.55
+[cost.on.cortex-m0]
+factor = 1.32
+[cost.on.rv32imac]
+output = 26.29
+filter_row = 15.4
+mac = 7.408
 @*/
 struct hil_compact_conv2d_s8 {
     HIL_IMAGES_FIELDS;

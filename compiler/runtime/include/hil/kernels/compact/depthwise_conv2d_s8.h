@@ -13,9 +13,17 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = "batch * out_h * out_w * in_c * depth_multiplier * (30 + filter_h * filter_w * 16.7)"
-cost_factors = {armv6-m = 1.3}
 code = 300
+[cost.counts]
+output = "batch * out_h * out_w * in_c * depth_multiplier"
+mac = "output * filter_h * filter_w"
+[cost.on.cortex-m3]
+output = 30
+mac = 16.7
+[cost.on.cortex-m0]
+factor = 1.43
+[cost.on.rv32imac]
+factor = 0.86
 @*/
 struct hil_compact_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;

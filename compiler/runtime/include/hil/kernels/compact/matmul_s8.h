@@ -12,9 +12,23 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
-cost = "rows * columns * (30 + 5.8 * depth)"
-cost_factors = {armv7e-m = 0.45, "armv8-m.main" = 0.45, "armv8.1-m.main" = 0.42, armv6-m = 1.3}
 code = 200
+[cost.counts]
+output = "rows * columns"
+mac = "output * depth"
+[cost.on.cortex-m3]
+output = 30
+mac = 5.8
+[cost.on.cortex-m4]
+factor = 0.45
+[cost.on.cortex-m33]
+factor = 0.45
+[cost.on.cortex-m55]
+factor = 0.42
+[cost.on.cortex-m0]
+factor = 1.47
+[cost.on.rv32imac]
+factor = 1.34
 @*/
 struct hil_compact_matmul_s8 {
     int32_t rows;       /* rows of the input, and of the output */

@@ -11,8 +11,12 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "33.74 + 9.249 * length"
 code = 168
+[cost.counts]
+element = "length"
+[cost.on.cortex-m4]
+call = 33.74
+element = 9.249
 @*/
 struct hil_dsp_add_s8 {
     int32_t length;         /* elements */

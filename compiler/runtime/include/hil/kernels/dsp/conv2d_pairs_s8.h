@@ -14,24 +14,37 @@ outputs = ["int8_t"]
 scratch = "8 * units * group"
 order = ["pixels group"]
 reads = "window"
-cost = """
-60
-+ 130 * batch * ((out_h * out_w + group - 1) // group) * (in_c % 4 == 0)
-+ 14 * batch * ((out_h * out_w + group - 1) // group) * units * (in_c % 4 == 0)
-+ 25 * batch * ((out_h * out_w + group - 1) // group) * group * (in_c % 4 != 0)
-+ 5 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0)
-+ 29 * batch * ((out_h * out_w + group - 1) // group) * group * units * (in_c % 4 != 0) *
-filter_w / in_w
-+ 9 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2)
-+ 6 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * group
-+ 2 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * group * (1 - wide)
-+ 1 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * signs * (1 + 4 * group)
-+ 1 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * units * (5 - wide)
-+ 4 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * units * group
-+ 0.5 * batch * ((out_h * out_w + group - 1) // group) * ((out_c + 1) // 2) * units * (units > 10) *
-(units != 16)
-+ 6 * batch * ((out_h * out_w + group - 1) // group) * (out_c % 2) * units * group"""
 code = 900
+[cost.counts]
+tile = "batch * ((out_h * out_w + group - 1) // group)"
+whole_tile = "tile * (in_c % 4 == 0)"
+whole_unit = "whole_tile * units"
+odd_window = "tile * group * (in_c % 4 != 0)"
+odd_unit = "odd_window * units"
+odd_border = "odd_unit * filter_w / in_w"
+column_pair = "tile * ((out_c + 1) // 2)"
+output_pair = "column_pair * group"
+narrow_pair = "output_pair * (1 - wide)"
+signed_pair = "column_pair * signs * (1 + 4 * group)"
+unit_weights = "column_pair * units * (5 - wide)"
+unit_row = "column_pair * units * group"
+long_unit = "column_pair * units * (units > 10) * (units != 16)"
+odd_unit_row = "tile * (out_c % 2) * units * group"
+[cost.on.cortex-m4]
+call = 60
+whole_tile = 130
+whole_unit = 14
+odd_window = 25
+odd_unit = 5
+odd_border = 29
+column_pair = 9
+output_pair = 6
+narrow_pair = 2
+signed_pair = 1
+unit_weights = 1
+unit_row = 4
+long_unit = 0.5
+odd_unit_row = 6
 @*/
 struct hil_dsp_conv2d_pairs_s8 {
     HIL_IMAGES_FIELDS;

@@ -14,13 +14,18 @@ outputs = ["int8_t"]
 scratch = "36 * units"
 order = ["pixels 3"]
 reads = "window"
-cost = """
-236.6
-+ 25.42 * batch * out_h * out_w * filter_h
-+ 7.503 * batch * out_h * out_w * units
-+ 64.49 * ((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2)
-+ 17.77 * ((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2) * units"""
 code = 1094
+[cost.counts]
+window_row = "batch * out_h * out_w * filter_h"
+unit = "batch * out_h * out_w * units"
+block = "((batch * out_h * out_w + 2) // 3) * ((out_c + 1) // 2)"
+block_unit = "block * units"
+[cost.on.cortex-m4]
+call = 236.6
+window_row = 25.42
+unit = 7.503
+block = 64.49
+block_unit = 17.77
 @*/
 struct hil_dsp_conv2d_s8 {
     HIL_IMAGES_FIELDS;

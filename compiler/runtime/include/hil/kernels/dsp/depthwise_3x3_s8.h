@@ -57,13 +57,18 @@ scratch = "32 * line"
 order = ["channels 4", "rows 3 - stride"]
 reads = "channel window once"
 window = {filter_h = "3", filter_w = "3"}
-cost = """
-128.3
-+ 56.4 * batch * ((in_c + 3) // 4)
-+ 2.381 * batch * ((in_c + 3) // 4) * line
-+ 346.5 * batch * ((in_c + 3) // 4) * ((out_h + 2 - stride) // (3 - stride))
-+ 140.4 * batch * ((in_c + 3) // 4) * ((out_h + 2 - stride) // (3 - stride)) * out_w"""
 code = 1143
+[cost.counts]
+four_channels = "batch * ((in_c + 3) // 4)"
+line_pixel = "four_channels * line"
+row = "four_channels * ((out_h + 2 - stride) // (3 - stride))"
+output = "row * out_w"
+[cost.on.cortex-m4]
+call = 128.3
+four_channels = 56.4
+line_pixel = 2.381
+row = 346.5
+output = 140.4
 @*/
 struct hil_dsp_depthwise_3x3_s8 {
     HIL_IMAGES_FIELDS;

@@ -60,15 +60,24 @@ scratch = "2 * line * ((rows - 1) * stride + 3) + 2 * beyond"
 order = ["rows rows", "channels 1"]
 reads = "channel window"
 window = {filter_h = "3", filter_w = "3"}
-cost = """
-42.14 * batch * in_c * ((out_h + rows - 1) // rows)
-+ 2.271 * batch * in_c * ((out_h + rows - 1) // rows) * ((rows - 1) * stride + 3) * columns
-+ 45.4 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w // 2)
-+ 28.47 * (2 - stride) * batch * in_c * (out_h // 2) * (out_w % 2)
-+ 13.95 * (2 - stride) * batch * in_c * (out_h % 2) * out_w
-+ 12.78 * (stride - 1) * batch * in_c * out_h * out_w
-+ 1.165 * (shift == 0) * batch * in_c * out_h * out_w"""
 code = 864
+[cost.counts]
+plane = "batch * in_c * ((out_h + rows - 1) // rows)"
+plane_pixel = "plane * ((rows - 1) * stride + 3) * columns"
+dense_channel = "(2 - stride) * batch * in_c"
+square = "dense_channel * (out_h // 2) * (out_w // 2)"
+last_column = "dense_channel * (out_h // 2) * (out_w % 2)"
+last_row = "dense_channel * (out_h % 2) * out_w"
+strided_output = "(stride - 1) * batch * in_c * out_h * out_w"
+own_shift = "(shift == 0) * batch * in_c * out_h * out_w"
+[cost.on.cortex-m4]
+plane = 42.14
+plane_pixel = 2.271
+square = 45.4
+last_column = 28.47
+last_row = 13.95
+strided_output = 12.78
+own_shift = 1.165
 @*/
 struct hil_dsp_depthwise_plane_s8 {
     HIL_IMAGES_FIELDS;

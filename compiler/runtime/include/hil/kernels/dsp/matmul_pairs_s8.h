@@ -13,19 +13,30 @@ outputs = ["int8_t"]
 scratch = "8 * units * group"
 order = ["pixels group"]
 reads = "rows"
-cost = """
-40
-+ 38 * ((rows + group - 1) // group)
-+ 11 * ((rows + group - 1) // group) * units
-+ 9 * ((rows + group - 1) // group) * ((columns + 1) // 2)
-+ 6 * ((rows + group - 1) // group) * ((columns + 1) // 2) * group
-+ 2 * ((rows + group - 1) // group) * ((columns + 1) // 2) * group * (1 - wide)
-+ 1 * ((rows + group - 1) // group) * ((columns + 1) // 2) * signs * (1 + 4 * group)
-+ 1 * ((rows + group - 1) // group) * ((columns + 1) // 2) * units * (5 - wide)
-+ 4 * ((rows + group - 1) // group) * ((columns + 1) // 2) * units * group
-+ 0.5 * ((rows + group - 1) // group) * ((columns + 1) // 2) * units * (units > 10) * (units != 16)
-+ 6 * ((rows + group - 1) // group) * (columns % 2) * units * group"""
 code = 900
+[cost.counts]
+tile = "(rows + group - 1) // group"
+unit = "tile * units"
+column_pair = "tile * ((columns + 1) // 2)"
+output_pair = "column_pair * group"
+narrow_pair = "output_pair * (1 - wide)"
+signed_pair = "column_pair * signs * (1 + 4 * group)"
+unit_weights = "column_pair * units * (5 - wide)"
+unit_row = "column_pair * units * group"
+long_unit = "column_pair * units * (units > 10) * (units != 16)"
+odd_unit_row = "tile * (columns % 2) * units * group"
+[cost.on.cortex-m4]
+call = 40
+tile = 38
+unit = 11
+column_pair = 9
+output_pair = 6
+narrow_pair = 2
+signed_pair = 1
+unit_weights = 1
+unit_row = 4
+long_unit = 0.5
+odd_unit_row = 6
 @*/
 struct hil_dsp_matmul_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -13,13 +13,18 @@ outputs = ["int8_t"]
 scratch = "24 * units"
 order = ["pixels 3"]
 reads = "rows"
-cost = """
-177.7
-+ 64.13 * ((rows + 2) // 3)
-+ 7.212 * ((rows + 2) // 3) * units
-+ 54.53 * ((rows + 2) // 3) * ((columns + 1) // 2)
-+ 18.37 * ((rows + 2) // 3) * ((columns + 1) // 2) * units"""
 code = 676
+[cost.counts]
+tile = "(rows + 2) // 3"
+unit = "tile * units"
+block = "tile * ((columns + 1) // 2)"
+block_unit = "block * units"
+[cost.on.cortex-m4]
+call = 177.7
+tile = 64.13
+unit = 7.212
+block = 54.53
+block_unit = 18.37
 @*/
 struct hil_dsp_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -49,15 +49,22 @@ outputs = ["int8_t"]
 scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
-cost = """
-30
-+ 10 * rows
-+ 8.5 * rows * units * widened
-+ 27 * rows * ((columns + 3) // 4)
-+ 10 * rows * ((columns + 3) // 4) * signs
-+ 14.4 * rows * ((columns + 3) // 4) * units
-+ 2 * rows * ((columns + 3) // 4) * units * (1 - widened)"""
 code = 700
+[cost.counts]
+row = "rows"
+widened_unit = "rows * units * widened"
+four = "rows * ((columns + 3) // 4)"
+signed_four = "four * signs"
+four_unit = "four * units"
+narrow_unit = "four_unit * (1 - widened)"
+[cost.on.cortex-m4]
+call = 30
+row = 10
+widened_unit = 8.5
+four = 27
+signed_four = 10
+four_unit = 14.4
+narrow_unit = 2
 @*/
 struct hil_dsp_matvec_pairs_s8 {
     int32_t rows;    /* rows of the input, and of the output */

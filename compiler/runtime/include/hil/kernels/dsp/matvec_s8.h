@@ -48,13 +48,19 @@ outputs = ["int8_t"]
 scratch = "8 * units * widened"
 order = ["pixels 1", "channels 4 + columns * widened"]
 reads = "rows"
-cost = """
-10.54 * rows
-+ 8.334 * rows * units * widened
-+ 44.24 * rows * ((columns + 3) // 4)
-+ 14.75 * rows * ((columns + 3) // 4) * units
-+ 2.11 * (1 - widened) * rows * ((columns + 3) // 4) * units"""
 code = 432
+[cost.counts]
+row = "rows"
+widened_unit = "rows * units * widened"
+four = "rows * ((columns + 3) // 4)"
+four_unit = "four * units"
+narrow_unit = "four_unit * (1 - widened)"
+[cost.on.cortex-m4]
+row = 10.54
+widened_unit = 8.334
+four = 44.24
+four_unit = 14.75
+narrow_unit = 2.11
 @*/
 struct hil_dsp_matvec_s8 {
     int32_t rows;    /* rows of the input, and of the output */

@@ -12,7 +12,14 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "20 + 6.3 * length"
+code = 228
+[cost.counts]
+element = "length"
+[cost.on.cortex-m3]
+call = 20
+element = 6.3
+[cost.on.rv32imac]
+factor = 2.33
 @*/
 struct hil_dsp_sum_s8 {
     int32_t length; /* elements */

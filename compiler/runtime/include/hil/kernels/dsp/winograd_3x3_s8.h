@@ -66,16 +66,22 @@ scratch = "256 + 256 * ((out_w + 3) // 4) * units"
 order = ["rows 2"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3", stride_h = "1", stride_w = "1"}
-cost = """
-60
-+ 360 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * units
-+ 395 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2)
-+ 65 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2) * signs
-+ 177 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2) * units
-+ 200 * batch * ((out_h + 1) // 2) * ((out_w + 3) // 4) * ((out_c + 1) // 2) * units * (units != 4)
-* (units != 8) * (units != 16)"""
 code = 2400
 flash_heavy = true
+[cost.counts]
+tile = "batch * ((out_h + 1) // 2) * ((out_w + 3) // 4)"
+unit = "tile * units"
+pair = "tile * ((out_c + 1) // 2)"
+signed_pair = "pair * signs"
+pair_unit = "pair * units"
+looped_unit = "pair_unit * (units != 4) * (units != 8) * (units != 16)"
+[cost.on.cortex-m4]
+call = 60
+unit = 360
+pair = 395
+signed_pair = 65
+pair_unit = 177
+looped_unit = 200
 @*/
 struct hil_dsp_winograd_3x3_s8 {
     HIL_IMAGES_FIELDS;

@@ -87,8 +87,19 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * out_w * channels"
 order = "none"
-cost = "30 + out_w * (20 + channels * (12 + 6 * filter_w * rows + 20 * last))"
-cost_factors = {"armv8.1-m.main" = 0.62}
+[cost.counts]
+pixel = "out_w"
+sum = "pixel * channels"
+tap = "sum * filter_w * rows"
+output = "sum * last"
+[cost.on.cortex-m3]
+call = 30
+pixel = 20
+sum = 12
+tap = 6
+output = 20
+[cost.on.cortex-m55]
+factor = 0.62
 @*/
 struct hil_average_rows_s8 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -142,8 +153,23 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * out_w * channels"
 order = "none"
-cost = "30 + out_w * (20 + channels * (12 + 87 * filter_w * rows + 160 * last))"
-cost_factors = {armv7e-m = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
+[cost.counts]
+pixel = "out_w"
+sum = "pixel * channels"
+tap = "sum * filter_w * rows"
+output = "sum * last"
+[cost.on.cortex-m3]
+call = 30
+pixel = 20
+sum = 12
+tap = 87
+output = 160
+[cost.on.cortex-m4]
+factor = 0.08
+[cost.on.cortex-m33]
+factor = 0.08
+[cost.on.cortex-m55]
+factor = 0.08
 @*/
 struct hil_average_rows_f32 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -176,7 +202,15 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "4 * channels"
 order = "none"
-cost = "30 + channels * (20 + 6 * pixels + 20 * last)"
+[cost.counts]
+channel = "channels"
+element = "channels * pixels"
+output = "channels * last"
+[cost.on.cortex-m3]
+call = 30
+channel = 20
+element = 6
+output = 20
 @*/
 struct hil_mean_rows_s8 {
     HIL_MEAN_ROWS_FIELDS;
@@ -232,8 +266,21 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "4 * channels"
 order = "none"
-cost = "30 + channels * (20 + 87 * pixels + 160 * last)"
-cost_factors = {armv7e-m = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
+[cost.counts]
+channel = "channels"
+element = "channels * pixels"
+output = "channels * last"
+[cost.on.cortex-m3]
+call = 30
+channel = 20
+element = 87
+output = 160
+[cost.on.cortex-m4]
+factor = 0.08
+[cost.on.cortex-m33]
+factor = 0.08
+[cost.on.cortex-m55]
+factor = 0.08
 @*/
 struct hil_mean_rows_f32 {
     HIL_MEAN_ROWS_FIELDS;

@@ -79,9 +79,23 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "21.33 * rows * length"
-cost_factors = {"armv7e-m" = 0.94, "armv8.1-m.main" = 0.89}
 code = 96
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+call = 22.82
+element = 21.86
+[cost.on.cortex-m4]
+factor = 0.96
+[cost.on.cortex-m55]
+factor = 0.94
+[cost.on.cortex-m33]
+factor = 0.98
+[cost.on.cortex-m0]
+factor = 5.23
+[cost.on.rv32imac]
+factor = 1.49
 @*/
 struct hil_add_s8 {
     HIL_SUM_S8_FIELDS;
@@ -107,7 +121,24 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "1 + 1.0 * rows + 1.0 * rows * length"
+code = 104
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+call = 20.95
+element = 25.02
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.96
+[cost.on.cortex-m0]
+call = 191.8
+[cost.on.rv32imac]
+call = 98.96
+element = 3.639
 @*/
 struct hil_sub_s8 {
     HIL_SUM_S8_FIELDS;
@@ -133,7 +164,23 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "1 + 1.0 * rows + 1.0 * rows * length"
+code = 70
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+call = 15.98
+element = 15.7
+[cost.on.cortex-m4]
+factor = 1.01
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.95
+[cost.on.cortex-m0]
+factor = 3.89
+[cost.on.rv32imac]
+factor = 1.29
 @*/
 struct hil_mul_s8 {
     HIL_BINARY_FIELDS;
@@ -169,9 +216,23 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "20.07 + 118.7 * rows * length"
-cost_factors = {"armv7e-m" = 0.15, "armv8-m.main" = 0.15, "armv8.1-m.main" = 0.15}
 code = 88
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+call = 2.475
+element = 120.4
+[cost.on.cortex-m4]
+factor = 0.1
+[cost.on.cortex-m33]
+factor = 0.1
+[cost.on.cortex-m55]
+factor = 0.1
+[cost.on.cortex-m0]
+factor = 1.14
+[cost.on.rv32imac]
+factor = 0.98
 @*/
 struct hil_add_f32 {
     HIL_BINARY_F32_FIELDS;
@@ -193,9 +254,26 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "85.96 * rows + 123.8 * rows * length"
-cost_factors = {"armv7e-m" = 0.13, "armv8-m.main" = 0.13, "armv8.1-m.main" = 0.13}
 code = 88
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+row = 58.1
+element = 127.7
+[cost.on.cortex-m4]
+row = 39.85
+element = 11.55
+[cost.on.cortex-m33]
+row = 40.94
+element = 10.66
+[cost.on.cortex-m55]
+row = 39.24
+element = 10.74
+[cost.on.cortex-m0]
+factor = 1.17
+[cost.on.rv32imac]
+factor = 0.96
 @*/
 struct hil_sub_f32 {
     HIL_BINARY_F32_FIELDS;
@@ -217,9 +295,23 @@ inputs = ["float", "float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "132.6 * rows + 74.77 * rows * length"
-cost_factors = {"armv7e-m" = 0.18, "armv8-m.main" = 0.17, "armv8.1-m.main" = 0.17}
 code = 94
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+row = 92.41
+element = 79.59
+[cost.on.cortex-m4]
+factor = 0.16
+[cost.on.cortex-m33]
+factor = 0.16
+[cost.on.cortex-m55]
+factor = 0.16
+[cost.on.cortex-m0]
+factor = 1.91
+[cost.on.rv32imac]
+factor = 1.6
 @*/
 struct hil_mul_f32 {
     HIL_BINARY_F32_FIELDS;

@@ -15,15 +15,27 @@ outputs = ["int8_t"]
 scratch = "filter_h * band_w * block"
 order = ["rows 1", "pixels tile_w", "channels block * depth_multiplier"]
 reads = "channel window"
-cost = """
-372.7
-+ 15.14 * batch * out_h * in_c * depth_multiplier
-+ 7.995 * batch * out_h * out_w * in_c * depth_multiplier
-+ 1.577 * batch * out_h * out_w * in_c * depth_multiplier * filter_h * filter_w
-+ 2.128 * batch * out_h * ((out_w + tile_w - 1) // tile_w) * (in_c // block) * filter_h * band_w
-+ 1.957 * batch * out_h * ((out_w + tile_w - 1) // tile_w) * in_c * filter_h * band_w"""
-cost_factors = {"armv8.1-m.main" = 1.02}
 code = 856
+[cost.counts]
+row = "batch * out_h"
+channel_row = "row * in_c * depth_multiplier"
+output = "channel_row * out_w"
+mac = "output * filter_h * filter_w"
+band_pixel = "row * ((out_w + tile_w - 1) // tile_w) * (in_c // block) * filter_h * band_w"
+copied = "band_pixel * block"
+[cost.on.cortex-m3]
+call = 372.7
+channel_row = 15.14
+output = 7.995
+mac = 1.577
+band_pixel = 2.128
+copied = 1.957
+[cost.on.cortex-m55]
+factor = 1.02
+[cost.on.cortex-m0]
+factor = 4.29
+[cost.on.rv32imac]
+factor = 1.97
 @*/
 struct hil_depthwise_conv2d_s8 {
     HIL_IMAGES_FIELDS;

@@ -13,10 +13,31 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 2", "channels 1"]
 reads = "rows"
-cost = "96.27 * rows * columns + 91.02 * rows * columns * depth"
-cost_factors = {"armv7e-m" = 0.04, "armv8-m.main" = 0.04, "armv8.1-m.main" = 0.04}
-# The code of a band is no larger than that of a layer, other than the estimate takes it to be
-# (SearchPolicy.band_code); the size that is assumed where none is stated comes out right.
+code = 656
+band_code = 990
+[cost.counts]
+output = "rows * columns"
+mac = "output * depth"
+[cost.on.cortex-m3]
+output = 279.3
+mac = 62.88
+[cost.on.cortex-m4]
+call = 888.5
+output = 11.08
+mac = 3.144
+[cost.on.cortex-m33]
+call = 883.6
+output = 10.41
+mac = 3.147
+[cost.on.cortex-m55]
+output = 13.14
+mac = 3.379
+[cost.on.cortex-m0]
+call = 469.4
+output = 132.4
+mac = 192.5
+[cost.on.rv32imac]
+factor = 2.34
 @*/
 struct hil_matmul_f32 {
     int32_t rows;         /* rows of the input, and of the output */

@@ -55,9 +55,18 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
-cost = "24 + 20 * rows + 42 * rows * columns + 4.99 * rows * columns * depth"
-cost_factors = {armv6-m = 1.7}
 code = 404
+[cost.counts]
+row = "rows"
+output = "rows * columns"
+mac = "output * depth"
+[cost.on.cortex-m3]
+call = 24
+row = 20
+output = 42
+mac = 4.99
+[cost.on.cortex-m0]
+factor = 1.7
 @*/
 struct hil_matmul_s16 {
     HIL_ROWS_S16_FIELDS;
@@ -92,9 +101,18 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "rows"
-cost = "24 + 20 * rows + 42 * rows * columns + 4.99 * rows * columns * depth"
-cost_factors = {armv6-m = 1.7}
 code = 342
+[cost.counts]
+row = "rows"
+output = "rows * columns"
+mac = "output * depth"
+[cost.on.cortex-m3]
+call = 24
+row = 20
+output = 42
+mac = 4.99
+[cost.on.cortex-m0]
+factor = 1.7
 @*/
 struct hil_matmul_s16_sums32 {
     HIL_ROWS_S16_FIELDS;

@@ -13,16 +13,33 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 2", "channels 1"]
 reads = "rows"
-cost = """
-21.04
-+ 29.44 * rows
-+ 82.55 * (rows // 2) * (columns // 4)
-+ 15.93 * (rows // 2) * (columns // 4) * depth
-+ 10.44 * (rows // 2) * (columns % 4) * depth
-+ 42.32 * (rows % 2) * (columns // 4)
-+ 10 * (rows % 2) * (columns // 4) * depth
-+ 5.031 * (rows % 2) * (columns % 4) * depth"""
 code = 644
+[cost.counts]
+row = "rows"
+block = "(rows // 2) * (columns // 4)"
+block_tap = "block * depth"
+column_tap = "(rows // 2) * (columns % 4) * depth"
+last_four = "(rows % 2) * (columns // 4)"
+last_four_tap = "last_four * depth"
+last_mac = "(rows % 2) * (columns % 4) * depth"
+[cost.on.cortex-m3]
+call = 21.04
+row = 29.44
+block = 82.55
+block_tap = 15.93
+column_tap = 10.44
+last_four = 42.32
+last_four_tap = 10
+last_mac = 5.031
+[cost.on.cortex-m0]
+block = 613.9
+block_tap = 42.76
+column_tap = 39.7
+last_four = 292.2
+last_four_tap = 20.61
+last_mac = 8.351
+[cost.on.rv32imac]
+factor = 1.42
 @*/
 struct hil_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */

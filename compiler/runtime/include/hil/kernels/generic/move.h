@@ -31,7 +31,11 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
-cost = "1 + 1.0 * bytes"
+[cost.counts]
+byte = "bytes"
+[cost.on.cortex-m3]
+call = 1
+byte = 1
 @*/
 struct hil_copy {
     int32_t bytes; /* to copy */
@@ -49,9 +53,34 @@ outputs = ["void"]
 scratch = "0"
 order = "walk"
 reads = "gather"
-cost = "36.24 * rows + 0.6531 * rows * length + 0.8673 * rows * length * run * (run > 1)"
-cost_factors = {"armv7e-m" = 0.75, "armv8-m.main" = 0.75, "armv8.1-m.main" = 0.75}
 code = 62
+[cost.counts]
+row = "rows"
+block = "rows * length"
+odd_block = "block * (run % 2) * (run > 1)" # is not moved in whole words
+called_block = "block * (run > 8)"
+byte = "block * run"
+[cost.on.cortex-m3]
+row = 12.52
+block = 6.554
+odd_block = 29.16
+called_block = 2.281
+byte = 0.8566
+[cost.on.cortex-m4]
+factor = 0.95
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 1.0
+[cost.on.cortex-m0]
+factor = 2.22
+[cost.on.rv32imac]
+call = 7.568
+row = 1.12
+block = 10.0
+odd_block = 14.62
+called_block = 1.218
+byte = 6.086
 @*/
 struct hil_gather {
     int32_t rows;                     /* of runs */
@@ -90,9 +119,25 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "none"
-cost = "25.43 * rows + 1.159 * rows * row + 0.4579 * size"
-cost_factors = {"armv7e-m" = 0.86, "armv8-m.main" = 0.88, "armv8.1-m.main" = 0.9}
 code = 40
+[cost.counts]
+line = "rows"
+copied = "rows * row"
+byte = "size"
+[cost.on.cortex-m3]
+line = 19.84
+copied = 1.313
+byte = 0.4552
+[cost.on.cortex-m4]
+factor = 0.96
+[cost.on.cortex-m33]
+factor = 0.98
+[cost.on.cortex-m55]
+factor = 0.98
+[cost.on.cortex-m0]
+factor = 3.05
+[cost.on.rv32imac]
+factor = 3.55
 @*/
 struct hil_pad {
     int32_t rows;                   /* of the input */
@@ -126,7 +171,22 @@ outputs = ["void"]
 scratch = "0"
 order = "walk"
 reads = "join"
-cost = "1 + 1.0 * rows + 1.0 * rows * parts"
+code = 88
+[cost.counts]
+row = "rows"
+block = "rows * parts"
+[cost.on.cortex-m3]
+block = 37.37
+[cost.on.cortex-m4]
+factor = 1.09
+[cost.on.cortex-m33]
+factor = 1.09
+[cost.on.cortex-m55]
+factor = 1.1
+[cost.on.cortex-m0]
+factor = 1.73
+[cost.on.rv32imac]
+factor = 1.22
 @*/
 struct hil_join {
     int32_t rows;          /* of blocks, one of each part in turn */
@@ -153,9 +213,27 @@ outputs = ["void[]"]
 scratch = "0"
 order = "walk"
 reads = "split"
-cost = "8.207 + 15.84 * rows * parts + 0.05016 * rows * parts * block"
-cost_factors = {"armv7e-m" = 0.92, "armv8-m.main" = 0.93, "armv8.1-m.main" = 0.93}
 code = 48
+[cost.counts]
+part = "rows * parts"
+odd_part = "part * (block % 2) * (block > 1)" # is not moved in whole words
+called_part = "part * (block > 8)"
+byte = "part * block"
+[cost.on.cortex-m3]
+call = 13.48
+part = 4.699
+odd_part = 30.56
+called_part = 23.67
+[cost.on.cortex-m4]
+factor = 0.99
+[cost.on.cortex-m33]
+factor = 1.01
+[cost.on.cortex-m55]
+factor = 1.01
+[cost.on.cortex-m0]
+factor = 1.49
+[cost.on.rv32imac]
+factor = 1.29
 @*/
 struct hil_split {
     int32_t rows;  /* of blocks, one for each part in turn */

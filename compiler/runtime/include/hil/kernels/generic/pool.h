@@ -87,13 +87,29 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = """
-409.7
-+ 8.267 * batches * out_h * out_w * channels
-+ 1.958 * batches * out_h * out_w * channels * filter_h
-+ 2.579 * batches * out_h * out_w * channels * filter_h * filter_w"""
-cost_factors = {"armv8.1-m.main" = 0.95}
 code = 226
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+filter_row = "output * filter_h"
+tap = "filter_row * filter_w"
+[cost.on.cortex-m3]
+call = 133.8
+output = 7.517
+filter_row = 1.052
+tap = 2.77
+[cost.on.cortex-m55]
+call = 105.3
+output = 9.995
+filter_row = 1.32
+tap = 2.55
+[cost.on.cortex-m4]
+factor = 1.06
+[cost.on.cortex-m33]
+factor = 1.06
+[cost.on.cortex-m0]
+factor = 2.03
+[cost.on.rv32imac]
+factor = 0.95
 @*/
 struct hil_average_pool_s8 {
     HIL_POOL_FIELDS;
@@ -123,8 +139,22 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = "974.8 + 4.706 * batches * out_h * out_w * channels * filter_h * filter_w"
 code = 196
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+tap = "output * filter_h * filter_w"
+[cost.on.cortex-m3]
+tap = 5.5
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.01
+[cost.on.cortex-m55]
+factor = 1.01
+[cost.on.cortex-m0]
+factor = 1.15
+[cost.on.rv32imac]
+factor = 0.63
 @*/
 struct hil_max_pool_s8 {
     HIL_POOL_FIELDS;
@@ -217,11 +247,30 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = """
-78.29 * batches * out_h * out_w * channels
-+ 24.97 * batches * out_h * out_w * channels * filter_h * filter_w"""
-cost_factors = {"armv7e-m" = 0.12, "armv8-m.main" = 0.12, "armv8.1-m.main" = 0.11}
 code = 360
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
+[cost.on.cortex-m3]
+output = 96.67
+tap = 31.89
+[cost.on.cortex-m4]
+call = 15.31
+output = 12.65
+tap = 2.914
+[cost.on.cortex-m33]
+call = 15.14
+output = 11.73
+tap = 2.912
+[cost.on.cortex-m55]
+call = 14.6
+output = 12.11
+tap = 2.743
+[cost.on.cortex-m0]
+output = 6.557
+tap = 122.8
+[cost.on.rv32imac]
+factor = 1.83
 @*/
 struct hil_average_pool_f32 {
     HIL_POOL_FIELDS;
@@ -250,12 +299,25 @@ outputs = ["float"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = """
-110
-+ 78.8 * batches * out_h * out_w * channels
-+ 39.18 * batches * out_h * out_w * channels * filter_h * filter_w"""
-cost_factors = {"armv7e-m" = 0.15, "armv8-m.main" = 0.15, "armv8.1-m.main" = 0.15}
 code = 380
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+tap = "output * min(filter_h, in_h) * min(filter_w, in_w)"
+[cost.on.cortex-m3]
+output = 82.35
+tap = 40.33
+[cost.on.cortex-m4]
+factor = 0.14
+[cost.on.cortex-m33]
+call = 1.304
+output = 9.446
+tap = 6.215
+[cost.on.cortex-m55]
+factor = 0.15
+[cost.on.cortex-m0]
+factor = 1.05
+[cost.on.rv32imac]
+factor = 0.65
 @*/
 struct hil_max_pool_f32 {
     HIL_POOL_FIELDS;

@@ -26,9 +26,21 @@ inputs = ["float"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "261.3 * size"
-cost_factors = {"armv7e-m" = 0.17, "armv8-m.main" = 0.1, "armv8.1-m.main" = 0.1}
 code = 96
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 264.1
+[cost.on.cortex-m4]
+factor = 0.15
+[cost.on.cortex-m33]
+factor = 0.08
+[cost.on.cortex-m55]
+factor = 0.08
+[cost.on.cortex-m0]
+factor = 1.85
+[cost.on.rv32imac]
+factor = 0.71
 @*/
 struct hil_quantize_f32_s8 {
     int32_t size;       /* elements */
@@ -50,9 +62,21 @@ inputs = ["float"]
 outputs = ["uint8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "266.4 * size"
-cost_factors = {"armv7e-m" = 0.14, "armv8-m.main" = 0.07, "armv8.1-m.main" = 0.07}
 code = 108
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 266.4
+[cost.on.cortex-m4]
+factor = 0.13
+[cost.on.cortex-m33]
+factor = 0.06
+[cost.on.cortex-m55]
+factor = 0.06
+[cost.on.cortex-m0]
+factor = 1.88
+[cost.on.rv32imac]
+factor = 0.72
 @*/
 struct hil_quantize_f32_u8 {
     int32_t size;       /* elements */
@@ -74,9 +98,21 @@ inputs = ["float"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "none"
-cost = "269.4 * size"
-cost_factors = {"armv7e-m" = 0.13, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.06}
 code = 116
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 269.4
+[cost.on.cortex-m4]
+factor = 0.13
+[cost.on.cortex-m33]
+factor = 0.06
+[cost.on.cortex-m55]
+factor = 0.06
+[cost.on.cortex-m0]
+factor = 1.91
+[cost.on.rv32imac]
+factor = 0.75
 @*/
 struct hil_quantize_f32_s16 {
     int32_t size;       /* elements */
@@ -98,9 +134,22 @@ inputs = ["int8_t"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
-cost = "24.16 + 64.36 * size"
-cost_factors = {"armv7e-m" = 0.14, "armv8-m.main" = 0.14, "armv8.1-m.main" = 0.13}
 code = 44
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 23.94
+element = 64.38
+[cost.on.cortex-m4]
+factor = 0.13
+[cost.on.cortex-m33]
+factor = 0.13
+[cost.on.cortex-m55]
+factor = 0.12
+[cost.on.cortex-m0]
+factor = 2.63
+[cost.on.rv32imac]
+factor = 2.47
 @*/
 struct hil_dequantize_s8_f32 {
     int32_t size;       /* elements */
@@ -122,9 +171,22 @@ inputs = ["uint8_t"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
-cost = "17.61 + 64.89 * size"
-cost_factors = {"armv7e-m" = 0.17, "armv8-m.main" = 0.17, "armv8.1-m.main" = 0.16}
 code = 42
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 18.14
+element = 64.78
+[cost.on.cortex-m4]
+factor = 0.15
+[cost.on.cortex-m33]
+factor = 0.15
+[cost.on.cortex-m55]
+factor = 0.14
+[cost.on.cortex-m0]
+factor = 2.58
+[cost.on.rv32imac]
+factor = 2.43
 @*/
 struct hil_dequantize_u8_f32 {
     int32_t size;       /* elements */
@@ -146,9 +208,22 @@ inputs = ["int16_t"]
 outputs = ["float"]
 scratch = "0"
 order = "none"
-cost = "18.53 + 64.03 * size"
-cost_factors = {"armv7e-m" = 0.15, "armv8-m.main" = 0.15, "armv8.1-m.main" = 0.13}
 code = 44
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 17.68
+element = 64.12
+[cost.on.cortex-m4]
+factor = 0.13
+[cost.on.cortex-m33]
+factor = 0.13
+[cost.on.cortex-m55]
+factor = 0.12
+[cost.on.cortex-m0]
+factor = 2.67
+[cost.on.rv32imac]
+factor = 2.47
 @*/
 struct hil_dequantize_s16_f32 {
     int32_t size;       /* elements */
@@ -172,9 +247,22 @@ inputs = ["void"]
 outputs = ["void"]
 scratch = "0"
 order = "elementwise"
-cost = "53.86 + 13.53 * size"
-cost_factors = {"armv7e-m" = 1.17, "armv8-m.main" = 1.17, "armv8.1-m.main" = 1.11}
 code = 82
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 17.27
+element = 19.95
+[cost.on.cortex-m4]
+factor = 1.01
+[cost.on.cortex-m33]
+factor = 1.01
+[cost.on.cortex-m55]
+factor = 0.99
+[cost.on.cortex-m0]
+factor = 3.29
+[cost.on.rv32imac]
+factor = 1.06
 @*/
 struct hil_requantize_wide {
     int32_t size;           /* elements */

@@ -31,9 +31,22 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "159.2 + 45.39 * rows * depth"
-cost_factors = {"armv7e-m" = 1.02, "armv8.1-m.main" = 1.03}
 code = 432
+[cost.counts]
+element = "rows * depth"
+[cost.on.cortex-m3]
+call = 153.9
+element = 40.65
+[cost.on.cortex-m4]
+factor = 1.14
+[cost.on.cortex-m55]
+factor = 1.11
+[cost.on.cortex-m33]
+factor = 1.11
+[cost.on.cortex-m0]
+factor = 2.99
+[cost.on.rv32imac]
+factor = 1.34
 @*/
 struct hil_softmax_s8 {
     int32_t rows;  /* that each add up to one */
@@ -83,9 +96,21 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "1435 * rows * depth"
-cost_factors = {"armv7e-m" = 0.06, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.04}
 code = 139
+[cost.counts]
+element = "rows * depth"
+[cost.on.cortex-m3]
+element = 1379.0
+[cost.on.cortex-m4]
+factor = 0.07
+[cost.on.cortex-m33]
+factor = 0.07
+[cost.on.cortex-m55]
+factor = 0.04
+[cost.on.cortex-m0]
+factor = 2.23
+[cost.on.rv32imac]
+factor = 1.68
 @*/
 struct hil_softmax_f32 {
     int32_t rows;  /* that each add up to one */

@@ -15,7 +15,22 @@ inputs = ["int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "1 + 1.0 * size"
+code = 32
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 22.64
+element = 5.012
+[cost.on.cortex-m4]
+factor = 1.0
+[cost.on.cortex-m33]
+factor = 1.0
+[cost.on.cortex-m55]
+factor = 0.83
+[cost.on.cortex-m0]
+factor = 1.06
+[cost.on.rv32imac]
+factor = 1.03
 @*/
 struct hil_lut_s8 {
     int32_t size;        /* elements */
@@ -35,9 +50,21 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "63.65 * size"
-cost_factors = {"armv7e-m" = 0.2, "armv8-m.main" = 0.19, "armv8.1-m.main" = 0.19}
 code = 80
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 63.98
+[cost.on.cortex-m4]
+factor = 0.18
+[cost.on.cortex-m33]
+factor = 0.17
+[cost.on.cortex-m55]
+factor = 0.17
+[cost.on.cortex-m0]
+factor = 0.98
+[cost.on.rv32imac]
+factor = 0.65
 @*/
 struct hil_clamp_f32_each {
     int32_t size; /* elements */
@@ -59,9 +86,23 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "36.07 * size"
-cost_factors = {"armv7e-m" = 0.29, "armv8-m.main" = 0.29, "armv8.1-m.main" = 0.29}
 code = 50
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 79.47
+[cost.on.cortex-m4]
+call = 15.96
+element = 8.016
+[cost.on.cortex-m33]
+call = 15.96
+element = 8.016
+[cost.on.cortex-m55]
+factor = 0.66
+[cost.on.cortex-m0]
+factor = 4.28
+[cost.on.rv32imac]
+factor = 3.51
 @*/
 struct hil_leaky_relu_f32 {
     int32_t size; /* elements */
@@ -82,9 +123,22 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "1270 * size"
-cost_factors = {"armv7e-m" = 0.07, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.05}
 code = 120
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 30.84
+element = 1287.0
+[cost.on.cortex-m4]
+factor = 0.06
+[cost.on.cortex-m33]
+factor = 0.06
+[cost.on.cortex-m55]
+factor = 0.04
+[cost.on.cortex-m0]
+factor = 2.06
+[cost.on.rv32imac]
+factor = 1.55
 @*/
 struct hil_logistic_f32 {
     int32_t size; /* elements */
@@ -110,9 +164,21 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "1814 * size"
-cost_factors = {"armv7e-m" = 0.06, "armv8-m.main" = 0.06, "armv8.1-m.main" = 0.06}
 code = 30
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 1798.0
+[cost.on.cortex-m4]
+factor = 0.06
+[cost.on.cortex-m33]
+factor = 0.06
+[cost.on.cortex-m55]
+factor = 0.06
+[cost.on.cortex-m0]
+factor = 2.19
+[cost.on.rv32imac]
+factor = 1.83
 @*/
 struct hil_tanh_f32 {
     int32_t size; /* elements */
@@ -131,9 +197,24 @@ inputs = ["float"]
 outputs = ["float"]
 scratch = "0"
 order = "elementwise"
-cost = "17.11 + 316.2 * size"
-cost_factors = {"armv7e-m" = 0.07, "armv8-m.main" = 0.07, "armv8.1-m.main" = 0.07}
 code = 104
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+call = 21.99
+element = 316.3
+[cost.on.cortex-m4]
+factor = 0.06
+[cost.on.cortex-m33]
+call = 18.03
+element = 13.07
+[cost.on.cortex-m55]
+call = 18.03
+element = 13.07
+[cost.on.cortex-m0]
+factor = 2.04
+[cost.on.rv32imac]
+factor = 1.07
 @*/
 struct hil_hard_swish_f32 {
     int32_t size; /* elements */

@@ -42,7 +42,11 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "40 + 6 * size"
+[cost.counts]
+element = "size"
+[cost.on.cortex-m55]
+call = 40
+element = 6
 @*/
 struct hil_sum_s8_mve {
     int32_t size;           /* elements */
@@ -112,7 +116,11 @@ inputs = ["int8_t", "int8_t"]
 outputs = ["int8_t"]
 scratch = "0"
 order = "elementwise"
-cost = "60 + 2 * size"
+[cost.counts]
+element = "size"
+[cost.on.cortex-m55]
+call = 60
+element = 2
 @*/
 struct hil_scaled_sum_s8_mve {
     int32_t size;     /* elements */

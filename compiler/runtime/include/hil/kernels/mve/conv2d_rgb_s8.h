@@ -136,9 +136,24 @@ scratch = "96"
 order = ["rows 1", "pixels group", "channels 16"]
 reads = "window"
 window = {filter_h = "3", filter_w = "3"}
-cost = """
-60 + batch * out_h * (70 + 125 * (out_w // group - direct) + out_w // group * (eight * (182 + 29 *
-any - 6 * first) + (1 - eight) * (20 + columns // 16 * (166 + 29 * any - 6 * first))))"""
+[cost.counts]
+row = "batch * out_h"
+tile = "row * (out_w // group)"
+copied_tile = "row * (out_w // group - direct)"
+eight_tile = "tile * eight"
+sixteens_tile = "tile * (1 - eight)"
+sixteen = "sixteens_tile * (columns // 16)"
+clamped = "(eight_tile + sixteen) * any"
+late_narrowed = "(eight_tile + sixteen) * (1 - first)"
+[cost.on.cortex-m55]
+call = 60
+row = 70
+copied_tile = 125
+eight_tile = 176
+sixteens_tile = 20
+sixteen = 160
+clamped = 29
+late_narrowed = 6
 @*/
 struct hil_conv2d_rgb_s8_mve {
     int32_t batch;         /* images */

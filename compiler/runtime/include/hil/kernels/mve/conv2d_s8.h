@@ -14,9 +14,21 @@ outputs = ["int8_t"]
 scratch = "80 * chunks + 16"
 order = ["pixels 1 + 3 * (1 // batch)"] # four may be of two images
 reads = "window"
-cost = """(
-80 + (batch * out_h * out_w + 3) // 4 * (60 + (pairs + odd) * (24 + 14 * chunks + 5 *
-linear) + 4 * (12 * filter_h + 4 * chunks)))"""
+[cost.counts]
+tile = "(batch * out_h * out_w + 3) // 4"
+gathered_row = "4 * tile * filter_h"
+gathered_chunk = "4 * tile * chunks"
+pair = "tile * (pairs + odd)"
+pair_chunk = "pair * chunks"
+linear_pair = "pair * linear"
+[cost.on.cortex-m55]
+call = 80
+tile = 60
+gathered_row = 12
+gathered_chunk = 4
+pair = 24
+pair_chunk = 14
+linear_pair = 5
 @*/
 struct hil_conv2d_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -328,12 +328,39 @@ outputs = ["int8_t"]
 scratch = "planes * plane_h * plane_w + addressed"
 order = ["rows band_h", "pixels band_h * tile_w", "channels planes"]
 reads = "channel window"
-cost = """
-200 + 0.4 * addressed + batch * in_c * (out_w // tile_w * ((36 + 60 / planes + 30 * half_turns) *
-((out_h + band_h - 1) // band_h) + out_h // part_h * (8 + part_turns * (30 - 2 * (addressed > 0)
-+ 2 * masked + 6 * (stride - 1) + 9 * any)) + rest_turns * (30 - 2 * (addressed > 0) + 2 * masked
-+ 6 * (stride - 1) + 9 * any)) + gathered * in_h * (5 + 4 * ((in_w + 15) // 16))
-+ (1 - gathered) * in_h * in_w * (0.2 + 4.8 / planes))"""
+[cost.counts]
+channel = "batch * in_c"
+tile = "channel * (out_w // tile_w)"
+band = "tile * ((out_h + band_h - 1) // band_h)"
+plane_call = "band / planes"
+half_turn = "band * half_turns"
+part = "tile * (out_h // part_h)"
+turn = "part * part_turns + tile * rest_turns"
+plain_turn = "turn * (addressed == 0)"
+masked_turn = "turn * masked"
+strided_turn = "turn * (stride - 1)"
+clamped_turn = "turn * any"
+gathered_row = "channel * gathered * in_h"
+gathered_sixteen = "gathered_row * ((in_w + 15) // 16)"
+pixel = "channel * (1 - gathered) * in_h * in_w"
+pixel_call = "pixel / planes"
+table_byte = "addressed"
+[cost.on.cortex-m55]
+call = 200
+band = 36
+plane_call = 60
+half_turn = 30
+part = 8
+turn = 28
+plain_turn = 2
+masked_turn = 2
+strided_turn = 6
+clamped_turn = 9
+gathered_row = 5
+gathered_sixteen = 4
+pixel = 0.2
+pixel_call = 4.8
+table_byte = 0.4
 @*/
 struct hil_depthwise_conv2d_s8_mve {
     HIL_IMAGES_FIELDS;

@@ -460,9 +460,27 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * (copied + 2 * staged)"
 order = ["pixels 2", "channels 16 + staged * columns"]
 reads = "rows"
-cost = """
-80 + (rows + 1) // 2 * (13 + staged * (36 + 10 * chunks) + (columns + 15) // 16 * (61 + 29 * any - 6
-* first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4)))"""
+[cost.counts]
+tile = "(rows + 1) // 2"
+staged_tile = "tile * staged"
+staged_chunk = "staged_tile * chunks"
+sixteen = "tile * ((columns + 15) // 16)"
+clamped = "sixteen * any"
+late_narrowed = "sixteen * (1 - first)"
+chunk = "sixteen * chunks"
+fourth_chunk = "sixteen * (chunks > 3)"
+later_chunk = "sixteen * max(0, chunks - 4)"
+[cost.on.cortex-m55]
+call = 80
+tile = 13
+staged_tile = 36
+staged_chunk = 10
+sixteen = 55
+clamped = 29
+late_narrowed = 6
+chunk = 51
+fourth_chunk = 9
+later_chunk = 10
 @*/
 struct hil_pixels_s8_mve {
     int32_t rows;   /* rows of the input, and of the output */
@@ -507,9 +525,25 @@ scratch = "16 * chunks * copied"
 order = ["rows 1", "pixels 2", "channels 16"]
 reads = "window"
 window = {filter_h = "1", filter_w = "1"}
-cost = """
-80 + batch * out_h * (50 + (out_w + 1) // 2 * (13 + (columns + 15) // 16 * (61 + 29 * any - 6 *
-first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
+[cost.counts]
+row = "batch * out_h"
+tile = "row * ((out_w + 1) // 2)"
+sixteen = "tile * ((columns + 15) // 16)"
+clamped = "sixteen * any"
+late_narrowed = "sixteen * (1 - first)"
+chunk = "sixteen * chunks"
+fourth_chunk = "sixteen * (chunks > 3)"
+later_chunk = "sixteen * max(0, chunks - 4)"
+[cost.on.cortex-m55]
+call = 80
+row = 50
+tile = 13
+sixteen = 55
+clamped = 29
+late_narrowed = 6
+chunk = 51
+fourth_chunk = 9
+later_chunk = 10
 @*/
 struct hil_points_s8_mve {
     HIL_IMAGES_FIELDS;
@@ -552,11 +586,32 @@ outputs = ["int8_t"]
 scratch = "16 * chunks * strip_w * lines + filter_h * strip_bytes + 16"
 order = ["rows lines", "pixels strip_w"]
 reads = "window"
-cost = """
-80 + batch * ((out_h + lines - 1) // lines) * ((out_w + strip_w - 1) // strip_w * (32 + lines *
-filter_h * (19 + 16 * (strip_bytes // 16))) + (lines * out_w + 1 + 2 * eight) // (2 + 2 * eight) *
-(13 + eight * (166 + 29 * any - 6 * first) + (1 - eight) * (columns + 15) // 16 * (61 + 29 * any - 6
-* first + 51 * chunks + 9 * (chunks > 3) + 10 * max(0, chunks - 4))))"""
+[cost.counts]
+line = "batch * ((out_h + lines - 1) // lines)"
+strip = "line * ((out_w + strip_w - 1) // strip_w)"
+strip_row = "strip * lines * filter_h"
+strip_chunk = "strip_row * (strip_bytes // 16)"
+tile = "line * ((lines * out_w + 1 + 2 * eight) // (2 + 2 * eight))"
+eight_tile = "tile * eight"
+sixteen = "tile * (1 - eight) * ((columns + 15) // 16)"
+clamped = "(eight_tile + sixteen) * any"
+late_narrowed = "(eight_tile + sixteen) * (1 - first)"
+chunk = "sixteen * chunks"
+fourth_chunk = "sixteen * (chunks > 3)"
+later_chunk = "sixteen * max(0, chunks - 4)"
+[cost.on.cortex-m55]
+call = 80
+strip = 32
+strip_row = 19
+strip_chunk = 16
+tile = 13
+eight_tile = 160
+sixteen = 55
+clamped = 29
+late_narrowed = 6
+chunk = 51
+fourth_chunk = 9
+later_chunk = 10
 @*/
 struct hil_strips_s8_mve {
     HIL_IMAGES_FIELDS;

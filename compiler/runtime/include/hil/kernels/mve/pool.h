@@ -38,9 +38,15 @@ outputs = ["int8_t"]
 scratch = "0"
 order = ["pixels 1", "channels 4"]
 reads = "channel window"
-cost = """(
-60 + batches * out_h * out_w * (20 + (channels + 15) // 16 * (70 + 5 * filter_h *
-filter_w)))"""
+[cost.counts]
+pixel = "batches * out_h * out_w"
+sixteen = "pixel * ((channels + 15) // 16)"
+tap = "sixteen * filter_h * filter_w"
+[cost.on.cortex-m55]
+call = 60
+pixel = 20
+sixteen = 70
+tap = 5
 @*/
 struct hil_average_pool_s8_mve {
     HIL_POOL_WINDOWS_FIELDS;

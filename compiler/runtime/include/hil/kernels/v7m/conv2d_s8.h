@@ -14,15 +14,25 @@ outputs = ["int8_t"]
 scratch = "4 * wide * filter_h * filter_w * in_c"
 order = ["pixels 3"]
 reads = "window"
-cost = """
-30 * batch * out_h * out_w
-+ 3 * batch * out_h * out_w * filter_h * filter_w
-+ 3.1 * batch * out_h * out_w * filter_h * filter_w * in_c
-+ 60 * batch * out_h * out_w * ((out_c + 3) // 4)
-+ 70 * batch * out_h * out_w * ((out_c + 3) // 4) * ((filter_h * filter_w * in_c - 1) // part)
-+ 4.5 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 2)
-+ 4.79 * batch * out_h * out_w * ((out_c + 3) // 4) * filter_h * filter_w * in_c * (wide == 1)"""
 code = 1330
+[cost.counts]
+window = "batch * out_h * out_w"
+pixel = "window * filter_h * filter_w"
+copied = "pixel * in_c"
+four = "window * ((out_c + 3) // 4)"
+part_end = "four * ((filter_h * filter_w * in_c - 1) // part)"
+wide_tap = "four * filter_h * filter_w * in_c * (wide == 2)"
+narrow_tap = "four * filter_h * filter_w * in_c * (wide == 1)"
+[cost.on.cortex-m3]
+window = 30
+pixel = 3
+copied = 3.1
+four = 60
+part_end = 70
+wide_tap = 4.5
+narrow_tap = 4.79
+[cost.on.rv32imac]
+factor = 1.67
 @*/
 struct hil_v7m_conv2d_s8 {
     HIL_IMAGES_FIELDS;

@@ -13,14 +13,23 @@ outputs = ["int8_t"]
 scratch = "4 * wide * depth"
 order = ["pixels 3"]
 reads = "rows"
-cost = """
-30 * ((rows + 2) // 3)
-+ 13 * ((rows + 2) // 3) * depth
-+ 122 * ((rows + 2) // 3) * ((columns + 3) // 4)
-+ 200 * ((rows + 2) // 3) * ((columns + 3) // 4) * ((depth - 1) // part)
-+ 13.5 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 2)
-+ 14.38 * ((rows + 2) // 3) * ((columns + 3) // 4) * depth * (wide == 1)"""
 code = 1050
+[cost.counts]
+tile = "(rows + 2) // 3"
+widened = "tile * depth"
+four = "tile * ((columns + 3) // 4)"
+part_end = "four * ((depth - 1) // part)"
+wide_tap = "four * depth * (wide == 2)"
+narrow_tap = "four * depth * (wide == 1)"
+[cost.on.cortex-m3]
+tile = 30
+widened = 13
+four = 122
+part_end = 200
+wide_tap = 13.5
+narrow_tap = 14.38
+[cost.on.rv32imac]
+factor = 1.66
 @*/
 struct hil_v7m_matmul_s8 {
     int32_t rows;    /* rows of the input, and of the output */
