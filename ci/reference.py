@@ -204,6 +204,8 @@ PYTHON: Mapping[str, Sequence[str]] = {
     "hil.bench": ("bench", "BenchReport"),
     "hil.board": ("load_board", "board_names", "default_board", "Board", "MemoryRegion"),
     "hil.build": ("build", "create_project", "Firmware", "Sizes"),
+    "hil.runners": ("register_runner", "Runner", "Running", "Resettable", "Need", "Choice"),
+    "hil.cli.reports": ("register_report", "ReportFormat", "Outcome"),
     "hil.errors": ("BoardError", "BuildError", "DeviceError", "HangError", "ProbeError")
     + ("FlashError", "LinkError", "NumericError"),
     "hilc": ("compile", "explain", "merge", "CompileOptions", "ModelLibrary", "Pin"),

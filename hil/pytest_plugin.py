@@ -88,9 +88,11 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if boards:
         from hil.errors import HilError
+        from hil.plugins import load_plugins
 
         for board in boards:
             try:
+                load_plugins()
                 # The workers of xdist ask for what their controller has checked.
                 _check_board(board, ask_lab=not hasattr(config, "workerinput"))
             except HilError as error:
@@ -375,7 +377,9 @@ class _Session:
         """
         from hil.board import load_board
         from hil.cli.doctor import missing_for_runner
+        from hil.plugins import load_plugins
 
+        load_plugins()
         self._current = spec
         pool = self._pool(spec)
         if pool is not None:

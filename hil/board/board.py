@@ -19,6 +19,7 @@ from hil.board.config import boards_folder
 from hil.board.description import read_description, shipped_file
 from hil.board.ports import ROLES, Port, make_port, port_description, port_names
 from hil.errors import BoardError
+from hil.plugins import load_plugins
 from hilc.support.inputs import check_regular
 from hilc.support.resources import data_dir
 from hilc.support.suggest import nearest
@@ -26,8 +27,8 @@ from hilc.support.tables import Table
 from hilc.support.toml import tomllib
 from hilc.target import Cpu, cpu_names, get_cpu, load_cpu
 
-#: Ways to start a firmware that have a table of their own in the description.
-RUNNERS = ("native", "qemu", "renode", "pyocd")
+#: Ways to start a firmware; those that have a table of their own in the description.
+_RUNNERS = ["native", "qemu", "renode", "pyocd"]
 
 _ADDRESS_SPACE = 1 << 32
 _GUARD_MIN, _GUARD_MAX = 256, 1 << 20
@@ -301,16 +302,24 @@ def _read_board(path: Path) -> Board:
     return board
 
 
+def allow_runner(name: str) -> None:
+    """Let descriptions name a runner, which is registered where the runners are."""
+    if name not in _RUNNERS:
+        _RUNNERS.append(name)
+
+
 def _runners(top: Table) -> tuple[str, ...]:
     runners = top.strings("runners")
     if not runners:
-        raise top.error("runners", "the list is empty", f"choose from {', '.join(RUNNERS)}")
+        raise top.error("runners", "the list is empty", f"choose from {', '.join(_RUNNERS)}")
     for runner in runners:
-        if runner not in RUNNERS:
+        if runner not in _RUNNERS:
+            load_plugins()  # one of them may bring it
+        if runner not in _RUNNERS:
             raise top.error(
                 "runners",
-                f"unknown runner {runner!r}{nearest(runner, RUNNERS)}",
-                f"choose from {', '.join(RUNNERS)}",
+                f"unknown runner {runner!r}{nearest(runner, _RUNNERS)}",
+                f"choose from {', '.join(_RUNNERS)}",
             )
     return runners
 

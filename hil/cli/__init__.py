@@ -159,6 +159,17 @@ def _run(words: Sequence[str], console: Console) -> int:
     console.as_json, console.quiet = args.json, args.quiet
     import importlib
 
+    if args.uses_plugins:
+        from hil.plugins import load_plugins
+
+        if "format" in args:
+            # Ours have their names first.
+            importlib.import_module("hil.cli.formats")
+        # Before anything is read, compiled or started: a plugin may bring what that needs.
+        load_plugins()
+    if "format" in args:
+        _choose_format(args, console)
+
     from hil.cli.commands.each_board import on_its_boards
 
     module_name, function_name = args.handler
@@ -166,6 +177,18 @@ def _run(words: Sequence[str], console: Console) -> int:
     # `hil tvmc compile -v` is tvmc's own, and a count, too.
     with console.listening(args.verbose):
         return on_its_boards(args, console, handler)
+
+
+def _choose_format(args: Any, console: Console) -> None:
+    """``--json`` is one of the formats."""
+    if args.json and args.format not in (None, "json"):
+        from hil.cli.commands.parser import usage_error
+
+        raise usage_error(f"--json and --format {args.format} are both given", "give one of them")
+    from hil.cli.reports import format_named
+
+    console.format = format_named("json" if args.json else args.format or "text")
+    console.as_json = console.format.name == "json"
 
 
 def _help(command: Sequence[str], console: Console) -> int:
@@ -210,7 +233,7 @@ def _report(error: Exception, console: Console) -> int:
         # Where stdout takes nothing, stderr says it.
         from contextlib import suppress
 
-        from hil.cli.commands.each_board import error_json
+        from hil.cli.console import error_json
 
         with suppress(BrokenPipeError, OutputError):
             console.result({"error": error_json(error)}, "")

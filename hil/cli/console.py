@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 from hil.support.numbers import json_number
 
 if TYPE_CHECKING:
+    from hil.cli.reports import Outcome, ReportFormat
     from hilc.errors import HilError
     from hilc.ir import Array
 
@@ -53,6 +54,8 @@ class Console:
     def __init__(self, as_json: bool, quiet: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
+        #: How outcomes are written (:mod:`hil.cli.reports`); chosen with the command line.
+        self.format: ReportFormat | None = None
         #: Whether the one JSON object is on stdout.
         self.has_result = False
 
@@ -101,6 +104,12 @@ class Console:
         self.has_result = True
         self.line(text.removesuffix("\n"))
 
+    def outcome(self, outcome: Outcome) -> None:
+        """Write what the command found in the format that was chosen; called once."""
+        assert self.format is not None, "commands with outcomes have formats"
+        self.has_result = True
+        self.line(self.format.write([outcome]).removesuffix("\n"))
+
     def line(self, text: str) -> None:
         """Print a line of incremental output on stdout."""
         # A file's name may have what the encoding of stdout has not.
@@ -122,10 +131,6 @@ class Console:
         """Print a failure on stderr; ``where`` names its source if there are several."""
         at = f"{where}: " if where else ""
         self._say(f"{coloured('error:', 'bad', sys.stderr)} {at}{error}")
-
-    def verdict(self, text: str, good: bool) -> str:
-        """``text`` in the colour of a verdict, for :meth:`result`."""
-        return coloured(text, "good" if good else "bad", sys.stdout)
 
     def _say(self, text: str) -> None:
         # What nobody can read any more is no reason to end the work.
@@ -195,19 +200,23 @@ class _LogHandler(logging.Handler):
 
 
 class PartConsole(Console):
-    """The output of a command on one of several boards, whose results become one object."""
+    """The output of a command on one of several boards, whose outcomes are written together."""
 
-    def __init__(self, whole: Console, after: Console | None = None) -> None:
+    def __init__(self, whole: Console, after: PartConsole | None = None) -> None:
         super().__init__(whole.as_json, whole.quiet)
-        self.data: Mapping[str, Any] = {}
+        self.format = whole.format
+        #: What the command found.
+        self.found: Outcome | None = None
         self._after = after
 
-    def result(self, data: Mapping[str, Any], text: str) -> None:
-        """Keep the data; a text is shown at once: the next board may take long."""
-        self.data = data
-        if not self.as_json:
-            is_next = self._after is not None and self._after.has_result
-            super().result(data, f"\n{text}" if is_next else text)
+    def outcome(self, outcome: Outcome) -> None:
+        """Keep it, and write it at once where the format can: the next board may take long."""
+        self.found = outcome
+        assert self.format is not None, "commands with outcomes have formats"
+        if self.format.one_by_one:
+            if self._after is not None and self._after.has_result:
+                self.line("")
+            super().outcome(outcome)
 
 
 def coloured(text: str, mood: Mood, stream: TextIO) -> str:
@@ -304,6 +313,16 @@ def arrays_json(arrays: Mapping[str, Array]) -> list[Mapping[str, Any]]:
         }
         for name, array in arrays.items()
     ]
+
+
+def error_json(error: HilError) -> dict[str, Any]:
+    """Return an error as a result has it."""
+    return {
+        "message": error.fact,
+        "hint": error.hint,
+        "class": error.kind,
+        "exit_code": error.exit_code,
+    }
 
 
 def several(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

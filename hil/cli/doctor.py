@@ -23,6 +23,7 @@ from hil.firmware.toolchain import (
     is_older,
     version_in,
 )
+from hil.runners import Need, runner_named
 from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
@@ -94,10 +95,20 @@ def missing_for_runner(board: Board, runner: str | None = None) -> Tool | None:
     that will do.
     """
     runner = runner or board.default_runner
+    need = runner_named(runner).needs(board)
+    # A process of this machine runs wherever it can be built.
+    built_by = _HOST.gcc if board.is_host else ""
+    name = built_by if need is None else need.name
     tools = [*TOOLS, *_toolchain_tools(board.cpu.toolchain)]
-    name = {**_RUNNER_TOOLS, "qemu": board.cpu.toolchain.qemu}[runner]
-    tool = next(tool for tool in tools if tool.name == name)
-    return tool if Finding(tool, tool.find()).problem else None
+    tool = next((tool for tool in tools if tool.name == name), None)
+    if tool is None and need is not None:
+        tool = Tool(name, f"the runner `{runner}`", need.hint, False, partial(_version_of, need))
+    return tool if tool is not None and Finding(tool, tool.find()).problem else None
+
+
+def _version_of(need: Need) -> str | None:
+    """Return a word in place of a version that is not known; None for what is missing."""
+    return "found" if need.is_there() else None
 
 
 def self_test() -> str:
@@ -238,13 +249,6 @@ def _toolchain_tools(toolchain: Toolchain) -> tuple[Tool, ...]:
         ),
     )
 
-
-#: The tool without which a runner cannot start a board, beside the QEMU of its toolchain.
-_RUNNER_TOOLS = {
-    "native": _HOST.gcc,
-    "renode": "renode",
-    "pyocd": "pyocd",
-}
 
 TOOLS = (
     *(

@@ -20,14 +20,15 @@ from hil.link.bulk import Bulk
 from hil.link.client import RUN_TIMEOUT_S, Client
 from hil.link.line import Link, check_port
 from hil.runners import (
-    VIRTUAL,
     Choice,
     Counter,
     Resettable,
     Running,
     check_line,
     check_ready,
+    is_machine,
     runner_name,
+    runner_named,
     start,
 )
 from hilc.artifact.library import ModelLibrary
@@ -142,9 +143,9 @@ def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
         why = "a lab hands on a board's serial line, not its memory"
     elif _attaches(runner, choice):
         why = "behind a port there is only the serial line"
-    elif name not in ("qemu", "pyocd"):
+    elif not runner_named(name).reaches_memory:
         why = f"the runner {name} has no way to the firmware's memory beside the serial line"
-    elif name == "qemu" or choice.probe == VIRTUAL:
+    elif is_machine(board, runner, choice):
         return
     elif not board.is_over_rtt:
         raise InputError(
@@ -257,14 +258,13 @@ class _Way:
         elif self._is_there and not isinstance(error, HangError):
             # A firmware that hangs would not hear it.
             steps.append(Step(Mend.RESET, "a reset over the line", self._reset_over_line))
-        name = runner_name(self._board, self._runner, self._choice)
-        is_machine = name != "pyocd" or self._choice.probe == VIRTUAL
-        if self._choice.lab is not None or (not self._attaches and not is_machine):
+        is_started_here = is_machine(self._board, self._runner, self._choice)
+        if self._choice.lab is not None or (not self._attaches and not is_started_here):
             steps.append(Step(Mend.FLASH, "programming it again", self._restart))
         power = power_of(self._board.name) if self._choice.lab is None else None
         if power is not None:
             steps.append(Step(Mend.POWER, "a power cycle", lambda: self._power_cycle(power)))
-        elif self._choice.lab is None and not self._attaches and is_machine:
+        elif self._choice.lab is None and not self._attaches and is_started_here:
             steps.append(Step(Mend.POWER, "a new start of its machine", self._restart))
         return steps
 

@@ -15,6 +15,7 @@ import platform
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from hil.support.cache import cache_folder, digest, forget_unused, sealed, unsea
 from hilc.artifact.library import ModelLibrary
 from hilc.codegen.llvm import find_clang
 from hilc.errors import HilError, InputError
+from hilc.frontends.readers import is_foreign, reader_of
 from hilc.lowering.choice import ChoiceReport
 from hilc.lowering.registry import has_foreign_builders
 from hilc.options import CompileOptions
@@ -63,12 +65,15 @@ def compile_model(path: Path, options: CompileOptions) -> ModelLibrary:
 def _entry(path: Path, options: CompileOptions) -> Path | None:
     """Return the folder of a cached library; None if there is no reliable key.
 
-    That is so for a user's generator or builder of kernel calls, which is arbitrary code, and for
-    unreadable files, which the compiler reports.
+    That is so for a user's generator, reader or builder of kernel calls, which is arbitrary code,
+    and for unreadable files, which the compiler reports.
     """
     model = digest(path)
     if model is None or options.externals or has_foreign_builders():
         return None
+    with suppress(OSError):
+        if is_foreign(reader_of(path.read_bytes())):
+            return None
     values = {name: v for name, v in _values(options).items() if name not in _NOT_KEY}
     if isinstance(options.tuning, str | Path):
         values["tuning"] = digest(Path(options.tuning))

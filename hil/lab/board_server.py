@@ -39,7 +39,7 @@ from hil.lab.errors import BusyError
 from hil.lab.place import USER_HEADER
 from hil.link.line import Line, open_line
 from hil.probe.flash import Flashed
-from hil.runners import Choice, Running, start
+from hil.runners import Choice, Running, is_machine, start
 
 _ELF_MAX_BYTES = 64 << 20
 _BAUDRATE = 115200
@@ -204,7 +204,7 @@ class BoardServer:
 
     @property
     def is_emulated(self) -> bool:
-        return self._runner_name in ("qemu", "native") or self._probe == "virtual"
+        return is_machine(self.board, self._runner_name, Choice(probe=self._probe))
 
     def _check_free(self) -> None:
         if self._client is not None:

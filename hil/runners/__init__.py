@@ -2,80 +2,93 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from hil.errors import DeviceError, InputError
 from hil.runners import native, qemu, renode
 from hil.runners.choice import VIRTUAL, Choice, Image
+from hil.runners.registry import (
+    Counter,
+    Need,
+    Resettable,
+    Runner,
+    Running,
+    register_runner,
+    runner_named,
+    runners_for,
+)
 from hil.support.qemu import install_hint, program
 from hilc.support.suggest import nearest
 
 if TYPE_CHECKING:
     from hil.board import Board
-    from hil.link.bulk import BoardMemory
-    from hil.link.line import Line
 
 __all__ = [
     "VIRTUAL",
     "Choice",
     "Counter",
     "Image",
+    "Need",
     "Resettable",
+    "Runner",
     "Running",
     "check_line",
     "check_ready",
+    "is_machine",
+    "register_runner",
     "runner_name",
+    "runner_named",
     "start",
 ]
 
-Counter = Literal["instructions", "cycles", "nanoseconds"]
+
+def _start_pyocd(board: Board, firmware: Image, choice: Choice) -> AbstractContextManager[Running]:
+    # Not at the top: pyOCD takes a third of a second to import.
+    from hil.runners import pyocd
+
+    return pyocd.start(board, firmware.elf, choice)
 
 
-class Running(Protocol):
-    """A firmware that runs."""
+def _check_pyocd(board: Board, choice: Choice) -> None:
+    if choice.probe == VIRTUAL:
+        return
+    from hil.runners import pyocd
 
-    @property
-    def url(self) -> str:
-        """The serial line, for pyserial's ``serial_for_url``."""
-
-    @property
-    def line(self) -> Line | None:
-        """The line itself, where no URL can open it."""
-
-    @property
-    def memory(self) -> BoardMemory | None:
-        """The board's memory, where it can be reached while the firmware runs."""
-
-    @property
-    def is_emulated(self) -> bool:
-        """Return whether an emulator takes the place of the board."""
-
-    @property
-    def counter(self) -> Counter:
-        """The unit of :meth:`count`."""
-
-    def alive(self) -> None:
-        """Raise :class:`~hil.errors.DeviceError` saying how the firmware's process ended.
-
-        Whoever waits for the firmware calls this every few milliseconds.
-        """
-
-    def count(self, ticks: int, ticks_hz: int) -> int:
-        """``ticks`` of the firmware's time base in the unit of :attr:`counter`."""
+    with pyocd.reached(board, choice.probe) as chosen:
+        pyocd.line_url(board, chosen, choice)
 
 
-@runtime_checkable
-class Resettable(Protocol):
-    """A running firmware that may be restarted from outside, also when it hangs."""
-
-    @property
-    def can_reset(self) -> bool: ...
-
-    def reset(self) -> None:
-        """Restarts it; the serial line must be closed, and opened again afterwards."""
+register_runner(Runner("native", lambda board, image, choice: native.start(board, image)))
+register_runner(
+    Runner(
+        "qemu",
+        lambda board, image, choice: qemu.start(board, image),
+        needs=lambda board: Need(program(board.cpu), install_hint(board.cpu)),
+        reaches_memory=True,
+    )
+)
+register_runner(
+    Runner(
+        "renode",
+        lambda board, image, choice: renode.start(board, image),
+        needs=lambda board: Need(renode.PROGRAM, renode.INSTALL_HINT),
+    )
+)
+register_runner(
+    Runner(
+        "pyocd",
+        _start_pyocd,
+        needs=lambda board: Need(
+            "pyocd", "install it: pip install pyocd", lambda: find_spec("pyocd") is not None
+        ),
+        check=_check_pyocd,
+        uses_probe=True,
+        reaches_memory=True,
+    )
+)
 
 
 def runner_name(board: Board, runner: str | None, choice: Choice) -> str:
@@ -100,19 +113,18 @@ def check_ready(board: Board, runner: str | None, choice: Choice) -> None:
     check_line(choice)
     if choice.lab is not None:
         return
-    name = _checked_runner(board, runner, choice)
-    programs = {
-        "qemu": (program(board.cpu), install_hint(board.cpu)),
-        "renode": (renode.PROGRAM, renode.INSTALL_HINT),
-    }
-    if name in programs and shutil.which(programs[name][0]) is None:
-        missing, hint = programs[name]
-        raise DeviceError(f"{missing} is not installed", hint)
-    if name == "pyocd" and choice.probe != VIRTUAL:
-        from hil.runners import pyocd
+    chosen = _checked_runner(board, runner, choice)
+    need = chosen.needs(board)
+    if need is not None and not need.is_there():
+        raise DeviceError(f"{need.name} is not installed", need.hint)
+    chosen.check(board, choice)
 
-        with pyocd.reached(board, choice.probe) as chosen:
-            pyocd.line_url(board, chosen, choice)
+
+def is_machine(board: Board, runner: str | None, choice: Choice) -> bool:
+    """Return whether :func:`start` makes what the firmware runs on, and its end ends that."""
+    return (
+        choice.probe == VIRTUAL or not runner_named(runner_name(board, runner, choice)).uses_probe
+    )
 
 
 def start(
@@ -129,28 +141,22 @@ def start(
     if choice.lab is not None:
         return choice.lab.start(firmware.elf, choice)
     choice = replace(choice, rtt=choice.rtt or board.is_over_rtt)
-    name = _checked_runner(board, runner, choice)
-    if name == "pyocd":
-        # Not at the top: pyOCD takes a third of a second to import.
-        from hil.runners import pyocd
-
-        return pyocd.start(board, firmware.elf, choice)
-    if name == "renode":
-        return renode.start(board, firmware)
-    return native.start(board, firmware) if name == "native" else qemu.start(board, firmware)
+    return _checked_runner(board, runner, choice).start(board, firmware, choice)
 
 
-def _checked_runner(board: Board, runner: str | None, choice: Choice) -> str:
+def _checked_runner(board: Board, runner: str | None, choice: Choice) -> Runner:
     """Return the runner for the board; InputError where the board has it not, or it has no
     probe.
     """
     name = runner_name(board, runner, choice)
-    if name not in board.runners:
+    offered = board.runners if name in board.runners else runners_for(board)
+    if name not in offered:
         raise InputError(
-            f"board {board.name!r} has no runner {name!r}{nearest(name, board.runners)}",
-            f"choose one of {', '.join(board.runners)}",
+            f"board {board.name!r} has no runner {name!r}{nearest(name, offered)}",
+            f"choose one of {', '.join(offered)}",
         )
-    if name != "pyocd" and (choice.probe is not None or choice.rtt or board.is_over_rtt):
+    chosen = runner_named(name)
+    if not chosen.uses_probe and (choice.probe is not None or choice.rtt or board.is_over_rtt):
         if board.is_over_rtt:
             raise InputError(
                 f"the serial line to {board.name} goes through a probe, and the runner {name!r} "
@@ -158,7 +164,7 @@ def _checked_runner(board: Board, runner: str | None, choice: Choice) -> str:
                 "use the runner pyocd (--probe virtual where it is emulated)",
             )
         raise InputError(f"the runner {name!r} uses no probe", "drop --probe, or use pyocd")
-    if choice.port is not None and (name != "pyocd" or choice.probe == VIRTUAL):
-        what = "a virtual probe" if name == "pyocd" else f"the runner {name!r}"
+    if choice.port is not None and (not chosen.uses_probe or choice.probe == VIRTUAL):
+        what = "a virtual probe" if chosen.uses_probe else f"the runner {name!r}"
         raise InputError(f"{what} has a serial line of its own, not {choice.port}", "drop the port")
-    return name
+    return chosen

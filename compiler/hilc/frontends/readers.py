@@ -40,6 +40,11 @@ def register_reader(reader: Reader) -> None:
     _READERS[reader.name] = reader
 
 
+def is_foreign(reader: Reader | None) -> bool:
+    """Whether a reader is from outside this package, and so any program."""
+    return reader is not None and not reader.read.__module__.startswith("hilc.")
+
+
 def reader_of(data: bytes) -> Reader | None:
     """Return the reader that recognizes a model file's bytes; None for none."""
     return next((reader for reader in _READERS.values() if reader.recognizes(data)), None)

@@ -44,7 +44,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
         "2 bad input or usage, 3 build failed, 4 board or link failed, 130 interrupted.",
     )
     parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
-    parser.set_defaults(json=False, quiet=False, verbose=0)
+    parser.set_defaults(json=False, quiet=False, verbose=0, uses_plugins=True)
     parser.sections = _SECTIONS
     commands = parser.add_commands()
     _add_model_commands(commands)
@@ -63,6 +63,7 @@ def build_parser(words: Sequence[str] | None = None) -> Parser:
         "completing",
         "Print the script that completes `hil` in a shell: source <(hil completion bash)",
     )
+    completion.set_defaults(uses_plugins=False)
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help=_SHELL)
     completion.add_output_options()
     _add_tvmc(commands, words)
@@ -130,6 +131,7 @@ def _add_model_commands(commands: Any) -> None:
         help="folder for the project; of several boards, for a folder of each",
     )
     _add_force(build)
+    _add_format(build)
     build.add_argument("--sizes", action="store_true", help="show each section, and whose it is")
     _add_board(build, several=True)
     add_code_options(build)
@@ -166,6 +168,7 @@ def _add_measuring_commands(commands: Any) -> None:
     verify.add_argument(
         "--reference", metavar="NAME", help="tflm, litert or hilc (default: tflm if installed)"
     )
+    _add_format(verify)
     verify.add_argument(
         "--per-layer", action="store_true", help="compare every layer's outputs, too"
     )
@@ -187,6 +190,7 @@ def _add_measuring_commands(commands: Any) -> None:
     bench.add_argument(
         "--runs", type=positive_int, default=1, metavar="N", help="measured inferences (default: 1)"
     )
+    _add_format(bench)
     bench.add_argument("--per-layer", action="store_true", help="show each layer")
     bench.add_argument(
         "--cycles",
@@ -230,7 +234,7 @@ def _add_device_options(
     board.add_argument(
         "--runner",
         metavar="NAME",
-        help="qemu, renode, pyocd or native, where a board has several",
+        help="qemu, renode, pyocd, native or a plugin's, where a board has several",
     )
     _add_probe(board)
     _add_port(
@@ -295,6 +299,8 @@ def _add_board_commands(commands: Any) -> None:
         "looking",
         "Check tools, probes and ports; say what is missing and how to get it.",
     )
+    # It tells which of them cannot be imported.
+    doctor.set_defaults(uses_plugins=False)
     completed_by(
         doctor.add_argument("--board", metavar="B", help="also what this board needs"), boards
     )
@@ -372,6 +378,15 @@ def _add_models(parser: Parser, more: str = "") -> None:
         metavar="MODEL",
         help="a .tflite file or a Model Library Format tar or folder; NAME=path names the model; "
         f"several make one image{more and f'; {more}'}",
+    )
+
+
+def _add_format(parser: Parser) -> None:
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        help="write the result as text, json (as --json does), or in a plugin's format "
+        "(default: text)",
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from hil.board import load_board
 from hil.cli.commands.options import board_of, compile_options, compiled, compiled_for
 from hil.cli.console import Console, several, shown_name, table
-from hil.cli.render import build_text, chosen_lines, folded_lines
+from hil.cli.render import chosen_lines, folded_lines
+from hil.cli.reports import Outcome
 from hil.firmware.build import build, check_project
 from hilc.artifact.archive import check_target
 from hilc.artifact.library import Module, merge
@@ -151,5 +152,5 @@ def build_command(args: argparse.Namespace, console: Console) -> int:
         "sections": [{**asdict(use), "size": use.size} for use in sizes.sections],
         "seconds": round(time.monotonic() - start, 3),
     }
-    console.result(data, build_text(firmware, by_section=args.sizes))
+    console.outcome(Outcome("build", board.name, [firmware], data, in_detail=args.sizes))
     return 0

@@ -6,10 +6,11 @@ import argparse
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
 
 from hil.board import load_board
 from hil.cli.console import Console, PartConsole
+from hil.cli.reports import Outcome
 from hil.errors import HilError, InputError
 from hil.lab.selector import parse_selector
 
@@ -31,29 +32,32 @@ def on_its_boards(args: argparse.Namespace, console: Console, handler: Handler) 
 def _on_each(
     args: argparse.Namespace, console: Console, handler: Handler, boards: Sequence[str]
 ) -> int:
-    """Return a board that fails leaves the others their turn; what is misspelt is refused
-    before.
+    """Run it on each board; one that fails leaves the others their turn.
+
+    What is misspelt is refused before the first of them.
     """
     _check(args, boards)
-    results: list[dict[str, Any]] = []
-    part = PartConsole(console)
+    assert console.format is not None, "commands on several boards have formats"
+    outcomes: list[Outcome] = []
+    part: PartConsole | None = None
     for board in boards:
         part = PartConsole(console, after=part)
         one = argparse.Namespace(**{**vars(args), "board": board})
         if getattr(args, "output", None):
             one.output = os.path.join(args.output, _name(board))
-        result: dict[str, Any] = {"board": _name(board)}
+        outcome = Outcome(args.parser.prog.split()[-1], _name(board))
         try:
             with _board_of_lab(one, part):
-                result["exit_code"] = handler(one, part)
+                code = handler(one, part)
+            outcome = replace(part.found or outcome, board=_name(board), exit_code=code)
         except HilError as error:
             console.error(error, board)
-            result |= {"exit_code": error.exit_code, "error": error_json(error)}
-        results.append({**result, **part.data})
-    worst: int = max(result["exit_code"] for result in results)
-    if console.as_json:
-        console.result({"boards": results, "exit_code": worst}, "")
-    return worst
+            outcome = replace(outcome, exit_code=error.exit_code, error=error)
+        outcomes.append(outcome)
+    if not console.format.one_by_one:
+        console.has_result = True
+        console.line(console.format.write(outcomes).removesuffix("\n"))
+    return max(outcome.exit_code for outcome in outcomes)
 
 
 def _check(args: argparse.Namespace, boards: Sequence[str]) -> None:
@@ -79,16 +83,6 @@ def _check(args: argparse.Namespace, boards: Sequence[str]) -> None:
 def _name(board: str) -> str:
     """Return a board's name: by its description, or by the words that ask a lab for it."""
     return str(wanted) if (wanted := parse_selector(board)) else load_board(board).name
-
-
-def error_json(error: HilError) -> dict[str, Any]:
-    """Return an error as a result has it."""
-    return {
-        "message": error.fact,
-        "hint": error.hint,
-        "class": error.kind,
-        "exit_code": error.exit_code,
-    }
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from hil.cli.render import board_json, board_text, memory_bytes, ran_on, size_te
 from hil.errors import DeviceError, HilError, InputError
 from hil.firmware.build import build, check_cache
 from hil.link.line import Line
+from hil.plugins import Plugin, plugins
 from hil.probe.probes import ProbeInfo, choose_port, choose_probe, connected_probes
 from hil.probe.usb import REMEDY as USB_REMEDY
 from hil.probe.usb import forbidden_probes
@@ -76,8 +77,12 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         problem = tested = error.fact
     reference, fallback = installed_reference()
     cache = _cache()
+    found_plugins = plugins()
     works = (
-        problem is None and cache["ok"] and not any(finding.tool.required for finding in lacking)
+        problem is None
+        and cache["ok"]
+        and not any(finding.tool.required for finding in lacking)
+        and all(plugin.problem is None for plugin in found_plugins)
     )
     rows = [[f.tool.name, f.version or "MISSING", f.tool.purpose] for f in findings]
     lines = [table(rows, ["tool", "version", "for"]), ""]
@@ -86,6 +91,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
     lines += [f"probe {probe.line}, target {probe.target or 'unknown'}" for probe in probes]
     lines += [f"probes: {probe_problem}"] if probe_problem else []
     lines += [f"no permission for {p.name} at {p.node}: {USB_REMEDY}" for p in forbidden]
+    lines += [_plugin_line(plugin) for plugin in found_plugins]
     lines.append(f"reference {reference}" + (f": {fallback}" if fallback else ""))
     lines.append(f"self-test: {tested}")
     lines.append(f"cache {cache['result']}" + (f" ({cache['remedy']})" if cache["remedy"] else ""))
@@ -102,6 +108,7 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         },
         "self_test": {"ok": problem is None, "result": tested},
         "cache": cache,
+        "plugins": [_plugin_json(plugin) for plugin in found_plugins],
     }
     if board is not None:
         needs = _needs(board, probes)
@@ -114,6 +121,26 @@ def doctor_command(args: argparse.Namespace, console: Console) -> int:
         data |= {"ok": works, "board": {"name": board.name, "needs": needs}}
     console.result(data, "\n".join(lines))
     return 0 if works else DeviceError.exit_code
+
+
+def _plugin_line(plugin: Plugin) -> str:
+    of = f" of {plugin.distribution} {plugin.version}" if plugin.distribution else ""
+    line = f"plugin {plugin.name}: {plugin.target}{of}"
+    if plugin.problem is None:
+        return line
+    return f"{line} CANNOT be loaded: {plugin.told_problem()} ({plugin.remedy})"
+
+
+def _plugin_json(plugin: Plugin) -> dict[str, Any]:
+    return {
+        "name": plugin.name,
+        "target": plugin.target,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "ok": plugin.problem is None,
+        "problem": plugin.told_problem(),
+        "remedy": plugin.remedy if plugin.problem else "",
+    }
 
 
 def _cache() -> dict[str, Any]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from hil.cli.commands.options import compiled_for, opened, reachable_board
 from hil.cli.console import Console, arrays_json, several
-from hil.cli.render import bench_text, run_text, verify_text
+from hil.cli.render import run_text
+from hil.cli.reports import Outcome
 from hil.device import Model
 from hil.firmware.project import modules_of
 from hil.verify import Oracle, verify
@@ -150,9 +151,10 @@ def verify_command(args: argparse.Namespace, console: Console) -> int:
                     repeated=device.repeated,
                 )
             )
+    code = 0 if all(report.match for report in reports) else 1
     data = several([report.json() for report in reports])
-    console.result(data, "\n\n".join(verify_text(report, console.verdict) for report in reports))
-    return 0 if all(report.match for report in reports) else 1
+    console.outcome(Outcome("verify", board.name, reports, data, code, in_detail=args.per_layer))
+    return code
 
 
 def _take_model(args: argparse.Namespace) -> str | None:
@@ -214,7 +216,5 @@ def bench_command(args: argparse.Namespace, console: Console) -> int:
             for report, module in zip(reports, modules_of(libraries), strict=True)
         ]
     data = several([report.json() for report in reports])
-    console.result(
-        data, "\n\n".join(bench_text(report, per_layer=args.per_layer) for report in reports)
-    )
+    console.outcome(Outcome("bench", board.name, reports, data, in_detail=args.per_layer))
     return 0

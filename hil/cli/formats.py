@@ -1,0 +1,57 @@
+"""Our report formats: text for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hil.cli.console import coloured, error_json
+from hil.cli.render import bench_text, build_text, verify_text
+from hil.cli.reports import Outcome, ReportFormat, register_report
+from hil.firmware.build import Firmware
+from hil.verify import Report
+from hil.verify.bench import BenchReport
+
+
+def _text(outcomes: Sequence[Outcome]) -> str:
+    return "\n\n".join(
+        _report_text(report, outcome.in_detail)
+        for outcome in outcomes
+        for report in outcome.reports
+    )
+
+
+def _report_text(report: Report | BenchReport | Firmware, in_detail: bool) -> str:
+    match report:
+        case Report():
+            return verify_text(report, _verdict)
+        case BenchReport():
+            return bench_text(report, per_layer=in_detail)
+        case Firmware():
+            return build_text(report, by_section=in_detail)
+
+
+def _verdict(text: str, good: bool) -> str:
+    return coloured(text, "good" if good else "bad", sys.stdout)
+
+
+def _json(outcomes: Sequence[Outcome]) -> str:
+    """One object: the data of the only board, or those of each with its exit code."""
+    data: Mapping[str, Any] = outcomes[0].data
+    if len(outcomes) > 1:
+        worst = max(outcome.exit_code for outcome in outcomes)
+        data = {"boards": [_of_board(outcome) for outcome in outcomes], "exit_code": worst}
+    return json.dumps(data, indent=2, allow_nan=False)
+
+
+def _of_board(outcome: Outcome) -> dict[str, Any]:
+    head: dict[str, Any] = {"board": outcome.board, "exit_code": outcome.exit_code}
+    if outcome.error is not None:
+        head["error"] = error_json(outcome.error)
+    return {**head, **outcome.data}
+
+
+register_report(ReportFormat("text", _text, one_by_one=True))
+register_report(ReportFormat("json", _json))
