@@ -126,7 +126,17 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "4 * out_w * channels"
 order = "none"
-cost = "30 + out_w * (20 + channels * (12 + 6 * filter_w * rows + 20 * last))"
+[cost.counts]
+pixel = "out_w"
+sum = "pixel * channels"
+tap = "sum * filter_w * rows"
+output = "sum * last"
+[cost.on.cortex-m3]
+call = 30
+pixel = 20
+sum = 12
+tap = 6
+output = 20
 @*/
 struct hil_average_rows_s16 {
     HIL_AVERAGE_ROWS_FIELDS;
@@ -239,7 +249,15 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "4 * channels"
 order = "none"
-cost = "30 + channels * (20 + 6 * pixels + 20 * last)"
+[cost.counts]
+channel = "channels"
+element = "channels * pixels"
+output = "channels * last"
+[cost.on.cortex-m3]
+call = 30
+channel = 20
+element = 6
+output = 20
 @*/
 struct hil_mean_rows_s16 {
     HIL_MEAN_ROWS_FIELDS;

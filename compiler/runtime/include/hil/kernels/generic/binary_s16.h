@@ -28,7 +28,12 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "30 * rows + 45 * rows * length"
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+row = 30
+element = 45
 @*/
 struct hil_add_s16 {
     HIL_SUM_S16_FIELDS;
@@ -53,7 +58,12 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "30 * rows + 45 * rows * length"
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+row = 30
+element = 45
 @*/
 struct hil_sub_s16 {
     HIL_SUM_S16_FIELDS;
@@ -78,7 +88,12 @@ inputs = ["int16_t", "int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "30 * rows + 20 * rows * length"
+[cost.counts]
+row = "rows"
+element = "rows * length"
+[cost.on.cortex-m3]
+row = 30
+element = 20
 @*/
 struct hil_mul_s16 {
     HIL_BINARY_FIELDS;

@@ -13,11 +13,16 @@ outputs = ["int8_t"]
 scratch = "filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
-cost = """
-100 * batch * out_h * out_w
-+ 4 * batch * out_h * out_w * filter_h * filter_w * in_c
-+ 50 * batch * out_h * out_w * out_c
-+ 5 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c / groups"""
+[cost.counts]
+window = "batch * out_h * out_w"
+copied = "window * filter_h * filter_w * in_c"
+output = "window * out_c"
+mac = "output * filter_h * filter_w * in_c / groups"
+[cost.on.cortex-m3]
+window = 100
+copied = 4
+output = 50
+mac = 5
 @*/
 struct hil_conv2d_groups_s8 {
     HIL_IMAGES_FIELDS;
@@ -55,11 +60,20 @@ outputs = ["float"]
 scratch = "4 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
-cost = """
-800 * batch * out_h * out_w
-+ 50 * batch * out_h * out_w * out_c
-+ 85 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c / groups"""
-cost_factors = {"armv7e-m" = 0.08, "armv8-m.main" = 0.08, "armv8.1-m.main" = 0.08}
+[cost.counts]
+window = "batch * out_h * out_w"
+output = "window * out_c"
+mac = "output * filter_h * filter_w * in_c / groups"
+[cost.on.cortex-m3]
+window = 800
+output = 50
+mac = 85
+[cost.on.cortex-m4]
+factor = 0.08
+[cost.on.cortex-m33]
+factor = 0.08
+[cost.on.cortex-m55]
+factor = 0.08
 @*/
 struct hil_conv2d_groups_f32 {
     HIL_IMAGES_FIELDS;

@@ -25,11 +25,16 @@ outputs = ["int16_t"]
 scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
-cost = """
-100 * batch * out_h * out_w
-+ 8 * batch * out_h * out_w * filter_h * filter_w * in_c
-+ 50 * batch * out_h * out_w * out_c
-+ 5 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c / groups"""
+[cost.counts]
+window = "batch * out_h * out_w"
+copied = "window * filter_h * filter_w * in_c"
+output = "window * out_c"
+mac = "output * filter_h * filter_w * in_c / groups"
+[cost.on.cortex-m3]
+window = 100
+copied = 8
+output = 50
+mac = 5
 @*/
 struct hil_conv2d_s16 {
     HIL_WIDE_CONV2D_FIELDS;
@@ -61,11 +66,16 @@ outputs = ["int16_t"]
 scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1"]
 reads = "window"
-cost = """
-100 * batch * out_h * out_w
-+ 8 * batch * out_h * out_w * filter_h * filter_w * in_c
-+ 50 * batch * out_h * out_w * out_c
-+ 5 * batch * out_h * out_w * out_c * filter_h * filter_w * in_c / groups"""
+[cost.counts]
+window = "batch * out_h * out_w"
+copied = "window * filter_h * filter_w * in_c"
+output = "window * out_c"
+mac = "output * filter_h * filter_w * in_c / groups"
+[cost.on.cortex-m3]
+window = 100
+copied = 8
+output = 50
+mac = 5
 @*/
 struct hil_conv2d_s16_sums32 {
     HIL_WIDE_CONV2D_FIELDS;

@@ -16,10 +16,14 @@ outputs = ["int16_t"]
 scratch = "2 * filter_h * filter_w * in_c"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = """
-100 * batch * out_h * out_w
-+ 50 * batch * out_h * out_w * in_c * depth_multiplier
-+ 7 * batch * out_h * out_w * in_c * depth_multiplier * filter_h * filter_w"""
+[cost.counts]
+pixel = "batch * out_h * out_w"
+output = "pixel * in_c * depth_multiplier"
+mac = "output * filter_h * filter_w"
+[cost.on.cortex-m3]
+pixel = 100
+output = 50
+mac = 7
 @*/
 struct hil_depthwise_conv2d_s16 {
     HIL_IMAGES_FIELDS;

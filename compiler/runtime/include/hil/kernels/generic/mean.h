@@ -92,7 +92,15 @@ outputs = ["int16_t"]
 scratch = "0"
 order = "walk"
 reads = "mean"
-cost = "1 + 1.0 * size + 1.0 * size * rows + 1.0 * size * rows * length"
+[cost.counts]
+output = "size"
+row = "size * rows"
+value = "row * length"
+[cost.on.cortex-m3]
+call = 1
+output = 1
+row = 1
+value = 1
 @*/
 struct hil_mean_s16 {
     HIL_MEAN_FIELDS;

@@ -183,11 +183,15 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = """
-409.7
-+ 8.267 * batches * out_h * out_w * channels
-+ 1.958 * batches * out_h * out_w * channels * filter_h
-+ 2.579 * batches * out_h * out_w * channels * filter_h * filter_w"""
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+filter_row = "output * filter_h"
+tap = "filter_row * filter_w"
+[cost.on.cortex-m3]
+call = 409.7
+output = 8.267
+filter_row = 1.958
+tap = 2.579
 @*/
 struct hil_average_pool_s16 {
     HIL_POOL_FIELDS;
@@ -217,7 +221,12 @@ outputs = ["int16_t"]
 scratch = "0"
 order = ["pixels 1", "channels 1"]
 reads = "channel window"
-cost = "974.8 + 4.706 * batches * out_h * out_w * channels * filter_h * filter_w"
+[cost.counts]
+output = "batches * out_h * out_w * channels"
+tap = "output * filter_h * filter_w"
+[cost.on.cortex-m3]
+call = 974.8
+tap = 4.706
 @*/
 struct hil_max_pool_s16 {
     HIL_POOL_FIELDS;

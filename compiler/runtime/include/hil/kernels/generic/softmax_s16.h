@@ -13,7 +13,12 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "100 * rows + 60 * rows * depth"
+[cost.counts]
+row = "rows"
+element = "rows * depth"
+[cost.on.cortex-m3]
+row = 100
+element = 60
 @*/
 struct hil_softmax_s16 {
     int32_t rows;                /* of values, each by itself */

@@ -14,7 +14,10 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "20 * size"
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 20
 @*/
 struct hil_leaky_relu_s16 {
     int32_t size;                /* elements */
@@ -43,7 +46,10 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "8 * size"
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 8
 @*/
 struct hil_clamp_s16 {
     int32_t size; /* elements */
@@ -88,7 +94,10 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "25 * size"
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 25
 @*/
 struct hil_logistic_s16 {
     HIL_SIGMOID_S16_FIELDS;
@@ -112,7 +121,10 @@ inputs = ["int16_t"]
 outputs = ["int16_t"]
 scratch = "0"
 order = "elementwise"
-cost = "25 * size"
+[cost.counts]
+element = "size"
+[cost.on.cortex-m3]
+element = 25
 @*/
 struct hil_tanh_s16 {
     HIL_SIGMOID_S16_FIELDS;
