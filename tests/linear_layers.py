@@ -44,8 +44,8 @@ class Layer:
         (result,) = OPS[self.node.op].reference(self.node, self.ins, self.outs, self.values)
         return result
 
-    def tflite(self) -> bytes:
-        """The layer as a model."""
+    def tflite(self, packed: bool = False) -> bytes:
+        """The layer as a model; ``packed``: with weights of four bits, which they must fit."""
         builder = ModelBuilder()
         for tensor in (*self.ins, self.out):
             if tensor is None:
@@ -56,7 +56,12 @@ class Layer:
             if tensor.quant is not None:
                 scale, zero_point = tensor.quant.scale, tensor.quant.zero_point
                 axis = tensor.quant.axis
-            if tensor.data is not None:
+            if packed and tensor.name == "w" and tensor.data is not None:
+                pairs = np.append(tensor.data.reshape(-1), np.zeros(tensor.size % 2, np.int8))
+                low, high = pairs.astype(np.uint8).reshape(-1, 2).T
+                data = (low & 15) | high << 4
+                builder.tensor("w", tensor.shape, "int4", scale, zero_point, axis, data=data)
+            elif tensor.data is not None:
                 builder.const(tensor.name, tensor.data, scale, zero_point, axis)
             else:
                 add = builder.output if tensor is self.out else builder.input

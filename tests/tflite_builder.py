@@ -36,6 +36,7 @@ _TYPES = {
     "bool": tflite.TensorType.BOOL,
     "int16": tflite.TensorType.INT16,
     "int8": tflite.TensorType.INT8,
+    "int4": tflite.TensorType.INT4,
 }
 _ACTIVATIONS = {
     "NONE": 0,

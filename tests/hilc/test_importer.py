@@ -575,3 +575,26 @@ def _repeated(fbb: flatbuffers.Builder, table: int, count: int) -> int:
     for _ in range(count):
         fbb.PrependUOffsetTRelative(table)
     return int(fbb.EndVector())
+
+
+def test_constants_of_four_bits_are_int8():
+    """Two in a byte, the lower half first; the last half is filled up."""
+    b = ModelBuilder()
+    b.input("x", (1, 3), "int8", 0.1, 0)
+    data = np.array([0x7F, 0x80, 0x21, 0xF3, 0x05], np.uint8)
+    b.tensor("w", (3, 3), "int4", (0.1,), (0,), data=data)
+    b.output("y", (1, 3), "int8", 0.1, 0)
+    b.op("FULLY_CONNECTED", ("x", "w", ""), ("y",), activation="NONE", keep_num_dims=False)
+    weights = load_model(b.build()).tensors["w"]
+    assert weights.dtype == "int8"
+    assert weights.data is not None
+    assert weights.data.tolist() == [[-1, 7, 0], [-8, 1, 2], [3, -1, 5]]
+
+
+def test_computed_tensors_of_four_bits_are_refused():
+    b = ModelBuilder()
+    b.input("x", (1, 3), "int4", 0.1, 0)
+    b.output("y", (3,), "int4", 0.1, 0)
+    b.op("RESHAPE", ("x",), ("y",), new_shape=(3,))
+    with pytest.raises(UnsupportedError, match="'x' has type int4 and is computed"):
+        load_model(b.build())

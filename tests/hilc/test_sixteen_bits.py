@@ -1,8 +1,9 @@
-"""Layers and operators as TFLite Micro computes them: 16-bit activations, groups of channels."""
+"""What TFLite Micro computes: 16-bit activations, groups of channels, 4-bit weights."""
 
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,8 +35,8 @@ def judged(model: bytes, inputs: list[Array]) -> list[Array]:
     return [made.get_output(index) for index in range(len(graph.outputs))]
 
 
-def check_layer(layer: Layer) -> None:
-    model = layer.tflite()
+def check_layer(layer: Layer, packed: bool = False) -> None:
+    model = layer.tflite(packed)
     (expected,) = judged(model, [layer.x])
     graph = load_model(model)
     (found,) = (interpreter.run(graph, {"x": layer.x})[name] for name in graph.outputs)
@@ -70,6 +71,23 @@ def test_grouped_convolutions(dtype: str) -> None:
     rng = generator("groups", dtype)
     for _ in range(100):
         check_layer(grouped_layer(rng, dtype))
+
+
+@pytest.mark.parametrize("op", LINEAR)
+def test_weights_of_four_bits(op: str) -> None:
+    rng = generator("four bits", op)
+    checked = 0
+    while checked < 100:
+        layer = random_layer(rng, op, "int8", explicit_padding=False)
+        x, weights, *rest = layer.ins
+        assert weights is not None
+        assert weights.quant is not None
+        # Such weights of one scale each are not for the reference's matrices.
+        if op == "FULLY_CONNECTED" and not weights.quant.per_tensor:
+            continue
+        checked += 1
+        few = replace(weights, data=rng.integers(-8, 8, weights.shape).astype(np.int8))
+        check_layer(replace(layer, ins=(x, few, *rest)), packed=True)
 
 
 @pytest.mark.parametrize("op", WIDE)

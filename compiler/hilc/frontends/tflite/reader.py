@@ -12,6 +12,8 @@ is resolved here, where that is exact:
   kernel sets. So the float graph is what such a model means here, and its reference is TFLite's
   float kernels on the dequantized weights (:func:`for_reference`).
 
+* **4-bit weights** become int8: exact, and twice the flash that they take in the file.
+
 What a file leaves open of its shapes is resolved by :mod:`hilc.transforms.shapes`, and outputs that
 no operator computes by :mod:`hilc.transforms.own_outputs`.
 
@@ -26,6 +28,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tflite
 
 from hilc.errors import ModelError, UnsupportedError
@@ -47,6 +50,8 @@ IDENTIFIER = b"TFL3"
 
 _SCHEMA_VERSION = 3
 _MAX_RANK = 8
+#: Constants of four bits, and the type as which they are read.
+_PACKED, _UNPACKED = "int4", "int8"
 #: Operators with weights, and perhaps a bias.
 _LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
@@ -322,6 +327,9 @@ class _Importer:
         name = self.names[index]
         code = table.Type()
         dtype = TYPE_NAMES.get(code, f"number {code}").lower()
+        packed = dtype == _PACKED
+        if packed:
+            dtype = _UNPACKED
         if dtype not in DTYPES:
             raise UnsupportedError(
                 f"{name!r} has type {dtype}, which is not supported",
@@ -345,10 +353,18 @@ class _Importer:
             # A placeholder, until the operator that computes it is known.
             shape = tuple(max(n, 1) for n in shape)
         quant = _quantization(table, name, dtype, shape)
-        return Tensor(name, shape, dtype, quant, self._constant(index, np.dtype(dtype)))
+        data = self._constant(index, np.dtype(dtype), packed)
+        if packed and data is None:
+            raise UnsupportedError(
+                f"{name!r} has type {_PACKED} and is computed: not supported",
+                f"{_PACKED} is supported for constants: export the model with int8 activations",
+            )
+        return Tensor(name, shape, dtype, quant, data)
 
-    def _constant(self, index: int, dtype: np.dtype[Any]) -> Array | None:
-        """Return the data of a constant; None for a computed tensor."""
+    def _constant(self, index: int, dtype: np.dtype[Any], packed: bool = False) -> Array | None:
+        """Return the data of a constant, of which ``packed`` has two in a byte; None for a computed
+        tensor.
+        """
         table = self.subgraph.Tensors(index)
         name = self.names[index]
         number = table.Buffer()
@@ -362,12 +378,15 @@ class _Importer:
             # An empty list needs no data. A computed tensor is never empty.
             is_empty = min(shape, default=1) == 0 and name not in self.open_shapes
             return _frozen(np.zeros(shape, dtype)) if is_empty else None
-        expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        count = int(np.prod(shape, dtype=object))
+        expected = (count + 1) // 2 if packed else count * dtype.itemsize
         if raw.size != expected or min(shape, default=1) < 1:
             raise ModelError(
                 f"the constant {name!r} has {raw.size} bytes of data; "
-                f"its shape {shape} of {dtype} takes {expected}"
+                f"its shape {shape} of {_PACKED if packed else dtype} takes {expected}"
             )
+        if packed:
+            return _frozen(_nibbles(raw)[:count].reshape(shape))
         values = raw.view(dtype.newbyteorder("<")).astype(dtype).reshape(shape)
         if dtype == np.bool_ and (raw > 1).any():
             raise ModelError(f"the constant {name!r} is bool but has bytes other than 0 and 1")
@@ -392,6 +411,12 @@ class _Importer:
                 "the file is truncated: copy or export it again",
             )
         return np.frombuffer(self._data, np.uint8, size, start)
+
+
+def _nibbles(raw: Array) -> npt.NDArray[np.int8]:
+    """Return the two signed numbers of each byte, the lower half first."""
+    halves = np.stack([raw << 4, raw & 0xF0], axis=1).reshape(-1).view(np.int8)
+    return halves >> 4
 
 
 def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> Quant | None:
