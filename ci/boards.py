@@ -100,7 +100,7 @@ def _kb(nbytes: int) -> int:
 
 
 def main() -> int:
-    """Rewrites the table; or 1 where ``--check`` finds a figure that is not today's."""
+    """Rewrite the table; or 1 where ``--check`` finds a figure that is not today's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare with the page, write nothing")
     args = parser.parse_args()

@@ -59,7 +59,7 @@ class Result:
 
 
 def check(site: Path) -> Result:
-    """Follows every link of every page of the site."""
+    """Follow every link of every page of the site."""
     pages: dict[Path, Page] = {}
     for path in sorted(site.rglob("*.html")):
         page = pages[path] = Page()

@@ -233,7 +233,7 @@ def _number(value: int | None) -> str:
 
 
 def main() -> int:
-    """Rewrites both documents; 1 when a step has failed, which is nothing to publish."""
+    """Rewrite both documents; 1 when a step has failed, which is nothing to publish."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("prove", "bench"):
         parser.add_argument(f"--{name}", type=Path, default=ROOT / "build" / f"{name}.json")

@@ -208,7 +208,7 @@ def _user(
 
 
 def _kill(lab: Served, with_keeper: bool) -> list[str]:
-    """Kills the user of a board, and its keeper too, as when its machine loses power."""
+    """Kill the user of a board, and its keeper too, as when its machine loses power."""
     place = sorted(lab.boards)[0]
     command = [sys.executable, "-c", _HOLDER, f"lab:{place}"]
     holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

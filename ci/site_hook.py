@@ -70,7 +70,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Rewrites links; leaves out the comments that tests read."""
+    """Rewrite links, without the comments that tests read."""
     start = posixpath.dirname(page.file.src_uri)
 
     def rewritten(match: re.Match[str]) -> str:
@@ -111,7 +111,7 @@ def _target(file: File, link: str) -> Path | None:
 
 
 def _place(path: Path | None) -> str | None:
-    """Where a file of the repository is on the site."""
+    """Return the path on the site of a file of the repository."""
     if path is None:
         return None
     if path.is_relative_to(DOCS):

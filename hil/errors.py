@@ -28,7 +28,7 @@ class UsageError(InputError):
 
 
 class HilWarning(UserWarning):
-    """What a user should know of a result that is there all the same."""
+    """Warning about a result that is available nevertheless."""
 
 
 class BoardError(InputError):
@@ -43,7 +43,7 @@ class BuildError(HilError):
 
 
 class Mend(IntEnum):
-    """What may bring a board back, the mildest first: where :mod:`hil.device.recovery` begins."""
+    """Remedies for a failed board, the mildest first; :mod:`hil.device.recovery` begins with one."""
 
     RESET = 1
     #: Programming it again, with what else makes a firmware start.

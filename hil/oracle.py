@@ -1,4 +1,4 @@
-"""What a device's results are compared with: a reference of numerics, or outputs from a file.
+"""Expected results of a device: from a reference of numerics, or from a file.
 
 What of :mod:`hil.verify.oracle` is for users; the rooms use that.
 """

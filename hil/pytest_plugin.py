@@ -245,7 +245,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _mark(reports: Sequence[pytest.TestReport], item: pytest.Item) -> None:
-    """Says in the test's own report what failed before, or at last."""
+    """Say in the test's own report what failed before, or at last."""
     failures = [str(text) for name, text in item.user_properties if name == _INFRASTRUCTURE]
     for report in reports:
         # Those of the last attempt too, which came after its reports were made.
@@ -400,7 +400,7 @@ class _Session:
         return self._unit[1].name if self._unit and self._unit[0] == spec else str(spec)
 
     def retreat(self, spec: str) -> None:
-        """Leaves the board that failed for another one of the same pool."""
+        """Leave the board that failed for another one of the same pool."""
         from hil.errors import HilError
         from hil.lab.pool import another
 

@@ -27,7 +27,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
-    """Run the matrix; returns pytest's exit code."""
+    """Run the matrix; return pytest's exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--board", action="append", default=[], metavar="B")

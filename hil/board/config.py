@@ -1,4 +1,4 @@
-"""What the user configured and chose of their boards: ``config.toml``, checked strictly.
+"""The user's configuration of boards: ``config.toml``, checked strictly.
 
 ::
 

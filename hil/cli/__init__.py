@@ -85,7 +85,7 @@ class _Signals:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit code."""
+    """Run one command line; return the exit code."""
     is_program = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
     with _Signals(is_program) as signals:
@@ -214,7 +214,7 @@ def _lacking_command(parser: Any, console: Console) -> int:
 
 
 def _report(error: Exception, console: Console) -> int:
-    """Tells what failed, in the form that was asked for; returns the exit code."""
+    """Tell what failed, in the form that was asked for; return the exit code."""
     # Not at the top: the root of all errors is the compiler's.
     from hil.errors import HilError, InputError
     from hilc.support.outputs import OutputError, cannot_write, is_unwritable

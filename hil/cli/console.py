@@ -1,6 +1,6 @@
-"""Where a command's words go: data on stdout, logs and progress on stderr.
+"""Output of commands: data on stdout, logs and progress on stderr.
 
-Colours are for terminals only, and for nobody who sets ``NO_COLOR`` (no-color.org).
+Colours are for terminals only, and are off with ``NO_COLOR`` (no-color.org).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Console:
         self._say(f"{coloured('error:', 'bad', sys.stderr)} {at}{error}")
 
     def _say(self, text: str) -> None:
-        # What nobody can read any more is no reason to end the work.
+        # A failure to print the error must not end the work.
         with suppress(OSError):
             print(visible(text), file=sys.stderr, flush=True)
 
@@ -188,7 +188,7 @@ class Console:
 
 
 class _LogHandler(logging.Handler):
-    """What modules log, on a console."""
+    """Handler that prints log records on a console."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()

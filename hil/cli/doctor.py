@@ -58,7 +58,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the doctor found of a tool."""
+    """Result of a check of a tool."""
 
     tool: Tool
     version: str | None
@@ -112,7 +112,7 @@ def _version_of(need: Need) -> str | None:
 
 
 def self_test() -> str:
-    """Compiles a small model for this machine and compares it with the interpreter.
+    """Compile a small model for this machine and compare it with the interpreter.
 
     Says what it saw; raises :class:`~hilc.errors.HilError` when the results differ or the model
     cannot be compiled.

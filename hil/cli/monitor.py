@@ -1,6 +1,6 @@
-"""A console for a board's serial line: its logs and faults, and whatever else it prints.
+"""Console for a board's serial line: its logs and faults, and any other output.
 
-Only listens; so it can watch a board that nobody talks to, and it never disturbs one.
+It only listens, so it can watch a board without a session, and never disturbs one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A memory plan as a picture: what lies where, layer by layer."""
+"""Picture of a memory plan: buffers by layer and offset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hilc.support.outputs import write_file
 #: The formats that a picture can have, by the suffix of its file.
 FORMATS = (".svg", ".png", ".pdf")
 
-#: What a box is: its colour, the dash of its outline (for those who see no colour), its legend.
+#: Kinds of boxes: colour, dash of the outline (for readers who see no colour), legend.
 _KINDS: dict[str, tuple[str, Any, str]] = {
     "input": ("#7fb069", "-", "input"),
     "tensor": ("#5b8db8", "-", "between layers"),
@@ -105,12 +105,12 @@ def _stamp(data: bytes, suffix: str) -> bytes:
 
 
 def plan_figure(plan: Explanation) -> Figure:
-    """Return the plan: a box for everything that lies in a pool for a while.
+    """Return the figure of a plan: a box for every buffer in a pool.
 
-    Columns are layers, in the order in which they run; a group of layers that run together, row by
-    row, has one for each of its layers. A box spans the columns during which its bytes are taken
-    and is labelled in the first of them with its size in bytes; where an output is written over
-    an input, their boxes overlap. The layer that needs the most is marked.
+    Columns are layers, in the order of execution; a fused group has one column for each of its
+    layers. A box spans the columns of its live range and is labelled in the first of them with its
+    size in bytes; where an output overwrites an input, their boxes overlap. The layer with the
+    highest use is marked.
     """
     columns = _Columns(plan.steps)
     inches = min(max(_WIDTH_WANTED / columns.count, _COLUMN_LEAST), _COLUMN_MOST)
@@ -159,7 +159,7 @@ class _Columns:
 
 
 class _Box(Rectangle):
-    """What lies in a pool: its bytes, over the columns during which they are taken."""
+    """Box of a buffer: its bytes, over the columns of its live range."""
 
     def __init__(
         self, kind: str, start: int, end: int, first: int, last: int, name: str, gid: str
@@ -184,7 +184,7 @@ class _Box(Rectangle):
 
 
 def _boxes(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
-    # Large ones first, so that what lies over them is seen.
+    # Large ones first, so that smaller ones over them are visible.
     slots = [slot for slot in plan.slots if slot.pool == pool]
     for index, slot in enumerate(sorted(slots, key=lambda t: (-t.nbytes, t.first))):
         start, end = columns.start(slot.first), columns.end(slot.last)
@@ -233,7 +233,7 @@ def _frame(axes: Axes, plan: Explanation, pool: int, columns: _Columns) -> None:
 
 
 def _legend(axes: Axes, plan: Explanation) -> int:
-    """Draws it between the title and the first pool; the number of its rows."""
+    """Draw it between the title and the first pool; the number of its rows."""
     there: set[str] = {slot.what for slot in plan.slots}
     there |= {"kept"} if any(step.kept for step in plan.steps) else set()
     handles = [
@@ -280,10 +280,10 @@ def _name_columns(axes: Axes, plan: Explanation, columns: _Columns, inches: floa
 
 
 def _label(axes: Axes, canvas: FigureCanvasAgg) -> None:
-    """Write the size of each box into its first column, where there is room for it.
+    """Write the size of each box into its first column, if it fits.
 
-    A label stands upright where it is too wide for the column, moves along the box where another
-    one is, and is left out where nothing helps: two labels never touch.
+    A label is rotated if it is too wide for the column, moves along the box if another label is in
+    the way, and is left out if it does not fit: labels never overlap.
     """
     placed: list[Bbox] = []
     boxes = [patch for patch in axes.patches if isinstance(patch, _Box)]

@@ -19,7 +19,7 @@ from hilc.schedule.tuning import Tuning
 if TYPE_CHECKING:
     from hil.probe.flash import Flashed
 
-#: What must stand beside a count, so that nobody takes it for something else.
+#: Units that accompany a count, to prevent misinterpretation.
 COUNTER_NOTES = {
     "instructions": "instructions (QEMU), not cycles",
     "cycles": "cycles",
@@ -286,7 +286,7 @@ def flashed_text(done: Flashed) -> str:
 
 
 def build_text(firmware: Firmware, *, by_section: bool = False) -> str:
-    """Return where the firmware is and what it takes, ``by_section`` down to what is whose."""
+    """Return the paths and sizes of the firmware, ``by_section`` down to owners."""
     sizes = firmware.sizes
     lines = [f"{firmware.elf} (build {firmware.build_id})"]
     if sizes.regions:

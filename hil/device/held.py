@@ -1,4 +1,4 @@
-"""What a board holds of a model: inputs that were set, outputs of a run, states, or none of them.
+"""State of a model on a board: inputs that were set, outputs of a run, states, or none of them.
 
 Inputs and outputs may share memory with other tensors of a model. So a run can overwrite the
 inputs, and writing an input can overwrite the outputs of the last run. The bytes do not show it; it

@@ -137,7 +137,7 @@ def open_firmware(
 
 
 def _check_bulk(board: Board, runner: str | None, choice: Choice) -> None:
-    """Refuses a board whose memory is known to be out of reach."""
+    """Refuse a board whose memory is known to be out of reach."""
     name = runner_name(board, runner, choice)
     if choice.lab is not None:
         why = "a lab hands on a board's serial line, not its memory"
@@ -231,7 +231,7 @@ class _Way:
         return _attaches(self._runner, self._choice)
 
     def start(self) -> None:
-        """Start the firmware unless it runs already, and shakes hands with it."""
+        """Start the firmware unless it runs already, and shake hands with it."""
         if not self._attaches:
             assert self._firmware is not None
             self.running = self._started.enter_context(
@@ -242,7 +242,7 @@ class _Way:
         self._connect()
 
     def close(self) -> None:
-        """Close the line and ends what was started."""
+        """Close the line and end what was started."""
         with contextlib.ExitStack() as stack:
             # Whatever happens while the line is closed, Ctrl-C too.
             stack.callback(self._started.close)
@@ -300,7 +300,7 @@ class _Way:
             self.start()
 
     def _connect(self, port_limit_s: float = 0.0) -> None:
-        """Open the line, for which a port may have to come back first, and shakes hands."""
+        """Open the line, for which a port may have to come back first, and shake hands."""
         if self.client is not None:
             self.client.close()
         deadline = time.monotonic() + port_limit_s

@@ -1,4 +1,4 @@
-"""What an ELF image puts into a board's memory, and where its symbols lie."""
+"""Segments of an ELF image in a board's memory, and addresses of its symbols."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read_image(path: Path, board: Board | None = None) -> tuple[Segment, ...]:
 
 
 def check_image(board: Board, path: Path) -> None:
-    """Raise :class:`InputError` where an image is for another core or lies beside the board's
+    """Raise :class:`InputError` for an image that is for another core or outside of the board's
     memory.
     """
     for segment in read_image(path, board):

@@ -1,4 +1,4 @@
-"""What RAM the models of one image take, and in which of the board's regions.
+"""RAM of the models of one image, and its regions on the board.
 
 A model compiled with external pools gets them from the firmware: its own, or, in an image with a
 shared workspace, the same bytes as all others. Models that allocate at run time always share one

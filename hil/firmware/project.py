@@ -22,7 +22,7 @@ from hilc.artifact.library import ModelLibrary, Module, module_path
 from hilc.support.resources import data_dir
 from hilc.target.objects import require_fits
 
-#: What stands for the build id until the rest of the project is known.
+#: Placeholder of the build id until the rest of the project is known.
 BUILD_ID_PLACEHOLDER = b"@BUILD_ID@"
 
 _NO_COPIES: Mapping[str, MemoryRegion] = MappingProxyType({})
@@ -31,7 +31,7 @@ _SOURCES, _OBJECTS, _HEADERS = (f"codegen/host/{part}/" for part in ("src", "lib
 
 
 def modules_of(libraries: Sequence[ModelLibrary]) -> tuple[Module, ...]:
-    """All models of a firmware; raises where two share their symbols."""
+    """Return all models of a firmware; raise if two share their symbols."""
     modules = tuple(module for library in libraries for module in library.modules)
     keys = [model_key(module) for module in modules]
     for key in keys:
@@ -48,7 +48,7 @@ _INCLUDES_TVM = re.compile(rb'^#include "tvm/', re.MULTILINE)
 
 
 def check_core(libraries: Sequence[ModelLibrary], board: Board) -> None:
-    """Refuses code that the board's core cannot execute: a linker would not, or not by name."""
+    """Refuse code that the board's core cannot execute: a linker would not, or not by name."""
     for library in libraries:
         names = " and ".join(module.name for module in library.modules)
         for path, data in library.files.items():
@@ -73,7 +73,7 @@ def runtime_of(libraries: Sequence[ModelLibrary]) -> FirmwareRuntime | None:
 
 
 def needs_runtime(library: ModelLibrary) -> bool:
-    """Whether the library includes or calls a C run time, or is called through it.
+    """Return whether the library includes or calls a C run time, or is called through it.
 
     Ours does where a packed function, a call for workspace or a registry is in it; TVM's always.
     """
@@ -85,7 +85,7 @@ def needs_runtime(library: ModelLibrary) -> bool:
 
 
 def _may_call_runtime(library: ModelLibrary) -> bool:
-    """Whether a user's own code is in it, which may call what it likes."""
+    """Return whether a user's own code is in it, which may call what it likes."""
     return any(
         module.devices or any(layer.op == "EXTERNAL" for layer in module.layers)
         for module in library.modules
@@ -349,7 +349,7 @@ def _cmake_settings(
     libraries: Sequence[ModelLibrary], board: Board, runtime: FirmwareRuntime | None
 ) -> str:
     sources = [
-        # What several ports share stands in a folder of its own.
+        # Sources that several ports share are in a folder of their own.
         f"ports/{source}" if "/" in source else f"ports/{port.name}/{source}"
         for port in board.ports
         for source in port.sources
@@ -423,7 +423,7 @@ def _first_links(
     paths: Sequence[str],
     shared: dict[str, tuple[Module, bytes]],
 ) -> Iterator[str]:
-    """Those of ``paths`` that no earlier model has brought; an image links each once."""
+    """Yield those of ``paths`` that no earlier model has; an image links each once."""
     for path in paths:
         name, data = path.rpartition("/")[2], library.files[path]
         if name not in shared:
@@ -447,7 +447,7 @@ def _models_source(
     names = [f"hil_model_{model_key(module)}" for module in modules]
     declarations = "".join(f"extern const struct hil_model {name};\n" for name in names)
     entries = ", ".join(f"&{name}" for name in names) or "0"
-    # What is not referenced is not linked: TVM's run time has an arena wherever it may ask for one.
+    # Unreferenced code is not linked: TVM's runtime has an arena wherever it may allocate.
     arena = max(arena_bytes(modules), ALIGNMENT) if runtime else 0
     blocks = block_source(modules, shared_bytes(modules) if workspace == "shared" else {}, arena)
     includes = '#include "hil_model.h"\n'

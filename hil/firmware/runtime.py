@@ -12,20 +12,20 @@ from hilc.plugins import Slot
 
 
 class FirmwareRuntime(ABC):
-    #: What joins such a model to it, and to the firmware.
+    #: Headers that connect such a model to the runtime and to the firmware.
     glue: type[Glue]
     #: Folders of the project with its headers.
     includes: tuple[str, ...]
-    #: What declares its memory.
+    #: Header that declares its memory.
     header: str
 
     @abstractmethod
     def files(self) -> Mapping[str, bytes]:
-        """Its files by their path in a project."""
+        """Return its files by their path in a project."""
 
     @abstractmethod
     def sources(self, modules: Sequence[Module]) -> Sequence[str]:
-        """Those of them, and of :meth:`generated`, that are compiled."""
+        """Return those of them, and of :meth:`generated`, that are compiled."""
 
     @abstractmethod
     def generated(self, modules: Sequence[Module]) -> Mapping[str, str]:
@@ -37,7 +37,7 @@ class FirmwareRuntime(ABC):
 
     @abstractmethod
     def tables(self, modules: Sequence[Module]) -> str:
-        """C that stands beside the table of all models."""
+        """Return C beside the table of all models."""
 
     @abstractmethod
     def entry_point(self) -> str:

@@ -26,13 +26,13 @@ from hilc.schedule.search import LimitError
 from hilc.support.inputs import check_regular
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-#: How often a limit of flash that a link was over is corrected by what its estimate lacked.
+#: Attempts to correct a flash limit by the error of the estimate after a link.
 _CORRECTIONS = 2
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What the user chose for the models of a command; None leaves what suits the purpose."""
+    """The user's options for the models of a command; None selects the default for the purpose."""
 
     cpu: str
     codegen: str | None = None
@@ -56,15 +56,15 @@ class ModelOptions:
     pins: Mapping[str, Pin] | None = None
     #: Code generators of the user, in :func:`hilc.external.load_generator`'s words.
     external: tuple[str, ...] = ()
-    #: A firmware of ours gives the models their pools, with inputs and outputs in them; a library
-    #: for another firmware brings its own.
+    #: Whether hil's firmware provides the pools, with inputs and outputs in them; a library for
+    #: other firmware has its own.
     for_firmware: bool = True
     #: The board of that firmware, where it is known.
     board: Board | None = None
     #: Whether models of one firmware work in the same memory; then what they are given and what
     #: they find is not in it.
     workspace: str = "own"
-    #: What the models' code includes or calls, beside what they bring (:mod:`hilc.artifact.extra`).
+    #: External code that the models' code includes or calls (:mod:`hilc.artifact.extra`).
     include_dirs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     #: Called for every program that the compiler tries.

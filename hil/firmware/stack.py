@@ -1,9 +1,9 @@
-"""How deep the stack of an image can become, from its machine code.
+"""Upper bound of an image's stack, from its machine code.
 
-The bound adds up frames along the deepest chain of calls from the reset handler. What an indirect
-call reaches is not in the code, so it may be every function whose address is anywhere in the image;
-no function is assumed to call itself again, which nothing here does. On top comes what an interrupt
-saves there before it goes on with its own stack.
+The bound adds up frames along the deepest chain of calls from the reset handler. The target of an
+indirect call is not in the code, so it may be every function whose address is anywhere in the
+image; functions are assumed not to be recursive, which holds for all code here. The registers that
+an interrupt saves before it switches to its own stack are added.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def deepest(functions: Mapping[str, Code], taken: Sequence[str], root: str) -> i
             callers.setdefault(called, set()).add(name)
     depths: dict[str, int] = {}
     for circle in circles:
-        # What a circle calls comes before it.
+        # Functions that a cycle calls come before it.
         beyond = {
             name: max((depths[called] for called in calls[name] if called not in circle), default=0)
             for name in circle

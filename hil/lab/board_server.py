@@ -151,7 +151,7 @@ class BoardServer:
         }
 
     def flash(self, elf: bytes, user: str) -> Flashed:
-        """Programs and starts ``elf``; raises :class:`BusyError` while a client has the line."""
+        """Program and start ``elf``; raise :class:`BusyError` while a client has the line."""
         begin = time.monotonic()
         with self._change:
             self._check_free()
@@ -182,7 +182,7 @@ class BoardServer:
         return self._powered
 
     def power(self, on: bool) -> None:
-        """Switches the emulated board off or on; off loses what is in RAM."""
+        """Switch the emulated board off or on; off loses what is in RAM."""
         if not self.is_emulated:
             raise InputError(
                 f"{self.board.name} is a real board, whose supply this server does not switch",
@@ -333,7 +333,7 @@ def _receive(client: socket.socket) -> bytes:
 
 
 def _watch(client: socket.socket) -> None:
-    """Lets the kernel notice a client that is gone without a word."""
+    """Let the kernel notice a client that is gone without a word."""
     client.settimeout(_WRITE_TIMEOUT_S)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -195,7 +195,7 @@ class Coordinator:
         return self._place(self._places[name])
 
     async def refresh(self) -> None:
-        """Brings :meth:`places` up to date with the coordinator; the stream lags behind it."""
+        """Update :meth:`places` from the coordinator; the stream lags behind it."""
         answer = await self._call(self._stub.GetPlaces(pb.GetPlacesRequest()))
         for message in answer.places:
             self._keep(message)
@@ -235,7 +235,7 @@ class Coordinator:
         )
 
     async def reap(self, selector: Selector | None = None) -> list[str]:
-        """Give back places whose users are gone; returns their names.
+        """Give back places whose users are gone; return their names.
 
         Call it again and again: a place counts as abandoned after ``LEASE_S`` of this session.
         """

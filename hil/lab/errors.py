@@ -1,4 +1,4 @@
-"""What can go wrong with boards of a lab only."""
+"""Errors of boards in a lab."""
 
 from __future__ import annotations
 

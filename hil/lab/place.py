@@ -203,7 +203,7 @@ class LabBoard:
         self._has_power = any("Power" in name for name in place["resources"])
 
     def flash(self, elf: Path) -> Flashed:
-        """Programs and starts ``elf`` there; a board that fails gets one power cycle."""
+        """Program and start ``elf`` there; a board that fails gets one power cycle."""
         try:
             return self._flash(elf)
         except (BusyError, LostError):
@@ -234,7 +234,7 @@ class LabBoard:
         return self._ask("GET", "/status", None, _STATUS_LIMIT_S)
 
     def power_cycle(self) -> None:
-        """Switches the board off and on, by whatever power resource labgrid exports for it."""
+        """Switch the board off and on, by whatever power resource labgrid exports for it."""
         command = [sys.executable, "-m", "labgrid.remote.client", "-p", self.place, "power"]
         environment = {
             **os.environ,
@@ -264,7 +264,7 @@ class LabBoard:
 
     @contextlib.contextmanager
     def start(self, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
-        """Programs and starts ``elf``; the board runs on when the context is left."""
+        """Program and start ``elf``; the board keeps running when the context is left."""
         done = self.flash(elf)
         if choice.flashed is not None:
             choice.flashed(done)

@@ -57,7 +57,7 @@ class Pool(Protocol):
     """The boards that one choice of the user stands for."""
 
     def acquire(self, limit_s: float = ACQUIRE_LIMIT_S) -> Unit:
-        """Return a free board; raises :class:`DeviceError` when none becomes free."""
+        """Return a free board; raise :class:`DeviceError` when none becomes free."""
 
     @property
     def size(self) -> int:

@@ -32,7 +32,7 @@ _INSTALL = "install it: pip install 'hil-harness[lab]'"
 
 @dataclass(frozen=True)
 class Served:
-    """What is served, by place."""
+    """Boards that are served, by place."""
 
     address: str
     boards: dict[str, BoardServer]

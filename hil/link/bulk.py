@@ -152,7 +152,7 @@ class Bulk:
 
 
 class TensorTable:
-    """Where the tensors of a firmware's models lie, from its ELF file."""
+    """Addresses of the tensors of a firmware's models, from its ELF file."""
 
     def __init__(self, elf: Path) -> None:
         self._image = read_image(elf)

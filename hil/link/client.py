@@ -69,7 +69,7 @@ class _Flight:
 
 @dataclass
 class _Operation:
-    """What the caller asked for: one request, or many that belong together."""
+    """Operation of the caller: one request, or several that belong together."""
 
     name: str
     start_s: float
@@ -328,7 +328,7 @@ class Client:
             self.hello = self._shake_hands()
 
     def reset(self) -> None:
-        """Restarts the firmware and opens a new session."""
+        """Restart the firmware and open a new session."""
         with self._alone("the reset", is_fresh=True):
             self._reset_board()
             self.hello = self._shake_hands()
@@ -433,12 +433,12 @@ class Client:
         self.request(Command.ECHO, 0, data=b"")
 
     def run(self, model: int, repeat: int = 1) -> int:
-        """Run the whole model ``repeat`` times; returns the ticks of all runs together."""
+        """Run the whole model ``repeat`` times; return the ticks of all runs together."""
         fields = {"model": model, "repeat": repeat}
         return int(self.ask_once(Command.RUN, fields, (model,), repeat).ticks)
 
     def run_layers(self, model: int, first: int, count: int) -> list[int]:
-        """Run layers in their order; returns the ticks of each."""
+        """Run layers in their order; return the ticks of each."""
         ticks: list[int] = []
         most = (self.payload_max - 1) // 8
         with self.as_one("RUN_LAYERS"):
@@ -687,7 +687,7 @@ class Client:
 
 @dataclass
 class _Heard:
-    """What came while nothing was answered."""
+    """Input received while an answer was pending."""
 
     received_before: int
     frames: int = 0

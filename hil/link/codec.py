@@ -64,7 +64,7 @@ def cobs_encode(data: bytes) -> bytes:
 
 
 def _append_full_blocks(out: bytearray, run: bytes) -> int:
-    """Append the blocks of 254 bytes, which no zero follows; returns where the rest begins."""
+    """Append the blocks of 254 bytes, which no zero follows; return where the rest begins."""
     tail = len(run) - len(run) % 254
     for start in range(0, tail, 254):
         out.append(0xFF)

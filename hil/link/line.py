@@ -122,7 +122,7 @@ class Link:
             raise open_error(url, error) from None
 
     def send(self, frame: Frame) -> int:
-        """Write the frame; returns its bytes on the line."""
+        """Write the frame; return its bytes on the line."""
         self.require_open()
         data = encode(frame)
         try:
@@ -168,7 +168,7 @@ class Link:
             )
 
     def _lost(self, error: Exception) -> LinkError:
-        """Return the error of a line that failed; raises the better one when the process has
+        """Return the error of a line that failed; raise the better one when the process has
         ended.
         """
 

@@ -1,4 +1,4 @@
-"""What a board may say: every reply held against its request, and what it becomes.
+"""Replies of a board: each is checked against its request and decoded.
 
 A board can run another program, an old firmware or one that is broken, so nothing that it says is
 believed: sizes, counts, names and types are checked here, once, before anything is done with them.
@@ -41,7 +41,7 @@ class NotInFirmwareError(DeviceError):
 
 @dataclass(frozen=True)
 class Hello:
-    """What the board said of itself in the handshake."""
+    """The board's answer in the handshake."""
 
     board: str
     build_id: str
@@ -87,14 +87,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Busy:
-    """How far a run has come, in repetitions or layers."""
+    """Progress of a run, in repetitions or layers."""
 
     done: int
     total: int
 
 
 def reply_of(command: Command, fields: Mapping[str, Any], payload: bytes, url: str) -> Any:
-    """Return the fields of the reply to the request with ``fields``, checked; raises what its
+    """Return the fields of the reply to the request with ``fields``, checked; raise what its
     status says.
 
     A name, which may take several replies, is checked by :class:`NameReader`.

@@ -1,4 +1,4 @@
-"""How the host names tensors to the board."""
+"""References to tensors in requests to the board."""
 
 from __future__ import annotations
 

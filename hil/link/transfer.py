@@ -1,4 +1,4 @@
-"""How requests that may be repeated are cut, and how long their answers may take; no I/O.
+"""Division of repeatable requests into parts, and deadlines of their answers; no I/O.
 
 On a line that damages bytes a short frame comes through where a long one does not. So what moves in
 chunks is cut when it is sent, not before: as long as frames arrive the chunks grow, up to what a
@@ -106,7 +106,7 @@ class Transfer:
 
 
 class Pace:
-    """What the line was like so far: how long answers take, how long frames may be."""
+    """Measured properties of the line: response times, and the usable frame size."""
 
     def __init__(self) -> None:
         # Seconds a byte; a guess on the safe side before anything is measured.

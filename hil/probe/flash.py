@@ -33,7 +33,7 @@ _XPSR_THUMB = 1 << 24
 
 @dataclass(frozen=True)
 class Flashed:
-    """What :func:`program` did."""
+    """Result of :func:`program`."""
 
     #: False where the board had the image already.
     programmed: bool
@@ -96,7 +96,7 @@ def check_core(board: Board, part_number: int, uid: str) -> None:
 def program(
     session: Session, image: Sequence[Segment], progress: Progress | None = None
 ) -> Flashed:
-    """Brings ``image`` into the board's memory unless it is there; the core is left halted."""
+    """Bring ``image`` into the board's memory unless it is there; the core is left halted."""
     start = time.monotonic()
     nbytes = sum(len(segment.data) for segment in image)
     target = session.target
@@ -150,7 +150,7 @@ def first_difference(session: Session, image: Sequence[Segment]) -> tuple[int, i
 
 
 def start_image(session: Session, image: Sequence[Segment], *, halted: bool = False) -> None:
-    """Reset the board and lets it run, or leaves it ``halted`` before its first instruction.
+    """Reset the board and let it run, or leave it ``halted`` before its first instruction.
 
     An image in RAM is entered through its vectors.
     """
@@ -177,7 +177,7 @@ _VTOR = 0xE000_ED08
 
 
 def erase(session: Session) -> int:
-    """Erases the whole flash of the board's controller; returns its bytes.
+    """Erase the whole flash of the board's controller; return its bytes.
 
     Raises :class:`InputError` where there is no flash, :class:`FlashError` where it does not read
     erased afterwards.

@@ -100,7 +100,7 @@ def runner_name(board: Board, runner: str | None, choice: Choice) -> str:
 
 
 def check_line(choice: Choice) -> None:
-    """Refuses a port for a line that goes through the probe."""
+    """Refuse a port for a line that goes through the probe."""
     if choice.rtt and choice.port is not None:
         raise InputError("RTT goes through a probe, not through a port", "drop the port")
 

@@ -1,4 +1,4 @@
-"""What a user chooses of how a firmware is started."""
+"""The user's options to start a firmware."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VIRTUAL: Final = "virtual"
 
 
 class Image(Protocol):
-    """What a runner starts: a built firmware, or only its file."""
+    """Image that a runner starts: a built firmware, or only its file."""
 
     @property
     def elf(self) -> Path: ...

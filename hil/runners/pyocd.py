@@ -128,7 +128,7 @@ def reached(board: Board, asked: str | None) -> Iterator[Reached]:
 
 @contextlib.contextmanager
 def start(board: Board, elf: Path, choice: Choice) -> Iterator[ProbedBoard | QemuBoard]:
-    """Programs ``elf`` where it is not on the board yet, resets the board and lets it run.
+    """Program ``elf`` if the board does not have it yet, reset the board and start it.
 
     The probe is free again when the firmware runs. What was started for it (a virtual board) ends
     with the context; a real board runs on.

@@ -65,7 +65,7 @@ class RenodeBoard:
         self._process.alive()
 
     def reset(self) -> None:
-        """Reset the machine and loads the image again; the serial line must be closed."""
+        """Reset the machine and load the image again; the serial line must be closed."""
         answer = self._monitor.ask("machine Reset")
         if answer:
             raise DeviceError(
@@ -216,7 +216,7 @@ def _start_renode(stack: contextlib.ExitStack) -> tuple[ChildProcess, Monitor]:
 
 
 def _quit(process: ChildProcess, monitor: Monitor) -> None:
-    """Lets Renode end by itself, so that it removes its temporary files."""
+    """Let Renode end by itself, so that it removes its temporary files."""
     with contextlib.closing(monitor):
         if process.process.poll() is None:
             monitor.quit()
@@ -225,7 +225,7 @@ def _quit(process: ChildProcess, monitor: Monitor) -> None:
 
 
 def _run_script(monitor: Monitor, folder: Path) -> int:
-    """Run ``folder``'s script; returns the port of the serial line."""
+    """Run ``folder``'s script; return the port of the serial line."""
     path = str(folder / "board.resc").replace(" ", "\\ ")
     for attempt in range(_ATTEMPTS):
         port = _free_port()

@@ -117,7 +117,7 @@ class Monitor:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def quit(self) -> None:
-        """Asks Renode to end; whoever watches its process sees whether it does."""
+        """Ask Renode to end; whoever watches its process sees whether it does."""
         with contextlib.suppress(DeviceError):
             self._send("quit")
 
@@ -156,7 +156,7 @@ class Monitor:
         return True
 
     def _lost(self, reason: str) -> DeviceError:
-        """Return the error of a connection that failed; raises the better one when Renode has
+        """Return the error of a connection that failed; raise the better one when Renode has
         ended.
         """
         deadline = time.monotonic() + 1.0

@@ -1,1 +1,1 @@
-"""What every room uses: child processes, the cache, QEMU's control, optional parts."""
+"""Helpers of all packages: child processes, the cache, QEMU's control, optional parts."""

@@ -237,7 +237,7 @@ class Gdb(_Socket):
     # -- running and stopping
 
     def resume(self) -> None:
-        """Lets the machine run; it answers when it has stopped."""
+        """Let the machine run; it answers when it has stopped."""
         self._packet("c")
 
     def step(self) -> None:

@@ -100,7 +100,7 @@ class BenchReport:
 
 
 def bench(device: Device, module: Module, *, runs: int = 1, seed: int = 0) -> BenchReport:
-    """Measures ``module`` on ``device``, with the same random input and states in every run.
+    """Measure ``module`` on ``device``, with the same random input and states in every run.
 
     The stack's peak is that since the firmware's start.
     """

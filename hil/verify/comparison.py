@@ -31,7 +31,7 @@ _Arrays = tuple[list[Array], list[list[Array]]]
 
 
 class RunnableModel(ExecutedModel, Protocol):
-    """What a model on a device and one in this process have in common."""
+    """Common interface of a model on a device and one in this process."""
 
     @property
     def layers(self) -> tuple[Layer, ...]: ...
@@ -57,7 +57,7 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Oracle:
-    """What a device is compared with: a reference that computes, or outputs from a file."""
+    """Source of expected results: a reference that computes, or outputs from a file."""
 
     name: str
     description: str
@@ -138,7 +138,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What a verification found; ``json()`` is the contract of ``hil verify --json``."""
+    """Result of a verification; ``json()`` is the contract of ``hil verify --json``."""
 
     model: str
     board: str

@@ -1,4 +1,4 @@
-"""What a device's results are compared with: a reference of numerics, or outputs from a file."""
+"""Expected results of a device: from a reference of numerics, or from a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FALLBACK_REFERENCE = "hilc"
 
 
 class FallbackWarning(HilWarning):
-    """Nobody named a reference, and the default one cannot run here."""
+    """No reference was named, and the default one cannot run here."""
 
 
 def installed_reference() -> tuple[str, Fallback | None]:

@@ -201,7 +201,7 @@ class Core:
             self._memory.write(_ICSR, 4, _PENDSTCLR)
 
     def resume(self) -> None:
-        """Lets the core run, unless its next step would be a lock-up, at which QEMU ends."""
+        """Let the core run, unless its next step would be a lock-up, at which QEMU ends."""
         if self._running:
             return
         if not self._can_run():
@@ -368,7 +368,7 @@ class Core:
         self._execute(0xF380 | (0x8800 | sysm) << 16, value)
 
     def _execute(self, instruction: int, r0: int) -> int:
-        """One instruction in scratch memory, all else put back; returns r0 as it leaves it."""
+        """One instruction in scratch memory, all else put back; return r0 as it leaves it."""
         kept = {name: self._gdb.read_register(name) for name in ("r0", "pc", "xpsr")}
         code = self._memory.read_block(self._scratch, 4)
         self._remove_breakpoints()

@@ -33,7 +33,7 @@ class TransferFault(Exception):
 
 
 class Bus(Protocol):
-    """What the access port is the master of; an address that nothing answers is a TransferFault."""
+    """Memory bus of the access port; an address without a device raises TransferFault."""
 
     def read(self, address: int, size: int) -> int: ...
     def write(self, address: int, size: int, value: int) -> None: ...

@@ -71,7 +71,7 @@ class _QemuBus:
         self._core.noticed_write(address, data)
 
     def _is_memory(self, address: int, size: int) -> bool:
-        """Return whether the block holds no debug register; raises where nothing answers."""
+        """Return whether the block holds no debug register; raise if nothing answers."""
         if any(self._core.owns(address + at) for at in range(0, size, 4)):
             return False
         self._require_mapped(address, size)
@@ -157,7 +157,7 @@ class VirtualProbe(DebugProbe):  # type: ignore[misc]
             self._links = links.pop_all()
 
     def close(self) -> None:
-        """Lets go of the machine, which runs on if it ran."""
+        """Let go of the machine, which runs on if it ran."""
         self._port = None
         self._links.close()
 

@@ -1,1 +1,1 @@
-"""What exists for the users of other compilers."""
+"""Compatibility with other compilers."""

@@ -112,7 +112,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Attributes:
-    """What a node states beside its tensors: nothing, or the fields of its operator's own class.
+    """Attributes of a node beside its tensors: none, or the fields of its operator's own class.
 
     An operator declares that class beside its :class:`~hilc.ops.opdef.OpDef`;
     :mod:`hilc.ops.verify` checks that each field holds what its type says.

@@ -51,13 +51,13 @@ class AccessedCall(Protocol):
     """Properties of a call that the planner uses, whatever created it."""
 
     def access(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Access | None:
-        """Its access to the tensors that it is passed; None promises nothing."""
+        """Return the access order of the tensors that it is passed; None if it is unknown."""
 
 
 def access_of(
     call: AccessedCall, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Access | None:
-    """How ``call`` accesses its arguments; None where nothing is promised.
+    """Return the access order of ``call``; None if it is unknown.
 
     ``inputs`` are the tensors of its input arguments, constants included, in the call's own order.
     """
@@ -105,7 +105,7 @@ def apart(first: int, second: int) -> ForbiddenInterval:
 
 
 def forbidden_interval(access: Access, input: int, output: int) -> ForbiddenInterval:
-    """How ``offset(output) - offset(input)`` may be, for the arguments of these positions.
+    """Return the forbidden interval of ``offset(output) - offset(input)`` for these arguments.
 
     Exact but for gaps: a safe difference between two forbidden ones is given away, except 0.
     """
@@ -347,7 +347,7 @@ def _output_steps(
 
 
 def _positions(count: int, counts: Sequence[int], jumps: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Where each of ``count`` turns of ``hil_walk_next`` starts."""
+    """Return the start of each of ``count`` iterations of ``hil_walk_next``."""
     turns = np.arange(1, count)
     moves = np.full(count - 1, jumps[-1], np.int64)
     inner = 1

@@ -169,7 +169,7 @@ def _scales(channels: _Channels) -> tuple[int, Array]:
 
 
 def _block(out_w: int) -> int:
-    """How many outputs of a row to compute at a time, so that little is computed twice."""
+    """Return the number of outputs of a row to compute at a time, to compute little twice."""
 
     def instructions(block: int) -> int:
         # A block costs what the weights cost, and so much an output.

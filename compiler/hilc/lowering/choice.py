@@ -1,4 +1,4 @@
-"""What is free to choose in a program: which kernel computes a layer, which layers run as one.
+"""Choices in a program: the kernel of each layer, and the fused groups.
 
 A choice never changes what a model computes, only its memory and its instructions. It is a value,
 so that :func:`hilc.memory.plan.plan` makes the same program of it again;
@@ -50,7 +50,7 @@ FIRST = Choice()
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a program takes. The workspace is exact, the others are estimates."""
+    """Cost of a program. The workspace is exact, the others are estimates."""
 
     workspace_bytes: int
     instructions: int
@@ -58,7 +58,9 @@ class CostEstimate:
     flash_bytes: int
 
     def keeps(self, ram: int | None, flash: int | None) -> bool:
-        """Whether it is at most ``ram`` bytes of workspace and ``flash`` bytes, as far as given."""
+        """Return whether it is at most ``ram`` bytes of workspace and ``flash`` bytes, as far as
+        given.
+        """
         return (ram is None or self.workspace_bytes <= ram) and (
             flash is None or self.flash_bytes <= flash
         )
@@ -66,7 +68,7 @@ class CostEstimate:
 
 @dataclass(frozen=True)
 class ChoiceReport:
-    """What was chosen, what it takes, and what the fastest program would have taken."""
+    """The selected program, its cost, and that of the fastest program."""
 
     goal: str
     chosen: CostEstimate

@@ -1,4 +1,4 @@
-"""What a kernel is expected to cost, before anything is built.
+"""Cost estimates of kernels, before anything is built.
 
 A kernel's header says it in two tables. ``[cost.counts]`` names what there is of each thing that
 takes time, as a formula of the layer's parameters and of the counts above it; ``[cost.on.CORE]``

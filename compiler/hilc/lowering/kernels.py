@@ -154,7 +154,7 @@ class Kernel:
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
     ) -> Access | None:
-        """How it accesses these tensors; None where it promises nothing."""
+        """Return the access order of these tensors; None if it is unknown."""
         order = (
             self.order
             if isinstance(self.order, str)

@@ -275,7 +275,7 @@ def _sliding(
 
 
 def _windows_follow_each_other(window: Window) -> bool:
-    """Whether the windows, one after the other, are the image itself: rows of a matrix."""
+    """Return whether the windows, one after the other, are the image itself: rows of a matrix."""
     if window.padded:
         return False
     h, w = window.h, window.w

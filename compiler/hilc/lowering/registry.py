@@ -146,7 +146,7 @@ def lowers(
 
 
 def has_foreign_builders() -> bool:
-    """Whether there are builders from outside this package, which are any program."""
+    """Return whether there are builders from outside this package, which are any program."""
     modules = (entry.build.__module__ for entries in _ENTRIES.values() for entry in entries)
     return not all(module.startswith("hilc.") for module in modules)
 

@@ -51,7 +51,7 @@ Fields = tuple[Field, ...]
 
 @dataclass(frozen=True)
 class Structs:
-    """What headers declare: structs and macros of fields by their names in C, in order."""
+    """Declarations of headers: structs and macros of fields by their names in C, in order."""
 
     structs: Mapping[str, Fields]
     groups: Mapping[str, Fields]
@@ -142,7 +142,7 @@ def _field(owner: str, declaration: str, meaning: str) -> Field:
 
 
 def _is_free(name: str) -> bool:
-    """Whether a field of a dataclass of parameters can have the name."""
+    """Return whether a field of a dataclass of parameters can have the name."""
     return not keyword.iskeyword(name) and name not in ("fields", "kernel")
 
 

@@ -105,7 +105,7 @@ class _Copies:
         return name
 
     def is_state(self, name: str) -> bool:
-        """Whether a tensor is the old value of a state."""
+        """Return whether a tensor is the old value of a state."""
         return self.root(name) in self._states
 
     def append(self, op: str, name: str, copy: str) -> str:
@@ -125,7 +125,9 @@ class _Copies:
 def _is_written_in_time(
     graph: Graph, lowering: Lowering, copies: _Copies, state: State, root: str
 ) -> bool:
-    """Whether the node that computes ``root`` can write it over the old value of ``state``."""
+    """Return whether the node that computes ``root`` can write it over the old value of
+    ``state``.
+    """
     readers = [
         position
         for position, node in enumerate(graph.nodes)

@@ -70,7 +70,7 @@ class Pool:
     persistent: bool = False
 
     def is_static(self, pools: str) -> bool:
-        """Whether it is a static array of a library whose option ``pools`` is this word.
+        """Return whether it is a static array of a library whose option ``pools`` is this word.
 
         An allocation for a run cannot hold what survives it.
         """

@@ -1,4 +1,4 @@
-"""What a code generator must know of an int8 convolution or fully connected layer.
+"""Description of an int8 convolution or fully connected layer for code generators.
 
 For generators of users (:mod:`hilc.external`): the model's own numbers, checked, in the form that
 accelerators and kernel libraries take them. A layer computes, for each output channel::

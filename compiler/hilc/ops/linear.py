@@ -1,4 +1,4 @@
-"""What convolutions and fully connected layers share: weights, bias, requantization, layouts.
+"""Common parts of convolutions and fully connected layers: weights, bias, requantization, layouts.
 
 All three compute ``bias + sum(weight * (x - zero_point))`` in int32 for each output channel and
 requantize it, or the same in float32. The kernels want the zero point inside the bias and the

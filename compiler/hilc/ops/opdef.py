@@ -1,4 +1,4 @@
-"""What an operator is to the rest of the compiler: one :class:`OpDef`, in one module.
+"""Definition of an operator for the rest of the compiler: one :class:`OpDef`, in one module.
 
 The module declares the operator's attributes too (:mod:`hilc.ops.attributes`).
 """
@@ -83,7 +83,7 @@ class OpDef:
 
     @cached_property
     def attribute_types(self) -> Mapping[str, Any]:
-        """What the fields of its attributes accept, by name (:mod:`hilc.ops.attributes`)."""
+        """Return the accepted values of its attributes, by name (:mod:`hilc.ops.attributes`)."""
         return field_types(self.attributes)
 
     @property

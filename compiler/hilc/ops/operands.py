@@ -1,4 +1,4 @@
-"""What operators ask of their operands, each question raising the error that names the operator."""
+"""Checks of operators on their operands; each raises an error that names the operator."""
 
 from __future__ import annotations
 

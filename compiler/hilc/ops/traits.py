@@ -1,4 +1,4 @@
-"""What an operator says of itself beyond its own arithmetic, for the passes to ask.
+"""Traits of operators, for the passes.
 
 An operator states its traits in its :class:`~hilc.ops.opdef.OpDef`; no pass knows operators by
 their names. Where a trait is not stated, the passes leave the operator as it is: it is not cut into
@@ -192,7 +192,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """What a node becomes when the last axis of its output gets shorter."""
+    """Node after a reduction of its output's last axis."""
 
     attrs: Attributes
     #: New values of constant inputs, by their position.

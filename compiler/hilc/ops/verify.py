@@ -1,4 +1,4 @@
-"""What must hold for a graph before and after every pass."""
+"""Invariants of a graph before and after every pass."""
 
 from __future__ import annotations
 

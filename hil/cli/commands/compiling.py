@@ -79,7 +79,7 @@ def compile_command(args: argparse.Namespace, console: Console) -> int:
 
 
 def _check_core(modules: Sequence[Module], cpu: str) -> None:
-    """Refuses what was compiled before for another core than the one that was asked for."""
+    """Refuse what was compiled before for another core than the one that was asked for."""
     for module in modules:
         if module.cpu != cpu:
             raise InputError(

@@ -41,7 +41,7 @@ def flash_command(args: argparse.Namespace, console: Console) -> int:
 def flash_image(
     board: Board, elf: Path, probe: str | None, port: str | None, console: Console
 ) -> dict[str, Any]:
-    """Programs ``elf`` and makes sure that it runs; what was done, as JSON has it."""
+    """Program ``elf`` and check that it runs; return a report in the form of the JSON output."""
     with console.part_done(f"programming {board.name}") as progress:
         done = deploy(board, elf, Choice(probe, port, progress=progress))
     return {

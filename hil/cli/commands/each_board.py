@@ -87,7 +87,7 @@ def _name(board: str) -> str:
 
 @contextlib.contextmanager
 def _board_of_lab(args: argparse.Namespace, console: Console) -> Iterator[None]:
-    """Acquires the board that ``--board lab:...`` asks for; the command sees which one it is."""
+    """Acquire the board that ``--board lab:...`` asks for; the command sees which one it is."""
     board = getattr(args, "board", None)
     wanted = parse_selector(board) if board else None
     if wanted is None:

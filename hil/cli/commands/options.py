@@ -60,7 +60,7 @@ def board_of(args: argparse.Namespace) -> Board:
 
 
 def reachable_board(args: argparse.Namespace) -> Board:
-    """Return the board that the arguments name; raises before a build where there is no way to
+    """Return the board that the arguments name; raise before a build where there is no way to
     it.
     """
     board = board_of(args)

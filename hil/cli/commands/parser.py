@@ -207,7 +207,7 @@ class _YesOrNoOnce(argparse.BooleanOptionalAction):
 
 
 def _note_given(namespace: argparse.Namespace, name: str, option: str | None) -> None:
-    """Note that the option is given; raises where it was before."""
+    """Note that the option is given; raise where it was before."""
     if option is None:
         return  # an argument without a flag takes one place of the line
     given: dict[str, str] = vars(namespace).setdefault("given", {})

@@ -25,7 +25,7 @@ from hilc.target import get_cpu
 
 
 def tune_command(args: argparse.Namespace, console: Console) -> int:
-    """Measures every kernel of every layer of a model."""
+    """Measure every kernel of every layer of a model."""
     start = time.monotonic()
     board = reachable_board(args)
     check_countable(board)

@@ -1,1 +1,1 @@
-"""What exists only for microTVM: `hil tvmc`, packed functions and TVM's run time on boards."""
+"""Compatibility with microTVM: `hil tvmc`, packed functions and TVM's runtime on boards."""

@@ -18,7 +18,7 @@ from hilc.compat.tvm.metadata import Metadata, MetadataConstant, MetadataTensor,
 
 @dataclass(frozen=True)
 class Handle:
-    """What only the board can use: an address, a module or a function of its run time."""
+    """Handle that only the board can use: an address, a module or a function of its runtime."""
 
     address: int
     kind: int = Value.HANDLE
@@ -33,7 +33,7 @@ CallArgument = int | float | str | None | TensorRef | Handle
 
 @dataclass(frozen=True)
 class CallResult:
-    """What a packed function returned."""
+    """Result of a packed function."""
 
     #: 0 when it succeeded.
     returned: int

@@ -1,4 +1,4 @@
-"""What joins a model to TVM's C run time in firmware: packed functions, workspace calls.
+"""Connection of a model to TVM's C runtime in firmware: packed functions, workspace calls.
 
 A model with packed functions gets a second table (``hil_packed.h``) with its tensors as DLTensors,
 which calls by name refer to.

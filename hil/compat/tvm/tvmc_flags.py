@@ -286,7 +286,7 @@ def add_compile_flags(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What a command line of tvmc asks of this compiler."""
+    """Options of a tvmc command line for this compiler."""
 
     #: Keyword arguments of :func:`hilc.compile`.
     options: Mapping[str, Any]

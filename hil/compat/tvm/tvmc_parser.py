@@ -15,7 +15,7 @@ DEVICES = ("cpu", "micro")
 
 
 class Commands(Protocol):
-    """What ``add_subparsers`` returns."""
+    """Result of ``add_subparsers``."""
 
     def add_parser(self, name: str, **settings: Any) -> Any: ...
 

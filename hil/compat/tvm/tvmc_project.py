@@ -1,4 +1,4 @@
-"""What a project of ``hil tvmc micro`` is, and what the platforms' options mean.
+"""Projects of ``hil tvmc micro``, and the options of its platforms.
 
 A project is this project's firmware for one board, with the archive that it was made from and a
 file that says which board that is.
@@ -75,7 +75,7 @@ class ProjectOptions:
 
 
 def check_platform(platform: str, template_dir: str | None) -> None:
-    """Refuses platforms that TVM did not have either, and templates of others."""
+    """Refuse platforms that TVM did not have either, and templates of others."""
     if platform not in PLATFORMS:
         raise InputError(
             f"platform {platform} is not supported.", f"choose one of {', '.join(PLATFORMS)}"

@@ -1,4 +1,4 @@
-"""What of a core's machine code and faults the host reads, by instruction set."""
+"""Machine code and faults of a core, by instruction set."""
 
 from __future__ import annotations
 

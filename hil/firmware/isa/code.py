@@ -1,11 +1,11 @@
-"""What is asked of an instruction set, whatever it is."""
+"""Interface of an instruction set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-#: The half-word of an image at an address; None where there is no code.
+#: Half-word of an image at an address; None if there is no code.
 HalfWord = Callable[[int], int | None]
 
 
@@ -16,9 +16,9 @@ class Code:
     frame: int = 0
     calls: set[str] = field(default_factory=set)
     is_indirect: bool = False
-    #: Functions whose addresses it makes, so that somebody may call them through pointers.
+    #: Functions whose addresses it computes, which may be called through pointers.
     addresses: set[str] = field(default_factory=set)
-    #: What registers hold, as far as the instructions so far have said it.
+    #: Contents of registers, as far as the preceding instructions determine them.
     registers: dict[str, int] = field(default_factory=dict)
 
 
@@ -35,8 +35,8 @@ class Isa:
     code_bit: int
     #: Saved by an exception on the stack that it interrupts.
     exception_bytes: int
-    #: What the call in front of a return address calls, 0 for a call through a pointer; None where
-    #: the value is no return address.
+    #: Return the target of the call before a return address, 0 for a call through a pointer; None
+    #: if the value is not a return address.
     call_before: Callable[[HalfWord, int], int | None]
     #: Adds what one instruction, of the function so called, does to its code: mnemonic, operands
     #: and remark as objdump prints them.

@@ -30,7 +30,7 @@ def _call_before(half_word: HalfWord, value: int) -> int | None:
 
 
 def _far_target(half_word: HalfWord, at: int, jalr: int) -> int:
-    """Where a JALR goes: what AUIPC in front of it has loaded, or 0 for anything else."""
+    """Return the target of a JALR after an AUIPC; 0 for anything else."""
     low, high = half_word(at - 4), half_word(at - 2)
     if low is None or high is None:
         return 0
@@ -84,7 +84,9 @@ def _take(name: str, code: Code, mnemonic: str, operands: str, remark: str) -> N
 
 
 def _move_stack(name: str, code: Code, mnemonic: str, words: list[str]) -> None:
-    """Count what is taken off the stack; what is given back, or set to an address, is none."""
+    """Count the bytes that are subtracted from the stack pointer; ignore additions and
+    assignments.
+    """
     if mnemonic == "mv" or words[1] != "sp":
         return
     if code.registers.pop("sp", None) is not None:
@@ -96,7 +98,7 @@ def _move_stack(name: str, code: Code, mnemonic: str, words: list[str]) -> None:
 
 
 def _note_register(code: Code, mnemonic: str, words: list[str]) -> None:
-    """Follows the constants by which large frames are made."""
+    """Track the constants that set up large frames."""
     written, known = words[0], code.registers
     if mnemonic in ("add", "addi") and written == "sp":
         return

@@ -102,5 +102,5 @@ def _around(value: int) -> range:
 
 
 def _off(nearest: list[int]) -> Callable[[tuple[int, ...]], int]:
-    """How far numbers are from these."""
+    """Return the largest distance of numbers from these."""
     return lambda tried: sum(abs(t - n) for t, n in zip(tried, nearest, strict=True))

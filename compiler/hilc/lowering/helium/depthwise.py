@@ -53,12 +53,12 @@ def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
 
 
 def _within_gather(shape: tuple[int, ...]) -> bool:
-    """Whether sixteen pixels of a row lie within the reach of a gather of bytes."""
+    """Return whether sixteen pixels of a row lie within the reach of a gather of bytes."""
     return shape[3] * (CHUNK - 1) < GATHERED
 
 
 def _pays_addresses(p: HilDepthwiseConv2dS8Mve) -> bool:
-    """Whether the table may have addresses, and copying it costs less than they save."""
+    """Return whether the table may have addresses, and copying it costs less than they save."""
     if p.masked or p.any or p.stride != 1:
         return False
     parts = p.images.out_h // p.part_h

@@ -33,7 +33,7 @@ def below_zero_point(outputs: HilRequantization) -> int:
 
 
 def is_full(outputs: HilRequantization) -> bool:
-    """Whether outputs have the whole range of int8."""
+    """Return whether outputs have the whole range of int8."""
     return (outputs.output_range.out_min, outputs.output_range.out_max) == (-128, 127)
 
 
@@ -51,7 +51,7 @@ def bytes_of(values: npt.NDArray[Any], dtype: str = "<i4") -> npt.NDArray[np.int
 
 
 def _narrow_first(matrix: Array, outputs: HilRequantization) -> bool:
-    """Whether products may be saturated to uint16 before they are shifted.
+    """Return whether products may be saturated to uint16 before they are shifted.
 
     Negative ones clamp then to the zero point, which is the least output. The others either never
     saturate, whatever the input, or still give the largest output: they do with shifts that are
