@@ -43,7 +43,7 @@ class BuildError(HilError):
 
 
 class Mend(IntEnum):
-    """Remedies for a failed board, the mildest first; :mod:`hil.device.recovery` begins with one."""
+    """Remedies for a failed board, the mildest first (:mod:`hil.device.recovery`)."""
 
     RESET = 1
     #: Programming it again, with what else makes a firmware start.
