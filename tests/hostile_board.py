@@ -117,7 +117,7 @@ class HostileBoard:
                     "ticks_hz": 1_000_000,
                     "models": 1,
                     "build_id": BUILD_ID,
-                    "commands": sum(1 << command for command in Command),
+                    "commands": sum(1 << c for c in Command if c not in protocol.OF_STATES),
                     "board": b"hostile",
                 }
             case Command.ECHO:

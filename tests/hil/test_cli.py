@@ -187,7 +187,7 @@ BAD = [
     Bad("compile tiny.tflite -o x.tar --pin x", 2, "does not end with =OFFSET"),
     Bad("compile tiny.tflite -o x.tar --pin x=1G", 2, "does not end with =OFFSET"),
     Bad("compile tiny.tflite -o x.tar --pin x=8", 2, "give a multiple of 16"),
-    Bad("compile tiny.tflite -o x.tar --pin w=0", 2, "these are x, y"),
+    Bad("compile tiny.tflite -o x.tar --pin w=0", 2, "inputs and outputs: x, y"),
     Bad("compile tiny.tflite -o x.tar --pin x=ram:0", 2, "name it with --memory"),
     Bad("compile tiny.tflite -o x.tar --pin x=0 --pin x=16", 2, "'x' twice"),
     Bad(
@@ -206,7 +206,7 @@ BAD = [
     Bad("verify tiny.tflite --board ./text.tflite", 2, "not valid TOML"),
     Bad(f"{VERIFY} --runner native", 2, "has no runner 'native'"),
     Bad("build huge.tflite --board lm3s6965evb", 3, "flash"),
-    Bad("build tiny.tflite --board mps2-an386 -o .", 2, "not a firmware project's"),
+    Bad("build tiny.tflite --board mps2-an386 -o .", 2, "do not belong to a firmware project"),
     Bad(
         "build tiny.tflite --board mps2-an386 -o tiny.tflite/x",
         2,
