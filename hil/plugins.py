@@ -49,7 +49,7 @@ class Plugin:
 
     @property
     def remedy(self) -> str:
-        """What to do about the problem."""
+        """Return the remedy for the problem."""
         if not self.distribution:
             return f"repair it, or remove its entry point in the group {GROUP}"
         return (

@@ -65,7 +65,7 @@ HIL_INLINE int32_t hil_sum_s8_operand(int32_t x, int32_t multiplier, int32_t shi
 }
 
 /* x scaled, plus the zero point, for |x| < 2^30: the short form serves every shift but those to the
- * left, which no sensible quantisation leads to. */
+ * left, which no sensible quantization leads to. */
 HIL_INLINE int32_t hil_binary_s8_scale(int32_t x, int32_t multiplier, int32_t shift,
                                        int32_t zero_point) {
     return shift < 0 ? hil_requantize_narrow(x, multiplier, shift, zero_point)
