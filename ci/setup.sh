@@ -43,8 +43,8 @@ try() {
 
 version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 
-# The reference interpreter, ai-edge-litert 1.2.0, exists for Python 3.10 to 3.12: one of these if
-# there is one, else any later one.
+# The reference litert-ref, ai-edge-litert 1.2.0, exists for Python 3.10 to 3.12: one of these if
+# there is one, else any later one. The reference tflm exists up to Python 3.14.
 choose_python() {
     local candidate version seen="" later="" candidates=(python3 python3.12 python3.11 python3.10)
     [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
@@ -190,8 +190,14 @@ update_venv() {
     say "installing the project and its Python packages into $VENV"
     case $python_version in
         3.10 | 3.11 | 3.12) ;;
-        *) say "the reference 'tflm' (ai-edge-litert 1.2.0) does not exist for Python" \
-            "$python_version: comparisons use this project's own interpreter instead" ;;
+        *) say "the reference 'litert-ref' (ai-edge-litert 1.2.0) does not exist for Python" \
+            "$python_version: for operators that 'tflm' lacks, comparisons use this project's own" \
+            "interpreter instead" ;;
+    esac
+    case $(uname -s)-$(uname -m)-$python_version in
+        Linux-x86_64-3.1[0-4]) ;;
+        *) say "the reference 'tflm' (tflite-micro) exists for Linux on x86-64 and Python 3.10 to" \
+            "3.14 only: comparisons use another one" ;;
     esac
     # A damaged environment fails for ever: start once from nothing before giving up.
     try "$ATTEMPTS" install_project || { make_venv && install_project; } || {

@@ -10,7 +10,7 @@ import numpy as np
 from nodes import make_node
 from tflite_builder import file_of
 
-from hilc.ir import Array, Graph, Node, Quant, Tensor
+from hilc.ir import Array, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.operands import ARITHMETIC
 
@@ -33,6 +33,10 @@ class SingleOp:
     def reference(self) -> list[Array]:
         """What the operator's numpy reference computes."""
         return OPS[self.node.op].reference(self.node, self.ins, self.outs, self.values)
+
+    def by(self, numerics: Numerics) -> SingleOp:
+        """The same by this definition."""
+        return replace(self, node=replace(self.node, numerics=numerics))
 
     def tflite(self) -> bytes:
         """The operator as a model."""

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import litert_ref
 import numpy as np
 import tflm
 from single_op import Draft, Random, SingleOp, finish, merged, pick
 from tflite_builder import file_of
 
 from hilc.errors import UnsupportedError
-from hilc.ir import Array, Quant, Tensor
+from hilc.ir import Array, Numerics, Quant, Tensor
 
 #: Operators of one variable, and QUANTIZE from one type of integers to another.
 SWEPT = (
@@ -29,10 +30,13 @@ SWEPT = (
 #: int32 is a sum, or an int16 requantized.
 _WIDE_SOURCES = {"int16": (-15.0, -3.0), "int32": (-26.0, -14.0)}
 _WIDE_TARGETS = {"int16": (-15.0, -3.0), "int32": (-20.0, -8.0)}
+#: What a reference has no kernel for.
+LACKING = {Numerics.TFLM: frozenset({"QUANTIZE uint8 uint8"}), Numerics.LITERT: frozenset[str]()}
 _ALL = np.arange(-128, 128, dtype=np.int8)
 #: A row for each distance to its maximum.
 _ROWS = np.stack([np.full(256, 127), 127 - np.arange(256)], 1).astype(np.int8)
-_BATCH = 2000
+#: Operators of one model; TFLM takes 1024 tensors at most where each keeps its memory.
+_BATCH = {Numerics.TFLM: 500, Numerics.LITERT: 2000}
 
 
 @dataclass
@@ -48,30 +52,29 @@ class Sweep:
     different: tuple[str, ...] = ()
 
 
-def sweep(operator: str, count: int, seed: int) -> Sweep:
-    """``count`` random quantizations of an operator, compared with the reference."""
+def sweep(operator: str, count: int, seed: int, reference: Numerics) -> Sweep:
+    """``count`` random quantizations of an operator, compared with a reference."""
     rng = np.random.default_rng([seed, SWEPT.index(operator)])
     result = Sweep(operator)
-    drawn = _draw(rng, operator, result)
+    drawn = _draw(rng, operator, result, reference)
     while (left := count - result.quantizations) > 0:
-        compare([next(drawn) for _ in range(min(left, _BATCH))], result)
+        compare([next(drawn) for _ in range(min(left, _BATCH[reference]))], result, reference)
     return result
 
 
-def compare(singles: Sequence[SingleOp], result: Sweep) -> None:
+def compare(singles: Sequence[SingleOp], result: Sweep, reference: Numerics) -> None:
     """Add to ``result`` what the reference says of ``singles``, all in one model."""
     graph, values = merged(singles)
-    interpreter = tflm.interpreter(file_of(graph))
-    # Both list inputs and outputs in the file's order.
-    for detail, name in zip(interpreter.get_input_details(), graph.inputs, strict=True):
-        interpreter.set_tensor(detail["index"], values[name])
-    interpreter.invoke()
-    for detail, single in zip(interpreter.get_output_details(), singles, strict=True):
-        (ours,), theirs = single.reference(), interpreter.get_tensor(detail["index"])
+    answers = _RUN_TIMES[reference](file_of(graph), values)
+    for name, single in zip(graph.outputs, singles, strict=True):
+        (ours,), theirs = single.by(reference).reference(), answers[name]
         result.quantizations += 1
         result.answers += ours.size
         if not np.array_equal(ours, theirs):
             result.different += (_described(single, ours, theirs),)
+
+
+_RUN_TIMES = {Numerics.TFLM: tflm.run, Numerics.LITERT: litert_ref.run}
 
 
 def unary(
@@ -85,7 +88,7 @@ def unary(
     return finish(np.random.default_rng(0), op, Draft([x], target, attrs), [values])
 
 
-def _draw(rng: Random, operator: str, result: Sweep) -> Iterator[SingleOp]:
+def _draw(rng: Random, operator: str, result: Sweep, reference: Numerics) -> Iterator[SingleOp]:
     op, *types = operator.split()
     source, target = types or ("int8", "int8")
     while True:
@@ -105,9 +108,12 @@ def _draw(rng: Random, operator: str, result: Sweep) -> Iterator[SingleOp]:
             # The converter's.
             out = Quant((1 / 128,), (0,))
         try:
-            yield unary(
+            single = unary(
                 op, Quant((in_scale,), (_zero_point(rng, source),)), out, (source, target), **attrs
             )
+            # What only one of them defines is no matter of the other.
+            single.by(reference).reference()
+            yield single
         except UnsupportedError:
             result.refused += 1
 

@@ -110,6 +110,7 @@ def _planned(model: Model, options: CompileOptions) -> _Planned:
         externals=options.externals,
         api=options.api,
         fold_constant_channels=options.fold_constant_channels,
+        numerics=options.numerics,
     )
     planner = Planner(
         source.graph,

@@ -14,13 +14,15 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 from hilc.codegen import Options
 from hilc.errors import InputError
 from hilc.external import ExternalCodegen
-from hilc.ir import Graph
+from hilc.ir import Graph, Numerics
 from hilc.lowering.choice import Choice
 from hilc.memory.program import Pin, PoolSpec
 from hilc.schedule.tuning import Tuning
 
 #: A file, its bytes or a graph.
 Model = str | Path | bytes | Graph
+
+_DEFINITIONS = tuple(numerics.value for numerics in Numerics)
 
 _Keywords = ParamSpec("_Keywords")
 _Result = TypeVar("_Result", covariant=True)
@@ -58,6 +60,9 @@ class CompileOptions(Options):
     tuning: Tuning | str | Path | None = None
     #: Leave out channels of layers that provably are constant; the outputs are not changed by it.
     fold_constant_channels: bool = True
+    #: Whose definition of its operators the code computes, `tflm` or `litert-ref`
+    #: (:mod:`hilc.references`), where they disagree; None: `tflm`, or as the nodes of a graph say.
+    reference: str | None = None
     #: Called for every program that is tried: a search takes seconds.
     progress: Callable[[], None] | None = field(default=None, compare=False)
 
@@ -70,10 +75,20 @@ class CompileOptions(Options):
                     f"the limit {limit}={value!r} is not a number of bytes",
                     f"give an int: {limit}=32 * 1024",
                 )
+        if self.reference not in (None, *_DEFINITIONS):
+            raise InputError(
+                f"no code is compiled by the definition of {self.reference!r}",
+                f"choose {' or '.join(_DEFINITIONS)}",
+            )
         # Copy, so that later changes by the caller have no effect.
         object.__setattr__(self, "pins", MappingProxyType(dict(self.pins)))
         object.__setattr__(self, "memory", tuple(self.memory))
         object.__setattr__(self, "externals", tuple(self.externals))
+
+    @property
+    def numerics(self) -> Numerics | None:
+        """The definition that `reference` names."""
+        return None if self.reference is None else Numerics(self.reference)
 
 
 class TakesOptions(Protocol[_Keywords, _Result]):

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from hilc.external import ExternalCodegen
 from hilc.frontends import load_model
-from hilc.ir import Graph
+from hilc.ir import Graph, Numerics
 from hilc.target import Cpu
 from hilc.transforms import run_passes
 from hilc.transforms.fold_channels import NOTHING_FOLDED, Folded, fold_channels, folded_away
+from hilc.transforms.numerics import with_numerics
 from hilc.transforms.partition import partition
 
 
@@ -47,13 +48,19 @@ def prepare(
     externals: Sequence[ExternalCodegen] = (),
     api: str = "unpacked",
     fold_constant_channels: bool = True,
+    numerics: Numerics | None = None,
 ) -> Source:
-    """Return ``model`` (a file, its bytes or a graph) prepared for planning on ``cpu``."""
+    """Return ``model`` (a file, its bytes or a graph) prepared for planning on ``cpu``.
+
+    Without ``numerics`` a file is computed as TFLM does, and a graph as its nodes say.
+    """
     file: bytes | None = None
     if isinstance(model, Graph):
         original = model.with_(name=name) if name is not None else model
+        if numerics is not None:
+            original = with_numerics(original, numerics)
     else:
-        original = load_model(model, name)
+        original = load_model(model, name, numerics or Numerics.TFLM)
         file = model if isinstance(model, bytes) else Path(model).read_bytes()
     graph = run_passes(original)
     folded = NOTHING_FOLDED
@@ -71,6 +78,8 @@ def graph_digest(graph: Graph) -> str:
     for node in graph.nodes:
         stated = sorted((f.name, getattr(node.attrs, f.name)) for f in fields(node.attrs))
         digest.update(repr((node.op, node.inputs, node.outputs, stated)).encode())
+        if node.numerics is not Numerics.TFLM:
+            digest.update(node.numerics.value.encode())
     for name, tensor in sorted(graph.tensors.items()):
         digest.update(repr((name, tensor.shape, tensor.dtype, tensor.quant)).encode())
         digest.update(b"" if tensor.data is None else tensor.data.tobytes())

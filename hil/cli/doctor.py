@@ -28,6 +28,7 @@ from hilc import host, interpreter
 from hilc.codegen.llvm import OLDEST_CLANG, find_clang
 from hilc.ir import Graph, Node, Quant, Tensor
 from hilc.ops.fully_connected import FullyConnectedAttributes
+from hilc.references import tflm
 from hilc.support.process import run
 from hilc.target import Toolchain, get_cpu, toolchains
 
@@ -296,8 +297,15 @@ TOOLS = (
         _clang,
     ),
     Tool(
+        tflm.PACKAGE,
+        "the reference `tflm`; without it the next is compared with",
+        f"pip install {tflm.PACKAGE}=={tflm.VERSION} ({tflm.SYSTEM})",
+        False,
+        _package(tflm.PACKAGE),
+    ),
+    Tool(
         "ai-edge-litert",
-        "the reference `tflm`; without it `hilc` is compared with",
+        "the reference `litert-ref`, for what `tflm` lacks; without it `hilc` is compared with",
         "pip install ai-edge-litert==1.2.0",
         False,
         _package("ai-edge-litert"),

@@ -43,6 +43,10 @@ class ModelOptions:
     constants: str | None = None
     runtime: str | None = None
     fold_constant_channels: bool | None = None
+    #: Whose definition of the operators the code computes, where they disagree.
+    reference: str | None = None
+    #: The one that the code will be compared with, whatever is compiled already computes.
+    compared_with: str | None = None
     #: Limits in bytes, and the file of a tuning log.
     ram: int | None = None
     flash: int | None = None
@@ -74,8 +78,8 @@ class ModelOptions:
     def chosen(self) -> dict[str, Any]:
         """The options of the compiler that the user chose, by name."""
         names = ("codegen", "api", "interface", "optimize", "pools", "constants", "runtime")
-        more = ("fold_constant_channels", "ram", "flash", "tuning", "keep_inputs", "pins")
-        values = {name: getattr(self, name) for name in (*names, *more)}
+        more = ("fold_constant_channels", "reference", "ram", "flash", "tuning", "keep_inputs")
+        values = {name: getattr(self, name) for name in (*names, *more, "pins")}
         return {name: value for name, value in values.items() if value is not None}
 
     def compiler(self, name: str | None) -> CompileOptions:
@@ -93,7 +97,12 @@ class ModelOptions:
             memory=self.memory,
             externals=tuple(load_generator(spec) for spec in self.external),
             progress=self.progress,
-            **{"pools": pools, "io_in_pool": io_in_pool, **self.chosen},
+            **{
+                "pools": pools,
+                "io_in_pool": io_in_pool,
+                "reference": self.compared_with,
+                **self.chosen,
+            },
         )
 
 

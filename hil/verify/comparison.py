@@ -42,17 +42,16 @@ class RunnableModel(ExecutedModel, Protocol):
 class Fallback:
     """Why the reference is not the one that is compared with by default."""
 
-    #: The default one.
+    #: The default one, and the one that is used.
     wanted: str
+    used: str
     #: What it lacks, and how to get it.
     missing: str
     remedy: str
 
     def __str__(self) -> str:
-        return (
-            f"compared with this compiler's own interpreter, not with {self.wanted}: "
-            f"{self.missing} ({self.remedy})"
-        )
+        used = "this compiler's own interpreter" if self.used == "hilc" else self.used
+        return f"compared with {used}, not with {self.wanted}: {self.missing} ({self.remedy})"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,29 +17,45 @@ from hil.verify.samples import Sample, load_samples
 from hilc.artifact.library import ModelLibrary, Module, TensorInfo
 from hilc.errors import InputError
 from hilc.frontends import load_model, reader_of
-from hilc.ir import Array, Graph
-from hilc.references import Reference, get_reference, tflm_package
+from hilc.ir import Array, Graph, Numerics
+from hilc.references import (
+    Reference,
+    get_reference,
+    numerics_of_reference,
+    require_installed,
+)
 from hilc.support.inputs import check_regular
+from hilc.transforms.numerics import computed_otherwise
 
-DEFAULT_REFERENCE = "tflm"
-FALLBACK_REFERENCE = "hilc"
+_Taken = TypeVar("_Taken")
+
+#: What is compared with where nobody names a reference: the first that runs the model.
+_PREFERRED = ("tflm", "litert-ref", "hilc")
 
 
 class FallbackWarning(HilWarning):
-    """No reference was named, and the default one cannot run here."""
+    """No reference was named, and the default one cannot run here, or not this model."""
 
 
 def installed_reference() -> tuple[str, Fallback | None]:
     """Return the reference to take where none is named, and why it is not the usual one."""
-    try:
-        tflm_package()
-    except InputError as error:
-        return FALLBACK_REFERENCE, _fallback(error)
-    return DEFAULT_REFERENCE, None
+
+    def take(name: str) -> str:
+        require_installed(name)
+        return name
+
+    return _first(_PREFERRED, take)
 
 
-def _fallback(error: InputError) -> Fallback:
-    return Fallback(DEFAULT_REFERENCE, error.fact, error.hint)
+def _first(names: Sequence[str], take: Callable[[str], _Taken]) -> tuple[_Taken, Fallback | None]:
+    """Return what can be taken first, and why it is not the first name's."""
+    fallback = None
+    for name in names[:-1]:
+        try:
+            return take(name), fallback and replace(fallback, used=name)
+        except InputError as error:
+            fallback = fallback or Fallback(names[0], names[-1], error.fact, error.hint)
+    return take(names[-1]), fallback
 
 
 def reference_of(
@@ -50,8 +68,11 @@ def reference_of(
     """Return the reference called ``name`` for a model of ``library``.
 
     It computes the model's file, which the library holds; for one that does not (TVM's), ``source``
-    is the file. Without a name the reference is ``tflm``, or ``hilc`` where that one cannot run:
-    then the oracle has the reason, and a :class:`FallbackWarning` is given.
+    is the file. Without a name it is the one that the model was compiled to compute as, ``tflm``
+    unless another was asked for. Where that cannot run here, or not this model, it is
+    ``litert-ref``, if it computes the same, or ``hilc``: then the oracle has the reason, and a
+    :class:`FallbackWarning` is given. A named one that defines an operator of the model otherwise
+    than the code is refused.
     """
     model = _model_file(library, module)
     if source is not None:
@@ -63,11 +84,12 @@ def reference_of(
             "give the model's file (--source MODEL.tflite), or the outputs to expect "
             "(--inputs F.npz --expect F.npz)",
         )
-    graph = load_model(model, module.name)
+    numerics = _numerics(module, name)
+    graph = load_model(model, module.name, numerics)
     # Where the file is another one, the mismatch is to be told before anything runs.
     names = _pair(module, graph, "input", module.inputs, graph.inputs)
     outputs = _pair(module, graph, "output", module.outputs, graph.outputs)
-    reference, fallback = _reference(name, graph, model)
+    reference, fallback = _reference(name, graph, model, numerics)
     if fallback is not None:
         warnings.warn(f"{module.name}: {fallback}", FallbackWarning, stacklevel=2)
 
@@ -151,10 +173,36 @@ def _in_c(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
 
-def _reference(name: str | None, graph: Graph, source: bytes) -> tuple[Reference, Fallback | None]:
+def _numerics(module: Module, name: str | None) -> Numerics:
+    """Return the definition that the module computes; of code that does not say it, the
+    reference's.
+    """
+    if module.reference is not None:
+        return Numerics(module.reference)
+    return (numerics_of_reference(name) if name is not None else None) or Numerics.TFLM
+
+
+def _reference(
+    name: str | None, graph: Graph, source: bytes, numerics: Numerics = Numerics.TFLM
+) -> tuple[Reference, Fallback | None]:
+    def take(candidate: str) -> Reference:
+        _require_same_definition(candidate, graph, numerics)
+        return get_reference(candidate, graph, source)
+
     if name is not None:
-        return get_reference(name, graph, source), None
-    try:
-        return get_reference(DEFAULT_REFERENCE, graph, source), None
-    except InputError as error:
-        return get_reference(FALLBACK_REFERENCE, graph, source), _fallback(error)
+        return take(name), None
+    own = numerics.value
+    return _first([own, *(other for other in _PREFERRED if other != own)], take)
+
+
+def _require_same_definition(name: str, graph: Graph, numerics: Numerics) -> None:
+    """InputError where the reference would differ from the code by design."""
+    theirs = numerics_of_reference(name)
+    if theirs is None or not (otherwise := computed_otherwise(graph, theirs)):
+        return
+    more = f" and {len(otherwise) - 1} more" if len(otherwise) > 1 else ""
+    raise InputError(
+        f"the model {graph.name!r} was compiled to compute as {numerics.value} does, and {name} "
+        f"defines {otherwise[0].op} {otherwise[0].name!r}{more} otherwise",
+        f"compile it with --reference {theirs.value}, or compare with {numerics.value}",
+    )

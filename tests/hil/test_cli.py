@@ -662,7 +662,7 @@ def test_without_its_reference_verify_says_what_it_compares_with(
     report = json.loads(shown.out)
     assert report["reference"] == "hilc"
     assert report["reference_fallback"]["wanted"] == "tflm"
-    assert "needs ai-edge-litert 1.2.0" in report["reference_fallback"]["missing"]
+    assert "needs tflite-micro 0.dev" in report["reference_fallback"]["missing"]
     assert shown.err.startswith("warning: tiny: compared with this compiler's own interpreter, not")
     assert main([*line, "--reference", "hilc"]) == 0
     assert capsys.readouterr().err == ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from litert_ref import needs_litert_ref
 from tflite_builder import ModelBuilder
 from tflm import needs_tflm
 
@@ -15,7 +16,11 @@ import hilc
 import hilc.references
 from hil.errors import InputError
 from hil.verify.oracle import FallbackWarning, expected_outputs, installed_reference, reference_of
+from hilc import interpreter
 from hilc.artifact.library import ModelLibrary, Module
+from hilc.frontends import load_model
+from hilc.ir import Array
+from hilc.references.tflm import VERSION
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,14 @@ X = np.array([[-5, 0, 1, 9]], np.int8)
 RELU_X = [[1, 1, 1, 9]]
 
 
-@pytest.mark.parametrize("name", [pytest.param("tflm", marks=needs_tflm), "hilc"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tflm", marks=needs_tflm),
+        pytest.param("litert-ref", marks=needs_litert_ref),
+        "hilc",
+    ],
+)
 def test_a_named_reference(library: ModelLibrary, name: str) -> None:
     oracle = reference_of(library, library.modules[0], name)
     assert oracle.name == name
@@ -52,16 +64,79 @@ def test_without_tflm_it_is_hilc_and_says_why(
     assert oracle.name == "hilc"
     assert oracle.fallback is not None
     assert oracle.fallback.wanted == "tflm"
+    assert oracle.fallback.used == "hilc"
     assert installed_reference() == ("hilc", oracle.fallback)
-    assert (
-        "the reference tflm needs ai-edge-litert 1.2.0 (Python 3.10 to 3.12); "
-        in oracle.description
-    )
+    assert f"the reference tflm needs tflite-micro {VERSION}" in oracle.description
     assert oracle.values(0, {"x": X})["y"].tolist() == RELU_X
     with pytest.raises(InputError, match="the reference tflm needs"):
         reference_of(library, library.modules[0], "tflm")
     # Who asks for it is not told that it is one.
     assert reference_of(library, library.modules[0], "hilc").fallback is None
+
+
+def _padding(op: str) -> bytes:
+    """``op`` on int8 beside a padding of int64, which TFLM does not have."""
+    builder = ModelBuilder()
+    builder.input("x", (1, 4), "int8", scale=0.1, zero_point=0)
+    builder.input("n", (2,), "int64")
+    builder.const("paddings", np.array([[1, 0]], np.int32))
+    builder.output("y", (1, 4), "int8", scale=1 / 100, zero_point=0)
+    builder.output("padded", (3,), "int64")
+    builder.op(op, ("x",), ("y",))
+    builder.op("PAD", ("n", "paddings"), ("padded",))
+    return builder.build()
+
+
+@needs_tflm
+@needs_litert_ref
+@pytest.mark.parametrize(("op", "used"), [("HARD_SWISH", "litert-ref"), ("TANH", "hilc")])
+def test_a_model_that_tflm_refuses(op: str, used: str) -> None:
+    """litert-ref stands in where it computes what the code does, and so not for TFLM's TANH."""
+    library = hilc.compile(_padding(op), name="odd")
+    with pytest.warns(FallbackWarning, match="PAD.*INT64|INT64.*Pad"):
+        oracle = reference_of(library, library.modules[0])
+    assert oracle.fallback is not None
+    assert (oracle.name, oracle.fallback.used, oracle.fallback.wanted) == (used, used, "tflm")
+    sample: dict[str, Array] = {
+        "x": np.array([[-9, 0, 1, 9]], np.int8),
+        "n": np.array([3, 4], np.int64),
+    }
+    values = oracle.values(0, sample)
+    assert values["padded"].tolist() == [0, 3, 4]
+    graph = load_model(_padding(op))
+    assert values["y"].tolist() == interpreter.run(graph, sample)["y"].tolist()
+
+
+def _tanh() -> bytes:
+    builder = ModelBuilder()
+    builder.input("x", (1, 256), "int8", scale=0.02, zero_point=3)
+    builder.output("y", (1, 256), "int8", scale=1 / 100, zero_point=5)
+    builder.op("TANH", ("x",), ("y",))
+    return builder.build()
+
+
+@needs_tflm
+@needs_litert_ref
+@pytest.mark.parametrize(("own", "other"), [("tflm", "litert-ref"), ("litert-ref", "tflm")])
+def test_code_is_compared_with_the_reference_that_it_computes_as(own: str, other: str) -> None:
+    library = hilc.compile(_tanh(), name="tanh", reference=own)
+    (module,) = library.modules
+    assert module.reference == own
+    oracle = reference_of(library, module)
+    assert (oracle.name, oracle.fallback) == (own, None)
+    x = np.arange(-128, 128, dtype=np.int8).reshape(1, 256)
+    with hilc.host.load(library) as model:
+        model.set_input("x", x)
+        model.run()
+        computed = model.get_output("y")
+    assert computed.tolist() == oracle.values(0, {"x": x})["y"].tolist()
+    # The interpreter follows the code, too.
+    assert reference_of(library, module, "hilc").values(0, {"x": x})["y"].tolist() == (
+        computed.tolist()
+    )
+    with pytest.raises(InputError, match=f"as {own} does, and {other} defines TANH 'y'") as caught:
+        reference_of(library, module, other)
+    assert f"compile it with --reference {other}" in caught.value.hint
 
 
 def test_a_library_without_its_model(library: ModelLibrary) -> None:

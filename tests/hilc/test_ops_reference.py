@@ -1,24 +1,44 @@
-"""Operators in numpy against the reference run time: every operator but the linear layers."""
+"""Operators in numpy against both run times: every operator but the linear layers."""
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any
 
+import litert_ref
 import numpy as np
 import pytest
 import tflm
 from nodes import make_node
 from single_op import KINDS, Draft, SingleOp, finish, index_tensor, random_op
 
-from hilc.errors import UnsupportedError
+from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
-from hilc.ir import Array, Quant, Tensor
+from hilc.ir import Array, Numerics, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.verify import verify
 
-#: What the reference does not take, though nothing speaks against it.
-NOT_IN_REFERENCE = {("PAD", "bool"), ("PACK", "bool"), ("SPLIT", "bool")}
+#: What TFLite's kernels do not take, though nothing speaks against it.
+NOT_IN_LITERT = {("PAD", "bool"), ("PACK", "bool"), ("SPLIT", "bool")}
+#: What TFLM's kernels do not take.
+NOT_IN_TFLM = {
+    *((op, "uint8") for op in ("EXPAND_DIMS", "PAD", "TRANSPOSE", "STRIDED_SLICE")),
+    *((op, "uint8") for op in ("CONCATENATION", "PACK", "SPLIT")),
+    *(("EXPAND_DIMS", dtype) for dtype in ("int32", "int64", "bool")),
+    *(("TRANSPOSE", dtype) for dtype in ("int32", "int64", "bool")),
+    *(("PAD", dtype) for dtype in ("int64", "bool")),
+    *(("SPLIT", dtype) for dtype in ("int64", "bool")),
+    ("STRIDED_SLICE", "int64"),
+    ("PACK", "bool"),
+}
+#: What of others it refuses, as a part of what it says.
+LIMITS_OF_TFLM = {
+    "LOGISTIC": r"output->params.zero_point != std::numeric_limits<int8_t>::min\(\)",
+    "QUANTIZE": "output UINT8 not supported",
+    "TRANSPOSE": "only supports 1D-5D input arrays",
+    "STRIDED_SLICE": "strided_slice_common.cc",
+}
 #: float32: functions of the C library are not all rounded correctly.
 RELATIVE = 2e-6
 
@@ -28,7 +48,7 @@ def generator(*seed: str) -> np.random.Generator:
 
 
 def litert(single: SingleOp) -> list[Array]:
-    interpreter = tflm.interpreter(single.tflite())
+    interpreter = litert_ref.interpreter(single.tflite())
     places = {d["name"]: d["index"] for d in interpreter.get_tensor_details()}
     for tensor, value in zip(single.ins, single.values, strict=True):
         if tensor.data is None:
@@ -37,9 +57,25 @@ def litert(single: SingleOp) -> list[Array]:
     return [interpreter.get_tensor(places[tensor.name]) for tensor in single.outs]
 
 
-def check(single: SingleOp) -> None:
+def micro(single: SingleOp) -> list[Array]:
+    inputs = {t.name: value for t, value in zip(single.ins, single.values, strict=True)}
+    values = tflm.run(single.tflite(), inputs)
+    return [values[tensor.name] for tensor in single.outs]
+
+
+#: A run time and the definition that it computes by.
+BOTH = ((micro, Numerics.TFLM), (litert, Numerics.LITERT))
+RUN_TIMES = [
+    pytest.param(BOTH[0], marks=tflm.needs_tflm, id="tflm"),
+    pytest.param(BOTH[1], marks=litert_ref.needs_litert_ref, id="litert-ref"),
+]
+
+
+def check(single: SingleOp, judge=BOTH[1]) -> None:
+    run, numerics = judge
+    single = single.by(numerics)
     what = f"{single.node.op} {single.ins} {single.node.attrs} {single.outs}"
-    for tensor, ours, theirs in zip(single.outs, single.reference(), litert(single), strict=True):
+    for tensor, ours, theirs in zip(single.outs, single.reference(), run(single), strict=True):
         assert (ours.shape, ours.dtype) == (tensor.shape, np.dtype(tensor.dtype)), what
         if ours.dtype == np.float32:
             assert theirs.shape == ours.shape, what
@@ -48,11 +84,36 @@ def check(single: SingleOp) -> None:
             np.testing.assert_array_equal(ours, theirs, err_msg=what, strict=True)
 
 
-@pytest.mark.parametrize(("op", "dtype"), [kind for kind in KINDS if kind not in NOT_IN_REFERENCE])
+@pytest.mark.parametrize(("op", "dtype"), [kind for kind in KINDS if kind not in NOT_IN_LITERT])
 def test_reference_equals_litert(op, dtype):
     rng = generator("litert", op, dtype)
     for _ in range(100 if dtype == "int8" else 25):
-        check(random_op(rng, op, dtype))
+        single = random_op(rng, op, dtype)
+        # TFLite has no kernel from a byte to wider integers.
+        if op != "QUANTIZE" or dtype != "int8" or single.outs[0].element.itemsize == 1:
+            check(single)
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize(("op", "dtype"), [kind for kind in KINDS if kind not in NOT_IN_TFLM])
+def test_reference_equals_tflm(op, dtype):
+    rng = generator("tflm", op, dtype)
+    refusals, count = [], 100 if dtype in ("int8", "float32") else 25
+    for _ in range(count):
+        try:
+            check(random_op(rng, op, dtype), BOTH[0])
+        except ModelError as error:
+            refusals.append(error.fact)
+    assert len(refusals) <= (count * 0.75 if op in LIMITS_OF_TFLM else 0), refusals[:3]
+    for refusal in refusals:
+        assert re.search(LIMITS_OF_TFLM[op], refusal)
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize(("op", "dtype"), sorted(NOT_IN_TFLM))
+def test_tflm_refuses_what_it_lacks(op, dtype):
+    with pytest.raises(ModelError, match="TensorFlow Lite Micro cannot run this model"):
+        micro(random_op(generator("lacks"), op, dtype))
 
 
 @pytest.mark.parametrize(("op", "dtype"), [kind for kind in KINDS if kind[1] == "int8"])
@@ -79,24 +140,28 @@ def every_int8(scale: float, zero_point: int, name: str = "x", repeat: int = 1) 
 ALL = np.arange(-128, 128, dtype=np.int8)
 
 
+@pytest.mark.parametrize("run_time", RUN_TIMES)
 @pytest.mark.parametrize("op", ["RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"])
-def test_every_int8_of_unary_operators(op):
+def test_every_int8_of_unary_operators(op, run_time):
     """Tables for many scales; a wrong rounding shows in a few entries of a few of them."""
     rng = generator("tables", op)
     for _ in range(150):
         in_scale = float(np.exp(rng.uniform(-8, 2)))
         out_scale = 1 / 256 if op == "LOGISTIC" else in_scale * float(np.exp(rng.uniform(-4, 3)))
         zero_points = [int(z) for z in rng.integers(-128, 128, 2)]
+        if op == "LOGISTIC" and run_time[0] is micro:
+            zero_points[1] = -128
         draft = Draft(
             [every_int8(in_scale, zero_points[0])],
             Quant((float(np.float32(out_scale)),), (zero_points[1],)),
             {"alpha": float(np.float32(rng.uniform(0, 1.5)))} if op == "LEAKY_RELU" else {},
         )
-        check(finish(rng, op, draft, [ALL]))
+        check(finish(rng, op, draft, [ALL]), run_time)
 
 
+@pytest.mark.parametrize("run_time", RUN_TIMES)
 @pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
-def test_every_pair_of_int8(op):
+def test_every_pair_of_int8(op, run_time):
     rng = generator("pairs", op)
     x, y = np.repeat(ALL, 256), np.tile(ALL, 256)
     for _ in range(12):
@@ -108,18 +173,52 @@ def test_every_pair_of_int8(op):
             Quant((float(np.float32(out)),), (zero_points[2],)),
             {"activation": "NONE"},
         )
-        check(finish(rng, op, draft, [x, y]))
+        check(finish(rng, op, draft, [x, y]), run_time)
 
 
-def test_softmax_of_many_rows():
+@pytest.mark.parametrize("run_time", RUN_TIMES)
+@pytest.mark.parametrize("op", ["MUL", "RELU", "LEAKY_RELU"])
+def test_the_precision_in_which_scales_are_divided(op, run_time):
+    """TFLM divides in double, TFLite in float32: with factors nearly of 1/2 it shows in ties."""
+    rng = generator("precision", op)
+    x, y = np.repeat(ALL, 256), np.tile(ALL, 256)
+    differ = 0
+    for _ in range(12):
+        a, b = (np.float32(scale) for scale in rng.uniform(0.01, 0.1, 2))
+        if op == "MUL":
+            draft = Draft(
+                [every_int8(float(a), 0, "a", 256), every_int8(float(b), 0, "b", 256)],
+                Quant((float(a * b * np.float32(64)),), (0,)),
+                {"activation": "NONE"},
+            )
+            single = finish(rng, op, draft, [x, y])
+        else:
+            alpha = np.float32(rng.uniform(0.1, 1))
+            odd = np.float32(rng.choice([1, 3, 5, 7, 9])) / np.float32(2)
+            scale = odd * a / (alpha if op == "LEAKY_RELU" else np.float32(1))
+            draft = Draft(
+                [every_int8(float(scale), 0)],
+                Quant((float(a),), (0,)),
+                {"alpha": float(alpha)} if op == "LEAKY_RELU" else {},
+            )
+            single = finish(rng, op, draft, [ALL])
+        check(single, run_time)
+        (tflms,), (literts,) = (single.by(numerics).reference() for numerics in Numerics)
+        differ += not np.array_equal(tflms, literts)
+    assert differ
+
+
+@pytest.mark.parametrize("run_time", RUN_TIMES)
+def test_softmax_of_many_rows(run_time):
     rng = generator("softmax")
     for scale, beta in ((0.03, 1.0), (0.1, 0.7), (1e-6, 1.0), (30.0, 1.0)):
         x = Tensor("x", (4000, 5), "int8", Quant((float(np.float32(scale)),), (0,)))
         draft = Draft([x], Quant((1 / 256,), (-128,)), {"beta": float(np.float32(beta))})
-        check(finish(rng, "SOFTMAX", draft))
+        check(finish(rng, "SOFTMAX", draft), run_time)
 
 
-def test_mean_of_many_values():
+@pytest.mark.parametrize("run_time", RUN_TIMES)
+def test_mean_of_many_values(run_time):
     """Counts whose inverse takes all 32 bits of the multiplier, and sums of one sign."""
     rng = generator("mean")
     for shape, axes in (((1, 100, 90, 3), [1, 2]), ((7, 2000), [1]), ((3, 65537), -1)):
@@ -128,7 +227,7 @@ def test_mean_of_many_values():
             draft = Draft(
                 [x, index_tensor(axes, "axes")], Quant((0.5,), (-128,)), {"keep_dims": False}
             )
-            check(finish(rng, "MEAN", draft))
+            check(finish(rng, "MEAN", draft), run_time)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 
+import litert_ref
 import numpy as np
 import pytest
 import tflm
@@ -12,7 +13,9 @@ from tflite_builder import ModelBuilder
 from hilc import interpreter, references
 from hilc.errors import InputError
 from hilc.frontends import load_model
-from hilc.references import get_reference, reference_names
+from hilc.references import get_reference, reference_names, require_installed, tflite_runtime
+from hilc.references import tflm as tflm_reference
+from hilc.references.tflm import VERSION
 
 
 def _model() -> bytes:
@@ -38,7 +41,7 @@ def test_tflm_reads_every_computed_tensor_by_the_graph_s_name() -> None:
     graph = load_model(data)
     reference = tflm.reference(graph, data)
     assert reference.name == "tflm"
-    assert reference.description == "tflm: ai-edge-litert 1.2.0, BUILTIN_REF"
+    assert reference.description == f"tflm: tflite-micro {VERSION}"
     x = np.array([[-128, 0, 1, 127]], np.int8)
     values = reference.run_all({"x": x})
     assert set(values) == {"x", "y"}
@@ -82,9 +85,11 @@ def test_tflm_without_a_file() -> None:
 @pytest.mark.parametrize(
     ("name", "versions", "found", "requirement"),
     [
-        ("tflm", {}, "installed is none", "ai-edge-litert==1.2.0"),
-        ("tflm", {"ai_edge_litert": "1.4.0"}, "ai-edge-litert 1.4.0", "ai-edge-litert==1.2.0"),
-        ("tflm", {"tflite_runtime": "2.13.0"}, "tflite-runtime 2.13.0", "ai-edge-litert==1.2.0"),
+        ("tflm", {}, "installed is none", f"tflite-micro=={VERSION}"),
+        ("tflm", {"tflite_micro": "0.1"}, "tflite-micro 0.1", f"tflite-micro=={VERSION}"),
+        ("litert-ref", {}, "installed is none", "ai-edge-litert==1.2.0"),
+        ("litert-ref", {"ai_edge_litert": "1.4.0"}, "ai-edge-litert 1.4.0", "ai-edge-litert==1.2"),
+        ("litert-ref", {"tflite_runtime": "2.13.0"}, "runtime 2.13.0", "ai-edge-litert==1.2.0"),
         ("litert", {}, "installed is none", "ai-edge-litert>=1.4"),
         ("litert", {"ai_edge_litert": "1.2.0"}, "ai-edge-litert 1.2.0", "ai-edge-litert>=1.4"),
     ],
@@ -99,27 +104,42 @@ def test_another_version_is_refused(
     data = _model()
     graph = load_model(data)
     _installed(monkeypatch, **versions)
-    monkeypatch.setattr(references, "_TFLM_UNTIL", (9, 0))
+    monkeypatch.setattr(references, "_LITERT_REF_UNTIL", (9, 0))
+    monkeypatch.setattr(tflm_reference, "UNTIL", (9, 0))
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     with pytest.raises(InputError) as caught:
         get_reference(name, graph, data)
     assert found in caught.value.fact
-    assert f"pip install '{requirement}'" in caught.value.hint
+    assert f"pip install '{requirement}" in caught.value.hint
 
 
-def test_a_python_that_has_no_package_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["tflm", "litert-ref"])
+def test_a_python_that_has_no_package_for_it(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     _installed(monkeypatch)
-    monkeypatch.setattr(references, "_TFLM_UNTIL", (3, 10))
+    monkeypatch.setattr(references, "_LITERT_REF_UNTIL", (3, 10))
+    monkeypatch.setattr(tflm_reference, "UNTIL", (3, 10))
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     with pytest.raises(InputError) as caught:
-        references.tflm_package()
+        require_installed(name)
     assert caught.value.hint.startswith("no Python after 3.9 has it, and this is 3.")
+
+
+def test_a_machine_that_has_no_package_for_tflm(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch)
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(InputError) as caught:
+        require_installed("tflm")
+    assert "on aarch64: compare on Linux on x86-64" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("name", "versions", "package", "version"),
     [
-        ("tflm", {"tflite_runtime": "2.14.0"}, "tflite-runtime", "2.14.0"),
+        ("litert-ref", {"tflite_runtime": "2.14.0"}, "tflite-runtime", "2.14.0"),
         (
-            "tflm",
+            "litert-ref",
             {"ai_edge_litert": "2.0.0", "tflite_runtime": "2.14.0"},
             "tflite-runtime",
             "2.14.0",
@@ -134,7 +154,9 @@ def test_which_package_serves_a_reference(
     data = _model()
     graph = load_model(data)
     loaded = []
-    monkeypatch.setattr(references, "_load_runtime", lambda package, model: loaded.append(package))
+    monkeypatch.setattr(
+        tflite_runtime, "_load_runtime", lambda package, model: loaded.append(package)
+    )
     _installed(monkeypatch, **versions)
     assert (
         get_reference(name, graph, data).description == f"{name}: {package} {version}, BUILTIN_REF"
@@ -142,11 +164,18 @@ def test_which_package_serves_a_reference(
     assert loaded == [package]
 
 
-@pytest.mark.parametrize("name", [pytest.param("tflm", marks=tflm.needs_tflm), "hilc"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tflm", marks=tflm.needs_tflm),
+        pytest.param("litert-ref", marks=litert_ref.needs_litert_ref),
+        "hilc",
+    ],
+)
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({}, "the model's input 'x' has no value"),
+        ({}, "'x' has no value|no value for the model's input 'x'"),
         ({"x": np.zeros((1, 4), np.int8), "z": np.zeros(1)}, "no input 'z'"),
         ({"x": np.zeros((4,), np.int8)}, r"is int8\[4\], not int8\[1, 4\]"),
         ({"x": np.zeros((1, 4), np.float32)}, r"is float32\[1, 4\], not int8"),

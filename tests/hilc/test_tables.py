@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 
+import litert_ref
 import numpy as np
 import numpy.typing as npt
 import pytest
 import tflm
-from table_sweep import SWEPT, Sweep, compare, sweep, unary
+from table_sweep import LACKING, SWEPT, Sweep, compare, sweep, unary
 
-from hilc.ir import Quant
+from hilc.ir import Numerics, Quant
 from hilc.numerics import libm
 
 #: Input scale and zero point, an input, and the reference's answer with output 1/128 and 0: where
@@ -60,22 +61,31 @@ def tanh(scale: float, zero_point: int):
 
 @pytest.mark.parametrize(("scale", "zero_point", "x", "expected"), KNOWN_TANH)
 def test_tanh_is_that_of_the_c_library_below_the_reference(scale, zero_point, x, expected):
-    assert tanh(scale, zero_point).reference()[0][x + 128] == expected
+    assert tanh(scale, zero_point).by(Numerics.LITERT).reference()[0][x + 128] == expected
 
 
-@tflm.needs_tflm
+@litert_ref.needs_litert_ref
 @needs_same_functions
 def test_known_tables_of_tanh_are_the_references():
     found = Sweep("TANH")
-    compare([tanh(scale, zero_point) for scale, zero_point, _, _ in KNOWN_TANH], found)
+    known = [tanh(scale, zero_point) for scale, zero_point, _, _ in KNOWN_TANH]
+    compare(known, found, Numerics.LITERT)
     assert found == Sweep("TANH", quantizations=2, answers=512)
 
 
-@tflm.needs_tflm
+@litert_ref.needs_litert_ref
 @needs_same_functions
 @pytest.mark.parametrize("operator", SWEPT)
-def test_random_tables_are_the_references(operator):
-    found = sweep(operator, 1000, seed=0)
+def test_random_tables_are_those_of_litert_ref(operator):
+    found = sweep(operator, 1000, seed=0, reference=Numerics.LITERT)
+    assert found.quantizations == 1000
+    assert found.different == ()
+
+
+@tflm.needs_tflm
+@pytest.mark.parametrize("operator", [op for op in SWEPT if op not in LACKING[Numerics.TFLM]])
+def test_random_tables_are_those_of_tflm(operator):
+    found = sweep(operator, 1000, seed=1, reference=Numerics.TFLM)
     assert found.quantizations == 1000
     assert found.different == ()
 
@@ -105,7 +115,7 @@ def test_functions_of_what_is_no_number(name):
     np.testing.assert_array_equal(np.signbit(y[1:]), np.signbit(np.array(expected)[1:]))
 
 
-@tflm.needs_tflm
+@litert_ref.needs_litert_ref
 @needs_same_functions
 def test_another_c_library_is_noticed_where_it_matters(tmp_path):
     """A process whose tanhf is rounded correctly, as from glibc 2.41 on."""
@@ -120,10 +130,11 @@ def test_another_c_library_is_noticed_where_it_matters(tmp_path):
         model = tmp_path / f"{case}.tflite"
         model.write_bytes(tanh(scale, zero_point).tflite())
         programs.append(
-            f"print(_reference(None, load_model({str(model)!r}), "
-            f"open({str(model)!r}, 'rb').read()))"
+            f"print(_reference(None, load_model({str(model)!r}, numerics=Numerics.LITERT), "
+            f"open({str(model)!r}, 'rb').read(), Numerics.LITERT))"
         )
     code = "from hil.verify.oracle import _reference; from hilc.frontends import load_model\n"
+    code += "from hilc.ir import Numerics\n"
     done = subprocess.run(
         [sys.executable, "-c", code + "\n".join(programs)],
         env={**os.environ, "LD_PRELOAD": str(library)},
@@ -135,4 +146,4 @@ def test_another_c_library_is_noticed_where_it_matters(tmp_path):
     known, other = done.stdout.splitlines()
     assert "C library's tanhf rounds" in known
     assert "hilc.references._Interpreter" in known
-    assert "hilc.references._TfliteRuntime" in other
+    assert "hilc.references.tflite_runtime.TfliteRuntime" in other

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from linear_layers import random_layer
+from litert_ref import interpreter, needs_litert_ref
 from nodes import make_node
 from single_op import random_op
 from sixteen_by_eight import BIASES, layer, network
 from tflite_builder import ModelBuilder
-from tflm import interpreter, needs_tflm
 
 import hilc
 from hilc import interpreter as hilc_interpreter
@@ -175,7 +175,7 @@ def judged(model: bytes, x: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
     return y
 
 
-@needs_tflm
+@needs_litert_ref
 @pytest.mark.parametrize("bias", BIASES)
 def test_the_reference_equals_tflites_own_kernels(bias: str | None) -> None:
     rng = np.random.default_rng([7, BIASES.index(bias)])

@@ -31,6 +31,7 @@ from hilc.frontends import reader_of
 from hilc.ir import Graph
 from hilc.lowering.kernels import registered_header
 from hilc.memory.plan import Program, Step
+from hilc.transforms.numerics import numerics_of
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 #: Folder of the runtime's headers.
@@ -57,7 +58,7 @@ def generate(
         )
     names = make_names(program, options.interface)
     source = write_operators(program, names, options)
-    module = _module(program, names, source, options, folded)
+    module = _module(program, names, source, options, folded, original)
     table = module.functions if options.with_registry else None
     files = _sources(program, names, source, options, table)
     files.update(external_files(program, names))
@@ -118,7 +119,12 @@ def _headers(texts: Iterable[str]) -> dict[str, bytes]:
 
 
 def _module(
-    program: Program, names: Names, source: Source, options: Options, folded: Folded
+    program: Program,
+    names: Names,
+    source: Source,
+    options: Options,
+    folded: Folded,
+    original: Graph | None,
 ) -> Module:
     inputs = tuple(
         _info(program, name, name, field)
@@ -169,7 +175,13 @@ def _module(
             _info(program, state.name, state.name, field)
             for state, field in zip(program.graph.states, names.states, strict=True)
         ),
+        reference=_reference(original or program.graph),
     )
+
+
+def _reference(graph: Graph) -> Literal["tflm", "litert-ref"] | None:
+    numerics = numerics_of(graph)
+    return None if numerics is None else numerics.value
 
 
 def _layer(program: Program, step: Step, operator: Operator) -> Layer:

@@ -148,6 +148,9 @@ class Module:
     folded: Folded = NOTHING_FOLDED
     #: What one run leaves to the next, each in the pool that is persistent.
     states: tuple[TensorInfo, ...] = ()
+    #: Whose definition of the operators the code computes, where they disagree
+    #: (:class:`hilc.ir.Numerics`); None where it is not known, or there are several.
+    reference: Literal["tflm", "litert-ref"] | None = None
 
     @property
     def state_bytes(self) -> int:

@@ -7,9 +7,10 @@ from pathlib import Path
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends.readers import Reader, reader_of, register_reader
 from hilc.frontends.tflite import reader as tflite
-from hilc.ir import Graph
+from hilc.ir import Graph, Numerics
 from hilc.ops.verify import verify, verify_order
 from hilc.support.inputs import MAX_FILE_BYTES
+from hilc.transforms.numerics import with_numerics
 from hilc.transforms.own_outputs import with_own_outputs
 from hilc.transforms.shapes import resolve_shapes
 
@@ -33,16 +34,19 @@ _FOREIGN = (
 )
 
 
-def load_model(source: str | Path | bytes, name: str | None = None) -> Graph:
+def load_model(
+    source: str | Path | bytes, name: str | None = None, numerics: Numerics = Numerics.TFLM
+) -> Graph:
     """Return the verified graph of a model file, or of its bytes; the content determines the
     format.
 
-    ``name`` names the model; the default is the file's stem, or ``default`` for bytes. Raise
+    ``name`` names the model; the default is the file's stem, or ``default`` for bytes.
+    ``numerics`` selects the definition of operators that have several. Raise
     :class:`~hilc.errors.ModelError` if the file cannot be read or is invalid and
     :class:`~hilc.errors.UnsupportedError` if it uses what the compiler does not implement.
     """
     if isinstance(source, bytes):
-        return _load(source, name or "default")
+        return _load(source, name or "default", numerics)
     if not isinstance(source, str | Path):
         raise ModelError(
             f"{source!r:.60} is not a model file: its type is {type(source).__name__}",
@@ -50,7 +54,7 @@ def load_model(source: str | Path | bytes, name: str | None = None) -> Graph:
         )
     path = Path(source)
     try:
-        return _load(read_file(path), name or path.stem)
+        return _load(read_file(path), name or path.stem, numerics)
     except ModelError as error:
         raise type(error)(f"{path}: {error.fact}", error.hint) from error
 
@@ -72,7 +76,7 @@ def read_file(path: Path) -> bytes:
         raise ModelError(f"the file cannot be read: {error.strerror}") from error
 
 
-def _load(data: bytes, name: str) -> Graph:
+def _load(data: bytes, name: str, numerics: Numerics) -> Graph:
     if not data:
         raise ModelError("the file is empty", "copy or export the model again")
     reader = reader_of(data)
@@ -83,6 +87,7 @@ def _load(data: bytes, name: str) -> Graph:
         verify_order(graph)
         # Operators can be checked only when their operands' shapes are known.
         graph = with_own_outputs(resolve_shapes(graph, open_shapes))
+        graph = with_numerics(graph, numerics)
         verify(graph)
     except _UNFORESEEN as error:
         raise ModelError(

@@ -2,7 +2,7 @@
 
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
 from hilc.ir.graph import Array, Attributes, Graph, Node, Quant, State, Tensor
-from hilc.ir.rounding import Rounding
+from hilc.ir.rounding import Numerics, Rounding
 
 __all__ = [
     "DTYPES",
@@ -12,6 +12,7 @@ __all__ = [
     "ElementType",
     "Graph",
     "Node",
+    "Numerics",
     "Quant",
     "Rounding",
     "State",

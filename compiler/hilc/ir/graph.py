@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hilc.errors import ModelError
 from hilc.ir.dtypes import DTYPES, ELEMENT_TYPES, ElementType
-from hilc.ir.rounding import Rounding
+from hilc.ir.rounding import Numerics, Rounding
 
 Array = npt.NDArray[Any]
 
@@ -145,6 +145,8 @@ class Node:
     index: int = 0
     #: Rounding of sums to the output's scale; irrelevant for other operators.
     rounding: Rounding = Rounding.DOUBLE
+    #: Whose definition it computes, where there are two.
+    numerics: Numerics = Numerics.TFLM
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Rounding policies of the product of a sum and a real factor."""
+"""What an operator's name leaves open: the rounding policy, and whose definition is meant."""
 
 from __future__ import annotations
 
@@ -14,3 +14,16 @@ class Rounding(Enum):
     SINGLE = "single"
     #: Rounded once, ties to even.
     NEAREST_EVEN = "nearest even"
+
+
+class Numerics(Enum):
+    """Whose definition of an operator a node computes, where TensorFlow's own two disagree.
+
+    They do for a few operators on integers (:attr:`hilc.ops.opdef.OpDef.by_numerics`). The values
+    are the names of the references that compute so.
+    """
+
+    #: TensorFlow Lite Micro.
+    TFLM = "tflm"
+    #: TensorFlow Lite's reference kernels.
+    LITERT = "litert-ref"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hilc.ir import Array, Node, Tensor
+from hilc.ir import Array, Node, Numerics, Tensor
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
@@ -89,8 +89,9 @@ def sum_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> _SumScales:
 
 
 def product_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
-    # From left to right, and for int8 in single precision: the multiplier depends on it.
-    real = np.float64 if a.element.symmetric else np.float32
+    # From left to right, TFLite for int8 in single precision: the multiplier depends on it.
+    in_double = a.element.symmetric or node.numerics is Numerics.TFLM
+    real = np.float64 if in_double else np.float32
     a_scale, b_scale, out_scale = (real(quantization(node, t)[0]) for t in (a, b, out))
     with np.errstate(all="ignore"):
         scale = multiplier(node, float(a_scale * b_scale / out_scale))
@@ -145,11 +146,20 @@ def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
     return [in_step(t, out) for t in ins if t and t.shape[-1:] == out.shape[-1:]]
 
 
+def _by_numerics(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+) -> Multiplier | None:
+    if node.op != "MUL" or not outs[0].element.quantized:
+        return None
+    return product_scale(node, operand(node, ins, 0), operand(node, ins, 1), outs[0])
+
+
 SUB = MUL = OpDef(
     _infer,
     reference,
     _check,
     attributes=ActivationAttributes,
+    by_numerics=_by_numerics,
     bounds=corners,
     rows=BroadcastRows(),
     links=_links,

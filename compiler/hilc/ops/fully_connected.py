@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hilc.ir import Array, Node, Rounding, Tensor
+from hilc.ir import Array, Node, Numerics, Rounding, Tensor
 from hilc.ops import linear
 from hilc.ops.attributes import ActivationAttributes
 from hilc.ops.opdef import OpDef, Signature
@@ -44,13 +44,38 @@ def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 
 def requantization(node: Node, ops: linear.Operands, out: Tensor) -> linear.Requantization:
-    """Return how sums become outputs, by the reference's own rule for the factor of all weights."""
+    """Return how sums become outputs, by the rule for the factor of all weights.
+
+    With one scale for all weights TFLM multiplies it with the input's in double, TFLite in float32.
+    Where no sum that can occur tells one from the other, the factor is TFLite's, so that the code
+    is the same by both.
+    """
     factors = linear.channel_factors(node, ops)
-    if len(factors) == 1:
-        # With one scale for all weights the reference multiplies it in float32.
-        with np.errstate(over="ignore"):
-            factors = [float(np.float32(factors[0]))]
-    return linear.requantization(node, factors, out, ops.sums)
+    exact = linear.requantization(node, factors, out, ops.sums)
+    if len(factors) > 1:
+        return exact
+    with np.errstate(over="ignore"):
+        single = linear.requantization(node, [float(np.float32(factors[0]))], out, ops.sums)
+    if node.numerics is Numerics.LITERT:
+        return single
+    (low, high), zero_point = ops.x.element.bounds, quantization(node, ops.x)[1]
+    largest = linear.accumulator_bound(
+        ops.weight_data,
+        ops.bias_data.astype(np.int64),
+        max(high - zero_point, zero_point - low),
+        channel_axis=0,
+    )
+    return single if linear.same_outputs(exact, single, largest) else exact
+
+
+def _by_numerics(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+) -> tuple[bytes, bytes] | None:
+    ops = layer_operands(node, ins)
+    if not ops.x.element.quantized:
+        return None
+    found = requantization(node, ops, outs[0])
+    return found.multipliers.tobytes(), found.shifts.tobytes()
 
 
 def _check_bias(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> None:
@@ -124,6 +149,7 @@ FULLY_CONNECTED = OpDef(
     _infer,
     _reference,
     _check,
+    by_numerics=_by_numerics,
     attributes=FullyConnectedAttributes,
     roundings=frozenset(Rounding),
     bounds=_bounds,

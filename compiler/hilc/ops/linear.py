@@ -221,6 +221,31 @@ def requantization(
     )
 
 
+def same_outputs(a: Requantization, b: Requantization, largest: int) -> bool:
+    """Whether both, with one factor each, give the same for every sum up to ``largest``."""
+    if (a.multipliers == b.multipliers).all() and (a.shifts == b.shifts).all():
+        return True
+    # Raised sums may wrap around.
+    if max(a.shifts[0], b.shifts[0]) > 0:
+        return False
+    return np.array_equal(_first_sums(a, largest), _first_sums(b, largest))
+
+
+def _first_sums(requant: Requantization, largest: int) -> npt.NDArray[np.int64]:
+    """Return the first sum from ``-largest`` on that gives each output but the lowest, or one
+    more.
+    """
+    outputs = np.arange(requant.low + 1, requant.high + 1)
+    # More outputs come with larger sums, so each is found by halving.
+    below = np.full(outputs.shape, -largest - 1, np.int64)
+    above = np.full(outputs.shape, largest + 1, np.int64)
+    for _ in range((2 * largest + 2).bit_length()):
+        middle = (below + above) >> 1
+        reached = requant.apply(middle) >= outputs
+        above, below = np.where(reached, middle, above), np.where(reached, below, middle)
+    return above
+
+
 def channel_factors(node: Node, ops: Operands) -> list[float]:
     """Return input scale times weight scale of each channel, as doubles."""
     assert ops.weights.quant is not None

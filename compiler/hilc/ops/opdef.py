@@ -5,7 +5,7 @@ The module declares the operator's attributes too (:mod:`hilc.ops.attributes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,11 @@ class OpDef:
     attributes: type[Attributes] = Attributes
     #: The policies by which it can round; what does not round takes the default.
     roundings: frozenset[Rounding] = frozenset({Rounding.DOUBLE})
+    #: What of a node's arithmetic depends on its ``numerics``, in a form that compares; None where
+    #: all definitions are one.
+    by_numerics: (
+        Callable[[Node, Sequence[Tensor | None], Sequence[Tensor]], Hashable | None] | None
+    ) = None
     #: The output is the input's bytes under another shape (RESHAPE and its kind).
     view: bool = False
     #: Operands that hold no element add nothing to the output, and may be left out.

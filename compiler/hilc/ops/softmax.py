@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.numerics.fixed_point import exp_of_negative, reciprocal
 from hilc.numerics.libm import expf
 from hilc.numerics.requantize import (
-    INT32_MAX,
-    INT32_MIN,
     doubling_high_mul,
     quantize_multiplier,
     rounding_divide_by_pot,
@@ -45,14 +44,6 @@ _DIFFERENCE_BITS = 5
 SUM_BITS = 12
 #: What 12 integer bits hold when every exponential is one.
 _MAX_DEPTH = (1 << SUM_BITS) - 1
-
-#: exp(-2^e) in Q0.31, for e from -2 on: the factors of a difference's binary digits.
-_EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
-_EXP_OF_MINUS_EIGHTH = 1895147668
-_ONE_THIRD = 715827883
-#: 48/17 and 32/17 in Q2.29: the line that starts the Newton iteration for a reciprocal.
-_RECIPROCAL_OFFSET = 1515870810
-_RECIPROCAL_SLOPE = -1010580540
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,34 +97,6 @@ def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> 
         )
 
 
-def _saturating_left(x: Int64Array, bits: int) -> Int64Array:
-    raised: Int64Array = np.clip(x << bits, INT32_MIN, INT32_MAX)
-    return raised
-
-
-def _exp_of_last_quarter(a: Int64Array) -> Int64Array:
-    """Return exp(a) for -1/4 <= a < 0, in Q0.31: four terms of the series around -1/8."""
-    x = a + (1 << 28)
-    x2 = doubling_high_mul(x, x)
-    x3 = doubling_high_mul(x2, x)
-    x4 = doubling_high_mul(x2, x2)
-    cubic = doubling_high_mul(rounding_divide_by_pot(x4, 2) + x3, _ONE_THIRD)
-    series = x + rounding_divide_by_pot(cubic + x2, 1)
-    return _EXP_OF_MINUS_EIGHTH + doubling_high_mul(series, _EXP_OF_MINUS_EIGHTH)
-
-
-def _exp_of_negative(a: Int64Array) -> Int64Array:
-    """Return exp(a) for a <= 0 in Q5.26; the result is Q0.31."""
-    quarter = 1 << 24
-    last = (a & (quarter - 1)) - quarter
-    result = _exp_of_last_quarter(_saturating_left(last, _DIFFERENCE_BITS))
-    digits = last - a
-    for digit, factor in enumerate(_EXP_OF_POWERS):
-        taken = digits & (quarter << digit) != 0
-        result = np.where(taken, doubling_high_mul(result, factor), result)
-    return np.where(a == 0, INT32_MAX, result)
-
-
 def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
     """Return exp(-scale * beta * d) in Q0.31 for each distance d to the maximum, 0 where it
     vanishes.
@@ -153,23 +116,13 @@ def exponentials(node: Node, x: Tensor) -> npt.NDArray[np.int32]:
     distance = np.arange(256, dtype=np.int64)
     counted = distance <= int(largest)
     raised = np.where(counted, -distance, 0) << shift
-    exponentials = _exp_of_negative(doubling_high_mul(raised, multiplier))
+    exponentials = exp_of_negative(doubling_high_mul(raised, multiplier), _DIFFERENCE_BITS)
     return np.where(counted, exponentials, 0).astype(np.int32)
 
 
 def _leading_zeros(x: Int64Array) -> Int64Array:
     """Return the leading zeros of 32-bit numbers above 0."""
     return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
-
-
-def _reciprocal(x: Int64Array) -> Int64Array:
-    """Return 1 / (1 + x) in Q0.31, x from 0 to 1 in Q0.31."""
-    half_denominator = (x + INT32_MAX + 1) >> 1
-    y = _RECIPROCAL_OFFSET + doubling_high_mul(half_denominator, _RECIPROCAL_SLOPE)
-    for _ in range(3):
-        error = (1 << 29) - doubling_high_mul(half_denominator, y)
-        y = y + _saturating_left(doubling_high_mul(y, error), 2)
-    return _saturating_left(y, 1)
 
 
 def _reference(
@@ -192,7 +145,7 @@ def _reference(
     powers = exponentials(node, source)[widened.max(-1, keepdims=True) - widened].astype(np.int64)
     total = rounding_divide_by_pot(powers, SUM_BITS).sum(-1, keepdims=True)
     zeros = _leading_zeros(total)
-    scale = _reciprocal((total << zeros) - (1 << 31))
+    scale = reciprocal((total << zeros) - (1 << 31))
     # Beyond 31 nothing is left; the reference stops the process there.
     shift = 31 - 8 + SUM_BITS - zeros
     shares = rounding_divide_by_pot(doubling_high_mul(powers, scale), np.minimum(shift, 31))

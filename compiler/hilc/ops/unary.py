@@ -1,25 +1,30 @@
 """Operators on single elements: RELU, RELU6, LOGISTIC, TANH, HARD_SWISH and LEAKY_RELU.
 
-An int8 operator is a table of its 256 values, made here and exact by construction. LOGISTIC and
-TANH follow TFLite, whose reference kernels make such a table from single-precision functions of the
-C library (:mod:`hilc.numerics.libm`); TFLM computes both in fixed point, which differs by one for
-some values. int16 has no zero points, and follows TFLM (:class:`Rescaling`,
-:mod:`hilc.ops.interpolated`).
+An int8 operator is a table of its 256 values, made here and exact by construction. Where TFLM and
+TFLite disagree, the node says which is meant (:class:`hilc.ir.Numerics`):
+
+- LOGISTIC and TANH: TFLM computes in fixed point, and TANH for an output of scale 1/128 and zero
+  point 0 whatever the output's are; TFLite's reference kernels make a table from single-precision
+  functions of the C library (:mod:`hilc.numerics.libm`). TFLM refuses a LOGISTIC whose output has
+  a zero point above the least number, and is not followed there.
+- RELU6: TFLM clamps the input's numbers and hands them on, whatever the output's quantization is.
+- RELU and LEAKY_RELU: TFLM divides scales in double, TFLite in single precision.
+
+int16 has no zero points, and follows TFLM (:class:`Rescaling`, :mod:`hilc.ops.interpolated`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Tensor
-from hilc.numerics import interpolate
+from hilc.ir import ELEMENT_TYPES, Array, Attributes, Node, Numerics, Tensor
+from hilc.numerics import fixed_point, interpolate
 from hilc.numerics.libm import Float32Array, Function, expf, host_function, tanhf
-from hilc.numerics.requantize import Multiplier, requantize
+from hilc.numerics.requantize import Multiplier, requantize, rounding_divide_by_pot
 from hilc.ops.interpolated import check_fraction, sigmoid_scale
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
@@ -39,7 +44,6 @@ from hilc.ops.operands import (
 )
 from hilc.ops.traits import SameRows, channelwise, mapped
 
-_Float = TypeVar("_Float", np.float32, np.float64)
 Int64Array = npt.NDArray[np.int64]
 
 #: The types of operators that no reference computes in all.
@@ -58,7 +62,10 @@ class LeakyReluAttributes(Attributes):
 
 def table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int8]:
     """Return the operator's value for each number of the source, by its byte."""
-    values = _TABLES[node.op](node, source, target)
+    make = _FIXED_POINT if node.op in _FIXED_POINT and _in_fixed_point(node, target) else _TABLES
+    if node.op == "LOGISTIC":
+        _require_probabilities(node, target)
+    values = make[node.op](node, source, target)
     in_range = np.clip(values, *target.element.bounds).astype(target.dtype)
     return np.roll(in_range, source.element.bounds[0])
 
@@ -67,7 +74,7 @@ def host_function_matters(node: Node, source: Tensor, target: Tensor) -> str | N
     """Return the C function by which this host's TFLite makes another table than :func:`table`, if
     any.
     """
-    if node.op not in _OF_LIBM or not source.element.tabled:
+    if node.op not in _OF_LIBM or not source.element.tabled or _in_fixed_point(node, target):
         return None
     name, formula = _OF_LIBM[node.op]
     ours, hosts = (
@@ -130,6 +137,16 @@ def _scales(node: Node, source: Tensor, target: Tensor) -> tuple[np.float32, np.
     return np.float32(quantization(node, source)[0]), np.float32(quantization(node, target)[0])
 
 
+def _real_scales(
+    node: Node, source: Tensor, target: Tensor
+) -> tuple[np.float64, np.float64] | tuple[np.float32, np.float32]:
+    """Return the scales in the precision in which the node's definition divides them."""
+    in_scale, out_scale = _scales(node, source, target)
+    if node.numerics is Numerics.TFLM:
+        return np.float64(in_scale), np.float64(out_scale)
+    return in_scale, out_scale
+
+
 def _ratio(node: Node, source: Tensor, real: float | np.float32 | np.float64) -> Multiplier:
     result = multiplier(node, float(real))
     # Of int8 256 steps times 2^22 and the rounding stay within 31 bits.
@@ -142,7 +159,9 @@ def _ratio(node: Node, source: Tensor, real: float | np.float32 | np.float64) ->
 
 
 def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
-    in_scale, out_scale = _scales(node, source, target)
+    if node.op == "RELU6" and node.numerics is Numerics.TFLM:
+        return np.clip(source.element.values, *activation_clamp(node, node.op, source))
+    in_scale, out_scale = _real_scales(node, source, target)
     with np.errstate(all="ignore"):
         ratio = _ratio(node, source, in_scale / out_scale)
     zero_point = quantization(node, target)[1]
@@ -151,7 +170,9 @@ def _clamped_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
     return np.clip(scaled + zero_point, low, high)
 
 
-def _slope(node: Node, in_scale: _Float, out_scale: _Float) -> _Float:
+def _slope(
+    node: Node, in_scale: np.float32 | np.float64, out_scale: np.float32 | np.float64
+) -> np.float32 | np.float64:
     """Return the factor of what is below zero, from scale to scale."""
     alpha = LeakyReluAttributes.of(node).alpha
     slope = in_scale * type(in_scale)(np.float32(alpha)) / out_scale
@@ -161,15 +182,55 @@ def _slope(node: Node, in_scale: _Float, out_scale: _Float) -> _Float:
 
 
 def _leaky_relu_int8(node: Node, source: Tensor, target: Tensor) -> Int64Array:
-    in_scale, out_scale = _scales(node, source, target)
+    scales = _real_scales(node, source, target)
     with np.errstate(all="ignore"):
-        identity = _ratio(node, source, in_scale / out_scale)
-        slope = _slope(node, in_scale, out_scale)
+        identity = _ratio(node, source, scales[0] / scales[1])
+        slope = _slope(node, *scales)
     offset = _steps(node, source)
     scaled = np.where(
         offset >= 0, requantize(offset, *identity), requantize(offset, *_ratio(node, source, slope))
     )
     return scaled + quantization(node, target)[1]
+
+
+def _require_probabilities(node: Node, target: Tensor) -> None:
+    scale = np.float32(quantization(node, target)[0])
+    if scale != np.float32(1 / 256):
+        unsupported(
+            node,
+            f"has output scale {scale}, not 1/256",
+            f"{target.dtype} probabilities have scale 1/256 and zero point "
+            f"{target.element.bounds[0]}",
+        )
+
+
+def _in_fixed_point(node: Node, target: Tensor) -> bool:
+    """Whether a LOGISTIC or TANH is the one that TFLM computes in fixed point."""
+    if node.numerics is not Numerics.TFLM:
+        return False
+    return node.op == "TANH" or quantization(node, target)[1] == target.element.bounds[0]
+
+
+def _fixed_point_function(
+    function: Callable[[Int64Array], Int64Array], fraction_bits: int, from_low: bool
+) -> Callable[[Node, Tensor, Tensor], Int64Array]:
+    """Return a table made in fixed point, input in Q4.27; beyond that, the ends of the output's
+    type.
+    """
+
+    def values(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+        steps, (low, high) = _steps(node, source), target.element.bounds
+        fraction, shift = np.frexp(float(quantization(node, source)[0]) * 2.0**27)
+        with np.errstate(over="ignore"):
+            radius = int(min(np.floor(np.ldexp(15 * 2.0**27, -int(shift))), 256))
+        within = np.clip(steps, 1 - radius, max(radius - 1, 0))
+        # What is shifted by more than 31 bits is 0, as it is by 31.
+        raised = requantize(within, int(fraction * 2**31), max(int(shift), -31))
+        scaled = rounding_divide_by_pot(function(raised), 31 - fraction_bits)
+        scaled += low if from_low else 0
+        return np.where(steps <= -radius, low, np.where(steps >= radius, high, scaled))
+
+    return values
 
 
 def _rounded_function(
@@ -179,13 +240,6 @@ def _rounded_function(
 
     def values(node: Node, source: Tensor, target: Tensor) -> Int64Array:
         in_scale, out_scale = _scales(node, source, target)
-        if node.op == "LOGISTIC" and out_scale != np.float32(1 / 256):
-            unsupported(
-                node,
-                f"has output scale {out_scale}, not 1/256",
-                f"{target.dtype} probabilities have scale 1/256 and zero point "
-                f"{target.element.bounds[0]}",
-            )
         with np.errstate(all="ignore"):
             x = in_scale * (_steps(node, source)).astype(np.float32)
             y = function(x) * (np.float32(1) / out_scale)
@@ -286,6 +340,10 @@ _TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
     "TANH": _rounded_function(tanhf),
     "HARD_SWISH": _hard_swish_int8,
 }
+_FIXED_POINT: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
+    "LOGISTIC": _fixed_point_function(fixed_point.logistic, fraction_bits=8, from_low=True),
+    "TANH": _fixed_point_function(fixed_point.tanh, fraction_bits=7, from_low=False),
+}
 
 # Integers of which there are too many for a table ------------------------------------------------
 
@@ -378,7 +436,21 @@ _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
     "HARD_SWISH": _hard_swish_float32,
 }
 
-UNARY = OpDef(_infer, _reference, _check, bounds=mapped, rows=SameRows(), links=channelwise)
+
+def _by_numerics(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> bytes | None:
+    source = operand(node, ins, 0)
+    return table(node, source, outs[0]).tobytes() if source.element.tabled else None
+
+
+UNARY = OpDef(
+    _infer,
+    _reference,
+    _check,
+    by_numerics=_by_numerics,
+    bounds=mapped,
+    rows=SameRows(),
+    links=channelwise,
+)
 RELU = replace(UNARY, as_activation="RELU")
 RELU6 = replace(UNARY, as_activation="RELU6")
 LEAKY_RELU = replace(UNARY, attributes=LeakyReluAttributes)

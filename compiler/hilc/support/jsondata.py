@@ -50,7 +50,8 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     if origin is tuple and isinstance(value, list):
         element = typing.get_args(kind)[0]
         return tuple(_decode(element, v, f"{where}[{i}]") for i, v in enumerate(value))
-    if origin is types.UnionType:
+    # Of a literal and None, get_type_hints makes the older form.
+    if origin in (types.UnionType, typing.Union):
         inner, none = typing.get_args(kind)
         assert none is type(None)
         return None if value is None else _decode(inner, value, where)

@@ -166,7 +166,10 @@ def _add_measuring_commands(commands: Any) -> None:
     verify.add_argument("--inputs", metavar="F.npz", help="samples: arrays named as the inputs")
     verify.add_argument("--expect", metavar="F.npz", help="outputs to expect, for --inputs")
     verify.add_argument(
-        "--reference", metavar="NAME", help="tflm, litert or hilc (default: tflm if installed)"
+        "--reference",
+        metavar="NAME",
+        help="tflm, litert-ref, litert or hilc (default: tflm if it runs the model); a model file "
+        "is compiled to compute as this one does",
     )
     _add_format(verify)
     verify.add_argument(
@@ -181,6 +184,7 @@ def _add_measuring_commands(commands: Any) -> None:
         verify,
         several=True,
         source="or the model file that the library was compiled from, where it does not have it",
+        compares=True,
     )
 
     bench = _command(
@@ -226,8 +230,12 @@ def _add_device_options(
     required: bool = True,
     lab: bool = True,
     source: str = "",
+    compares: bool = False,
 ) -> None:
-    """Add the options of a command on a running board, which may be one of a lab."""
+    """Add the options of a command on a running board, which may be one of a lab.
+
+    One that ``compares`` has an option of its own for the reference.
+    """
     if lab:
         parser.set_defaults(lab=None)
     board = _add_board(parser, several, required)
@@ -251,7 +259,7 @@ def _add_device_options(
         "and the firmware agrees)",
     )
     add_code_options(parser, source)
-    _add_compile_options(parser)
+    _add_compile_options(parser, compares)
     parser.add_output_options()
 
 
@@ -439,7 +447,7 @@ def _add_cpu(parser: argparse._ActionsContainer, text: str) -> None:
     completed_by(parser.add_argument("--cpu", metavar="CPU", help=text), cores)
 
 
-def _add_compile_options(parser: Parser) -> None:
+def _add_compile_options(parser: Parser, compares: bool = False) -> None:
     group = parser.add_argument_group(
         "compiler",
         "What becomes of a model file; a library that is compiled already stays as it is.",
@@ -460,6 +468,13 @@ def _add_compile_options(parser: Parser) -> None:
         ),
     ):
         group.add_argument(option, choices=choices, help=what)
+    parser.set_defaults(compares=compares)
+    if not compares:
+        group.add_argument(
+            "--reference",
+            choices=("tflm", "litert-ref"),
+            help="compute operators as this reference does, where they disagree (default: tflm)",
+        )
     group.add_argument(
         "--ram",
         type=byte_count,

@@ -20,6 +20,7 @@ from hil.firmware.sources import ModelOptions, load_libraries
 from hil.runners import Choice
 from hilc.artifact.library import ModelLibrary, Module
 from hilc.memory.program import Pin, PoolSpec
+from hilc.references import numerics_of_reference
 from hilc.target import get_cpu, load_cpu
 
 
@@ -38,6 +39,8 @@ def compile_options(
         pools=args.pools,
         constants=args.constants,
         fold_constant_channels=args.fold_constant_channels,
+        reference=None if args.compares else args.reference,
+        compared_with=_definition_of(args.reference) if args.compares else None,
         ram=args.ram,
         flash=args.flash,
         tuning=args.tuning,
@@ -51,6 +54,14 @@ def compile_options(
         include_dirs=tuple(vars(args).get("include_dir", ())),
         sources=tuple(vars(args).get("source", ())),
     )
+
+
+def _definition_of(reference: str | None) -> str | None:
+    """Return the value of the option ``reference`` that computes as this reference does; None for
+    any.
+    """
+    numerics = None if reference is None else numerics_of_reference(reference)
+    return None if numerics is None else numerics.value
 
 
 def board_of(args: argparse.Namespace) -> Board:

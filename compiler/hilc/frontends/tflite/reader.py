@@ -77,6 +77,18 @@ def tensor_names(data: bytes) -> tuple[str, ...]:
     return _Importer(data).names
 
 
+def resource_variables(data: bytes) -> int:
+    """How many variables the file's operators name: TFLM wants to know before it runs."""
+    model = tflite.Model.GetRootAs(data, 0)
+    codes = [model.OperatorCodes(i).BuiltinCode() for i in range(model.OperatorCodesLength())]
+    subgraphs = map(model.Subgraphs, range(model.SubgraphsLength()))
+    return sum(
+        codes[subgraph.Operators(i).OpcodeIndex()] == tflite.BuiltinOperator.VAR_HANDLE
+        for subgraph in subgraphs
+        for i in range(subgraph.OperatorsLength())
+    )
+
+
 def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
     """Return the file in a form that TFLite's run time takes, and what had to be changed for that.
 

@@ -1,0 +1,47 @@
+"""The model file that a reference runs, and what its tensors are called in the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilc.errors import InputError
+from hilc.frontends.tflite.reader import for_reference, is_tflite, tensor_names
+from hilc.ir import Array, Graph
+
+
+class ModelFile:
+    """A TFLite file in the form that TensorFlow's run times take."""
+
+    def __init__(self, reference: str, graph: Graph, model: bytes | None) -> None:
+        if model is None:
+            raise InputError(
+                f"the reference {reference} runs the model's file, but there is none",
+                "give the .tflite file, or choose the reference hilc",
+            )
+        if not is_tflite(model):
+            raise InputError(
+                f"the reference {reference} runs TensorFlow Lite files, and this model is none",
+                "choose the reference hilc",
+            )
+        self.data, self._remarks = for_reference(model)
+        indices = {tensor: index for index, tensor in enumerate(tensor_names(model))}
+        #: The index in the file of each tensor that has another value in every run, by its name.
+        self.indices = {name: indices[name] for name in variables(graph) if name in indices}
+        # What hilc.transforms.own_outputs added: copies, by what they copy.
+        self._copies = {
+            node.name: node.inputs[0] for node in graph.nodes if node.name not in indices
+        }
+
+    def describe(self, reference: str) -> str:
+        """Return a reference's description, with what had to be changed of the file for it."""
+        return ", ".join((reference, *self._remarks))
+
+    def named(self, values: Sequence[Array]) -> dict[str, Array]:
+        """Return the value of every tensor of the graph, from those in the order of ``indices``."""
+        found = dict(zip(self.indices, values, strict=True))
+        return {**found, **{copy: found[name] for copy, name in self._copies.items()}}
+
+
+def variables(graph: Graph) -> list[str]:
+    """Names of the tensors that have another value in every run."""
+    return [*graph.inputs, *(name for node in graph.nodes for name in node.outputs)]

@@ -1,0 +1,80 @@
+"""Releases of TensorFlow Lite's run time with its reference kernels, in this process."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hilc.errors import InputError, ModelError
+from hilc.interpreter import check_inputs
+from hilc.ir import Array, Graph
+from hilc.ops.unary import host_function_matters
+from hilc.references.file import ModelFile
+
+
+class TfliteRuntime:
+    """A release of TFLite's run time with the reference kernels."""
+
+    def __init__(
+        self, name: str, package: str, version: str, graph: Graph, model: bytes | None
+    ) -> None:
+        self._file = ModelFile(name, graph, model)
+        _require_same_functions(name, graph)
+        self.name = name
+        self.description = self._file.describe(f"{name}: {package} {version}, BUILTIN_REF")
+        self._graph = graph
+        self._runtime = _load_runtime(package, self._file.data)
+
+    def run_all(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        check_inputs(self._graph, inputs)
+        for name, array in inputs.items():
+            # asarray: ascontiguousarray gives a scalar a dimension.
+            self._runtime.set_tensor(self._file.indices[name], np.asarray(array, order="C"))
+        self._runtime.invoke()
+        return self._file.named([self._runtime.get_tensor(i) for i in self._file.indices.values()])
+
+    def reset_state(self) -> None:
+        self._runtime.reset_all_variables()
+
+
+def _require_same_functions(name: str, graph: Graph) -> None:
+    """Refuse a reference that would fill a table by another C library than the reference's own."""
+    for node in graph.nodes:
+        source, *_ = graph.ins(node)
+        if source is None or not (
+            function := host_function_matters(node, source, graph.outs(node)[0])
+        ):
+            continue
+        raise InputError(
+            f"on this host the reference {name} computes {node.op} {node.name!r} otherwise than it "
+            f"is defined: the C library's {function} rounds unlike that of glibc 2.28 to 2.40",
+            "choose the reference hilc, or compare on x86-64 Linux with such a glibc",
+        )
+
+
+def _load_runtime(package: str, model: bytes) -> Any:
+    try:
+        module = importlib.import_module(f"{package.replace('-', '_')}.interpreter")
+    except ImportError as error:
+        raise InputError(
+            f"the installed {package} cannot be imported: {error}",
+            "install it again, or choose the reference hilc",
+        ) from error
+    try:
+        runtime = module.Interpreter(
+            model_content=model,
+            num_threads=1,
+            experimental_op_resolver_type=module.OpResolverType.BUILTIN_REF,
+            # Without this, tensors share memory and only the outputs survive a run.
+            experimental_preserve_all_tensors=True,
+        )
+        runtime.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"{package} cannot run this model: {' '.join(str(error).split())}",
+            "choose the reference hilc",
+        ) from error
+    return runtime

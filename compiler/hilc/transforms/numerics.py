@@ -1,0 +1,45 @@
+"""Whose definition of its operators a graph computes (:class:`hilc.ir.Numerics`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hilc.errors import ModelError
+from hilc.ir import Graph, Node, Numerics
+from hilc.ops import OPS
+
+
+def with_numerics(graph: Graph, numerics: Numerics) -> Graph:
+    """Return the graph with all of its nodes by one definition."""
+    nodes = (replace(node, numerics=numerics) for node in graph.nodes)
+    return graph.with_(nodes=tuple(nodes))
+
+
+def numerics_of(graph: Graph) -> Numerics | None:
+    """Return the definition that all nodes are by; None for several."""
+    found = {node.numerics for node in graph.nodes}
+    return found.pop() if len(found) == 1 else None
+
+
+def computed_otherwise(graph: Graph, numerics: Numerics) -> list[Node]:
+    """Return the nodes that would compute something else for some input, were they by
+    ``numerics``.
+    """
+    return [
+        node
+        for node in graph.nodes
+        if node.numerics is not numerics and _differs(graph, node, numerics)
+    ]
+
+
+def _differs(graph: Graph, node: Node, numerics: Numerics) -> bool:
+    by_numerics = OPS[node.op].by_numerics
+    if by_numerics is None:
+        return False
+    own, other = node, replace(node, numerics=numerics)
+    try:
+        return by_numerics(own, graph.ins(node), graph.outs(node)) != by_numerics(
+            other, graph.ins(node), graph.outs(node)
+        )
+    except ModelError:
+        return True  # one of them does not define it
