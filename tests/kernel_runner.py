@@ -53,7 +53,13 @@ _ALIGNMENT = 4
 _GAP = 16
 _HOST_BLOCKS = 64
 #: What the memory protection unit has regions for beside code and data of the program itself.
-_BOARD_BLOCKS = {"armv7-m": 6, "armv7e-m": 6, "armv8-m.main": 14, "armv8.1-m.main": 14}
+_BOARD_BLOCKS = {
+    "armv7-m": 6,
+    "armv7e-m": 6,
+    "armv8-m.main": 14,
+    "armv8.1-m.main": 14,
+    "rv32imac": 12,
+}
 
 _NO_ARRAY = 0xFFFFFFFF
 # Roles of pieces, kinds of fields and of reports as in cases.h and cases.c.
@@ -183,8 +189,10 @@ def _linked(board: Board, command: Sequence[str | Path]) -> list[str | Path]:
         "BLOCKS_ORIGIN": others[0].origin if others else data.origin + data_bytes,
         "BLOCKS_BYTES": others[0].size if others else data_bytes,
     }
+    toolchain = board.cpu.toolchain
     return [
-        "arm-none-eabi-gcc", *board.cpu.cflags, *command, SOURCES / "board.c",
+        toolchain.program("gcc"), *board.cpu.cflags, *toolchain.c_flags, *command,
+        SOURCES / "board.c", SOURCES / f"board_{toolchain.isa}.c",
         *(f"-D{name}={value:#x}U" for name, value in places.items()),
         *(f"-Wl,--defsym={name}={value:#x}" for name, value in places.items()),
         "-nostartfiles", "-Wl,--fatal-warnings", "-T", SOURCES / "board.ld", "-lm", "-o", "cases",
@@ -194,7 +202,8 @@ def _linked(board: Board, command: Sequence[str | Path]) -> list[str | Path]:
 def _emulated(board: Board) -> list[str | Path]:
     assert board.qemu is not None
     return [
-        "qemu-system-arm", "-machine", board.qemu.machine, *board.qemu.args, "-kernel", "cases",
+        board.cpu.toolchain.qemu, "-machine", board.qemu.machine, *board.qemu.args,
+        "-kernel", "cases",
         "-display", "none", "-serial", "none", "-monitor", "none",
         "-semihosting-config", "enable=on,target=native",
     ]  # fmt: skip

@@ -39,7 +39,12 @@ LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 #: What a float32 result may differ by: the C library is another one.
 RELATIVE = 1e-5
 #: A board for each family of kernels, and which feature of its core these ask for.
-BOARDS = {"mps2-an385": "mul32", "mps2-an386": "dsp", "mps3-an547": "mve"}
+BOARDS = {
+    "mps2-an385": "mul32",
+    "mps2-an386": "dsp",
+    "mps3-an547": "mve",
+    "riscv-virt": "mul32",
+}
 #: Calls of a family's kernels that there must be at least, of all and of each.
 CALLS, CALLS_OF_EACH = 2000, 10
 #: Which of the layers ``make test`` takes.
@@ -153,7 +158,7 @@ def what_is_noticed(case: Case, board: Board | None) -> str:
 
 @pytest.mark.parametrize("at", [-1, BYTES])
 @pytest.mark.parametrize("array", ["input", "output", "scratch", "weights"])
-@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505"])
+@pytest.mark.parametrize("name", ["mps2-an386", "mps2-an505", "riscv-virt"])
 def test_a_byte_outside_is_noticed(name: str, array: str, at: int) -> None:
     place = {"input": "input 0", "output": "output 0"}.get(array, array)
     for deed, how in (("reads", "fault at"), ("writes", "(fault at|wrote outside:)")):

@@ -127,3 +127,15 @@ def test_compile_reports_its_choice(
 def test_sizes_that_are_none(size: str, capsys: pytest.CaptureFixture[str]):
     assert main(["compile", "m.tflite", "-o", "x.tar", f"--ram={size}"]) == 2
     assert "is not a number of bytes" in capsys.readouterr().err
+
+
+def test_a_risc_v_board_is_measured_and_its_log_believed(tmp_path: Path):
+    model, log = tmp_path / "net.tflite", tmp_path / "net.json"
+    model.write_bytes(convolutions())
+    assert main(["tune", str(model), "--board", "riscv-virt", "-o", str(log), "--json"]) == 0
+    tuning = load_tuning(log)
+    assert (tuning.cpu, tuning.counter) == ("rv32imac", "instructions")
+    (measured, *_) = [layer.kernels for layer in tuning.layers if layer.op == "CONV_2D"]
+    assert {"hil_conv2d_s8", "hil_compact_conv2d_s8"} < {kernel.kernel for kernel in measured}
+    assert all(kernel.count > 0 for kernel in measured)
+    assert hilc.compile(model, cpu="rv32imac", tuning=log).reports["net"].tuned

@@ -3,13 +3,7 @@
  * looked at afterwards. Files through the debugger's semihosting, which the emulator serves. */
 #include <string.h>
 
-#include "cases.h"
-
-extern uint32_t stack_top[], data_start[], data_end[], bss_start[], bss_end[];
-extern const uint32_t data_load[];
-
-_Noreturn void reset(void);
-_Noreturn void fault(void);
+#include "board.h"
 
 const uint32_t runs = 3;
 
@@ -26,13 +20,6 @@ enum {
 };
 
 static uint32_t input, output;
-
-static uint32_t semihost(uint32_t operation, const void *argument) {
-    register uint32_t r0 __asm("r0") = operation;
-    register const void *r1 __asm("r1") = argument;
-    __asm volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-    return r0;
-}
 
 static _Noreturn void finish(uint32_t code) {
     const uint32_t reason[] = {APPLICATION_EXIT, code};
@@ -61,56 +48,14 @@ void write_output(const void *data, uint32_t bytes) {
 
 /* Memory protection ------------------------------------------------------------------------- */
 
-#define MPU_CTRL (*(volatile uint32_t *)0xE000ED94U)
-#define MPU_RNR (*(volatile uint32_t *)0xE000ED98U)
-#define MPU_RBAR (*(volatile uint32_t *)0xE000ED9CU)
-#define MPU_RASR (*(volatile uint32_t *)0xE000EDA0U) /* in Armv8-M, RLAR */
-#define MPU_MAIR0 (*(volatile uint32_t *)0xE000EDC0U)
-
 /* Emulators are slow where access changes inside a page of theirs. */
-enum { PAGE = 1024, CANARY = 64, REGIONS_FOR_US = 2 };
+enum { PAGE = 1024, CANARY = 64 };
 
 static struct span {
     uint8_t *start, *end, *block;
     uint32_t bytes;
 } spans[BLOCKS_MAX];
 static uint32_t current_run;
-
-/* A region of `bytes`, a power of two of which `start` is a multiple. */
-static void allow(uint32_t region, uintptr_t start, uint32_t bytes, bool execute) {
-    MPU_RNR = region;
-#if __ARM_ARCH >= 8
-    const uint32_t any_privilege = 1U << 1, execute_never = 1;
-    MPU_RBAR = start | any_privilege | (execute ? 0 : execute_never);
-    MPU_RASR = ((start + bytes - 1) & ~31U) | 1;
-#else
-    const uint32_t full_access = 3U << 24, execute_never = 1U << 28, normal = 1U << 19 | 1U << 17;
-    const uint32_t log2_size = 31U - (uint32_t)__builtin_clz(bytes);
-    MPU_RBAR = start;
-    MPU_RASR = full_access | normal | (execute ? 0 : execute_never) | (log2_size - 1) << 1 | 1;
-#endif
-}
-
-static void forbid(uint32_t region) {
-    MPU_RNR = region;
-    MPU_RASR = 0;
-}
-
-static void protect(void) {
-#if __ARM_ARCH >= 8
-    MPU_MAIR0 = 0x44; /* normal memory, not cached */
-#endif
-    allow(0, CODE_ORIGIN, CODE_BYTES, true);
-    allow(1, DATA_ORIGIN, DATA_BYTES, false);
-}
-
-static void switch_protection(uint32_t on) {
-    MPU_CTRL = on;
-    __asm volatile("dsb\n\tisb" ::: "memory");
-}
-
-void enter(void) { switch_protection(1); }
-void leave(void) { switch_protection(0); }
 
 uint8_t filler(uint32_t run) { return (const uint8_t[]){0x7f, 0x80, 0xa5}[run]; }
 
@@ -133,11 +78,11 @@ uint8_t *claim(uint32_t run, uint32_t index, uint32_t bytes, uint32_t alignment)
     spans[index] =
         (struct span){(uint8_t *)start, (uint8_t *)(start + size), (uint8_t *)places[run], bytes};
     memset(spans[index].start, filler(run), size);
-    allow(REGIONS_FOR_US + index, start, size, false);
+    allow(index, start, size);
     return spans[index].block;
 }
 
-void release(uint32_t index) { forbid(REGIONS_FOR_US + index); }
+void release(uint32_t index) { forbid(index); }
 
 int32_t first_disturbed(uint32_t run, uint32_t index) {
     const struct span *span = &spans[index];
@@ -157,16 +102,9 @@ int32_t first_disturbed(uint32_t run, uint32_t index) {
 
 /* Start and faults -------------------------------------------------------------------------- */
 
-#define CFSR (*(volatile uint32_t *)0xE000ED28U)
-#define MMFAR (*(volatile uint32_t *)0xE000ED34U)
-#define ADDRESS_IS_VALID 0x80U
-
-/* The core has closed nothing to this handler. `frame` is what it stacked: the seventh word is the
- * address of the instruction. */
-__attribute__((used)) static _Noreturn void tell_fault(const uint32_t *frame) {
-    struct report report = {FAULTED, current_run, UINT32_MAX, 0, CFSR, frame[6]};
-    for (uint32_t i = 0; i < BLOCKS_MAX && (CFSR & ADDRESS_IS_VALID) != 0; ++i) {
-        const uintptr_t address = MMFAR;
+_Noreturn void tell_fault(uint32_t cause, uint32_t place, bool has_address, uintptr_t address) {
+    struct report report = {FAULTED, current_run, UINT32_MAX, 0, cause, place};
+    for (uint32_t i = 0; i < BLOCKS_MAX && has_address; ++i) {
         if ((uintptr_t)spans[i].start - PAGE / 2 <= address &&
             address < (uintptr_t)spans[i].end + PAGE / 2) {
             report.where = i;
@@ -176,8 +114,6 @@ __attribute__((used)) static _Noreturn void tell_fault(const uint32_t *frame) {
     write_output(&report, sizeof report);
     finish(5);
 }
-
-__attribute__((naked)) _Noreturn void fault(void) { __asm volatile("mov r0, sp\n\tb tell_fault"); }
 
 int main(void) {
     input = opened("inputs", MODE_READ_BINARY);
@@ -189,20 +125,9 @@ int main(void) {
     finish(run_cases() ? 0 : 1);
 }
 
-_Noreturn void reset(void) {
-    *(volatile uint32_t *)0xE000ED88U |= 0xFU << 20; /* CPACR: floating point, Helium */
-    __asm volatile("dsb\n\tisb" ::: "memory");
+_Noreturn void run_program(void) {
     memcpy(data_start, data_load, (uintptr_t)data_end - (uintptr_t)data_start);
     memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
     main();
     finish(6);
 }
-
-__attribute__((section(".vectors"), used)) static const struct {
-    uint32_t *stack;
-    void (*handlers[15])(void);
-} vectors = {
-    stack_top,
-    {reset, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault, fault,
-     fault, fault},
-};
