@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from linear_layers import random_layer
 
 from hilc import lowering
+from hilc.ir import Quant
+from hilc.lowering import KernelCall, candidates
 from hilc.lowering.channels import channels_of, sum_ends
 from hilc.lowering.parameters import HilOutputRange, HilRequantization
 from hilc.numerics.requantize import requantize
+from hilc.target import get_cpu
 
 #: Two products a sum, so that all pairs of inputs can be tried.
 WEIGHTS = np.array([[3, -5], [1, 1], [0, 0], [-128, 127], [2, 1]], np.int8)
@@ -59,6 +64,16 @@ def test_ends_of_sums_are_reached(raised: int) -> None:
 def test_one_scale_for_all_empties_no_channel() -> None:
     one = outputs_of(BIAS, np.array([1 << 30], np.int32), np.array([-4], np.int8))
     assert not channels_of(WEIGHTS, one, empty=False).emptied.any()
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m3", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+def test_families_leave_shifts_to_the_left_to_the_portable_kernels(cpu: str, op: str) -> None:
+    """They round otherwise than the specification there."""
+    layer = random_layer(np.random.default_rng(5), op, "int8", explicit_padding=True)
+    out = replace(layer.out, quant=Quant((1e-7,), (0,)))
+    found = candidates(layer.node, layer.ins, (out,), get_cpu(cpu))
+    assert [call.kernel.requires for call in found if isinstance(call, KernelCall)] == [set()] * 2
 
 
 def test_no_module_of_a_family_is_long() -> None:

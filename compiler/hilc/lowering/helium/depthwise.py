@@ -32,6 +32,8 @@ _TURN, _PART, _CALL = 31, 8, 40
 
 def depthwise(form: DepthwiseConvolution) -> Sequence[Parameters]:
     """Lower filters of one channel each."""
+    if form.multiplier > 1:
+        return []
     shape = form.shape
     found: list[HilDepthwiseConv2dS8Mve] = []
     pixels = form.images.out_h * form.images.out_w

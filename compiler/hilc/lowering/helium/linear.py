@@ -25,6 +25,7 @@ from hilc.lowering.linear import (
     LINEAR,
     MatrixProduct,
     linear_calls,
+    linear_form,
 )
 from hilc.lowering.parameters import (
     HilMatmulS8Mve,
@@ -42,7 +43,9 @@ _VECTOR_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 @lowers(*LINEAR, dtypes={"int8"}, requires={"mve"})
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer."""
-    return linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
+    # The blocks requantize as the specification does where all shifts are to the right.
+    if linear_form(layer).requantization.shifts.max() < 0:
+        yield from linear_calls(layer, rows=_rows, convolution=conv2d, depthwise=depthwise)
 
 
 def _rows(form: MatrixProduct) -> Iterable[Parameters]:
