@@ -217,7 +217,7 @@ class Count:
 
     @property
     def estimate(self) -> int:
-        """Return the formula in the kernel's header."""
+        """Instructions by the formula in the kernel's header."""
         return kernels()[self.kernel].cost.instructions(self.fields, get_cpu(self.core))
 
     @property

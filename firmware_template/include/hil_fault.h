@@ -16,7 +16,7 @@ enum hil_fault_kind {
     HIL_FAULT_BUS = 5,
     HIL_FAULT_USAGE = 6,
     HIL_FAULT_SECURE = 7,
-    HIL_FAULT_INTERRUPT = 16,      /* one that nobody serves; psr has its exception's number */
+    HIL_FAULT_INTERRUPT = 16,      /* without a handler; psr has its exception's number */
     HIL_FAULT_STACK_OVERFLOW = 32, /* the registers are lost: pc, lr, psr and r0 to r12 are 0 */
     HIL_FAULT_ASSERT = 33,
     HIL_FAULT_EXCEPTION = 40, /* RISC-V: plus the exception's code, 0 to 23 */

@@ -160,7 +160,7 @@ void hil_uart_write(const uint8_t *data, size_t size) {
             data += written;
             size -= (size_t)written;
         } else if (!wait_for(POLLOUT, WRITE_TIMEOUT_MS)) {
-            return; /* nobody reads: the frame is lost, as on a line that nobody listens to */
+            return; /* no reader: the frame is lost, as on an open line */
         }
     }
 }

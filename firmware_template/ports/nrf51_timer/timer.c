@@ -1,5 +1,5 @@
 /* TIMER0 counts 32 bits up at 16 MHz. Two compare interrupts a period keep the extension to 64 bits
- * right when nobody reads the time. */
+ * right when the time is not read. */
 #include "hil_core.h"
 #include "hil_port.h"
 

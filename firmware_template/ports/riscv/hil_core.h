@@ -8,7 +8,7 @@
 /* Role soc, which knows the interrupt controller, too. */
 /* Lets an interrupt of the controller come to hil_external_handler. */
 void hil_irq_enable(uint32_t irq);
-/* Serves what the controller has; false for an interrupt that nobody expects. Interrupts are off.
+/* Serves what the controller has; false for an unexpected interrupt. Interrupts are off.
  */
 bool hil_external_handler(void);
 /* Restarts the chip. */

@@ -28,7 +28,7 @@ _Static_assert(HIL_SOC_CRYSTAL_HZ % 3000000 == 0, "soc.crystal_hz must be a mult
 #define PORT_PINCFG(pin) HIL_REG8(PORT(0x40) + (pin))
 
 #define STATUS_XOSCRDY1 (1UL << 1)
-/* Crystal from 8 to 16 MHz (IMULT 4, IPTAT 3), ready after 4 ms, on also while nobody asks for it.
+/* Crystal from 8 to 16 MHz (IMULT 4, IPTAT 3), ready after 4 ms, on also without a request for it.
  */
 #define XOSCCTRL_CRYSTAL (1UL << 1 | 1UL << 2 | 3UL << 9 | 4UL << 11 | 7UL << 20)
 #define DPLLCTRLA_ENABLE 2U
