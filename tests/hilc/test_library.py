@@ -726,6 +726,16 @@ def test_a_description_survives_its_json() -> None:
     assert Module.from_json(module.to_json(), "x") == module
 
 
+def test_a_description_of_an_earlier_release_is_read() -> None:
+    """It names neither states nor a reference: there was one arithmetic, TFLite's."""
+    (module,) = _library().modules
+    written = json.loads(module.to_json())
+    assert "states" not in written
+    del written["reference"]
+    earlier = Module.from_json(json.dumps(written).encode(), "x")
+    assert earlier == dataclasses.replace(module, reference="litert-ref")
+
+
 def test_random_damage_is_refused_or_harmless(tmp_path: Path) -> None:
     data = _library().save(tmp_path / "good.tar").read_bytes()
     rng = np.random.default_rng(11)

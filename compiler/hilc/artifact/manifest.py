@@ -175,8 +175,11 @@ class Module:
     def from_json(text: bytes, where: str) -> Module:
         """Return the module that ``text`` describes, checked; ``where`` names it in messages."""
         value = parse_json(text, where)
-        if isinstance(value, dict) and "states" not in value:
-            value = _with_no_states(value)
+        if isinstance(value, dict):
+            if "states" not in value:
+                value = _with_no_states(value)
+            # Libraries of releases before there was a choice compute as TFLite's reference kernels.
+            value = {"reference": "litert-ref", **value}
         module = decode(Module, value, where)
         check_module(module, where)
         return module
