@@ -12,6 +12,7 @@ from tflite_builder import file_of
 
 from hilc.ir import Array, Graph, Node, Numerics, Quant, Tensor
 from hilc.ops import OPS
+from hilc.ops.functions import DTYPES as FUNCTION_DTYPES
 from hilc.ops.operands import ARITHMETIC
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
@@ -55,6 +56,8 @@ class Draft:
     quant: Quant | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
+    #: Values of inputs that not every value suits, by their names.
+    values: Mapping[str, Array] = field(default_factory=dict)
 
 
 def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = None) -> SingleOp:
@@ -69,7 +72,7 @@ def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = 
     OPS[op].check(node, draft.ins, outs)
     if values is None:
         by_name = {t.name: t.data if t.data is not None else content(rng, t) for t in draft.ins}
-        values = [by_name[t.name] for t in draft.ins]
+        values = [{**by_name, **draft.values}[t.name] for t in draft.ins]
     return SingleOp(node, tuple(draft.ins), outs, tuple(values))
 
 
@@ -221,6 +224,58 @@ def _leaky_relu(rng: Random, dtype: str) -> Draft:
     draft = _rescaled(rng, dtype)
     alpha = float(np.float32(pick(rng, 0.0, 0.01, 0.3, 1.0, 2.5, rng.uniform(0, 1))))
     return Draft(draft.ins, draft.quant, {"alpha": alpha})
+
+
+def _function(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(0, 7)), 4)
+    if dtype == "int16":
+        own, quant = (Quant((scale_near(rng, 2.0**-12),), (0,)) for _ in range(2))
+        return Draft([Tensor("x", shape, dtype, own)], quant)
+    return Draft([activation_tensor(rng, dtype, shape)], quantized(rng, dtype))
+
+
+def _gelu(rng: Random, dtype: str) -> Draft:
+    draft = _function(rng, dtype)
+    (x,) = draft.ins
+    approximate = bool(rng.integers(2))
+    # The reference's approximation loses its digits below zero.
+    values = {"x": content(rng, x).clip(-1)} if approximate and dtype == "float32" else {}
+    return replace(draft, attrs={"approximate": approximate}, values=values)
+
+
+def _exp(rng: Random, dtype: str) -> Draft:
+    draft = _function(rng, dtype)
+    if dtype != "int8":
+        return draft
+    (x,) = draft.ins
+    assert x.quant is not None
+    zero_point, scale = x.quant.zero_point, min(scale_of(x), 0.1875)
+    # The largest result is near the end of what the output holds.
+    largest = np.exp(scale * (127 - zero_point[0]))
+    x = replace(x, quant=Quant((scale,), zero_point))
+    return Draft([x], byte_quant(rng, centre=float(largest) / 255))
+
+
+def _from_zero(rng: Random, dtype: str) -> Draft:
+    """A function that takes no numbers below zero."""
+    draft = _function(rng, dtype)
+    (x,) = draft.ins
+    if dtype == "float32":
+        return replace(draft, values={"x": np.abs(content(rng, x)) + np.float32(0.01)})
+    assert x.quant is not None
+    values = {"x": np.maximum(content(rng, x), np.array(x.quant.zero_point[0], dtype))}
+    quant = replace(x.quant, scale=(scale_near(rng, 0.1 / scale_of(x) ** 0.5),))
+    return replace(draft, quant=quant, values=values)
+
+
+def _cast(rng: Random, dtype: str) -> Draft:
+    target = pick(rng, *MOVABLE)
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(0, 7)), 4))
+    values = {"x": content(rng, x)}
+    if dtype == "float32":
+        # Beyond the ends of the narrower types; no type holds all of the wider ones.
+        values["x"] *= np.float32(pick(rng, 1, 10, 1000, 1e5, 1e10))
+    return Draft([x], quantized(rng, target), {"dtype": target}, values=values)
 
 
 def _logistic(rng: Random, dtype: str) -> Draft:
@@ -475,10 +530,30 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "MEAN": _mean,
     "RELU": _rescaled,
     "RELU6": _relu6,
+    "RELU_0_TO_1": _unary,
+    "RELU_N1_TO_1": _unary,
     "LOGISTIC": _logistic,
     "TANH": _tanh,
     "HARD_SWISH": _hard_swish,
     "LEAKY_RELU": _leaky_relu,
+    "ABS": _function,
+    "CAST": _cast,
+    "CEIL": _function,
+    "COS": _function,
+    "ELU": _function,
+    "EXP": _exp,
+    "FLOOR": _function,
+    "GELU": _gelu,
+    "LOG": _from_zero,
+    "LOGICAL_NOT": _function,
+    "NEG": _function,
+    "ROUND": _function,
+    "RSQRT": _from_zero,
+    "SIGN": _function,
+    "SIN": _function,
+    "SQRT": _from_zero,
+    "SQUARE": _function,
+    "ZEROS_LIKE": _function,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
     "RESHAPE": _reshape,
@@ -497,9 +572,13 @@ KINDS: Sequence[tuple[str, str]] = [
     (op, dtype)
     for op in _DRAFTS
     for dtype in {
+        **FUNCTION_DTYPES,
+        "CAST": MOVABLE,
         "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
         "DEQUANTIZE": ("int8", "uint8", "int16"),
         "HARD_SWISH": ("int8", "float32"),
+        "RELU_0_TO_1": ("int8", "float32"),
+        "RELU_N1_TO_1": ("int8", "float32"),
         **{
             move: MOVABLE
             for move in (

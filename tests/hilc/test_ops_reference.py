@@ -20,7 +20,13 @@ from hilc.ops import OPS
 from hilc.ops.verify import verify
 
 #: What TFLite's kernels do not take, though nothing speaks against it.
-NOT_IN_LITERT = {("PAD", "bool"), ("PACK", "bool"), ("SPLIT", "bool")}
+NOT_IN_LITERT = {
+    *(("PAD", "bool"), ("PACK", "bool"), ("SPLIT", "bool")),
+    *(("CEIL", "float32"), ("ROUND", "float32"), ("ELU", "int8"), ("ELU", "float32")),
+    *(("ZEROS_LIKE", dtype) for dtype in ("int8", "uint8", "int16", "bool")),
+    # It interpolates inverse roots, and does not saturate all floats.
+    *(("RSQRT", "int16"), ("CAST", "float32")),
+}
 #: What TFLM's kernels do not take.
 NOT_IN_TFLM = {
     *((op, "uint8") for op in ("EXPAND_DIMS", "PAD", "TRANSPOSE", "STRIDED_SLICE")),
@@ -31,9 +37,15 @@ NOT_IN_TFLM = {
     *(("SPLIT", dtype) for dtype in ("int64", "bool")),
     ("STRIDED_SLICE", "int64"),
     ("PACK", "bool"),
+    *((op, "int8") for op in ("EXP", "GELU", "LOG", "RELU_0_TO_1", "RELU_N1_TO_1")),
+    *((op, "float32") for op in ("GELU", "RELU_0_TO_1", "RELU_N1_TO_1", "SIGN")),
+    *((op, "int32") for op in ("ABS", "NEG", "SIGN")),
+    *(("NEG", "int64"), ("CAST", "uint8"), ("CAST", "int64")),
+    *(("ZEROS_LIKE", dtype) for dtype in ("uint8", "int16", "bool")),
 }
 #: What of others it refuses, as a part of what it says.
 LIMITS_OF_TFLM = {
+    "CAST": "Output type U?INT(8|64) .* not supported",
     "LOGISTIC": r"output->params.zero_point != std::numeric_limits<int8_t>::min\(\)",
     "QUANTIZE": "output UINT8 not supported",
     "TRANSPOSE": "only supports 1D-5D input arrays",
@@ -141,9 +153,17 @@ ALL = np.arange(-128, 128, dtype=np.int8)
 
 
 @pytest.mark.parametrize("run_time", RUN_TIMES)
-@pytest.mark.parametrize("op", ["RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
+        *("ABS", "ELU", "EXP", "GELU", "LOG", "RELU_0_TO_1", "RELU_N1_TO_1"),
+    ],
+)
 def test_every_int8_of_unary_operators(op, run_time):
     """Tables for many scales; a wrong rounding shows in a few entries of a few of them."""
+    if (op, "int8") in (NOT_IN_TFLM if run_time[0] is micro else NOT_IN_LITERT):
+        pytest.skip("there is no kernel for int8")
     rng = generator("tables", op)
     for _ in range(150):
         in_scale = float(np.exp(rng.uniform(-8, 2)))
@@ -151,6 +171,9 @@ def test_every_int8_of_unary_operators(op, run_time):
         zero_points = [int(z) for z in rng.integers(-128, 128, 2)]
         if op == "LOGISTIC" and run_time[0] is micro:
             zero_points[1] = -128
+        if op == "EXP":
+            in_scale = min(in_scale, 0.2)
+            out_scale *= float(np.exp(in_scale * (127 - zero_points[0])))
         draft = Draft(
             [every_int8(in_scale, zero_points[0])],
             Quant((float(np.float32(out_scale)),), (zero_points[1],)),

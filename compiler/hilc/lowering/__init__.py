@@ -6,10 +6,12 @@ which they are asked.
 
 from hilc.lowering import armv7m, dsp, helium, small
 from hilc.lowering.generic import (
+    cast,
     concat_split,
     data_movement,
     elementwise,
     external,
+    functions,
     linear,
     mean,
     pooling,
@@ -28,11 +30,13 @@ __all__ = [
     "Rank",
     "armv7m",
     "candidates",
+    "cast",
     "concat_split",
     "data_movement",
     "dsp",
     "elementwise",
     "external",
+    "functions",
     "helium",
     "linear",
     "lowers",

@@ -907,6 +907,20 @@ class HilMulS16(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilCast(Parameters):
+    """The fields of ``struct hil_cast``."""
+
+    KERNEL: ClassVar[str] = "hil_cast"
+
+    #: elements
+    size: int
+    #: type of the input, of enum hil_cast_type
+    source: int
+    #: type of the output, likewise
+    target: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilConv2dF32(Parameters):
     """The fields of ``struct hil_conv2d_f32``."""
 
@@ -1081,6 +1095,262 @@ class HilDepthwiseConv2dS8(Parameters):
     requantization: HilRequantization
     #: [in_c * depth_multiplier][filter_h][filter_w]
     weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAbsF32(Parameters):
+    """The fields of ``struct hil_abs_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_abs_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNegF32(Parameters):
+    """The fields of ``struct hil_neg_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_neg_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignF32(Parameters):
+    """The fields of ``struct hil_sign_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_sign_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCeilF32(Parameters):
+    """The fields of ``struct hil_ceil_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_ceil_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFloorF32(Parameters):
+    """The fields of ``struct hil_floor_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_floor_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRoundF32(Parameters):
+    """The fields of ``struct hil_round_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_round_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSqrtF32(Parameters):
+    """The fields of ``struct hil_sqrt_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_sqrt_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRsqrtF32(Parameters):
+    """The fields of ``struct hil_rsqrt_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_rsqrt_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSquareF32(Parameters):
+    """The fields of ``struct hil_square_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_square_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilExpF32(Parameters):
+    """The fields of ``struct hil_exp_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_exp_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLogF32(Parameters):
+    """The fields of ``struct hil_log_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_log_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSinF32(Parameters):
+    """The fields of ``struct hil_sin_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_sin_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCosF32(Parameters):
+    """The fields of ``struct hil_cos_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_cos_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilEluF32(Parameters):
+    """The fields of ``struct hil_elu_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_elu_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilGeluF32(Parameters):
+    """The fields of ``struct hil_gelu_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_gelu_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilGeluTanhF32(Parameters):
+    """The fields of ``struct hil_gelu_tanh_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_gelu_tanh_f32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAbsS32(Parameters):
+    """The fields of ``struct hil_abs_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_abs_s32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNegS32(Parameters):
+    """The fields of ``struct hil_neg_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_neg_s32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNegS64(Parameters):
+    """The fields of ``struct hil_neg_s64``."""
+
+    KERNEL: ClassVar[str] = "hil_neg_s64"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSignS32(Parameters):
+    """The fields of ``struct hil_sign_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_sign_s32"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilNotBool(Parameters):
+    """The fields of ``struct hil_not_bool``."""
+
+    KERNEL: ClassVar[str] = "hil_not_bool"
+
+    #: elements
+    size: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilAbsS16(Parameters):
+    """The fields of ``struct hil_abs_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_abs_s16"
+
+    #: elements
+    size: int
+    #: the input that stands for 0.0
+    in_zero_point: int
+    #: of the result, in Q0.31, to the output's scale
+    multiplier: int
+    #: of that product, to the left; below 0 to the right
+    shift: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilRsqrtS16(Parameters):
+    """The fields of ``struct hil_rsqrt_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_rsqrt_s16"
+
+    #: elements
+    size: int
+    #: the input that stands for 0.0
+    in_zero_point: int
+    #: of an inverse root raised by 20 bits, in Q0.31, to the output's scale
+    multiplier: int
+    #: of that product, to the right where below 0, which it always is or 0
+    shift: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilZeros(Parameters):
+    """The fields of ``struct hil_zeros``."""
+
+    KERNEL: ClassVar[str] = "hil_zeros"
+
+    #: of the output
+    bytes: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

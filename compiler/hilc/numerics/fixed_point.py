@@ -26,6 +26,9 @@ _RECIPROCAL_OFFSET = 1515870810
 _RECIPROCAL_SLOPE = -1010580540
 #: 1 in Q2.29.
 _ONE = 1 << 29
+#: sqrt(1/2) in Q0.31, and 3/2 in Q3.28.
+_SQRT_HALF = 1518500250
+_THREE_HALVES = (1 << 28) + (1 << 27)
 
 
 def exp_of_negative(a: Int64Array, integer_bits: int) -> Int64Array:
@@ -83,3 +86,25 @@ def _exp_of_last_quarter(a: Int64Array) -> Int64Array:
     cubic = doubling_high_mul(rounding_divide_by_pot(x4, 2) + x3, _ONE_THIRD)
     series = x + rounding_divide_by_pot(cubic + x2, 1)
     return _EXP_OF_MINUS_EIGHTH + doubling_high_mul(series, _EXP_OF_MINUS_EIGHTH)
+
+
+def inverse_sqrt(x: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return multipliers in Q0.31 and left shifts of 1 / sqrt(x), for 32-bit numbers from 0 on.
+
+    Below 2 it is the largest multiplier.
+    """
+    small = x <= 1
+    x = np.where(small, 2, x)
+    right = np.full(x.shape, 11, np.int64)
+    while (large := x >= 1 << 29).any():
+        x, right = np.where(large, x // 4, x), right + large
+    while (few := x < 1 << 27).any():
+        x, right = np.where(few, x * 4, x), right - few
+    # Five Newton steps in Q3.28, from 1.
+    half = rounding_divide_by_pot(x >> 1, 1)
+    y = np.full(x.shape, 1 << 28, np.int64)
+    for _ in range(5):
+        cube = _saturating_left(doubling_high_mul(doubling_high_mul(y, y), y), 6)
+        y = _saturating_left(doubling_high_mul(y, _THREE_HALVES) - doubling_high_mul(half, cube), 3)
+    root = doubling_high_mul(y, _SQRT_HALF) << np.maximum(-right, 0)
+    return np.where(small, INT32_MAX, root), np.where(small, 0, -np.maximum(right, 0))

@@ -193,6 +193,8 @@ def activation_range(activation: str, scale: float, zero_point: int, dtype: str)
             return max(low, quantized(0.0)), high
         case "RELU6":
             return max(low, quantized(0.0)), min(high, quantized(6.0))
+        case "RELU_0_TO_1":
+            return max(low, quantized(0.0)), min(high, quantized(1.0))
         case "RELU_N1_TO_1":
             return max(low, quantized(-1.0)), min(high, quantized(1.0))
     raise ValueError(f"unknown activation {activation!r}")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from hilc.errors import InputError
 from hilc.external import EXTERNAL
+from hilc.ops.cast import CAST
 from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT
 from hilc.ops.conv2d import CONV_2D
 from hilc.ops.data_movement import PAD, STRIDED_SLICE, TRANSPOSE
@@ -18,12 +19,13 @@ from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
 from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
 from hilc.ops.fully_connected import FULLY_CONNECTED
+from hilc.ops.functions import FUNCTION, GELU
 from hilc.ops.mean import MEAN
 from hilc.ops.opdef import OpDef
 from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
 from hilc.ops.softmax import SOFTMAX
-from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, UNARY
+from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
 from hilc.ops.views import COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
 
 _OPS: dict[str, OpDef] = {
@@ -39,10 +41,30 @@ _OPS: dict[str, OpDef] = {
     "MEAN": MEAN,
     "RELU": RELU,
     "RELU6": RELU6,
+    "RELU_0_TO_1": UNARY,
+    "RELU_N1_TO_1": RELU_N1_TO_1,
     "LOGISTIC": UNARY,
     "TANH": UNARY,
     "HARD_SWISH": UNARY,
     "LEAKY_RELU": LEAKY_RELU,
+    "ABS": FUNCTION,
+    "CAST": CAST,
+    "CEIL": FUNCTION,
+    "COS": FUNCTION,
+    "ELU": FUNCTION,
+    "EXP": FUNCTION,
+    "FLOOR": FUNCTION,
+    "GELU": GELU,
+    "LOG": FUNCTION,
+    "LOGICAL_NOT": FUNCTION,
+    "NEG": FUNCTION,
+    "ROUND": FUNCTION,
+    "RSQRT": FUNCTION,
+    "SIGN": FUNCTION,
+    "SIN": FUNCTION,
+    "SQRT": FUNCTION,
+    "SQUARE": FUNCTION,
+    "ZEROS_LIKE": FUNCTION,
     "QUANTIZE": QUANTIZE,
     "DEQUANTIZE": DEQUANTIZE,
     "RESHAPE": RESHAPE,

@@ -171,6 +171,7 @@ ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
     "NONE": (-_FLOAT32_MAX, _FLOAT32_MAX),
     "RELU": (0.0, _FLOAT32_MAX),
     "RELU6": (0.0, 6.0),
+    "RELU_0_TO_1": (0.0, 1.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
 }
 

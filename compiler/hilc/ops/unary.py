@@ -1,4 +1,4 @@
-"""Operators on single elements: RELU, RELU6, LOGISTIC, TANH, HARD_SWISH and LEAKY_RELU.
+"""Activations of single elements: RELU and its kind, LOGISTIC, TANH, HARD_SWISH and LEAKY_RELU.
 
 An int8 operator is a table of its 256 values, made here and exact by construction. Where TFLM and
 TFLite disagree, the node says which is meant (:class:`hilc.ir.Numerics`):
@@ -47,7 +47,8 @@ from hilc.ops.traits import SameRows, channelwise, mapped
 Int64Array = npt.NDArray[np.int64]
 
 #: The types of operators that no reference computes in all.
-_DTYPES = {"HARD_SWISH": tuple(name for name in ARITHMETIC if not ELEMENT_TYPES[name].symmetric)}
+_ASYMMETRIC = tuple(name for name in ARITHMETIC if not ELEMENT_TYPES[name].symmetric)
+_DTYPES = dict.fromkeys(("HARD_SWISH", "RELU_0_TO_1", "RELU_N1_TO_1"), _ASYMMETRIC)
 
 #: Where the reference's logistic leaves the formula: above, it is 1; below, exp(x).
 _LOGISTIC_ONE_ABOVE = np.float32(16.619047164916992)
@@ -78,7 +79,7 @@ def host_function_matters(node: Node, source: Tensor, target: Tensor) -> str | N
         return None
     name, formula = _OF_LIBM[node.op]
     ours, hosts = (
-        _rounded_function(formula(function))(node, source, target)
+        rounded_table(formula(function))(node, source, target)
         for function in (_LIBM[name], host_function(name) or _LIBM[name])
     )
     return None if np.array_equal(ours, hosts) else name
@@ -233,7 +234,7 @@ def _fixed_point_function(
     return values
 
 
-def _rounded_function(
+def rounded_table(
     function: Function,
 ) -> Callable[[Node, Tensor, Tensor], Int64Array]:
     """Return a table made in single precision, rounded half away from zero."""
@@ -335,9 +336,11 @@ def _narrow(wide: int) -> int:
 _TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
     "RELU": _clamped_int8,
     "RELU6": _clamped_int8,
+    "RELU_0_TO_1": _clamped_int8,
+    "RELU_N1_TO_1": _clamped_int8,
     "LEAKY_RELU": _leaky_relu_int8,
-    "LOGISTIC": _rounded_function(_sigmoid),
-    "TANH": _rounded_function(tanhf),
+    "LOGISTIC": rounded_table(_sigmoid),
+    "TANH": rounded_table(tanhf),
     "HARD_SWISH": _hard_swish_int8,
 }
 _FIXED_POINT: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
@@ -430,6 +433,8 @@ def _leaky_relu_float32(node: Node, x: Array) -> Array:
 _FLOAT32: Mapping[str, Callable[[Node, Array], Array]] = {
     "RELU": _clamped_float32,
     "RELU6": _clamped_float32,
+    "RELU_0_TO_1": _clamped_float32,
+    "RELU_N1_TO_1": _clamped_float32,
     "LEAKY_RELU": _leaky_relu_float32,
     "LOGISTIC": _logistic_float32,
     "TANH": _tanh_float32,
@@ -453,4 +458,5 @@ UNARY = OpDef(
 )
 RELU = replace(UNARY, as_activation="RELU")
 RELU6 = replace(UNARY, as_activation="RELU6")
+RELU_N1_TO_1 = replace(UNARY, as_activation="RELU_N1_TO_1")
 LEAKY_RELU = replace(UNARY, attributes=LeakyReluAttributes)

@@ -184,7 +184,6 @@ CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "RANK": lambda node, x: x,
     "GATHER": _gather,
     "SLICE": _slice,
-    "CAST": lambda node, x: x,
     "REDUCE_PROD": _reduce_prod,
     "RANGE": _range,
     "FILL": _fill,

@@ -23,7 +23,7 @@ signatures that this one does not call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,8 @@ from hilc.frontends.tflite.schema import (
     custom_name,
     supported_operators,
 )
-from hilc.ir import DTYPES, ELEMENT_TYPES, Array, Graph, Node, Quant, Rounding, Tensor
+from hilc.ir import DTYPES, ELEMENT_TYPES, Array, Attributes, Graph, Node, Quant, Rounding, Tensor
+from hilc.ops.cast import CastAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
 
@@ -54,6 +55,11 @@ _MAX_RANK = 8
 _PACKED, _UNPACKED = "int4", "int8"
 #: Operators with weights, and perhaps a bias.
 _LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+#: Operators that are stated by the type of their output.
+_CONVERSIONS: Mapping[str, Callable[..., Attributes]] = {
+    "CAST": CastAttributes,
+    "QUANTIZE": QuantizeAttributes,
+}
 
 #: Rounding of TFLite by the type of sums, where it is not double rounding.
 _ROUNDINGS = {"int64": Rounding.SINGLE}
@@ -240,9 +246,9 @@ class _Importer:
         if code in _LINEAR:
             input_names += [""] * (most - len(input_names))
         attrs = row.read_attributes(operator)
-        if code == "QUANTIZE":
-            # The file gives the shape in the output only, which shape inference must not read.
-            attrs = QuantizeAttributes(dtype=self.tensor(outputs[0]).dtype)
+        if code in _CONVERSIONS:
+            # The file gives the type in the output only, which shape inference must not read.
+            attrs = _CONVERSIONS[code](dtype=self.tensor(outputs[0]).dtype)
         if isinstance(attrs, DepthwiseConv2DAttributes) and attrs.depth_multiplier == 0:
             # Converters may leave it to the shapes.
             x_shape, weights_shape = (self.tensor(i).shape or (1,) for i in inputs[:2])

@@ -29,6 +29,7 @@ from hilc.ops.concat_split import ConcatenationAttributes, PackAttributes, Split
 from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
+from hilc.ops.functions import GeluAttributes
 from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.unary import LeakyReluAttributes
@@ -296,12 +297,32 @@ _OPERATORS: dict[str, Operator] = {
     "CONCATENATION": Operator((1, _MANY), "ConcatenationOptions", _concatenation),
     "RELU": Operator((1, 1)),
     "RELU6": Operator((1, 1)),
+    "RELU_0_TO_1": Operator((1, 1)),
+    "RELU_N1_TO_1": Operator((1, 1)),
     "LOGISTIC": Operator((1, 1)),
     "TANH": Operator((1, 1)),
     "HARD_SWISH": Operator((1, 1)),
     "LEAKY_RELU": Operator(
         (1, 1), "LeakyReluOptions", lambda o: LeakyReluAttributes(alpha=o.Alpha())
     ),
+    "ABS": Operator((1, 1)),
+    "CAST": Operator((1, 1)),
+    "CEIL": Operator((1, 1)),
+    "COS": Operator((1, 1)),
+    "ELU": Operator((1, 1)),
+    "EXP": Operator((1, 1)),
+    "FLOOR": Operator((1, 1)),
+    "GELU": Operator((1, 1), "GeluOptions", lambda o: GeluAttributes(approximate=o.Approximate())),
+    "LOG": Operator((1, 1)),
+    "LOGICAL_NOT": Operator((1, 1)),
+    "NEG": Operator((1, 1)),
+    "ROUND": Operator((1, 1)),
+    "RSQRT": Operator((1, 1)),
+    "SIGN": Operator((1, 1)),
+    "SIN": Operator((1, 1)),
+    "SQRT": Operator((1, 1)),
+    "SQUARE": Operator((1, 1)),
+    "ZEROS_LIKE": Operator((1, 1)),
     "QUANTIZE": Operator((1, 1)),
     "DEQUANTIZE": Operator((1, 1)),
     "TRANSPOSE": Operator((2, 2)),
@@ -313,7 +334,6 @@ _OPERATORS: dict[str, Operator] = {
     "RANK": _computed((1, 1)),
     "GATHER": _computed((2, 2), "GatherOptions", _gather),
     "SLICE": _computed((3, 3)),
-    "CAST": _computed((1, 1)),
     "REDUCE_PROD": _computed((2, 2), "ReducerOptions", _reduction),
     "RANGE": _computed((3, 3)),
     "FILL": _computed((2, 2)),

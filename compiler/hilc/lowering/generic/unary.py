@@ -55,7 +55,11 @@ def table_call(values: Array, size: int) -> KernelCall:
     return KernelCall(HilLutS8(size=size, table=values))
 
 
-@lowers("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", dtypes=ARITHMETIC)
+@lowers(
+    *("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1"),
+    *("LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU"),
+    dtypes=ARITHMETIC,
+)
 def portable(layer: Layer) -> KernelCall:
     """Return a table of all bytes, or the function of a float."""
     node = layer.node

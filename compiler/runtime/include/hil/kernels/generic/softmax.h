@@ -5,24 +5,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "hil/kernels/generic/fixed_point.h"
 #include "hil/quant.h"
-
-HIL_INLINE int32_t hil_saturating_left(int32_t x, int bits) {
-    const int32_t most = INT32_MAX >> bits;
-    return x > most ? INT32_MAX : (x < -most - 1 ? INT32_MIN : (int32_t)((uint32_t)x << bits));
-}
-
-/* 1 / (1 + x) for 0 <= x < 1, both in Q0.31: three Newton steps on a number in Q2.29. */
-HIL_INLINE int32_t hil_reciprocal(int32_t x) {
-    const int32_t half_denominator = (int32_t)(((int64_t)x + INT32_MAX + 1) / 2);
-    /* 48/17 - 32/17 * half_denominator */
-    int32_t y = 1515870810 + hil_doubling_high_mul(half_denominator, -1010580540);
-    for (int step = 0; step < 3; step++) {
-        const int32_t error = (INT32_C(1) << 29) - hil_doubling_high_mul(half_denominator, y);
-        y += hil_saturating_left(hil_doubling_high_mul(y, error), 2);
-    }
-    return hil_saturating_left(y, 1);
-}
 
 /*@kernel
 name = "hil_softmax_s8"

@@ -1,0 +1,51 @@
+"""CAST: the same numbers in another type.
+
+Integers stand for themselves, whatever scale their tensors carry. A narrower integer type keeps the
+lowest bits; floats are truncated towards zero and saturated, and what is no number becomes zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hilc.ir import DTYPES, ELEMENT_TYPES, Array, Attributes, Node, Tensor
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import operand, require_counts, unsupported
+from hilc.ops.traits import SameRows, channelwise
+
+
+@dataclass(frozen=True, kw_only=True)
+class CastAttributes(Attributes):
+    #: The type of the output.
+    dtype: str
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=1)
+    target = CastAttributes.of(node).dtype
+    if target not in DTYPES:
+        unsupported(node, f"casts to {target}", f"supported: {', '.join(DTYPES)}")
+    return [(operand(node, ins, 0).shape, target)]
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    target, x = ELEMENT_TYPES[CastAttributes.of(node).dtype], values[0]
+    assert x is not None
+    if x.dtype == np.float32 and np.issubdtype(target.name, np.integer):
+        low, high = target.bounds
+        whole = np.trunc(np.nan_to_num(x.astype(np.float64), posinf=np.inf, neginf=-np.inf))
+        # The largest int64 is no double: what reaches 2^63 is stated, not converted.
+        inside = np.clip(whole, low, np.nextafter(2.0**63, 0) if high > 2**53 else high)
+        return [np.where(whole > inside, high, inside.astype(np.int64)).astype(target.name)]
+    return [x.astype(target.name)]
+
+
+CAST = OpDef(_infer, _reference, attributes=CastAttributes, rows=SameRows(), links=channelwise)

@@ -1,0 +1,267 @@
+"""Functions of single numbers: ABS, NEG, ROUND, SQRT, EXP, SIN, ELU and their kind.
+
+float32 is computed in double precision and rounded once, which is within two last bits of any C
+library. int8 is a table of all values, made in single precision and rounded half away from zero, or
+in fixed point where the reference does so (ABS, RSQRT); int16 is computed element by element.
+Integers without a scale wrap around, as in the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import erfc
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array, Attributes, Node, Numerics, Tensor
+from hilc.numerics.fixed_point import inverse_sqrt
+from hilc.numerics.libm import Float32Array, expf
+from hilc.numerics.requantize import Int64Array, Multiplier, requantize
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    multiplier,
+    operand,
+    quantization,
+    require_counts,
+    require_dtype,
+    undefined,
+)
+from hilc.ops.traits import SameRows, channelwise, mapped
+from hilc.ops.unary import look_up, rounded_table
+
+Float64Array = npt.NDArray[np.float64]
+
+#: Bits by which an inverse square root is raised before it is brought to the output's scale.
+ROOT_HEADROOM_BITS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeluAttributes(Attributes):
+    #: By tanh, not by the error function.
+    approximate: bool = False
+
+
+#: The types that an operator takes.
+DTYPES: Mapping[str, tuple[str, ...]] = {
+    "ABS": ("int8", "int16", "int32", "float32"),
+    "NEG": ("int32", "int64", "float32"),
+    "SIGN": ("int32", "float32"),
+    "CEIL": ("float32",),
+    "FLOOR": ("float32",),
+    "ROUND": ("float32",),
+    "SQRT": ("float32",),
+    "RSQRT": ("int8", "int16", "float32"),
+    "SQUARE": ("float32",),
+    "EXP": ("int8", "float32"),
+    "LOG": ("int8", "float32"),
+    "SIN": ("float32",),
+    "COS": ("float32",),
+    "ELU": ("int8", "float32"),
+    "GELU": ("int8", "float32"),
+    "LOGICAL_NOT": ("bool",),
+    "ZEROS_LIKE": ("int8", "uint8", "int16", "int32", "int64", "float32", "bool"),
+}
+#: Operators whose integers stand for themselves, whatever scale their tensors carry.
+_OF_BITS = ("ZEROS_LIKE",)
+
+
+def has_scale(node: Node, x: Tensor) -> bool:
+    """Return whether the operator computes on real numbers that integers stand for."""
+    return x.element.quantized and node.op not in _OF_BITS
+
+
+def function_table(node: Node, source: Tensor, target: Tensor) -> npt.NDArray[np.int8]:
+    """Return the operator's value for each number of the source, by its byte."""
+    values = _TABLES[node.op](node, source, target)
+    in_range = np.clip(values, *target.element.bounds).astype(target.dtype)
+    return np.roll(in_range, source.element.bounds[0])
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=1)
+    x = operand(node, ins, 0)
+    require_dtype(node, x, DTYPES[node.op])
+    if has_scale(node, x):
+        quantization(node, x)
+    return [(x.shape, x.dtype)]
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    x, y = operand(node, ins, 0), outs[0]
+    if not has_scale(node, x):
+        return
+    quantization(node, y)
+    if x.element.tabled:
+        function_table(node, x, y)
+    else:
+        wide_scale(node, x, y)
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    source, x = operand(node, ins, 0), values[0]
+    assert x is not None
+    if not has_scale(node, source):
+        with np.errstate(all="ignore"):
+            return [np.asarray(_PLAIN[node.op](node, x)).astype(x.dtype)]
+    if source.element.tabled:
+        return [look_up(function_table(node, source, outs[0]), x)]
+    y = _WIDE[node.op](node, x.astype(np.int64) - quantization(node, source)[1], source, outs[0])
+    return [np.clip(y, *outs[0].element.bounds).astype(outs[0].dtype)]
+
+
+# Quantized -------------------------------------------------------------------------------------
+
+
+def wide_scale(node: Node, source: Tensor, target: Tensor) -> Multiplier:
+    """Return the factor by which ABS or RSQRT brings its result to the scale of the target."""
+    in_scale, out_scale = (quantization(node, tensor)[0] for tensor in (source, target))
+    if node.op == "RSQRT":
+        with np.errstate(all="ignore"):
+            root = np.sqrt(np.float32(in_scale)) * np.float32(out_scale)
+            factor = multiplier(node, float(1 / np.float64(root)))
+        # An inverse root of at most 1, raised by 20 bits, is lowered as much.
+        fits = factor.shift <= ROOT_HEADROOM_BITS
+    else:
+        factor = multiplier(node, _quotient(node, in_scale, out_scale))
+        # A magnitude of the type's bits and one more stays within 31 bits.
+        fits = factor.shift <= 30 - 8 * source.element.itemsize
+    if not fits:
+        undefined(node, f"has scale {in_scale} in and {out_scale} out")
+    return factor
+
+
+def _quotient(node: Node, numerator: float, denominator: float) -> float:
+    """Return the quotient of scales: TFLM divides in double, TFLite in single precision."""
+    if node.numerics is Numerics.TFLM:
+        return numerator / denominator
+    with np.errstate(all="ignore"):
+        return float(np.float32(numerator) / np.float32(denominator))
+
+
+def _steps(node: Node, source: Tensor) -> Int64Array:
+    return np.array(source.element.values, np.int64) - quantization(node, source)[1]
+
+
+def _abs(node: Node, steps: Int64Array, source: Tensor, target: Tensor) -> Int64Array:
+    factor = wide_scale(node, source, target)
+    return requantize(np.abs(steps), *factor) + quantization(node, target)[1]
+
+
+def _rsqrt(node: Node, steps: Int64Array, source: Tensor, target: Tensor) -> Int64Array:
+    """Return 1 / sqrt in fixed point. The reference stops at numbers below zero; they have the
+    result of zero, the largest.
+    """
+    factor = wide_scale(node, source, target)
+    root, shift = inverse_sqrt(np.maximum(steps, 0))
+    raised = requantize(np.ones_like(steps), root, shift + ROOT_HEADROOM_BITS)
+    scaled = requantize(raised, factor.multiplier, factor.shift - ROOT_HEADROOM_BITS)
+    in_range = scaled + quantization(node, target)[1]
+    return np.where(steps > 0, in_range, target.element.bounds[1])
+
+
+def _table_of(
+    wide: Callable[[Node, Int64Array, Tensor, Tensor], Int64Array],
+) -> Callable[[Node, Tensor, Tensor], Int64Array]:
+    return lambda node, source, target: wide(node, _steps(node, source), source, target)
+
+
+def _elu_of_expf(x: Float32Array) -> Float32Array:
+    return np.where(x < 0, expf(x) - np.float32(1), x)
+
+
+def _log_table(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+    """Return the table of the logarithm; of what has none, the least output."""
+    scale, zero_point = quantization(node, target)
+    least = np.float32(target.element.bounds[0] - zero_point) * np.float32(scale)
+
+    def log(x: Float32Array) -> Float32Array:
+        with np.errstate(all="ignore"):
+            return np.where(x > 0, np.log(x.astype(np.float64)).astype(np.float32), least)
+
+    return rounded_table(log)(node, source, target)
+
+
+def _gelu_table(node: Node, source: Tensor, target: Tensor) -> Int64Array:
+    return rounded_table(lambda x: _gelu(node, x))(node, source, target)
+
+
+_TABLES: Mapping[str, Callable[[Node, Tensor, Tensor], Int64Array]] = {
+    "ABS": _table_of(_abs),
+    "RSQRT": _table_of(_rsqrt),
+    "EXP": rounded_table(expf),
+    "LOG": _log_table,
+    "ELU": rounded_table(_elu_of_expf),
+    "GELU": _gelu_table,
+}
+_WIDE = {"ABS": _abs, "RSQRT": _rsqrt}
+
+# Numbers that stand for themselves -------------------------------------------------------------
+
+
+_SQRT_HALF = np.float32(np.sqrt(0.5))
+_SQRT_2_BY_PI = np.float32(np.sqrt(2 / np.pi))
+_GELU_CUBIC = np.float32(0.044715)
+
+
+def _gelu(node: Node, x: Array) -> Array:
+    """Return x times the normal distribution's share below x, or its approximation by tanh."""
+    weighted: Array
+    if GeluAttributes.of(node).approximate:
+        inner = _SQRT_2_BY_PI * (x + _GELU_CUBIC * x * x * x)
+        # x (1 + tanh(inner)) / 2, without its cancellation below zero.
+        weighted = x / (np.float32(1) + expf(np.float32(-2) * inner))
+    else:
+        share = [erfc(value) for value in (x * -_SQRT_HALF).ravel().tolist()]
+        weighted = np.float32(0.5) * x * np.array(share, np.float32).reshape(x.shape)
+    return weighted
+
+
+def _of_double(function: Callable[[Float64Array], Float64Array]) -> Callable[[Node, Array], Array]:
+    return lambda node, x: function(x.astype(np.float64))
+
+
+_PLAIN: Mapping[str, Callable[[Node, Array], Array]] = {
+    "ABS": lambda node, x: np.abs(x),
+    "NEG": lambda node, x: -x,
+    "SIGN": lambda node, x: np.sign(x),
+    "CEIL": lambda node, x: np.ceil(x),
+    "FLOOR": lambda node, x: np.floor(x),
+    "ROUND": lambda node, x: np.rint(x),
+    "SQRT": lambda node, x: np.sqrt(x),
+    "RSQRT": lambda node, x: np.float32(1) / np.sqrt(x),
+    "SQUARE": lambda node, x: x * x,
+    "EXP": lambda node, x: expf(x),
+    "LOG": _of_double(np.log),
+    "SIN": _of_double(np.sin),
+    "COS": _of_double(np.cos),
+    "ELU": _of_double(lambda x: np.where(x < 0, np.expm1(x), x)),
+    "GELU": _gelu,
+    "LOGICAL_NOT": lambda node, x: np.logical_not(x),
+    "ZEROS_LIKE": lambda node, x: np.zeros_like(x),
+}
+
+
+def _by_numerics(
+    node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]
+) -> Multiplier | None:
+    x = operand(node, ins, 0)
+    return wide_scale(node, x, outs[0]) if node.op == "ABS" and has_scale(node, x) else None
+
+
+FUNCTION = OpDef(
+    _infer,
+    _reference,
+    _check,
+    by_numerics=_by_numerics,
+    bounds=mapped,
+    rows=SameRows(),
+    links=channelwise,
+)
+GELU = replace(FUNCTION, attributes=GeluAttributes)

@@ -1,0 +1,118 @@
+/* Numbers in another type. */
+#ifndef HIL_KERNELS_GENERIC_CAST_H
+#define HIL_KERNELS_GENERIC_CAST_H
+
+#include <stdint.h>
+
+#include "hil/kernels/generic/any.h"
+#include "hil/quant.h"
+
+enum hil_cast_type {
+    HIL_CAST_S8,
+    HIL_CAST_U8,
+    HIL_CAST_S16,
+    HIL_CAST_S32,
+    HIL_CAST_S64,
+    HIL_CAST_F32,
+    HIL_CAST_BOOL,
+};
+
+/*@kernel
+name = "hil_cast"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "elementwise"
+[cost.counts]
+element = "size"
+from_float = "size * (source == 5)"
+to_float = "size * (target == 5)"
+[cost.on.cortex-m3]
+call = 20
+element = 6
+from_float = 40
+to_float = 30
+[cost.on.cortex-m4]
+factor = 0.5
+@*/
+struct hil_cast {
+    int32_t size;   /* elements */
+    int32_t source; /* type of the input, of enum hil_cast_type */
+    int32_t target; /* type of the output, likewise */
+};
+
+HIL_INLINE int64_t hil_cast_integer(const void *in, int32_t source, int32_t i) {
+    switch (source) {
+    case HIL_CAST_S8:
+        return ((const int8_t *)in)[i];
+    case HIL_CAST_S16:
+        return ((const hil_any_s16 *)in)[i];
+    case HIL_CAST_S32:
+        return ((const hil_any_s32 *)in)[i];
+    case HIL_CAST_S64:
+        return ((const hil_any_s64 *)in)[i];
+    default: /* bytes from 0 on */
+        return ((const uint8_t *)in)[i];
+    }
+}
+
+/* x truncated to the range from low to high, within 24 bits; 0 for what is no number. */
+HIL_INLINE int32_t hil_cast_saturated(float x, float low, float high) {
+    return x >= low ? (int32_t)(x > high ? high : x) : (x < low ? (int32_t)low : 0);
+}
+
+HIL_INLINE int32_t hil_cast_saturated_s32(float x) {
+    return x >= 2147483648.0f ? INT32_MAX : hil_cast_saturated(x, -2147483648.0f, 2147483520.0f);
+}
+
+HIL_INLINE int64_t hil_cast_saturated_s64(float x) {
+    if (x >= 9223372036854775808.0f) {
+        return INT64_MAX;
+    }
+    return x >= -9223372036854775808.0f ? (int64_t)x : (x < 0.0f ? INT64_MIN : 0);
+}
+
+HIL_INLINE void hil_cast_element(const struct hil_cast *p, const void *in, void *out, int32_t i) {
+    const int from_float = p->source == HIL_CAST_F32;
+    const float real = from_float ? ((const hil_any_f32 *)in)[i] : 0.0f;
+    const int64_t integer = from_float ? 0 : hil_cast_integer(in, p->source, i);
+    switch (p->target) {
+    case HIL_CAST_S8:
+        ((int8_t *)out)[i] =
+            (int8_t)(from_float ? hil_cast_saturated(real, -128.0f, 127.0f) : (int32_t)integer);
+        break;
+    case HIL_CAST_U8:
+        ((uint8_t *)out)[i] =
+            (uint8_t)(from_float ? hil_cast_saturated(real, 0.0f, 255.0f) : (int32_t)integer);
+        break;
+    case HIL_CAST_S16:
+        ((hil_any_s16 *)out)[i] =
+            (int16_t)(from_float ? hil_cast_saturated(real, -32768.0f, 32767.0f)
+                                 : (int32_t)integer);
+        break;
+    case HIL_CAST_S32:
+        ((hil_any_s32 *)out)[i] = from_float ? hil_cast_saturated_s32(real) : (int32_t)integer;
+        break;
+    case HIL_CAST_S64:
+        ((hil_any_s64 *)out)[i] = from_float ? hil_cast_saturated_s64(real) : integer;
+        break;
+    case HIL_CAST_F32:
+        ((hil_any_f32 *)out)[i] = from_float                  ? real
+                                  : p->source == HIL_CAST_S64 ? (float)integer
+                                                              : (float)(int32_t)integer;
+        break;
+    default:
+        /* What is no number is not zero. */
+        ((uint8_t *)out)[i] = from_float ? !(real == 0.0f) : integer != 0;
+        break;
+    }
+}
+
+HIL_INLINE void hil_cast(const struct hil_cast *p, const void *in, void *out) {
+    for (int32_t i = 0; i < p->size; i++) {
+        hil_cast_element(p, in, out, i);
+    }
+}
+
+#endif
