@@ -26,9 +26,10 @@ from kernel_layers import (
     usual_layer,
 )
 from kernel_runner import Case, run
-from linear_layers import Layer, make_layer, random_layer
+from linear_layers import Layer, grouped_layer, make_layer, random_layer
 from loose_call import loose_call
 from single_op import KINDS, SingleOp, random_op
+from wide_layers import SHAPES, wide_layer
 
 from hil.board import Board, load_board
 from hilc.lowering.cost import Cost
@@ -63,7 +64,11 @@ def linear_layers(rng: np.random.Generator) -> list[Layer]:
         layers += [layer, tamed(layer), rectified(tamed(layer))]
     layers += [usual_layer(rng) for _ in range(500)]
     layers += [random_layer(rng, op, "int8", True) for op in LINEAR for _ in range(200)]
-    layers += [random_layer(rng, op, "float32", True) for op in LINEAR for _ in range(30)]
+    for dtype in ("int16", "float32"):
+        layers += [random_layer(rng, op, dtype, True) for op in LINEAR for _ in range(30)]
+        layers += [grouped_layer(rng, dtype) for _ in range(10)]
+    layers += [grouped_layer(rng, "int8") for _ in range(10)]
+    layers += [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
     return layers
 
 

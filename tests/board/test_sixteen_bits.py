@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_checks import check, checks_of
+from kernel_checks import check, checks_of, overlapping_checks
+from kernel_layers import conv
 from sixteen_by_eight import BIASES, network, operator
 from tflm import EXISTS
+from wide_layers import SHAPES, wide_layer
 
 from hil.board import load_board
 from hil.cli import main
+from hilc.lowering.parameters import HilDspMatmulS16
 
-BOARDS = ("mps2-an385", "mps2-an386")
+BOARDS = ("mps2-an385", "mps2-an386", "mps3-an547")
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -26,6 +30,43 @@ def test_layers_on_a_board(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("specialise", [False, True], ids=["shared", "each its own"])
+def test_every_way_of_a_layer(name: str, specialise: bool) -> None:
+    """Shapes at the edges of blocks, sums at the ends of 32 bits; outputs over inputs."""
+    rng = np.random.default_rng(7)
+    board = load_board(name)
+    layers = [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
+    if specialise:
+        layers = layers[::5]
+    checks = [one for layer in layers for one in checks_of(layer, board.cpu, specialise=specialise)]
+    over = [
+        other
+        for layer in layers[::3]
+        for one in checks_of(layer, board.cpu)
+        for other in overlapping_checks(one, layer)
+    ]
+    check(checks if specialise else checks + over, board)
+
+
+def test_a_spoiled_constant_shows() -> None:
+    """The checks see each word of a stream: weights, biases and multipliers."""
+    board = load_board("mps2-an386")
+    rng = np.random.default_rng(8)
+    layer = wide_layer(rng, ("CONV_2D", (1, 3, 3, 8), (4, 1, 1, 8), conv("SAME", 1, "NONE")))
+    (one, *_) = checks_of(layer, board.cpu)
+    parameters = one.case.call.parameters
+    assert isinstance(parameters, HilDspMatmulS16)
+    columns = parameters.dsp_columns_s16
+    for word in range(columns.stream.size):
+        stream = columns.stream.copy()
+        stream[word] ^= 1 << 20
+        spoiled = replace(parameters, dsp_columns_s16=replace(columns, stream=stream))
+        case = replace(one.case, call=replace(one.case.call, parameters=spoiled))
+        with pytest.raises(AssertionError, match="differ"):
+            check([replace(one, case=case)])
+
+
+@pytest.mark.parametrize("name", BOARDS[:2])
 def test_a_model_equals_its_reference(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

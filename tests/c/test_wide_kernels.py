@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from kernel_checks import Check, check, checks_of, count
-from linear_layers import Layer
+from linear_layers import Layer, random_layer
 from sixteen_by_eight import BIASES, operator
+from wide_layers import SHAPES, wide_layer
 
+from hilc.ir import Quant
 from hilc.lowering import candidates
+from hilc.lowering.kernels import KernelCall
 from hilc.target import get_cpu
 
 HOST = get_cpu("host")
+LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def layers(seed: int, many: int) -> list[Layer]:
@@ -48,8 +55,65 @@ def test_the_largest_sums_are_right(bias: str | None) -> None:
 
 
 @pytest.mark.parametrize("cpu", ["cortex-m0", "cortex-m4", "cortex-m55"])
-def test_every_core_has_one_kernel_for_them(cpu: str) -> None:
+def test_every_core_has_the_portable_kernel_for_them(cpu: str) -> None:
     for bias in BIASES:
         layer = operator(np.random.default_rng(4), bias)
-        (call,) = candidates(layer.node, layer.ins, layer.outs, get_cpu(cpu))
+        *_, call = candidates(layer.node, layer.ins, layer.outs, get_cpu(cpu))
+        assert isinstance(call, KernelCall)
+        assert not call.kernel.requires
         assert call.macs == layer.x.size * layer.out.shape[-1]
+
+
+M4 = get_cpu("cortex-m4")
+
+
+def dsp_checks(made: list[Layer], **options: Any) -> list[Check]:
+    found = [one for layer in made for one in checks_of(layer, M4, **options)]
+    return [one for one in found if "hil_dsp" in one.kernel]
+
+
+def test_the_twins_of_kernels_for_dsp_cores() -> None:
+    """Sums at the ends of 32 bits among them."""
+    rng = np.random.default_rng(8)
+    made = [wide_layer(rng, shapes, extreme) for shapes in SHAPES for extreme in (False, True)]
+    made += [random_layer(rng, op, "int16", True) for op in LINEAR for _ in range(60)]
+    checks = dsp_checks(made)
+    check(checks)
+    counts = count(checks)
+    assert counts.keys() == {
+        "hil_dsp_matmul_s16",
+        "hil_dsp_conv2d_s16",
+        "hil_dsp_matvec_s16",
+        "hil_dsp_depthwise_plane_s16",
+    }
+    assert min(counts.values()) >= 50
+
+
+def test_sums_of_more_than_32_bits_are_not_for_dsp_cores() -> None:
+    layer = wide_layer(np.random.default_rng(9), SHAPES[0])
+    x, weights, bias = layer.ins
+    assert bias is not None
+    too_large = replace(bias, data=np.full(bias.shape, 2**31, np.int64))
+    assert dsp_checks([layer])
+    assert not dsp_checks([replace(layer, ins=(x, weights, too_large))])
+
+
+def test_shifts_that_no_multiplier_takes_are_not_for_dsp_cores() -> None:
+    """Of channels that are nearly dead no output differs from 0, so that their shift is free."""
+    layer = wide_layer(np.random.default_rng(10), SHAPES[0])
+    x, weights, bias = layer.ins
+    assert x is not None
+    assert weights is not None
+    assert weights.data is not None
+    assert layer.out.quant is not None
+    finer = replace(layer.out, quant=Quant((layer.out.quant.scale[0] * 2.0**-13,), (0,)))
+    coarser = replace(layer.out, quant=Quant((layer.out.quant.scale[0] * 2.0**14,), (0,)))
+    coarsest = replace(layer.out, quant=Quant((layer.out.quant.scale[0] * 2.0**26,), (0,)))
+    none = replace(bias, data=np.zeros_like(bias.data)) if bias is not None else None
+    small = replace(layer, ins=(x, weights, none))
+    assert not dsp_checks([replace(small, out=finer)])
+    assert not dsp_checks([replace(small, out=coarser)])
+    dead = dsp_checks([replace(small, out=coarsest)])
+    assert dead
+    assert not any(np.any(value) for one in dead for value in one.expected)
+    check(dead)

@@ -124,6 +124,26 @@ class HilDspPairs(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspColumnsS16(FieldGroup):
+    """The fields of ``HIL_DSP_COLUMNS_S16_FIELDS``."""
+
+    #: of four elements, the depth rounded up
+    units: int
+    #: of the weights
+    columns: int
+    #: of rows at a time, an even number
+    group: int
+    #: 1: weights of 16 bits, 0: of 8
+    wide: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: of pairs of columns, as drawn above
+    stream: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilAverageRows(FieldGroup):
     """The fields of ``HIL_AVERAGE_ROWS_FIELDS``."""
 
@@ -508,6 +528,17 @@ class HilDspConv2dPairsS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspConv2dS16(Parameters):
+    """The fields of ``struct hil_dsp_conv2d_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_conv2d_s16"
+
+    images: HilImages
+    window: HilWindow
+    dsp_columns_s16: HilDspColumnsS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilDspConv2dS8(Parameters):
     """The fields of ``struct hil_dsp_conv2d_s8``."""
 
@@ -554,6 +585,37 @@ class HilDspDepthwise3x3S8(Parameters):
     shifts: npt.NDArray[np.int8]
     #: [in_c][3 columns][4]: row 0, row 1, row 1, row 2 of the filter
     weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspDepthwisePlaneS16(Parameters):
+    """The fields of ``struct hil_dsp_depthwise_plane_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_depthwise_plane_s16"
+
+    images: HilImages
+    #: 1 or 2, along both axes
+    stride: int
+    #: rows above the image
+    pad_top: int
+    #: columns before it
+    pad_left: int
+    #: of the image that windows reach, from the first
+    columns: int
+    #: half-words from row to row of the plane, an even number
+    line: int
+    #: half-words after the last row, an even number
+    beyond: int
+    #: of outputs at a time
+    rows: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: [in_c][3 rows][4]: columns 0, 1, 1, 2 of the filter
+    weights: npt.NDArray[np.int8]
+    #: of each channel: bias, multiplier
+    scales: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -605,6 +667,19 @@ class HilDspMatmulPairsS8(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspMatmulS16(Parameters):
+    """The fields of ``struct hil_dsp_matmul_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_matmul_s16"
+
+    #: of values, each by itself
+    rows: int
+    #: values of a row
+    depth: int
+    dsp_columns_s16: HilDspColumnsS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilDspMatmulS8(Parameters):
     """The fields of ``struct hil_dsp_matmul_s8``."""
 
@@ -647,6 +722,30 @@ class HilDspMatvecPairsS8(Parameters):
     #: to the right, of all columns
     shift: int
     #: the head draws it
+    stream: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDspMatvecS16(Parameters):
+    """The fields of ``struct hil_dsp_matvec_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_dsp_matvec_s16"
+
+    #: of values, each by itself
+    rows: int
+    #: values of a row
+    depth: int
+    #: of four elements, the depth rounded up
+    units: int
+    #: of the weights
+    columns: int
+    #: 1: weights of 16 bits, 0: two of 8 in each half-word
+    wide: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: packed weights, biases and multipliers
     stream: npt.NDArray[np.int32]
 
 

@@ -39,13 +39,7 @@ def _depthwise_planes(form: DepthwiseConvolution, channels: RightChannels) -> li
     if affine is None:
         return []
     images, stride, left = form.images, form.window.stride_w, form.window.pad_left
-    extent = (images.out_w - 1) * stride + 3
-    columns = max(0, min(images.in_w, extent - left))
-    line = columns + max(left, extent - left - columns)
-    line += line % 2
-    # Windows of the last row reach into the next, which is not there, and so does a word's end.
-    beyond = max(0, extent + 1 - line)
-    beyond += beyond % 2
+    columns, line, beyond = plane_lines(form)
     filters = channels.weights.reshape(-1, 3, 3)
     # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
     packed = np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1)
@@ -72,6 +66,21 @@ def _depthwise_planes(form: DepthwiseConvolution, channels: RightChannels) -> li
             found.append(parameters)
             least = scratch
     return found
+
+
+def plane_lines(form: DepthwiseConvolution) -> tuple[int, int, int]:
+    """Return the columns of the image that windows reach, and the half-words from row to row of a
+    channel's plane and behind its last row, for filters of 3x3.
+    """
+    images, stride, left = form.images, form.window.stride_w, form.window.pad_left
+    extent = (images.out_w - 1) * stride + 3
+    columns = max(0, min(images.in_w, extent - left))
+    line = columns + max(left, extent - left - columns)
+    line += line % 2
+    # Windows of the last row reach into the next, which is not there, and so does a word's end.
+    beyond = max(0, extent + 1 - line)
+    beyond += beyond % 2
+    return columns, line, beyond
 
 
 def _depthwise_lines(form: DepthwiseConvolution, channels: RightChannels) -> list[Parameters]:

@@ -182,40 +182,40 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
 #define HIL_DSP_PLANE_OWN "ldr r2, " HIL_DSP_PLANE_SHIFT "\n\t"
 
 /* Outputs from sums: of two rows by two, of two rows, of a row by two, of one. */
-#define HIL_DSP_PLANE_FOUR(OWN, NARROWED)                                                          \
+#define HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)                                           \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
-    HIL_DSP_PLANE_SCALED("r4") HIL_DSP_PLANE_SCALED("r5")                                          \
-    HIL_DSP_PLANE_SCALED("r6") HIL_DSP_PLANE_SCALED("r7")                                          \
+    SCALED("r4") SCALED("r5")                                                                      \
+    SCALED("r6") SCALED("r7")                                                                      \
     OWN NARROWED("r4") NARROWED("r5") NARROWED("r6") NARROWED("r7")                                \
-    "strb r4, [r1]\n\t"                                                                            \
-    "strb r5, [r1, #%c[pixel]]\n\t"                                                                \
-    "strb r6, [r1, #%c[row]]\n\t"                                                                  \
-    "strb r7, [r1, #%c[row] + %c[pixel]]\n\t"                                                      \
+    STORE " r4, [r1]\n\t"                                                                          \
+    STORE " r5, [r1, #%c[pixel]]\n\t"                                                              \
+    STORE " r6, [r1, #%c[row]]\n\t"                                                                \
+    STORE " r7, [r1, #%c[row] + %c[pixel]]\n\t"                                                    \
     "add r1, r1, #2 * %c[pixel]\n\t"
 
-#define HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED)                                                      \
+#define HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)                                       \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
-    HIL_DSP_PLANE_SCALED("r4") HIL_DSP_PLANE_SCALED("r6")                                          \
+    SCALED("r4") SCALED("r6")                                                                      \
     OWN NARROWED("r4") NARROWED("r6")                                                              \
-    "strb r4, [r1]\n\t"                                                                            \
-    "strb r6, [r1, #%c[row]]\n\t"
+    STORE " r4, [r1]\n\t"                                                                          \
+    STORE " r6, [r1, #%c[row]]\n\t"
 
-#define HIL_DSP_PLANE_TWO(OWN, NARROWED)                                                           \
+#define HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE)                                            \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
-    HIL_DSP_PLANE_SCALED("r4") HIL_DSP_PLANE_SCALED("r5")                                          \
+    SCALED("r4") SCALED("r5")                                                                      \
     OWN NARROWED("r4") NARROWED("r5")                                                              \
-    "strb r4, [r1]\n\t"                                                                            \
-    "strb r5, [r1, #%c[pixel]]\n\t"                                                                \
+    STORE " r4, [r1]\n\t"                                                                          \
+    STORE " r5, [r1, #%c[pixel]]\n\t"                                                              \
     "add r1, r1, #2 * %c[pixel]\n\t"
 
-#define HIL_DSP_PLANE_ONE(OWN, NARROWED)                                                           \
+#define HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE)                                            \
     "ldrd r2, r3, " HIL_DSP_PLANE_SCALE "\n\t"                                                     \
-    HIL_DSP_PLANE_SCALED("r4")                                                                     \
+    SCALED("r4")                                                                                   \
     OWN NARROWED("r4")                                                                             \
-    "strb r4, [r1]\n\t"
+    STORE " r4, [r1]\n\t"
 
 /* Two rows of two outputs, stride 1: 43 instructions for 36 products. */
-#define HIL_DSP_PLANE_SQUARE(OWN, NARROWED)                                                        \
+#define HIL_DSP_PLANE_SQUARE(OWN, NARROWED, SCALED, STORE)                                         \
     "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     "ldrd r2, r3, [r0], #4\n\t"                                                                    \
     HIL_DSP_PLANE_TAPS("r4", "r5", 0, "r7", "r7")                                                  \
@@ -227,10 +227,10 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAPS("r4", "r5", 2, "r4", "r5")                                                  \
     HIL_DSP_PLANE_LOAD(3, 4)                                                                       \
     HIL_DSP_PLANE_TAPS("r6", "r7", 2, "r6", "r7")                                                  \
-    HIL_DSP_PLANE_FOUR(OWN, NARROWED)
+    HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)
 
 /* The same with stride 2: 49 instructions. */
-#define HIL_DSP_PLANE_SQUARE_2(OWN, NARROWED)                                                      \
+#define HIL_DSP_PLANE_SQUARE_2(OWN, NARROWED, SCALED, STORE)                                       \
     "ldr r7, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     "ldrd r2, r3, [r0], #8\n\t"                                                                    \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 0, "r7", "r7")                                                \
@@ -253,10 +253,10 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAPS_2("r6", "r7", 2, "r6", "r7")                                                \
     HIL_DSP_PLANE_LOAD_THIRD("r2", 4, 8)                                                           \
     HIL_DSP_PLANE_LAST_2("r7", 2, "r2")                                                            \
-    HIL_DSP_PLANE_FOUR(OWN, NARROWED)
+    HIL_DSP_PLANE_FOUR(OWN, NARROWED, SCALED, STORE)
 
 /* Two rows of one output: 24 instructions for 18 products, 25 with stride 2. */
-#define HIL_DSP_PLANE_COLUMN(OWN, NARROWED)                                                        \
+#define HIL_DSP_PLANE_COLUMN(OWN, NARROWED, SCALED, STORE)                                         \
     "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
     HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
@@ -266,9 +266,9 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAP("r6", 1, "r6") HIL_DSP_PLANE_TAP("r4", 2, "r4")                              \
     HIL_DSP_PLANE_LOAD(3, 0)                                                                       \
     HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
-    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED)
+    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)
 
-#define HIL_DSP_PLANE_COLUMN_2(OWN, NARROWED)                                                      \
+#define HIL_DSP_PLANE_COLUMN_2(OWN, NARROWED, SCALED, STORE)                                       \
     "ldr r6, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
     HIL_DSP_PLANE_TAP("r4", 0, "r6")                                                               \
@@ -280,10 +280,10 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAP("r6", 1, "r6")                                                               \
     HIL_DSP_PLANE_LOAD(4, 0)                                                                       \
     HIL_DSP_PLANE_TAP("r6", 2, "r6")                                                               \
-    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED)
+    HIL_DSP_PLANE_TWO_ROWS(OWN, NARROWED, SCALED, STORE)
 
 /* A row of two outputs: 24 instructions for 18 products with stride 1, 27 with stride 2. */
-#define HIL_DSP_PLANE_PAIR(OWN, NARROWED)                                                          \
+#define HIL_DSP_PLANE_PAIR(OWN, NARROWED, SCALED, STORE)                                           \
     "ldr r5, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     "ldrd r2, r3, [r0], #4\n\t"                                                                    \
     HIL_DSP_PLANE_TAPS("r4", "r5", 0, "r5", "r5")                                                  \
@@ -291,9 +291,9 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAPS("r4", "r5", 1, "r4", "r5")                                                  \
     HIL_DSP_PLANE_LOAD(2, 4)                                                                       \
     HIL_DSP_PLANE_TAPS("r4", "r5", 2, "r4", "r5")                                                  \
-    HIL_DSP_PLANE_TWO(OWN, NARROWED)
+    HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE)
 
-#define HIL_DSP_PLANE_PAIR_2(OWN, NARROWED)                                                        \
+#define HIL_DSP_PLANE_PAIR_2(OWN, NARROWED, SCALED, STORE)                                         \
     "ldr r5, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     "ldr r6, [r0, #8]\n\t"                                                                         \
     "ldrd r2, r3, [r0], #8\n\t"                                                                    \
@@ -304,10 +304,10 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_LOAD_THIRD("r6", 2, 8)                                                           \
     HIL_DSP_PLANE_LOAD(2, 8)                                                                       \
     HIL_DSP_PLANE_TAPS_2("r4", "r5", 2, "r4", "r5") HIL_DSP_PLANE_LAST_2("r5", 2, "r6")            \
-    HIL_DSP_PLANE_TWO(OWN, NARROWED)
+    HIL_DSP_PLANE_TWO(OWN, NARROWED, SCALED, STORE)
 
 /* One output: 14 instructions for 9 products. */
-#define HIL_DSP_PLANE_SINGLE(OWN, NARROWED)                                                        \
+#define HIL_DSP_PLANE_SINGLE(OWN, NARROWED, SCALED, STORE)                                         \
     "ldr r4, " HIL_DSP_PLANE_BIAS "\n\t"                                                           \
     HIL_DSP_PLANE_LOAD(0, 0)                                                                       \
     HIL_DSP_PLANE_TAP("r4", 0, "r4")                                                               \
@@ -315,29 +315,29 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
     HIL_DSP_PLANE_TAP("r4", 1, "r4")                                                               \
     HIL_DSP_PLANE_LOAD(2, 0)                                                                       \
     HIL_DSP_PLANE_TAP("r4", 2, "r4")                                                               \
-    HIL_DSP_PLANE_ONE(OWN, NARROWED)
+    HIL_DSP_PLANE_ONE(OWN, NARROWED, SCALED, STORE)
 
-#define HIL_DSP_PLANE_NOTHING(OWN, NARROWED) ""
+#define HIL_DSP_PLANE_NOTHING(OWN, NARROWED, SCALED, STORE) ""
 
 /* Rows of a few blocks, one after the other, or of a loop over them. */
-#define HIL_DSP_PLANE_X0(BLOCK, OWN, NARROWED) ""
-#define HIL_DSP_PLANE_X1(BLOCK, OWN, NARROWED) BLOCK(OWN, NARROWED)
-#define HIL_DSP_PLANE_X2(BLOCK, OWN, NARROWED) BLOCK(OWN, NARROWED) BLOCK(OWN, NARROWED)
-#define HIL_DSP_PLANE_X3(BLOCK, OWN, NARROWED)                                                     \
-    BLOCK(OWN, NARROWED) BLOCK(OWN, NARROWED) BLOCK(OWN, NARROWED)
-#define HIL_DSP_PLANE_XN(BLOCK, OWN, NARROWED)                                                     \
+#define HIL_DSP_PLANE_X0(BLOCK, OWN, NARROWED, SCALED, STORE) ""
+#define HIL_DSP_PLANE_X1(BLOCK, OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
+#define HIL_DSP_PLANE_X2(BLOCK, OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
+#define HIL_DSP_PLANE_X3(BLOCK, OWN, NARROWED, SCALED, STORE)                                      \
+    BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE) BLOCK(OWN, NARROWED, SCALED, STORE)
+#define HIL_DSP_PLANE_XN(BLOCK, OWN, NARROWED, SCALED, STORE)                                      \
     "add r2, r0, #%c[span]\n\t"                                                                    \
     "str r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
-    "1:\n\t" BLOCK(OWN, NARROWED)                                                                  \
+    "1:\n\t" BLOCK(OWN, NARROWED, SCALED, STORE)                                                   \
     "ldr r2, " HIL_DSP_PLANE_ROW_END "\n\t"                                                        \
     "cmp r0, r2\n\t"                                                                               \
     "bne 1b\n\t"
 
 /* Rows until `in` is where `end` says. What is pushed is where the names above have it. */
-#define HIL_DSP_PLANE_ROWS(TIMES, BLOCK, LAST, OWN, NARROWED)                                      \
+#define HIL_DSP_PLANE_ROWS(TIMES, BLOCK, LAST, OWN, NARROWED, SCALED, STORE)                       \
     __asm__ volatile(                                                                              \
         "push {r0, r1, r2, r3, r4, r5, r6, r7}\n\t"                                                \
-        "2:\n\t" TIMES(BLOCK, OWN, NARROWED) LAST(OWN, NARROWED)                                   \
+        "2:\n\t" TIMES(BLOCK, OWN, NARROWED, SCALED, STORE) LAST(OWN, NARROWED, SCALED, STORE)     \
         "ldr r2, " HIL_DSP_PLANE_END "\n\t"                                                        \
         "add r0, r0, #%c[next_line] - %c[span]\n\t"                                                \
         "add r1, r1, #%c[next_row]\n\t"                                                            \
@@ -345,32 +345,33 @@ hil_dsp_plane_channel(const struct hil_dsp_depthwise_plane_s8 *p, int32_t channe
         "bne 2b\n\t"                                                                               \
         "ldr r7, [sp, #28]\n\t"                                                                    \
         "add sp, sp, #32\n\t"                                                                      \
-        : "+r"(from), "+r"(to), "+r"(end), "+r"(bias), "+r"(multiplier), "+r"(addend), "+r"(own)     \
-        : "r"(u0), "r"(u1), "r"(u2), "r"(l0), "r"(l1), "r"(l2), [shift] "i"(p->shift),             \
-          [line_1] "i"(2 * p->line), [pixel] "i"(p->in_c), [row] "i"(p->out_w * p->in_c),          \
+        : "+r"(from), "+r"(to), "+r"(end), "+r"(bias), "+r"(multiplier), "+r"(addend), "+r"(own)   \
+        : "r"(u0), "r"(u1), "r"(u2), "r"(l0), "r"(l1), "r"(l2), [shift] "i"(shift),                \
+          [line_1] "i"(2 * p->line), [pixel] "i"(bytes * p->in_c), [row] "i"(bytes * p->out_w * p->in_c), \
           [next_line] "i"(2 * lines * p->line),                                                    \
-          [next_row] "i"(p->out_w * p->in_c * rows - p->in_c * (p->out_w & ~1)),                   \
+          [next_row] "i"(bytes * p->in_c * (p->out_w * rows - (p->out_w & ~1))),                   \
           [span] "i"(4 * p->stride * (p->out_w / 2))                                               \
         : "cc", "memory")
 
-#define HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, OWN, NARROWED)                                           \
+#define HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, OWN, NARROWED, SCALED, STORE)                            \
     if (p->out_w / 2 == 0) {                                                                       \
-        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X0, BLOCK, LAST, OWN, NARROWED);                          \
+        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X0, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
     } else if (p->out_w / 2 == 1) {                                                                \
-        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X1, BLOCK, LAST, OWN, NARROWED);                          \
+        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X1, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
     } else if (p->out_w / 2 == 2) {                                                                \
-        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X2, BLOCK, LAST, OWN, NARROWED);                          \
+        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X2, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
     } else if (p->out_w / 2 == 3) {                                                                \
-        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X3, BLOCK, LAST, OWN, NARROWED);                          \
+        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_X3, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
     } else {                                                                                       \
-        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_XN, BLOCK, LAST, OWN, NARROWED);                          \
+        HIL_DSP_PLANE_ROWS(HIL_DSP_PLANE_XN, BLOCK, LAST, OWN, NARROWED, SCALED, STORE);           \
     }
 
 #define HIL_DSP_PLANE_SHIFTS(BLOCK, LAST)                                                          \
     if (p->shift == 0) {                                                                           \
-        HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, HIL_DSP_PLANE_OWN, HIL_DSP_PLANE_NARROWED_BY)            \
+        HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, HIL_DSP_PLANE_OWN, HIL_DSP_PLANE_NARROWED_BY,            \
+                             HIL_DSP_PLANE_SCALED, "strb")                                         \
     } else {                                                                                       \
-        HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, "", HIL_DSP_PLANE_NARROWED)                              \
+        HIL_DSP_PLANE_WIDTHS(BLOCK, LAST, "", HIL_DSP_PLANE_NARROWED, HIL_DSP_PLANE_SCALED, "strb") \
     }
 
 /* The last output of a row of an odd number is by itself. */
@@ -397,6 +398,8 @@ HIL_INLINE void hil_dsp_plane_turns(const struct hil_dsp_depthwise_plane_s8 *p,
                                     const struct hil_dsp_plane_channel *c, const int16_t *in,
                                     int32_t rows, int32_t turns, int8_t *out) {
     const int32_t lines = p->stride * rows;
+    const int32_t bytes = sizeof *out;
+    const int32_t shift = p->shift;
     register const int16_t *from __asm__("r0") = in;
     register int8_t *to __asm__("r1") = out;
     register const int16_t *end __asm__("r2") = in + turns * lines * p->line;

@@ -1,0 +1,217 @@
+"""Linear layers of 16-bit activations: sums that fit 32 bits, requantized by one multiplication.
+
+A sum of 64 bits is rounded once with a multiplier of 15 bits and a shift to the right. Where no
+input makes a sum leave 32 bits, and every shift is 16 to 32, that is the upper word of the product
+with the multiplier, shifted to the left and rounded: :func:`narrow_sums` proves it for a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import ELEMENT_TYPES, Array, Rounding
+from hilc.lowering.channels import padded
+from hilc.lowering.dsp.depthwise import plane_lines
+from hilc.lowering.dsp.packing import PAIR, UNIT, UNIT_ORDER, VECTOR_BLOCK
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.linear import (
+    LINEAR,
+    Convolution,
+    DepthwiseConvolution,
+    LinearForm,
+    MatrixProduct,
+    linear_calls,
+)
+from hilc.lowering.parameters import (
+    HilDspColumnsS16,
+    HilDspConv2dS16,
+    HilDspDepthwisePlaneS16,
+    HilDspMatmulS16,
+    HilDspMatvecS16,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.numerics.requantize import reduced_multiplier, reduced_shift
+
+#: The largest magnitude of an input.
+_MOST = -int(ELEMENT_TYPES["int16"].low)
+#: Shifts to the right that become one to the left of the multiplier.
+_LEAST_SHIFT, _MOST_SHIFT = 16, 32
+#: Whether weights have 16 bits, and the rows at a time: more take more scratch, fewer widen weights
+#: of 8 bits more often.
+_GROUPS = ((1, 24), (0, 24), (1, 8), (0, 8), (0, 2))
+#: Depths in units from which whole fours of units are worth a few zeros.
+_WHOLE_FOURS = 8
+
+
+@lowers(*LINEAR, dtypes={"int16"}, requires={"dsp"}, roundings={Rounding.SINGLE})
+def linear(layer: Layer) -> Iterator[KernelCall]:
+    """Return the family's kernels for a linear layer of 16-bit activations."""
+    return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=wide_depthwise)
+
+
+@dataclass(frozen=True)
+class NarrowSums:
+    """What makes outputs of sums of 32 bits, one value a channel."""
+
+    bias: npt.NDArray[np.int64]
+    #: The multiplier of a sum, of whose product the upper word is the output.
+    multipliers: npt.NDArray[np.int64]
+    low: int
+    high: int
+
+
+def narrow_sums(form: LinearForm) -> NarrowSums | None:
+    """Return how sums become outputs; None where they or their shifts leave the range."""
+    outputs = form.wide
+    requant = outputs.requant
+    if requant.sums != "int64" or outputs.bound >= 2**31:
+        return None
+    bias = outputs.bias.astype(np.int64)
+    multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), bias.shape)
+    shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), bias.shape)
+    # A channel that is nearly dead: no sum reaches half a step.
+    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
+    dead = most * multipliers < np.int64(1) << (shifts - 1)
+    if not (dead | ((shifts >= _LEAST_SHIFT) & (shifts <= _MOST_SHIFT))).all():
+        return None
+    left = np.clip(_MOST_SHIFT - shifts, 0, _MOST_SHIFT - _LEAST_SHIFT)
+    return NarrowSums(bias, np.where(dead, 0, multipliers << left), requant.low, requant.high)
+
+
+def _units(form: LinearForm) -> int:
+    return -(-form.depth // UNIT)
+
+
+def _rows(form: MatrixProduct) -> Iterator[Parameters]:
+    sums = narrow_sums(form)
+    if sums is None:
+        return
+    if form.rows == 1:
+        yield from _matvec(form, sums)
+        return
+    for columns in _columns(form, sums, form.rows):
+        yield HilDspMatmulS16(rows=form.rows, depth=form.depth, dsp_columns_s16=columns)
+
+
+def _conv2d(form: Convolution) -> Iterator[Parameters]:
+    sums = narrow_sums(form)
+    if sums is None:
+        return
+    pixels = form.images.out_h * form.images.out_w
+    for columns in _columns(form, sums, pixels):
+        yield HilDspConv2dS16(images=form.images, window=form.window, dsp_columns_s16=columns)
+
+
+def _columns(form: LinearForm, sums: NarrowSums, rows: int) -> Iterator[HilDspColumnsS16]:
+    """Return the ways to pack the columns of a layer of so many rows."""
+    seen: set[tuple[int, int]] = set()
+    for wide, most in _GROUPS:
+        group = min(most, rows + rows % 2)
+        if (wide, group) not in seen:
+            seen.add((wide, group))
+            yield HilDspColumnsS16(
+                units=_units(form),
+                columns=form.channels,
+                group=group,
+                wide=wide,
+                out_min=sums.low,
+                out_max=sums.high,
+                stream=_column_stream(form.weights, sums, wide),
+            )
+
+
+def _column_stream(matrix: Array, sums: NarrowSums, wide: int) -> npt.NDArray[np.int32]:
+    """Return the pairs of columns one after the other, as ``dsp/columns_s16.h`` draws them."""
+    units = _filled(matrix, PAIR, -(-matrix.shape[1] // UNIT))
+    if wide:
+        halves = units.reshape(*units.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4).astype(np.int16)
+        words = np.ascontiguousarray(halves).view(np.int32)
+    else:
+        narrow = units[..., UNIT_ORDER].transpose(0, 2, 1, 3).astype(np.int8)
+        words = np.ascontiguousarray(narrow).view(np.int32)
+    return _stream(words, sums, PAIR)
+
+
+def _filled(matrix: Array, block: int, units: int) -> Array:
+    """Return weights ``[blocks, block, units, 4]``, filled up with zeros."""
+    whole = np.pad(padded(matrix, block), ((0, 0), (0, units * UNIT - matrix.shape[1])))
+    return whole.reshape(-1, block, units, UNIT)
+
+
+def _stream(words: Array, sums: NarrowSums, block: int) -> npt.NDArray[np.int32]:
+    """Return, for each block of columns, biases, multipliers and weights."""
+    parts = [
+        padded(sums.bias, block).reshape(-1, block),
+        padded(sums.multipliers, block).reshape(-1, block),
+        words.reshape(len(words), -1),
+    ]
+    return np.concatenate(parts, axis=1).reshape(-1).astype(np.int32)
+
+
+def _matvec(form: MatrixProduct, sums: NarrowSums) -> Iterator[Parameters]:
+    """Return the kernel of single rows: with weights of 16 bits, or two of 8 in each half-word."""
+    units = _units(form)
+    if units > _WHOLE_FOURS:
+        units += -units % 4
+    for wide in (1, 0):
+        stream = _vector_stream(form.weights, sums, units, wide)
+        if stream is not None:
+            yield HilDspMatvecS16(
+                rows=form.rows,
+                depth=form.depth,
+                units=units,
+                columns=form.channels,
+                wide=wide,
+                out_min=sums.low,
+                out_max=sums.high,
+                stream=stream,
+            )
+
+
+def _vector_stream(
+    matrix: Array, sums: NarrowSums, units: int, wide: int
+) -> npt.NDArray[np.int32] | None:
+    """Return four columns after four, as ``dsp/matvec_s16.h`` draws them; None where two weights
+    need 17 bits.
+    """
+    whole = _filled(matrix.astype(np.int32), VECTOR_BLOCK, units)
+    if not wide:
+        whole = 256 * whole[:, 1::2] + whole[:, ::2]
+        if whole.min() < ELEMENT_TYPES["int16"].low:
+            return None
+    halves = whole.reshape(*whole.shape[:3], 2, 2).transpose(0, 2, 3, 1, 4).astype(np.int16)
+    return _stream(np.ascontiguousarray(halves).view(np.int32), sums, VECTOR_BLOCK)
+
+
+def wide_depthwise(form: DepthwiseConvolution) -> Iterator[Parameters]:
+    """Return filters of 3x3, one a channel: the whole of a channel's plane, or some rows."""
+    window, images = form.window, form.images
+    size = [window.filter_h, window.filter_w, window.dilation_h, window.dilation_w]
+    stride = window.stride_w
+    if form.multiplier > 1 or size != [3, 3, 1, 1] or stride != window.stride_h or stride > 2:
+        return
+    sums = narrow_sums(form)
+    if sums is None:
+        return
+    columns, line, beyond = plane_lines(form)
+    filters = form.weights.reshape(-1, 3, 3)
+    for rows in dict.fromkeys(min(count, images.out_h) for count in (images.out_h, 8, 2)):
+        yield HilDspDepthwisePlaneS16(
+            images=images,
+            stride=stride,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            columns=columns,
+            line=line,
+            beyond=beyond,
+            rows=rows,
+            out_min=sums.low,
+            out_max=sums.high,
+            # Of each row of the filter, its columns 0, 1, 1, 2: two pairs.
+            weights=np.ascontiguousarray(filters[..., (0, 1, 1, 2)]).reshape(-1),
+            scales=np.stack([sums.bias, sums.multipliers], axis=1).reshape(-1).astype(np.int32),
+        )

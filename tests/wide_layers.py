@@ -1,0 +1,88 @@
+"""Layers of 16-bit activations that kernels for few cores serve: shapes at their edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from kernel_layers import Shapes, conv, depthwise
+from linear_layers import Layer, make_layer
+
+from hilc.ir import Array, Quant, Rounding, Tensor
+
+#: Depths of whole units and of fours of them, with a rest and without; odd columns and rows;
+#: windows next to every side; planes that are too wide for an instruction's distances.
+SHAPES: tuple[Shapes, ...] = (
+    *(
+        ("CONV_2D", (1, 1, rows, depth), (count, 1, 1, depth), conv("VALID", 1, activation))
+        for depth, rows in ((1, 5), (4, 2), (7, 3), (16, 9), (33, 4), (64, 26), (100, 3))
+        for count, activation in ((1, "NONE"), (6, "RELU"), (9, "RELU6"))
+    ),
+    *(
+        ("FULLY_CONNECTED", (rows, depth), (count, depth), {"activation": activation})
+        for depth in (1, 6, 16, 32, 57, 160)
+        for rows, count, activation in (
+            (1, 8, "RELU"), (1, 7, "NONE"), (1, 9, "RELU6"), (3, 5, "NONE"),
+        )
+    ),
+    *(
+        ("CONV_2D", (batch, *image, depth), (count, *filters, depth), conv(padding, stride, act))
+        for batch, image, depth, count, filters, padding, stride, act in (
+            (1, (5, 6), 3, 8, (3, 3), "SAME", 1, "RELU"),
+            (2, (7, 5), 4, 5, (3, 2), "SAME", 2, "NONE"),
+            (1, (4, 9), 16, 6, (3, 3), "VALID", 1, "RELU6"),
+            (1, (9, 4), 1, 7, (4, 3), (2, 1, 3, 0), 1, "RELU"),
+            (2, (3, 3), 5, 3, (2, 2), (4, 4, 4, 4), 1, "NONE"),
+        )
+    ),
+    *(
+        ("DEPTHWISE_CONV_2D", (1, *image, n), (1, 3, 3, n), depthwise(stride, activation=act))
+        for image, n, stride in (
+            ((1, 1), 3, 1), ((2, 3), 2, 2), ((25, 5), 9, 1), ((4, 48), 3, 2), ((5, 26), 2, 1),
+            ((6, 6), 17, 1), ((3, 40), 2, 2), ((7, 1), 8, 1), ((1, 9), 5, 1), ((9, 13), 4, 2),
+            ((6, 24), 48, 1), ((5, 25), 96, 2),
+        )
+        for act in ("RELU", "NONE")
+    ),
+    ("DEPTHWISE_CONV_2D", (2, 7, 6, 4), (1, 3, 3, 4), conv("VALID", depth_multiplier=1)),
+    ("DEPTHWISE_CONV_2D", (1, 4, 4, 3), (1, 3, 3, 3), depthwise(1, activation="RELU6")),
+)  # fmt: skip
+
+
+def wide_layer(rng: np.random.Generator, shapes: Shapes, extreme: bool = False) -> Layer:
+    """A layer with scales of usual size and a bias of 64 bits; ``extreme``: all inputs and weights
+    at the ends of their types, sums near those of 32 bits."""
+    op, x_shape, w_shape, attrs = shapes
+    layer = make_layer(rng, op, "int16", x_shape, w_shape, attrs)
+    x, weights, *_ = layer.ins
+    assert x is not None
+    assert weights is not None
+    assert weights.data is not None
+    axis = 3 if op == "DEPTHWISE_CONV_2D" else 0
+    channels = w_shape[axis]
+    # As quantizers make them.
+    data, value = np.maximum(weights.data, -127), layer.x
+    if extreme:
+        data = rng.choice(np.array([-128, 127], np.int8), w_shape)
+        value = rng.choice(np.array([-32768, 32767], np.int16), x_shape)
+    depth = data.size // channels
+    room = 2**31 - 1 - (depth << 22)
+    limit = max(1, room if extreme else min(room, 1 << 24))
+    bias = rng.integers(-limit, limit, channels, endpoint=extreme)
+    scale = tuple(0.002 + 0.001 * (i % 7) for i in range(channels))
+    x = replace(x, quant=Quant((2.0**-12,), (0,)))
+    spread = 2.0**-12 * 0.005 * 74 * depth**0.5
+    quant = Quant(scale, (0,) * channels, axis)
+    ins: list[Any] = [x, replace(weights, data=data, quant=quant)]
+    b = make_bias(bias.astype(np.int64), x.quant, quant)
+    node = replace(layer.node, inputs=("x", "w", "b"), rounding=Rounding.SINGLE)
+    out = replace(layer.out, quant=Quant((float(np.float32(spread)),), (0,)))
+    return replace(layer, node=node, ins=(*ins, b), out=out, x=value)
+
+
+def make_bias(values: Array, x: Quant | None, weights: Quant) -> Tensor:
+    """The bias of a layer, on the scale of its sums."""
+    assert x is not None
+    scales = tuple(float(np.float32(x.scale[0]) * np.float32(s)) for s in weights.scale)
+    return Tensor("b", values.shape, "int64", Quant(scales, (0,) * len(scales)), values)
