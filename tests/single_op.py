@@ -10,7 +10,7 @@ import numpy as np
 from nodes import make_node
 from tflite_builder import file_of
 
-from hilc.ir import Array, Graph, Node, Numerics, Quant, Tensor
+from hilc.ir import Array, Graph, Node, Numerics, Quant, State, Tensor
 from hilc.ops import OPS
 from hilc.ops.functions import DTYPES as FUNCTION_DTYPES
 from hilc.ops.operands import ARITHMETIC
@@ -30,6 +30,8 @@ class SingleOp:
     ins: tuple[Tensor, ...]
     outs: tuple[Tensor, ...]
     values: tuple[Array, ...]
+    #: By the position of an output the input whose next value it is.
+    states: Mapping[int, int] = field(default_factory=dict)
 
     def reference(self) -> list[Array]:
         """What the operator's numpy reference computes."""
@@ -41,11 +43,19 @@ class SingleOp:
 
     def tflite(self) -> bytes:
         """The operator as a model."""
+        return file_of(self.graph())
+
+    def graph(self) -> Graph:
+        """The operator as a graph, with its states."""
         tensors = {t.name: t for t in (*self.ins, *self.outs)}
-        inputs = [name for name, tensor in tensors.items() if tensor not in self.outs]
-        variable = [name for name in inputs if tensors[name].data is None]
-        outputs = tuple(tensor.name for tensor in self.outs)
-        return file_of(Graph("operator", tensors, (self.node,), tuple(variable), outputs))
+        states = tuple(
+            State(self.ins[own].name, self.outs[new].name) for new, own in self.states.items()
+        )
+        kept = {name for state in states for name in (state.name, state.after)}
+        given = [t.name for t in self.ins if t.data is None and t.name not in kept]
+        results = tuple(tensor.name for tensor in self.outs if tensor.name not in kept)
+        inputs = tuple(dict.fromkeys(given))
+        return Graph("operator", tensors, (self.node,), inputs, results, states)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,8 @@ class Draft:
     outputs: int = 1
     #: Values of inputs that not every value suits, by their names.
     values: Mapping[str, Array] = field(default_factory=dict)
+    #: By the position of an output the input whose next value it is, quantized alike.
+    states: Mapping[int, int] = field(default_factory=dict)
 
 
 def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = None) -> SingleOp:
@@ -65,15 +77,19 @@ def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = 
     names = tuple(f"y{i}" for i in range(draft.outputs))
     node = make_node(op, [t.name for t in draft.ins], names, **draft.attrs)
     signatures = OPS[op].infer(node, draft.ins)
+    quants = [
+        draft.ins[draft.states[i]].quant if i in draft.states else draft.quant
+        for i in range(draft.outputs)
+    ]
     outs = tuple(
-        Tensor(name, shape, dtype, draft.quant)
-        for name, (shape, dtype) in zip(names, signatures, strict=True)
+        Tensor(name, shape, dtype, quant)
+        for name, (shape, dtype), quant in zip(names, signatures, quants, strict=True)
     )
     OPS[op].check(node, draft.ins, outs)
     if values is None:
         by_name = {t.name: t.data if t.data is not None else content(rng, t) for t in draft.ins}
         values = [{**by_name, **draft.values}[t.name] for t in draft.ins]
-    return SingleOp(node, tuple(draft.ins), outs, tuple(values))
+    return SingleOp(node, tuple(draft.ins), outs, tuple(values), draft.states)
 
 
 def random_op(rng: Random, op: str, dtype: str) -> SingleOp:
@@ -520,6 +536,78 @@ def _split(rng: Random, dtype: str) -> Draft:
     return Draft([axis_tensor, x], x.quant, {"num_splits": count}, count)
 
 
+def _constant(rng: Random, name: str, shape: Sequence[int], dtype: str, scale: float) -> Tensor:
+    """Weights or a bias: no more than a converter would write."""
+    if dtype == "float32":
+        return Tensor(name, tuple(shape), dtype, data=content(rng, Tensor(name, (*shape,), dtype)))
+    limit = 127 if dtype == "int8" else 3000
+    data = rng.integers(-limit, limit + 1, shape).astype(dtype)
+    return Tensor(name, tuple(shape), dtype, Quant((scale,), (0,)), data)
+
+
+def _svdf(rng: Random, dtype: str) -> Draft:
+    batch, depth, units, rank, memory = (int(n) for n in rng.integers(1, (3, 12, 6, 4, 9)))
+    kept = pick(rng, "int16", "int8") if dtype == "int8" else dtype
+    in_scale, feature_scale, moment_scale, state_scale = (
+        scale_near(rng, centre) for centre in (0.05, 0.02, 0.01, 0.005)
+    )
+    is_float = dtype == "float32"
+    state_zero_point = int(rng.integers(-20, 21)) if kept == "int8" else 0
+    ins = [
+        Tensor("x", (batch, depth), dtype, None if is_float else byte_quant(rng, dtype, in_scale)),
+        _constant(rng, "features", (units * rank, depth), dtype, feature_scale),
+        _constant(rng, "moments", (units * rank, memory), kept, moment_scale),
+        _constant(
+            rng,
+            "bias",
+            (units,),
+            dtype if is_float else "int32",
+            float(np.float32(state_scale) * np.float32(moment_scale)),
+        ),
+        Tensor(
+            "state",
+            (batch, units * rank * memory),
+            kept,
+            None if is_float else Quant((state_scale,), (state_zero_point,)),
+        ),
+    ]
+    activation = pick(rng, *(ACTIVATIONS if is_float else ("NONE", "RELU")))
+    attrs = {"rank": rank, "activation": activation}
+    return Draft(ins, None if is_float else byte_quant(rng, "int8", 0.1), attrs, 2, states={1: 4})
+
+
+def _lstm(rng: Random, dtype: str) -> Draft:
+    batch, steps, depth, units = (int(n) for n in rng.integers(1, (3, 4, 9, 9)))
+    is_float, time_major = dtype == "float32", bool(rng.integers(2))
+    x_quant = hidden_quant = cell_quant = None
+    weights, bias, cell = dtype, dtype, dtype
+    if not is_float:
+        weights, bias, cell = "int8", "int32" if dtype == "int8" else "int64", "int16"
+        unit = 0.03 if dtype == "int8" else 1e-3
+        wide = Quant((scale_near(rng, unit),), (0,)), Quant((2.0**-15,), (0,))
+        narrow = byte_quant(rng, "int8", unit), Quant((2.0**-7,), (int(rng.integers(-20, 21)),))
+        x_quant, hidden_quant = narrow if dtype == "int8" else wide
+        cell_quant = Quant((2.0 ** int(rng.integers(-15, -10)),), (0,))
+    shapes = {"w": (units, depth), "r": (units, units), "b": (units,)}
+    scales = {part: scale_near(rng, 0.01) for part in "wrb"}
+    gates = [
+        _constant(
+            rng, f"{part}{gate}", shapes[part], bias if part == "b" else weights, scales[part]
+        )
+        for part in "wrb"
+        for gate in "ifco"
+    ]
+    x_shape = (steps, batch, depth) if time_major else (batch, steps, depth)
+    ins = [
+        Tensor("x", x_shape, dtype, x_quant),
+        *gates,
+        Tensor("h", (batch, units), dtype, hidden_quant),
+        Tensor("c", (batch, units), cell, cell_quant),
+    ]
+    attrs = {"time_major": time_major, "cell_clip": pick(rng, 0.0, 0.0, 1.5)}
+    return Draft(ins, hidden_quant, attrs, 3, states={1: 13, 2: 14})
+
+
 _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
@@ -565,7 +653,12 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "CONCATENATION": _concatenation,
     "PACK": _pack,
     "SPLIT": _split,
+    "SVDF": _svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
 }
+
+#: Those that update states.
+STATEFUL = ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
 
 #: Every operator here, with the types that it works on.
 KINDS: Sequence[tuple[str, str]] = [
@@ -579,6 +672,7 @@ KINDS: Sequence[tuple[str, str]] = [
         "HARD_SWISH": ("int8", "float32"),
         "RELU_0_TO_1": ("int8", "float32"),
         "RELU_N1_TO_1": ("int8", "float32"),
+        "SVDF": ("int8", "float32"),
         **{
             move: MOVABLE
             for move in (

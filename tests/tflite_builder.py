@@ -125,6 +125,15 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "QUANTIZE": ("QuantizeOptions", {}),
     "DEQUANTIZE": ("DequantizeOptions", {}),
     "TRANSPOSE": ("TransposeOptions", {}),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "UnidirectionalSequenceLSTMOptions",
+        {
+            "time_major": "TimeMajor",
+            "cell_clip": "CellClip",
+            "activation": "FusedActivationFunction",
+        },
+    ),
+    "SVDF": ("SVDFOptions", {"rank": "Rank", "activation": "FusedActivationFunction"}),
 }
 
 
@@ -339,19 +348,39 @@ class ModelBuilder:
 
 
 def file_of(graph: Graph) -> bytes:
-    """The file from which :func:`hilc.frontends.load_model` reads ``graph``."""
+    """The file from which :func:`hilc.frontends.load_model` reads ``graph``.
+
+    States are variables of the operators that update them, which start as a reset leaves them.
+    """
     builder = ModelBuilder()
+    states = {state.after: state.name for state in graph.states}
     for tensor in graph.tensors.values():
+        if tensor.name in states:
+            continue
         quant = tensor.quant
         numbers = (quant.scale, quant.zero_point, quant.axis) if quant else (None, 0, 0)
-        builder.tensor(tensor.name, tensor.shape, tensor.dtype, *numbers, data=tensor.data)
+        builder.tensor(
+            tensor.name,
+            tensor.shape,
+            tensor.dtype,
+            *numbers,
+            data=tensor.data,
+            variable=tensor.name in states.values(),
+        )
     builder.inputs(*graph.inputs)
     for name in graph.outputs:
         builder.output(name)
     for node in graph.nodes:
         # What the file says by the output's type alone.
         attrs = {n: v for n, v in vars(node.attrs).items() if n != "dtype" and v is not None}
-        builder.op(node.op, node.inputs, node.outputs, **attrs)
+        outputs = [name for name in node.outputs if name not in states]
+        inputs: Sequence[str] = node.inputs
+        if node.op == "UNIDIRECTIONAL_SEQUENCE_LSTM":
+            # Without peepholes, a projection and layer normalization.
+            *gates, hidden, cell = inputs
+            inputs = [*gates[:9], *[""] * 3, *gates[9:], "", "", hidden, cell, *[""] * 4]
+            attrs["activation"] = "TANH"
+        builder.op(node.op, inputs, outputs, **attrs)
     return builder.build()
 
 

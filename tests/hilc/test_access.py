@@ -435,7 +435,11 @@ def test_one_byte_less_is_caught(cpu: str, monkeypatch: pytest.MonkeyPatch) -> N
     promising = {
         name
         for name, kernel in kernels().items()
-        if kernel.order != "none" and not kernel.requires and kernel.outputs[0][-1] != "]"
+        if kernel.order != "none"
+        and not kernel.requires
+        # Of several outputs, states are tested where they are updated (test_recurrent).
+        and len(kernel.outputs) == 1
+        and kernel.outputs[0][-1] != "]"
     }
     assert len(caught) > (8 if cpu == "host" else 1)
     if cpu == "host":

@@ -403,11 +403,54 @@ def _split(
     return _Elements(rows * parts, [np.concatenate(blocks, axis=1)], blocks)
 
 
+def _svdf(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    """Return steps of one element of the state: it is written when the next one has been read."""
+    batch, units, rank, memory = (fields[name] for name in ("batch", "units", "rank", "memory"))
+    rows = np.arange(batch * units * rank).reshape(-1, 1) * memory
+    written = rows + np.arange(memory)
+    read = np.where(np.arange(memory) == 0, NEVER, written - 1)
+    ends = rows.reshape(batch, -1)[:, -1:] + memory - 1
+    outs = rows.reshape(batch * units, -1)[:, -1] + memory - 1
+    return _Elements(
+        rows.size * memory,
+        [np.repeat(ends, fields["depth"], axis=1), read],
+        [outs, written],
+    )
+
+
+def _lstm(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    """Return a step for each unit of each turn, in which its cell state is updated, and one for the
+    hidden state of the turn.
+
+    States are written from the first turn of a sequence on, which alone reads the old ones.
+    """
+    batch, steps, units = (fields[name] for name in ("batch", "steps", "units"))
+    begins = np.arange(batch * steps) * (units + 1)
+    ends = begins + units
+    first = begins.reshape(batch, steps)[:, :1]
+    if fields["time_major"]:
+        ends = ends.reshape(batch, steps).T.reshape(-1)
+    hidden = np.repeat(first + units, units, axis=1)
+    cell = first + np.arange(units)
+    turns = ends.reshape(-1, 1)
+    return _Elements(
+        batch * steps * (units + 1),
+        [np.repeat(turns, fields["depth"], axis=1), hidden, cell],
+        [np.repeat(turns, units, axis=1), hidden, cell],
+    )
+
+
 _WALKS: Mapping[str, Evaluator] = {
     "mean": _mean,
     "gather": _gather,
     "join": _join,
     "split": _split,
+    "svdf": _svdf,
+    "lstm": _lstm,
 }
 
 #: Values of ``reads``, by ``order``.

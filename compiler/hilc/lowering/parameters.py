@@ -304,6 +304,50 @@ class HilWideConv2d(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstm(FieldGroup):
+    """The fields of ``HIL_LSTM_FIELDS``."""
+
+    #: sequences
+    batch: int
+    #: inputs of a sequence
+    steps: int
+    #: 1: steps are the outermost axis of inputs and outputs, 0: sequences
+    time_major: int
+    #: elements of an input
+    depth: int
+    #: elements of an output, and of each state of a sequence
+    units: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstmCell(FieldGroup):
+    """The fields of ``HIL_LSTM_CELL_FIELDS``."""
+
+    #: of forget gate times cell state
+    forget_multiplier: int
+    #: to the left; below 0 to the right
+    forget_shift: int
+    #: of input gate times cell gate
+    update_multiplier: int
+    #: to the left; below 0 to the right
+    update_shift: int
+    #: of output gate times the tangent of the cell state
+    out_multiplier: int
+    #: to the left; below 0 to the right
+    out_shift: int
+    #: of the hidden state
+    out_zero_point: int
+    #: the largest magnitude of the cell state
+    clip: int
+    #: from the cell state to the table
+    tanh_multiplier: int
+    #: of the product, to the right
+    tanh_shift: int
+    #: of the logistic function, 256 steps
+    table: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilRowsS16(FieldGroup):
     """The fields of ``HIL_ROWS_S16_FIELDS``."""
 
@@ -354,6 +398,46 @@ class HilPool(FieldGroup):
     pad_top: int
     #: columns by which the first window reaches beyond the image
     pad_left: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdf(FieldGroup):
+    """The fields of ``HIL_SVDF_FIELDS``."""
+
+    #: inputs
+    batch: int
+    #: elements of an input
+    depth: int
+    #: elements of an output
+    units: int
+    #: filters of a unit
+    rank: int
+    #: features that a filter keeps
+    memory: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdfS8(FieldGroup):
+    """The fields of ``HIL_SVDF_S8_FIELDS``."""
+
+    #: from sums to features
+    feature_multiplier: int
+    #: to the left; below 0 to the right
+    feature_shift: int
+    #: from sums to outputs
+    out_multiplier: int
+    #: to the left; below 0 to the right
+    out_shift: int
+    #: of features
+    state_zero_point: int
+    #: of outputs
+    out_zero_point: int
+    #: of features, [filters][depth]
+    weights: npt.NDArray[np.int8]
+    #: of features: their sums for inputs of all zeros
+    offsets: npt.NDArray[np.int32]
+    #: of units, with what zero points of features add
+    bias: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -1453,6 +1537,73 @@ class HilZeros(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstmS8(Parameters):
+    """The fields of ``struct hil_lstm_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_lstm_s8"
+
+    lstm: HilLstm
+    lstm_cell: HilLstmCell
+    #: from sums of inputs to Q3.12
+    in_multipliers: tuple[int, ...]
+    #: to the left; below 0 to the right
+    in_shifts: tuple[int, ...]
+    #: from sums of hidden states to Q3.12
+    hidden_multipliers: tuple[int, ...]
+    #: to the left; below 0 to the right
+    hidden_shifts: tuple[int, ...]
+    #: [gates][units][depth]
+    in_weights: npt.NDArray[np.int8]
+    #: [gates][units][units]
+    hidden_weights: npt.NDArray[np.int8]
+    #: with what zero points of inputs add
+    in_bias: npt.NDArray[np.int32]
+    #: what zero points of hidden states add
+    hidden_bias: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstmS16(Parameters):
+    """The fields of ``struct hil_lstm_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_lstm_s16"
+
+    lstm: HilLstm
+    lstm_cell: HilLstmCell
+    #: of 15 bits, from sums of inputs to Q3.12
+    in_multipliers: tuple[int, ...]
+    #: to the right
+    in_shifts: tuple[int, ...]
+    #: of 15 bits, from sums of hidden states
+    hidden_multipliers: tuple[int, ...]
+    #: to the right
+    hidden_shifts: tuple[int, ...]
+    #: [gates][units][depth]
+    in_weights: npt.NDArray[np.int8]
+    #: [gates][units][units]
+    hidden_weights: npt.NDArray[np.int8]
+    #: of each the lower word, then the upper one
+    in_bias: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilLstmF32(Parameters):
+    """The fields of ``struct hil_lstm_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_lstm_f32"
+
+    lstm: HilLstm
+    #: the largest magnitude of the cell state
+    clip: float
+    #: [gates][units][depth]
+    in_weights: npt.NDArray[np.float32]
+    #: [gates][units][units]
+    hidden_weights: npt.NDArray[np.float32]
+    #: [gates][units]
+    bias: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilMatmulF32(Parameters):
     """The fields of ``struct hil_matmul_f32``."""
 
@@ -1880,6 +2031,49 @@ class HilSoftmaxS16(Parameters):
     exponentials: npt.NDArray[np.int16]
     #: 1 / (1 + x) for x from 0 to 1, likewise
     reciprocals: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdfS8StateS16(Parameters):
+    """The fields of ``struct hil_svdf_s8_state_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_svdf_s8_state_s16"
+
+    svdf: HilSvdf
+    svdf_s8: HilSvdfS8
+    #: weights of features, [filters][memory]
+    moments: npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdfS8StateS8(Parameters):
+    """The fields of ``struct hil_svdf_s8_state_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_svdf_s8_state_s8"
+
+    svdf: HilSvdf
+    svdf_s8: HilSvdfS8
+    #: weights of features, [filters][memory]
+    moments: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSvdfF32(Parameters):
+    """The fields of ``struct hil_svdf_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_svdf_f32"
+
+    svdf: HilSvdf
+    #: the least output
+    low: float
+    #: the largest output
+    high: float
+    #: of features, [filters][depth]
+    weights: npt.NDArray[np.float32]
+    #: weights of features, [filters][memory]
+    moments: npt.NDArray[np.float32]
+    #: of units
+    bias: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

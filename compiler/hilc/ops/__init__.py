@@ -20,11 +20,13 @@ from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
 from hilc.ops.fully_connected import FULLY_CONNECTED
 from hilc.ops.functions import FUNCTION, GELU
+from hilc.ops.lstm import LSTM
 from hilc.ops.mean import MEAN
 from hilc.ops.opdef import OpDef
 from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
 from hilc.ops.softmax import SOFTMAX
+from hilc.ops.svdf import SVDF
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
 from hilc.ops.views import COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
 
@@ -76,6 +78,8 @@ _OPS: dict[str, OpDef] = {
     "CONCATENATION": CONCATENATION,
     "PACK": PACK,
     "SPLIT": SPLIT,
+    "SVDF": SVDF,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": LSTM,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
     "COPY": COPY,
     EXTERNAL: EXTERNAL_NODE,

@@ -413,6 +413,11 @@ def _clamped_float32(node: Node, x: Array) -> Array:
 
 
 def _logistic_float32(node: Node, x: Array) -> Array:
+    return logistic_float32(x)
+
+
+def logistic_float32(x: Array) -> Float32Array:
+    """Return the logistic function in single precision, with the borders of the reference's."""
     y = np.where(x < _LOGISTIC_EXP_BELOW, expf(x), _sigmoid(x))
     return np.where(x > _LOGISTIC_ONE_ABOVE, np.float32(1), y)
 

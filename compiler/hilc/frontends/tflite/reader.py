@@ -41,7 +41,18 @@ from hilc.frontends.tflite.schema import (
     custom_name,
     supported_operators,
 )
-from hilc.ir import DTYPES, ELEMENT_TYPES, Array, Attributes, Graph, Node, Quant, Rounding, Tensor
+from hilc.ir import (
+    DTYPES,
+    ELEMENT_TYPES,
+    Array,
+    Attributes,
+    Graph,
+    Node,
+    Quant,
+    Rounding,
+    State,
+    Tensor,
+)
 from hilc.ops.cast import CastAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
@@ -154,6 +165,8 @@ class _Importer:
         )
         self._data = data
         self._tensors: dict[int, Tensor] = {}
+        #: The variables that operators update, by their index, and the tensor with their value now.
+        self._states: dict[int, str] = {}
         #: Names of the computed tensors whose shapes in the file are placeholders.
         self.open_shapes = frozenset(self._open_shapes())
 
@@ -172,13 +185,48 @@ class _Importer:
                 nodes += self._translate(i, code, operator, tensors)
             except ModelError as error:
                 raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
+        states = tuple(
+            State(self.names[index], after, self._reset(index))
+            for index, after in self._states.items()
+        )
         return Graph(
             name,
             tensors,
             tuple(nodes),
             tuple(self.names[i] for i in inputs),
-            tuple(self.names[i] for i in outputs),
+            tuple(self._states.get(i, self.names[i]) for i in outputs),
+            states,
         )
+
+    def _reset(self, index: int) -> Array | None:
+        """Return what a reset makes of a variable: the real value 0, as TFLite Micro does it."""
+        tensor = self.tensor(index)
+        if tensor.dtype != "int8" or tensor.quant is None:
+            return None
+        return _frozen(np.full(tensor.shape, tensor.quant.zero_point[0], np.int8))
+
+    def _variables(self, positions: Sequence[int], inputs: Sequence[int]) -> list[int]:
+        """Return the indices of an operator's variables."""
+        indices = []
+        for position in positions:
+            index = inputs[position]
+            if not self.subgraph.Tensors(index).IsVariable():
+                name = self.names[index]
+                raise ModelError(f"its input {position} is {name!r}, which must be a variable")
+            if index in indices:
+                raise ModelError(f"it updates the variable {self.names[index]!r} twice")
+            indices.append(index)
+        return indices
+
+    def _updated(self, index: int, tensors: dict[str, Tensor]) -> str:
+        """Return the name of a new tensor, which is the value of a variable from now on."""
+        variable = self.tensor(index)
+        name = f"{variable.name}:next"
+        while name in tensors or name in self.names:
+            name += "_"
+        tensors[name] = replace(variable, name=name)
+        self._states[index] = name
+        return name
 
     def hybrid_weights(self) -> tuple[int, ...]:
         """Return the indices of int8 weights of layers with float32 activations."""
@@ -228,8 +276,15 @@ class _Importer:
         least, most = row.inputs
         if not least <= len(inputs) <= most:
             raise ModelError(f"it has {len(inputs)} inputs; {_range(least, most)} are accepted")
-        if not outputs or min(outputs) < 0 or min(inputs[:least]) < 0:
+        needed = inputs[:least] if row.taken is None else [inputs[i] for i in row.taken]
+        if not outputs or min(outputs) < 0 or min(needed) < 0:
             raise ModelError("it has a missing operand")
+        for position, i in enumerate(inputs):
+            if i >= 0 and row.taken is not None and position not in row.taken:
+                raise UnsupportedError(
+                    f"it takes {self.names[i]!r} as input {position}, which is not supported",
+                    f"supported are inputs {', '.join(map(str, row.taken))} alone",
+                )
         if constant := self._widened(code, inputs, outputs):
             tensors[constant.name] = constant
             return []
@@ -242,7 +297,16 @@ class _Importer:
         for tensor in (*named, *(self.tensor(i) for i in outputs)):
             if tensor is not None:
                 tensors.setdefault(tensor.name, tensor)
+        variables = self._variables(row.states, inputs)
+        for i in inputs:
+            if i >= 0 and i not in variables and self.subgraph.Tensors(i).IsVariable():
+                raise UnsupportedError(
+                    f"it reads the variable {self.names[i]!r}, which is no state of its own",
+                    "read variables with READ_VARIABLE, or make the state an input and an output",
+                )
         input_names = [tensor.name if tensor else "" for tensor in named]
+        for position, index in zip(row.states, variables, strict=True):
+            input_names[position] = self._states.get(index, self.names[index])
         if code in _LINEAR:
             input_names += [""] * (most - len(input_names))
         attrs = row.read_attributes(operator)
@@ -255,8 +319,11 @@ class _Importer:
             attrs = replace(attrs, depth_multiplier=weights_shape[-1] // x_shape[-1])
         op = row.op or code
         rounding = _rounding(code, named)
-        names = tuple(self.names[i] for i in outputs)
-        return [Node(op, tuple(input_names), names, attrs, index, rounding)]
+        if row.taken is not None:
+            input_names = [input_names[position] for position in row.taken]
+        names = [self.names[i] for i in outputs]
+        names += [self._updated(i, tensors) for i in variables]
+        return [Node(op, tuple(input_names), tuple(names), attrs, index, rounding)]
 
     def _widened(self, code: str, inputs: Sequence[int], outputs: Sequence[int]) -> Tensor | None:
         """Return the float32 constant of a DEQUANTIZE of a float16 constant; None for other
@@ -352,12 +419,6 @@ class _Importer:
             raise UnsupportedError(
                 f"{name!r} has type {dtype}, which is not supported",
                 f"supported: {', '.join(DTYPES)}",
-            )
-        if table.IsVariable():
-            raise UnsupportedError(
-                f"{name!r} ({dtype}{_ints(table, 'Shape')}) is a variable, which keeps its value "
-                "from one run to the next: not supported",
-                "make the state an input and an output of the model",
             )
         if table.Sparsity() is not None:
             raise UnsupportedError(f"{name!r} is sparse: not supported", "export dense weights")

@@ -30,8 +30,10 @@ from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.ops.functions import GeluAttributes
+from hilc.ops.lstm import LstmAttributes
 from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.softmax import SoftmaxAttributes
+from hilc.ops.svdf import SvdfAttributes
 from hilc.ops.unary import LeakyReluAttributes
 from hilc.ops.views import ReshapeAttributes, SqueezeAttributes
 from hilc.transforms.shapes import GatherAttributes
@@ -210,6 +212,19 @@ def _strided_slice(options: Any) -> StridedSliceAttributes:
     )
 
 
+def _svdf(options: Any) -> SvdfAttributes:
+    return SvdfAttributes(rank=_positive(options, "Rank"), activation=_activation(options))
+
+
+def _lstm(options: Any) -> LstmAttributes:
+    code = options.FusedActivationFunction()
+    if code != tflite.ActivationFunctionType.TANH:
+        raise UnsupportedError(
+            f"its activation {_ACTIVATION_NAMES.get(code, code)} is not supported", "use TANH"
+        )
+    return LstmAttributes(time_major=options.TimeMajor(), cell_clip=options.CellClip())
+
+
 def _pack(options: Any) -> PackAttributes:
     return PackAttributes(axis=options.Axis(), values_count=options.ValuesCount())
 
@@ -234,6 +249,12 @@ class Operator:
     read_custom: Callable[[bytes], Attributes] | None = None
     #: Supported only if every operand is a constant, or only its shape matters.
     at_compile_time: bool = False
+    #: The inputs that are variables, which it updates: for each the node has one more output, the
+    #: new value.
+    states: tuple[int, ...] = ()
+    #: The positions of the inputs that the node takes, in its order; the others must be absent.
+    #: None for all of them as they are.
+    taken: tuple[int, ...] | None = None
 
     def read_attributes(self, operator: Any) -> Attributes:
         """Return the attributes of an operator of the file; absent fields have the schema's
@@ -327,6 +348,15 @@ _OPERATORS: dict[str, Operator] = {
     "DEQUANTIZE": Operator((1, 1)),
     "TRANSPOSE": Operator((2, 2)),
     "STRIDED_SLICE": Operator((4, 4), "StridedSliceOptions", _strided_slice),
+    "SVDF": Operator((5, 5), "SVDFOptions", _svdf, states=(4,)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Operator(
+        (20, 24),
+        "UnidirectionalSequenceLSTMOptions",
+        _lstm,
+        states=(18, 19),
+        # No peepholes, no projection, no layer normalization, as in TFLite Micro.
+        taken=(*range(9), *range(12, 16), 18, 19),
+    ),
     "SPLIT": Operator((2, 2), "SplitOptions", lambda o: SplitAttributes(num_splits=o.NumSplits())),
     "PACK": Operator((1, _MANY), "PackOptions", _pack),
     # Evaluated by hilc.transforms.shapes.

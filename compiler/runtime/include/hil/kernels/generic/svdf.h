@@ -1,0 +1,238 @@
+/* Layers that see the last inputs (SVDF): each filter keeps a number of every input, its feature,
+ * and adds up the last ones by weights. The filters of a unit follow each other.
+ *
+ * The state is [batch][filters][memory], the newest feature last. Each row is shifted to the left
+ * where it lies, or from the old state to the new one: element i is written after element i + 1 was
+ * read, and never read later. */
+#ifndef HIL_KERNELS_GENERIC_SVDF_H
+#define HIL_KERNELS_GENERIC_SVDF_H
+
+#include <stdint.h>
+
+#include "hil/kernels/generic/clamp_f32.h"
+#include "hil/quant.h"
+
+#define HIL_SVDF_FIELDS                                                                            \
+    int32_t batch; /* inputs */                                                                    \
+    int32_t depth; /* elements of an input */                                                      \
+    int32_t units; /* elements of an output */                                                     \
+    int32_t rank;  /* filters of a unit */                                                         \
+    int32_t memory /* features that a filter keeps */
+
+#define HIL_SVDF_S8_FIELDS                                                                         \
+    int32_t feature_multiplier; /* from sums to features */                                        \
+    int32_t feature_shift;      /* to the left; below 0 to the right */                            \
+    int32_t out_multiplier;     /* from sums to outputs */                                         \
+    int32_t out_shift;          /* to the left; below 0 to the right */                            \
+    int32_t state_zero_point;   /* of features */                                                  \
+    int32_t out_zero_point;     /* of outputs */                                                   \
+    const int8_t *weights;      /* of features, [filters][depth] */                                \
+    const int32_t *offsets;     /* of features: their sums for inputs of all zeros */              \
+    const int32_t *bias         /* of units, with what zero points of features add */
+
+/* The sum of a filter's feature. */
+HIL_INLINE int32_t hil_svdf_s8_sum(const int8_t *in, const int8_t *weights, int32_t depth,
+                                   int32_t offset) {
+    uint32_t sum = (uint32_t)offset;
+    for (int32_t i = 0; i < depth; i++) {
+        sum += (uint32_t)(in[i] * weights[i]);
+    }
+    return (int32_t)sum;
+}
+
+HIL_INLINE int8_t hil_svdf_s8_out(int32_t sum, int32_t multiplier, int32_t shift,
+                                  int32_t zero_point) {
+    return hil_clamp_s8(hil_requantize(sum, multiplier, shift) + zero_point, INT8_MIN, INT8_MAX);
+}
+
+/*@kernel
+name = "hil_svdf_s8_state_s16"
+requires = []
+inputs = ["int8_t", "int16_t"]
+outputs = ["int8_t", "int16_t"]
+scratch = "0"
+order = "walk"
+reads = "svdf"
+code = 300
+[cost.counts]
+unit = "batch * units"
+filter = "batch * units * rank"
+input = "batch * units * rank * depth"
+moment = "batch * units * rank * memory"
+[cost.on.cortex-m3]
+call = 30.0
+unit = 45.0
+filter = 45.0
+input = 5.0
+moment = 7.0
+[cost.on.cortex-m0]
+factor = 1.7
+@*/
+struct hil_svdf_s8_state_s16 {
+    HIL_SVDF_FIELDS;
+    HIL_SVDF_S8_FIELDS;
+    const int16_t *moments; /* weights of features, [filters][memory] */
+};
+
+HIL_INLINE void hil_svdf_s8_state_s16(const struct hil_svdf_s8_state_s16 *p, const int8_t *in,
+                                      const int16_t *state, int8_t *out, int16_t *new_state) {
+    for (int32_t b = 0; b < p->batch; b++) {
+        const int8_t *weights = p->weights;
+        const int32_t *offsets = p->offsets;
+        const int16_t *moments = p->moments;
+        for (int32_t unit = 0; unit < p->units; unit++) {
+            uint32_t sum = (uint32_t)p->bias[unit];
+            for (int32_t filter = 0; filter < p->rank; filter++) {
+                const int32_t feature =
+                    hil_requantize(hil_svdf_s8_sum(in, weights, p->depth, *offsets++),
+                                   p->feature_multiplier, p->feature_shift);
+                for (int32_t i = 1; i < p->memory; i++) {
+                    const int16_t kept = state[i];
+                    sum += (uint32_t)(kept * moments[i - 1]);
+                    new_state[i - 1] = kept;
+                }
+                const int16_t newest =
+                    (int16_t)(hil_clamp(feature, INT16_MIN, INT16_MAX) + p->state_zero_point);
+                sum += (uint32_t)(newest * moments[p->memory - 1]);
+                new_state[p->memory - 1] = newest;
+                weights += p->depth;
+                moments += p->memory;
+                state += p->memory;
+                new_state += p->memory;
+            }
+            *out++ =
+                hil_svdf_s8_out((int32_t)sum, p->out_multiplier, p->out_shift, p->out_zero_point);
+        }
+        in += p->depth;
+    }
+}
+
+/*@kernel
+name = "hil_svdf_s8_state_s8"
+requires = []
+inputs = ["int8_t", "int8_t"]
+outputs = ["int8_t", "int8_t"]
+scratch = "0"
+order = "walk"
+reads = "svdf"
+code = 300
+[cost.counts]
+unit = "batch * units"
+filter = "batch * units * rank"
+input = "batch * units * rank * depth"
+moment = "batch * units * rank * memory"
+[cost.on.cortex-m3]
+call = 30.0
+unit = 45.0
+filter = 45.0
+input = 5.0
+moment = 7.0
+[cost.on.cortex-m0]
+factor = 1.7
+@*/
+struct hil_svdf_s8_state_s8 {
+    HIL_SVDF_FIELDS;
+    HIL_SVDF_S8_FIELDS;
+    const int8_t *moments; /* weights of features, [filters][memory] */
+};
+
+HIL_INLINE void hil_svdf_s8_state_s8(const struct hil_svdf_s8_state_s8 *p, const int8_t *in,
+                                     const int8_t *state, int8_t *out, int8_t *new_state) {
+    for (int32_t b = 0; b < p->batch; b++) {
+        const int8_t *weights = p->weights;
+        const int32_t *offsets = p->offsets;
+        const int8_t *moments = p->moments;
+        for (int32_t unit = 0; unit < p->units; unit++) {
+            uint32_t sum = (uint32_t)p->bias[unit];
+            for (int32_t filter = 0; filter < p->rank; filter++) {
+                const int32_t feature =
+                    hil_requantize(hil_svdf_s8_sum(in, weights, p->depth, *offsets++),
+                                   p->feature_multiplier, p->feature_shift);
+                for (int32_t i = 1; i < p->memory; i++) {
+                    const int8_t kept = state[i];
+                    sum += (uint32_t)(kept * moments[i - 1]);
+                    new_state[i - 1] = kept;
+                }
+                const int8_t newest =
+                    (int8_t)(hil_clamp(feature, INT8_MIN, INT8_MAX) + p->state_zero_point);
+                sum += (uint32_t)(newest * moments[p->memory - 1]);
+                new_state[p->memory - 1] = newest;
+                weights += p->depth;
+                moments += p->memory;
+                state += p->memory;
+                new_state += p->memory;
+            }
+            *out++ =
+                hil_svdf_s8_out((int32_t)sum, p->out_multiplier, p->out_shift, p->out_zero_point);
+        }
+        in += p->depth;
+    }
+}
+
+/*@kernel
+name = "hil_svdf_f32"
+requires = []
+inputs = ["float", "float"]
+outputs = ["float", "float"]
+scratch = "0"
+order = "walk"
+reads = "svdf"
+code = 260
+[cost.counts]
+unit = "batch * units"
+filter = "batch * units * rank"
+input = "batch * units * rank * depth"
+moment = "batch * units * rank * memory"
+[cost.on.cortex-m3]
+call = 30.0
+unit = 140.0
+filter = 90.0
+input = 110.0
+moment = 115.0
+[cost.on.cortex-m4]
+factor = 0.07
+[cost.on.cortex-m33]
+factor = 0.07
+[cost.on.cortex-m55]
+factor = 0.07
+@*/
+struct hil_svdf_f32 {
+    HIL_SVDF_FIELDS;
+    float low;            /* the least output */
+    float high;           /* the largest output */
+    const float *weights; /* of features, [filters][depth] */
+    const float *moments; /* weights of features, [filters][memory] */
+    const float *bias;    /* of units */
+};
+
+HIL_INLINE void hil_svdf_f32(const struct hil_svdf_f32 *p, const float *in, const float *state,
+                             float *out, float *new_state) {
+    for (int32_t b = 0; b < p->batch; b++) {
+        const float *weights = p->weights;
+        const float *moments = p->moments;
+        for (int32_t unit = 0; unit < p->units; unit++) {
+            float total = p->bias[unit];
+            for (int32_t filter = 0; filter < p->rank; filter++) {
+                float feature = 0.0f;
+                for (int32_t i = 0; i < p->depth; i++) {
+                    feature += *weights++ * in[i];
+                }
+                float sum = 0.0f;
+                for (int32_t i = 1; i < p->memory; i++) {
+                    const float kept = state[i];
+                    sum += kept * *moments++;
+                    new_state[i - 1] = kept;
+                }
+                sum += feature * *moments++;
+                new_state[p->memory - 1] = feature;
+                total += sum;
+                state += p->memory;
+                new_state += p->memory;
+            }
+            *out++ = hil_clamp_f32(total, p->low, p->high);
+        }
+        in += p->depth;
+    }
+}
+
+#endif
