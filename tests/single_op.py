@@ -456,6 +456,81 @@ def _pad(rng: Random, dtype: str) -> Draft:
     return Draft([x, index_tensor(amounts.tolist(), "paddings")], x.quant)
 
 
+def _pad_v2(rng: Random, dtype: str) -> Draft:
+    draft = _pad(rng, dtype)
+    x, amounts = draft.ins
+    fill = Tensor("fill", pick(rng, (), (1,)), dtype, x.quant)
+    return Draft([x, amounts, replace(fill, data=content(rng, fill))], x.quant)
+
+
+def _mirror_pad(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 7)), 4))
+    mode = pick(rng, "REFLECT", "SYMMETRIC")
+    amounts = [[int(n) for n in rng.integers(0, size + (mode != "REFLECT"), 2)] for size in x.shape]
+    return Draft([x, index_tensor(amounts, "paddings")], x.quant, {"mode": mode})
+
+
+def _slice(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 6)), 4))
+    begins = [int(rng.integers(size)) if rng.random() < 0.6 else 0 for size in x.shape]
+    left = [size - begin for size, begin in zip(x.shape, begins, strict=True)]
+    sizes = [pick(rng, -1, most, int(rng.integers(1, most + 1))) for most in left]
+    return Draft([x, index_tensor(begins, "begin"), index_tensor(sizes, "size")], x.quant)
+
+
+def _reverse(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 7)), 4))
+    rank = len(x.shape)
+    # The references reverse axes that lie side by side.
+    first = int(rng.integers(rank))
+    axes = list(range(first, int(rng.integers(first + 1, rank + 1))))
+    return Draft([x, index_tensor(axes, "axes")], x.quant)
+
+
+def _tile(rng: Random, dtype: str) -> Draft:
+    x = activation_tensor(rng, dtype, shape_of(rng, int(rng.integers(1, 7)), 3))
+    times = [pick(rng, 1, 1, 2, 3) for _ in x.shape]
+    return Draft([x, index_tensor(times, "multiples")], x.quant)
+
+
+def _space_to_depth(rng: Random, dtype: str) -> Draft:
+    block = int(rng.integers(1, 4))
+    n, h, w, c = shape_of(rng, 4, 3)
+    x = activation_tensor(rng, dtype, (n, h * block, w * block, c))
+    return Draft([x], x.quant, {"block_size": block})
+
+
+def _depth_to_space(rng: Random, dtype: str) -> Draft:
+    block = int(rng.integers(1, 4))
+    n, h, w, c = shape_of(rng, 4, 3)
+    x = activation_tensor(rng, dtype, (n, h, w, c * block * block))
+    return Draft([x], x.quant, {"block_size": block})
+
+
+def _space_to_batch(rng: Random, dtype: str) -> Draft:
+    n, *sizes, c = shape_of(rng, int(rng.integers(3, 5)), 5)
+    block = [int(size) for size in rng.integers(1, 4, len(sizes))]
+    before = [int(count) for count in rng.integers(0, 3, len(sizes))]
+    after = [-(size + pad) % by for size, pad, by in zip(sizes, before, block, strict=True)]
+    x = activation_tensor(rng, dtype, (n, *sizes, c))
+    if dtype == "int8":
+        # TFLM pads with what it finds.
+        x = replace(x, quant=Quant((scale_of(x),), (0,)))
+    amounts = [list(pair) for pair in zip(before, after, strict=True)]
+    return Draft([x, index_tensor(block, "block"), index_tensor(amounts, "pads")], x.quant)
+
+
+def _batch_to_space(rng: Random, dtype: str) -> Draft:
+    n, *sizes, c = shape_of(rng, int(rng.integers(3, 5)), 4)
+    block = [int(size) for size in rng.integers(1, 4, len(sizes))]
+    crops = []
+    for size, by in zip(sizes, block, strict=True):
+        before = int(rng.integers(min(3, size * by)))
+        crops.append([before, int(rng.integers(min(3, size * by - before)))])
+    x = activation_tensor(rng, dtype, (n * int(np.prod(block)), *sizes, c))
+    return Draft([x, index_tensor(block, "block"), index_tensor(crops, "crops")], x.quant)
+
+
 def _strided_slice(rng: Random, dtype: str) -> Draft:
     shape = shape_of(rng, int(rng.integers(1, 6)))
     x = activation_tensor(rng, dtype, shape)
@@ -524,6 +599,24 @@ def _pack(rng: Random, dtype: str) -> Draft:
     parts = _parts(rng, dtype, [shape] * int(rng.integers(1, 5)))
     axis = int(rng.integers(-len(shape) - 1, len(shape) + 1))
     return Draft(parts, parts[0].quant, {"axis": axis, "values_count": len(parts)})
+
+
+def _unpack(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(1, 7)), 4)
+    x = activation_tensor(rng, dtype, shape)
+    axis = int(rng.integers(-len(shape), len(shape)))
+    return Draft([x], x.quant, {"axis": axis, "num": shape[axis]}, shape[axis])
+
+
+def _split_v(rng: Random, dtype: str) -> Draft:
+    sizes = [int(n) for n in rng.integers(1, 5, int(rng.integers(1, 5)))]
+    shape = list(shape_of(rng, int(rng.integers(1, 7)), 4))
+    axis = int(rng.integers(len(shape)))
+    shape[axis] = sum(sizes)
+    x = activation_tensor(rng, dtype, shape)
+    axis -= len(shape) * int(rng.integers(2))
+    ins = [x, index_tensor(sizes, "sizes"), index_tensor(axis, "axis")]
+    return Draft(ins, x.quant, {"num_splits": len(sizes)}, len(sizes))
 
 
 def _split(rng: Random, dtype: str) -> Draft:
@@ -648,13 +741,24 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SQUEEZE": _squeeze,
     "EXPAND_DIMS": _expand_dims,
     "PAD": _pad,
+    "PADV2": _pad_v2,
+    "MIRROR_PAD": _mirror_pad,
     "TRANSPOSE": _transpose,
     "STRIDED_SLICE": _strided_slice,
+    "SLICE": _slice,
+    "REVERSE_V2": _reverse,
+    "TILE": _tile,
+    "SPACE_TO_DEPTH": _space_to_depth,
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "SPACE_TO_BATCH_ND": _space_to_batch,
+    "BATCH_TO_SPACE_ND": _batch_to_space,
     "CONCATENATION": _concatenation,
     "PACK": _pack,
+    "UNPACK": _unpack,
     "SPLIT": _split,
     "SVDF": _svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+    "SPLIT_V": _split_v,
 }
 
 #: Those that update states.
@@ -676,8 +780,10 @@ KINDS: Sequence[tuple[str, str]] = [
         **{
             move: MOVABLE
             for move in (
-                "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PAD", "TRANSPOSE", "STRIDED_SLICE",
-                "CONCATENATION", "PACK", "SPLIT",
+                "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "PAD", "PADV2", "MIRROR_PAD", "TRANSPOSE",
+                "STRIDED_SLICE", "SLICE", "REVERSE_V2", "TILE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE",
+                "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "CONCATENATION", "PACK", "UNPACK",
+                "SPLIT", "SPLIT_V",
             )
         },
     }.get(op, ARITHMETIC)

@@ -47,6 +47,7 @@ _ACTIVATIONS = {
     "SIGN_BIT": 5,
 }
 _PADDINGS = {"SAME": 0, "VALID": 1}
+_MIRRORS = {"REFLECT": 0, "SYMMETRIC": 1}
 
 _CONV = {
     "stride_h": "StrideH",
@@ -104,13 +105,24 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
             "offset": "Offset",
         },
     ),
+    "SLICE": ("SliceOptions", {}),
+    "REVERSE_V2": ("ReverseV2Options", {}),
+    "TILE": ("TileOptions", {}),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", {"block_size": "BlockSize"}),
+    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", {"block_size": "BlockSize"}),
+    "SPACE_TO_BATCH_ND": ("SpaceToBatchNDOptions", {}),
+    "BATCH_TO_SPACE_ND": ("BatchToSpaceNDOptions", {}),
     "SPLIT": ("SplitOptions", {"num_splits": "NumSplits"}),
+    "SPLIT_V": ("SplitVOptions", {"num_splits": "NumSplits"}),
     "PACK": ("PackOptions", {"values_count": "ValuesCount", "axis": "Axis"}),
+    "UNPACK": ("UnpackOptions", {"num": "Num", "axis": "Axis"}),
     "SHAPE": ("ShapeOptions", {"out_type": "OutType"}),
     "EXPAND_DIMS": ("ExpandDimsOptions", {}),
     "GATHER": ("GatherOptions", {"axis": "Axis", "batch_dims": "BatchDims"}),
     "REDUCE_PROD": ("ReducerOptions", {"keep_dims": "KeepDims"}),
     "PAD": ("PadOptions", {}),
+    "PADV2": ("PadV2Options", {}),
+    "MIRROR_PAD": ("MirrorPadOptions", {"mode": "Mode"}),
     "HARD_SWISH": ("HardSwishOptions", {}),
     "ABS": ("AbsOptions", {}),
     "CAST": ("CastOptions", {}),
@@ -476,6 +488,8 @@ def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, 
             value = _ACTIVATIONS[value]
         elif attr == "padding":
             value = _PADDINGS[value]
+        elif attr == "mode":
+            value = _MIRRORS[value]
         elif isinstance(value, Sequence):
             value = _int_vector(fbb, value)
         values[fields[attr]] = value

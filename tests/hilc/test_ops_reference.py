@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import litert_ref
@@ -11,7 +12,16 @@ import numpy as np
 import pytest
 import tflm
 from nodes import make_node
-from single_op import KINDS, STATEFUL, Draft, SingleOp, finish, index_tensor, random_op
+from single_op import (
+    KINDS,
+    MOVABLE,
+    STATEFUL,
+    Draft,
+    SingleOp,
+    finish,
+    index_tensor,
+    random_op,
+)
 
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
@@ -19,14 +29,28 @@ from hilc.ir import Array, Numerics, Quant, Tensor
 from hilc.ops import OPS
 from hilc.ops.verify import verify
 
+
+def each(op: str, *dtypes: str) -> set[tuple[str, str]]:
+    """An operator with each of these types."""
+    return {(op, dtype) for dtype in dtypes}
+
+
 #: What TFLite's kernels do not take, though nothing speaks against it.
 NOT_IN_LITERT = {
-    *(("PAD", "bool"), ("PACK", "bool"), ("SPLIT", "bool")),
     *(("CEIL", "float32"), ("ROUND", "float32"), ("ELU", "int8"), ("ELU", "float32")),
     *(("ZEROS_LIKE", dtype) for dtype in ("int8", "uint8", "int16", "bool")),
     # It interpolates inverse roots, and does not saturate all floats.
     *(("RSQRT", "int16"), ("CAST", "float32")),
-}
+    *(
+        (op, "bool")
+        for op in (
+            "PAD", "PADV2", "MIRROR_PAD", "PACK", "SPLIT", "SPLIT_V", "SPACE_TO_DEPTH",
+            "DEPTH_TO_SPACE", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND",
+        )
+    ),
+    *((op, "int16") for op in ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "TILE")),
+    ("UNPACK", "int64"),
+}  # fmt: skip
 #: What TFLM's kernels do not take.
 NOT_IN_TFLM = {
     *((op, "uint8") for op in ("EXPAND_DIMS", "PAD", "TRANSPOSE", "STRIDED_SLICE")),
@@ -42,6 +66,16 @@ NOT_IN_TFLM = {
     *((op, "int32") for op in ("ABS", "NEG", "SIGN")),
     *(("NEG", "int64"), ("CAST", "uint8"), ("CAST", "int64")),
     *(("ZEROS_LIKE", dtype) for dtype in ("uint8", "int16", "bool")),
+    *each("UNPACK", "uint8", "int64", "bool"),
+    *each("SPLIT_V", "uint8", "int64", "bool"),
+    *each("SLICE", "uint8", "int64"),
+    *each("PADV2", "uint8", "int64", "bool"),
+    *each("MIRROR_PAD", "uint8", "int16", "int32", "int64", "bool"),
+    *each("SPACE_TO_DEPTH", "uint8", "int16", "int32", "int64", "bool"),
+    *each("DEPTH_TO_SPACE", "uint8", "int16", "int32", "int64", "bool"),
+    *each("SPACE_TO_BATCH_ND", "uint8", "int16", "int32", "int64", "bool"),
+    *each("BATCH_TO_SPACE_ND", "uint8", "int16", "int32", "int64", "bool"),
+    *each("TILE", *MOVABLE),
 }
 #: What of others it refuses, as a part of what it says.
 LIMITS_OF_TFLM = {
@@ -242,6 +276,19 @@ def test_softmax_of_many_rows(run_time):
         x = Tensor("x", (4000, 5), "int8", Quant((float(np.float32(scale)),), (0,)))
         draft = Draft([x], Quant((1 / 256,), (-128,)), {"beta": float(np.float32(beta))})
         check(finish(rng, "SOFTMAX", draft), run_time)
+
+
+@litert_ref.needs_litert_ref
+def test_space_to_batch_pads_with_the_zero_point_where_tflm_reads_what_it_finds():
+    x = Tensor("x", (1, 3, 5, 2), "int8", Quant((0.5,), (17,)))
+    block, pads = np.array([2, 3], np.int32), np.array([[0, 1], [1, 0]], np.int32)
+    ins = (x, index_tensor(block.tolist(), "block"), index_tensor(pads.tolist(), "pads"))
+    node = make_node("SPACE_TO_BATCH_ND", ("x", "block", "pads"), ("y",))
+    out = replace(x, name="y", shape=(6, 2, 2, 2))
+    with pytest.raises(UnsupportedError, match="zero point 17"):
+        OPS[node.op].check(node, ins, (out,))
+    values = np.arange(30, dtype=np.int8).reshape(x.shape), block, pads
+    check(SingleOp(node, ins, (out,), values))
 
 
 @pytest.mark.parametrize("run_time", RUN_TIMES)

@@ -444,6 +444,25 @@ def _lstm(
     )
 
 
+def _split_blocks(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    joined = _join(fields, outputs, inputs)
+    return _Elements(joined.steps, joined.first_write, joined.last_read)
+
+
+def _take(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    counts = (*fields["counts"], fields["length"])
+    runs = np.zeros((), np.int64)
+    for table in np.split(fields["places"].astype(np.int64), np.cumsum(counts)[:-1]):
+        runs = np.add.outer(runs, table)
+    places = runs.reshape(-1, 1) + np.arange(fields["run"])
+    written = np.repeat(np.arange(runs.size), fields["run"])
+    return _Elements(runs.size, [_last_use(inputs[0].nbytes, places)], [written])
+
+
 _WALKS: Mapping[str, Evaluator] = {
     "mean": _mean,
     "gather": _gather,
@@ -451,6 +470,8 @@ _WALKS: Mapping[str, Evaluator] = {
     "split": _split,
     "svdf": _svdf,
     "lstm": _lstm,
+    "split_blocks": _split_blocks,
+    "take": _take,
 }
 
 #: Values of ``reads``, by ``order``.

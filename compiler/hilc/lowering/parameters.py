@@ -1796,6 +1796,93 @@ class HilSplit(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilSplitBlocks(Parameters):
+    """The fields of ``struct hil_split_blocks``."""
+
+    KERNEL: ClassVar[str] = "hil_split_blocks"
+
+    #: of blocks, one for each part in turn
+    rows: int
+    #: outputs
+    parts: int
+    #: what a row gives to each part
+    blocks: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTake(Parameters):
+    """The fields of ``struct hil_take``."""
+
+    KERNEL: ClassVar[str] = "hil_take"
+
+    #: of runs
+    rows: int
+    #: turns of the loops around a row
+    counts: tuple[int, ...]
+    #: what each turn of each of them adds to the position of a run in the input, and then each run
+    #: of a row
+    places: npt.NDArray[np.int32]
+    #: runs in a row
+    length: int
+    #: bytes that lie together in input and output
+    run: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPadElements(Parameters):
+    """The fields of ``struct hil_pad_elements``."""
+
+    KERNEL: ClassVar[str] = "hil_pad_elements"
+
+    #: of the input
+    rows: int
+    #: turns of the loops around a row
+    counts: tuple[int, ...]
+    #: bytes by which the output moves as each of them advances
+    out_jumps: tuple[int, ...]
+    #: of the first row in the output
+    start: int
+    #: bytes that lie together in input and output
+    row: int
+    #: elements of the output
+    count: int
+    #: bytes of an element
+    item: int
+    #: the element around the input
+    fill: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSpaceToBatch(Parameters):
+    """The fields of ``struct hil_space_to_batch``."""
+
+    KERNEL: ClassVar[str] = "hil_space_to_batch"
+
+    #: of the input
+    images: int
+    #: rows of one of them
+    in_h: int
+    #: columns of one of them
+    in_w: int
+    #: rows of an output image: those of blocks
+    out_h: int
+    #: columns of an output image
+    out_w: int
+    #: rows of a block
+    block_h: int
+    #: columns of a block
+    block_w: int
+    #: rows of the first block above an input image
+    top: int
+    #: columns of the first block to the left of an input image
+    left: int
+    #: bytes of a pixel
+    depth: int
+    #: the byte around the input
+    fill: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilAveragePoolS8(Parameters):
     """The fields of ``struct hil_average_pool_s8``."""
 

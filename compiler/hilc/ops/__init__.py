@@ -12,9 +12,9 @@ from types import MappingProxyType
 from hilc.errors import InputError
 from hilc.external import EXTERNAL
 from hilc.ops.cast import CAST
-from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT
+from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT, SPLIT_V, UNPACK
 from hilc.ops.conv2d import CONV_2D
-from hilc.ops.data_movement import PAD, STRIDED_SLICE, TRANSPOSE
+from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
 from hilc.ops.depthwise_conv2d import DEPTHWISE_CONV_2D
 from hilc.ops.elementwise import ADD, MUL, SUB
 from hilc.ops.external import EXTERNAL_NODE
@@ -25,6 +25,16 @@ from hilc.ops.mean import MEAN
 from hilc.ops.opdef import OpDef
 from hilc.ops.pooling import AVERAGE_POOL_2D, MAX_POOL_2D
 from hilc.ops.quantize import DEQUANTIZE, QUANTIZE
+from hilc.ops.rearrange import (
+    BATCH_TO_SPACE_ND,
+    DEPTH_TO_SPACE,
+    MIRROR_PAD,
+    REVERSE_V2,
+    SLICE,
+    SPACE_TO_BATCH_ND,
+    SPACE_TO_DEPTH,
+    TILE,
+)
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.svdf import SVDF
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
@@ -73,13 +83,24 @@ _OPS: dict[str, OpDef] = {
     "SQUEEZE": SQUEEZE,
     "EXPAND_DIMS": EXPAND_DIMS,
     "PAD": PAD,
+    "PADV2": PADV2,
+    "MIRROR_PAD": MIRROR_PAD,
     "TRANSPOSE": TRANSPOSE,
     "STRIDED_SLICE": STRIDED_SLICE,
+    "SLICE": SLICE,
+    "REVERSE_V2": REVERSE_V2,
+    "TILE": TILE,
+    "SPACE_TO_DEPTH": SPACE_TO_DEPTH,
+    "DEPTH_TO_SPACE": DEPTH_TO_SPACE,
+    "SPACE_TO_BATCH_ND": SPACE_TO_BATCH_ND,
+    "BATCH_TO_SPACE_ND": BATCH_TO_SPACE_ND,
     "CONCATENATION": CONCATENATION,
     "PACK": PACK,
+    "UNPACK": UNPACK,
     "SPLIT": SPLIT,
     "SVDF": SVDF,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": LSTM,
+    "SPLIT_V": SPLIT_V,
     # Not of TFLite: hilc.memory.copies makes the first, hilc.transforms.partition the second.
     "COPY": COPY,
     EXTERNAL: EXTERNAL_NODE,

@@ -1,6 +1,7 @@
-"""CONCATENATION, PACK and SPLIT: tensors of any type joined and cut along an axis.
+"""CONCATENATION, PACK, SPLIT, SPLIT_V and UNPACK: tensors of any type joined and cut along an axis.
 
-SPLIT takes the constant axis, then the tensor.
+SPLIT takes the constant axis, then the tensor; SPLIT_V the tensor, the constant sizes of the parts,
+then the constant axis.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_int,
+    constant_ints,
     invalid,
     operand,
     require_counts,
@@ -159,6 +161,90 @@ def _split(
     return [np.ascontiguousarray(part) for part in parts]
 
 
+# SPLIT_V ----------------------------------------------------------------------------------------
+
+
+def parts_of(node: Node, ins: Sequence[Tensor | None]) -> tuple[int, list[int]]:
+    """Return the axis of SPLIT_V, and how much of it each output has."""
+    shape = operand(node, ins, 0).shape
+    axis = resolve_axis(node, constant_int(node, operand(node, ins, 2)), len(shape))
+    sizes = list(constant_ints(node, operand(node, ins, 1)))
+    if sizes.count(-1) == 1:
+        # The part that takes what the others leave.
+        sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
+    if sum(sizes) != shape[axis] or min(sizes) < 1:
+        invalid(
+            node,
+            f"splits {shape[axis]} elements along axis {axis} into parts of {sizes}; each must be "
+            "at least 1",
+        )
+    return axis, sizes
+
+
+def _infer_split_v(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    count = SplitAttributes.of(node).num_splits
+    require_counts(node, inputs=3, outputs=count)
+    x = operand(node, ins, 0)
+    axis, sizes = parts_of(node, ins)
+    if len(sizes) != count:
+        invalid(node, f"splits into {len(sizes)} parts and states {count}")
+    return [((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes]
+
+
+def _split_v(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    x = values[0]
+    assert x is not None
+    axis, sizes = parts_of(node, ins)
+    parts = np.split(x, np.cumsum(sizes)[:-1], axis)
+    return [np.ascontiguousarray(part) for part in parts]
+
+
+# UNPACK -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnpackAttributes(Attributes):
+    #: The axis that goes; negative from the last.
+    axis: int
+    #: The number of outputs.
+    num: int
+
+
+def unpack_axis(node: Node, ins: Sequence[Tensor | None]) -> int:
+    return resolve_axis(node, UnpackAttributes.of(node).axis, len(operand(node, ins, 0).shape))
+
+
+def _infer_unpack(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    count = UnpackAttributes.of(node).num
+    x = operand(node, ins, 0)
+    axis = unpack_axis(node, ins)
+    if count != x.shape[axis]:
+        invalid(node, f"unpacks {x.shape[axis]} parts along axis {axis} and states {count}")
+    require_counts(node, inputs=1, outputs=count)
+    return [((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)] * count
+
+
+def _unpack(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    x = values[0]
+    assert x is not None
+    return [np.array(part) for part in np.moveaxis(x, unpack_axis(node, ins), 0)]
+
+
+def _check_cut(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    for out in outs:
+        require_same_quantization(node, operand(node, ins, 0), out)
+
+
 def _is_one(node: Node, ins: Sequence[Tensor | None]) -> bool:
     return len(ins) == 1
 
@@ -185,3 +271,5 @@ CONCATENATION = OpDef(
 )
 PACK = OpDef(_infer_pack, _pack, _check_parts, attributes=PackAttributes, bounds=ascending)
 SPLIT = OpDef(_infer_split, _split, attributes=SplitAttributes, bounds=ascending)
+SPLIT_V = OpDef(_infer_split_v, _split_v, _check_cut, attributes=SplitAttributes, bounds=ascending)
+UNPACK = OpDef(_infer_unpack, _unpack, _check_cut, attributes=UnpackAttributes, bounds=ascending)

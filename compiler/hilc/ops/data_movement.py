@@ -1,7 +1,7 @@
-"""TRANSPOSE, STRIDED_SLICE and PAD: elements of any type in other places.
+"""TRANSPOSE, STRIDED_SLICE, PAD and PADV2: elements of any type in other places.
 
-Inputs: the tensor and, constant, the permutation; begin, end and strides; or the padding.
-PAD fills with the real value zero.
+Inputs: the tensor and, constant, the permutation; begin, end and strides; or the padding and, of
+PADV2, what it fills with. PAD fills with the real value zero.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hilc.ir import Array, Attributes, Node, Tensor
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
     constant_ints,
+    constant_pairs,
     invalid,
     operand,
     quantization,
@@ -184,28 +185,17 @@ def _strided_slice(
     return [x.reshape(outs[0].shape)]
 
 
-# PAD --------------------------------------------------------------------------------------------
+# PAD and PADV2 ----------------------------------------------------------------------------------
 
 
 def paddings(node: Node, ins: Sequence[Tensor | None]) -> Array:
     """Return the elements before and after, along each axis."""
     rank = len(operand(node, ins, 0).shape)
-    given = operand(node, ins, 1)
-    if given.dtype not in ("int32", "int64") or given.shape != (rank, 2):
-        invalid(node, f"pads {rank} axes by {given.dtype}{list(given.shape)}")
-    if given.data is None:
-        unsupported(
-            node,
-            f"pads by {given.name!r}, which is only known at run time",
-            "shapes are fixed at compile time: export the model with constant axes and shapes",
-        )
-    if given.data.min(initial=0) < 0 or given.data.max(initial=0) >= 1 << 31:
-        invalid(node, f"pads by {given.data.tolist()}")
-    return given.data
+    return constant_pairs(node, operand(node, ins, 1), rank, "pads")
 
 
 def _infer_pad(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
-    require_counts(node, inputs=2)
+    require_counts(node, inputs=3 if node.op == "PADV2" else 2)
     x = operand(node, ins, 0)
     if len(x.shape) > _MAX_RANK:
         unsupported(
@@ -219,7 +209,24 @@ def _infer_pad(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
 
 def _check_pad(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
     require_same_quantization(node, operand(node, ins, 0), outs[0])
-    pad_value(node, outs[0])
+    padding_element(node, ins, outs[0])
+
+
+def padding_element(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Array:
+    """Return the element, an array without dimensions, that fills what is added."""
+    if node.op != "PADV2":
+        return np.array(pad_value(node, out), out.dtype)
+    given = operand(node, ins, 2)
+    if given.dtype != out.dtype or given.size != 1:
+        invalid(node, f"fills {out.dtype} with {given.dtype}{list(given.shape)}")
+    require_same_quantization(node, given, out)
+    if given.data is None:
+        unsupported(
+            node,
+            f"fills with {given.name!r}, which is only known at run time",
+            "export the model with a constant to pad with",
+        )
+    return given.data.reshape(())
 
 
 def pad_value(node: Node, out: Tensor) -> int:
@@ -242,7 +249,7 @@ def _pad(
 ) -> list[Array]:
     x = values[0]
     assert x is not None
-    value = x.dtype.type(pad_value(node, outs[0]))
+    value = padding_element(node, ins, outs[0])
     return [np.pad(x, paddings(node, ins).astype(np.int64), constant_values=value)]
 
 
@@ -269,3 +276,4 @@ PAD = OpDef(
     bounds=ascending,
     links=_pad_links,
 )
+PADV2 = OpDef(_infer_pad, _pad, _check_pad, passes_on=always, bounds=ascending)

@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from hilc.errors import ModelError, UnsupportedError
-from hilc.ir import ELEMENT_TYPES, Node, Tensor
+from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
 from hilc.ir.dtypes import INDEX_TYPES
 from hilc.numerics.requantize import Multiplier, activation_range, quantize_multiplier
 from hilc.ops.attributes import ActivationAttributes
@@ -155,6 +155,24 @@ def constant_int(node: Node, tensor: Tensor) -> int:
     if len(values) != 1:
         invalid(node, f"takes {tensor.name!r} with {len(values)} values for one integer")
     return values[0]
+
+
+def constant_pairs(node: Node, tensor: Tensor, count: int, does: str) -> Array:
+    """Return a constant operand with two numbers, not below zero, for each of ``count`` axes.
+
+    ``does`` says what the operator does with them, for messages.
+    """
+    if tensor.dtype not in INDEX_TYPES or tensor.shape != (count, 2):
+        invalid(node, f"{does} {count} axes by {tensor.dtype}{list(tensor.shape)}")
+    if tensor.data is None:
+        unsupported(
+            node,
+            f"{does} by {tensor.name!r}, which is only known at run time",
+            "shapes are fixed at compile time: export the model with constant axes and shapes",
+        )
+    if tensor.data.min(initial=0) < 0 or tensor.data.max(initial=0) >= 1 << 31:
+        invalid(node, f"{does} by {tensor.data.tolist()}")
+    return tensor.data
 
 
 def resolve_axis(node: Node, axis: int, rank: int) -> int:

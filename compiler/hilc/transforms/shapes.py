@@ -141,16 +141,6 @@ def _reduce_prod(node: Node, x: Array, axes: Array) -> Array:
     return product
 
 
-def _slice(node: Node, x: Array, begin: Array, size: Array) -> Array:
-    ends = [
-        n if count == -1 else first + count
-        for n, first, count in zip(x.shape, begin.tolist(), size.tolist(), strict=True)
-    ]
-    if any(not 0 <= b <= e <= n for b, e, n in zip(begin.tolist(), ends, x.shape, strict=True)):
-        raise IndexError(f"the slice is outside of {list(x.shape)}")
-    return x[tuple(slice(b, e) for b, e in zip(begin.tolist(), ends, strict=True))]
-
-
 def _range(node: Node, start: Array, limit: Array, delta: Array) -> Array:
     if not np.issubdtype(start.dtype, np.integer):
         raise UnsupportedError(f"it has operands of type {start.dtype}", "integers are supported")
@@ -183,7 +173,6 @@ CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "SHAPE": lambda node, x: x,
     "RANK": lambda node, x: x,
     "GATHER": _gather,
-    "SLICE": _slice,
     "REDUCE_PROD": _reduce_prod,
     "RANGE": _range,
     "FILL": _fill,

@@ -25,13 +25,19 @@ from hilc.ops.attributes import (
     Padding,
     ReductionAttributes,
 )
-from hilc.ops.concat_split import ConcatenationAttributes, PackAttributes, SplitAttributes
+from hilc.ops.concat_split import (
+    ConcatenationAttributes,
+    PackAttributes,
+    SplitAttributes,
+    UnpackAttributes,
+)
 from hilc.ops.data_movement import StridedSliceAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.fully_connected import FullyConnectedAttributes
 from hilc.ops.functions import GeluAttributes
 from hilc.ops.lstm import LstmAttributes
 from hilc.ops.pooling import PoolingAttributes
+from hilc.ops.rearrange import BlockAttributes, MirrorPadAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.svdf import SvdfAttributes
 from hilc.ops.unary import LeakyReluAttributes
@@ -229,6 +235,23 @@ def _pack(options: Any) -> PackAttributes:
     return PackAttributes(axis=options.Axis(), values_count=options.ValuesCount())
 
 
+def _unpack(options: Any) -> UnpackAttributes:
+    return UnpackAttributes(axis=options.Axis(), num=options.Num())
+
+
+def _split(options: Any) -> SplitAttributes:
+    return SplitAttributes(num_splits=options.NumSplits())
+
+
+def _block(options: Any) -> BlockAttributes:
+    return BlockAttributes(block_size=_positive(options, "BlockSize"))
+
+
+def _mirror_pad(options: Any) -> MirrorPadAttributes:
+    symmetric = options.Mode() == tflite.MirrorPadMode.SYMMETRIC
+    return MirrorPadAttributes(mode="SYMMETRIC" if symmetric else "REFLECT")
+
+
 def _gather(options: Any) -> GatherAttributes:
     return GatherAttributes(axis=options.Axis(), batch_dims=options.BatchDims())
 
@@ -314,6 +337,8 @@ _OPERATORS: dict[str, Operator] = {
     "SUB": Operator((2, 2), "SubOptions", _activated),
     "MUL": Operator((2, 2), "MulOptions", _activated),
     "PAD": Operator((2, 2)),
+    "PADV2": Operator((3, 3)),
+    "MIRROR_PAD": Operator((2, 2), "MirrorPadOptions", _mirror_pad),
     "MEAN": Operator((2, 2), "ReducerOptions", _reduction),
     "CONCATENATION": Operator((1, _MANY), "ConcatenationOptions", _concatenation),
     "RELU": Operator((1, 1)),
@@ -357,13 +382,21 @@ _OPERATORS: dict[str, Operator] = {
         # No peepholes, no projection, no layer normalization, as in TFLite Micro.
         taken=(*range(9), *range(12, 16), 18, 19),
     ),
-    "SPLIT": Operator((2, 2), "SplitOptions", lambda o: SplitAttributes(num_splits=o.NumSplits())),
+    "SLICE": Operator((3, 3)),
+    "REVERSE_V2": Operator((2, 2)),
+    "TILE": Operator((2, 2)),
+    "SPACE_TO_DEPTH": Operator((1, 1), "SpaceToDepthOptions", _block),
+    "DEPTH_TO_SPACE": Operator((1, 1), "DepthToSpaceOptions", _block),
+    "SPACE_TO_BATCH_ND": Operator((3, 3)),
+    "BATCH_TO_SPACE_ND": Operator((3, 3)),
+    "SPLIT": Operator((2, 2), "SplitOptions", _split),
+    "SPLIT_V": Operator((3, 3), "SplitVOptions", _split),
     "PACK": Operator((1, _MANY), "PackOptions", _pack),
+    "UNPACK": Operator((1, 1), "UnpackOptions", _unpack),
     # Evaluated by hilc.transforms.shapes.
     "SHAPE": _computed((1, 1)),
     "RANK": _computed((1, 1)),
     "GATHER": _computed((2, 2), "GatherOptions", _gather),
-    "SLICE": _computed((3, 3)),
     "REDUCE_PROD": _computed((2, 2), "ReducerOptions", _reduction),
     "RANGE": _computed((3, 3)),
     "FILL": _computed((2, 2)),

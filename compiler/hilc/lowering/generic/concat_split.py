@@ -1,4 +1,4 @@
-"""CONCATENATION, PACK and SPLIT: blocks of bytes side by side."""
+"""CONCATENATION, PACK, SPLIT, SPLIT_V and UNPACK: blocks of bytes side by side."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ import numpy as np
 
 from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilJoin, HilSplit
+from hilc.lowering.parameters import HilJoin, HilSplit, HilSplitBlocks
 from hilc.lowering.registry import Layer, lowers
-from hilc.ops.concat_split import concatenation_axis, pack_axis, parts, split_axis
+from hilc.ops.concat_split import (
+    concatenation_axis,
+    pack_axis,
+    parts,
+    parts_of,
+    split_axis,
+    unpack_axis,
+)
 
 
 def _join(node: Node, parts: Sequence[Tensor], axis: int) -> KernelCall:
@@ -46,3 +53,19 @@ def split(layer: Layer) -> KernelCall:
     block = prod(layer.out.shape[axis:]) * np.dtype(layer.out.dtype).itemsize
     rows = prod(layer.out.shape[:axis])
     return KernelCall(HilSplit(rows=rows, parts=len(outs), block=block), (1,))
+
+
+@lowers("SPLIT_V")
+def split_v(layer: Layer) -> KernelCall:
+    """Return the call that gives blocks of several sizes to each output in turn."""
+    axis, _ = parts_of(layer.node, layer.ins)
+    rows = prod(layer.out.shape[:axis])
+    blocks = np.array([out.nbytes // rows for out in layer.outs], np.int32)
+    return KernelCall(HilSplitBlocks(rows=rows, parts=len(layer.outs), blocks=blocks))
+
+
+@lowers("UNPACK")
+def unpack(layer: Layer) -> KernelCall:
+    """Return the call that gives blocks to each output in turn."""
+    rows = prod(layer.out.shape[: unpack_axis(layer.node, layer.ins)])
+    return KernelCall(HilSplit(rows=rows, parts=len(layer.outs), block=layer.out.nbytes // rows))

@@ -1,16 +1,28 @@
-"""TRANSPOSE, STRIDED_SLICE and PAD: bytes at other places."""
+"""Bytes at other places: TRANSPOSE, STRIDED_SLICE, those that pad, and all that rearrange."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
+
+import numpy as np
 
 from hilc.ir import Node, Tensor
 from hilc.lowering.kernels import KernelCall
-from hilc.lowering.parameters import HilGather, HilPad
+from hilc.lowering.parameters import HilGather, HilPad, HilPadElements, HilSpaceToBatch, HilTake
 from hilc.lowering.registry import Layer, lowers
-from hilc.lowering.strides import Loop, contiguous_strides, nest, walk
-from hilc.ops.data_movement import itemsize, pad_value, paddings, permutation, sliced_shape, slices
+from hilc.lowering.strides import OUTER_LOOPS, Loop, contiguous_strides, nest, walk
+from hilc.ops.data_movement import (
+    itemsize,
+    padding_element,
+    paddings,
+    permutation,
+    sliced_shape,
+    slices,
+)
+from hilc.ops.places import Axis, Places
+from hilc.ops.rearrange import REARRANGED, blocks, fill_between
 
 
 def _gather(
@@ -61,7 +73,7 @@ def strided_slice(layer: Layer) -> KernelCall:
     )
 
 
-@lowers("PAD")
+@lowers("PAD", "PADV2")
 def pad(layer: Layer) -> KernelCall:
     """Return the call that copies rows of the input between what is added."""
     node, ins = layer.node, layer.ins
@@ -78,13 +90,99 @@ def pad(layer: Layer) -> KernelCall:
     )
     first = sum(int(p) * s for p, s in zip(added[:, 0], strides, strict=True)) * itemsize(x)
     walked = walk(node, outer)
-    parameters = HilPad(
+    fill = np.frombuffer(padding_element(node, ins, out).tobytes(), np.uint8)
+    if (fill == fill[0]).all():
+        parameters = HilPad(
+            rows=walked.rows,
+            counts=walked.counts,
+            out_jumps=walked.jumps[0],
+            start=first,
+            row=row,
+            size=out.nbytes,
+            fill=int(fill[0]),
+        )
+        return KernelCall(parameters)
+    elements = HilPadElements(
         rows=walked.rows,
         counts=walked.counts,
         out_jumps=walked.jumps[0],
         start=first,
         row=row,
-        size=out.nbytes,
-        fill=pad_value(node, out) & 0xFF,
+        count=out.size,
+        item=fill.size,
+        fill=fill,
+    )
+    return KernelCall(elements)
+
+
+# What says by itself where its elements come from ------------------------------------------------
+
+
+@lowers(*REARRANGED)
+def rearranged(layer: Layer) -> KernelCall:
+    """Return the call that writes elements from where the operator says that they come from."""
+    node, ins = layer.node, layer.ins
+    return take_places(node, layer.operand(0), REARRANGED[node.op](node, ins))
+
+
+def take_places(node: Node, x: Tensor, places: Places) -> KernelCall:
+    """Return the call that writes the elements of ``x`` at ``places``."""
+    start, axes = places.start, []
+    for axis in places.axes:
+        if axis.count == 1 or axis.table is not None and not np.diff(axis.table, 2).any():
+            # As many elements from each place to the next.
+            first, *more = axis.places[:2].tolist()
+            start += first
+            axes += [Axis(axis.count, more[0] - first)] if more else []
+        else:
+            axes.append(axis)
+    if all(axis.table is None for axis in axes):
+        shape, steps = [axis.count for axis in axes], [axis.step for axis in axes]
+        # Of as many loops the kernel turns the innermost itself.
+        if len(nest(shape, steps)) <= OUTER_LOOPS + 1:
+            return _gather(node, x, shape, steps, start)
+    return _take(x, start, axes)
+
+
+def _take(x: Tensor, start: int, axes: Sequence[Axis]) -> KernelCall:
+    """Return the call that reads x from element ``start`` on by what ``axes`` add to that."""
+    rest, run = list(axes), 1
+    while rest and rest[-1].table is None and rest[-1].step == run:
+        run *= rest.pop().count
+    tables = [axis.places * itemsize(x) for axis in rest]
+    while len(tables) > OUTER_LOOPS + 1:
+        # One loop for two, those of which the table of both is the shortest.
+        sizes = [a.size * b.size for a, b in pairwise(tables)]
+        place = sizes.index(min(sizes))
+        tables[place : place + 2] = [np.add.outer(*tables[place : place + 2]).reshape(-1)]
+    tables = [np.zeros(1, np.int64)] * (OUTER_LOOPS + 1 - len(tables)) + tables
+    tables[0] = tables[0] + start * itemsize(x)
+    counts = tuple(table.size for table in tables)
+    parameters = HilTake(
+        rows=prod(counts[:-1]),
+        counts=counts[:-1],
+        places=np.concatenate(tables).astype(np.int32),
+        length=counts[-1],
+        run=run * itemsize(x),
+    )
+    return KernelCall(parameters)
+
+
+@lowers("SPACE_TO_BATCH_ND")
+def space_to_batch(layer: Layer) -> KernelCall:
+    """Return the call that collects the pixels of each place in a block."""
+    x, b = layer.operand(0), blocks(layer.node, layer.ins)
+    parameters = HilSpaceToBatch(
+        images=b.images,
+        in_h=b.size[0],
+        in_w=b.size[1],
+        out_h=b.small[0],
+        out_w=b.small[1],
+        block_h=b.block[0],
+        block_w=b.block[1],
+        top=b.around[0][0],
+        left=b.around[1][0],
+        depth=b.depth * itemsize(x),
+        fill=fill_between(layer.node, layer.ins, layer.outs) & 0xFF,
     )
     return KernelCall(parameters)

@@ -251,4 +251,186 @@ HIL_INLINE void hil_split(const struct hil_split *p, const void *in, void *const
     }
 }
 
+/*@kernel
+name = "hil_split_blocks"
+requires = []
+inputs = ["void"]
+outputs = ["void[]"]
+scratch = "0"
+order = "walk"
+reads = "split_blocks"
+code = 88
+[cost.counts]
+row = "rows"
+block = "rows * parts"
+[cost.on.cortex-m3]
+block = 37.37
+@*/
+struct hil_split_blocks {
+    int32_t rows;          /* of blocks, one for each part in turn */
+    int32_t parts;         /* outputs */
+    const int32_t *blocks; /* what a row gives to each part */
+};
+
+HIL_INLINE void hil_split_blocks(const struct hil_split_blocks *p, const void *in,
+                                 void *const *out) {
+    const uint8_t *source = (const uint8_t *)in;
+    for (int32_t row = 0; row < p->rows; row++) {
+        for (int32_t part = 0; part < p->parts; part++) {
+            const int32_t block = p->blocks[part];
+            hil_move((uint8_t *)out[part] + row * block, source, block);
+            source += block;
+        }
+    }
+}
+
+/*@kernel
+name = "hil_take"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "walk"
+reads = "take"
+code = 120
+[cost.counts]
+row = "rows"
+block = "rows * length"
+byte = "block * run"
+[cost.on.cortex-m3]
+row = 30
+block = 10
+byte = 0.8566
+@*/
+struct hil_take {
+    int32_t rows;                   /* of runs */
+    int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
+    const int32_t *places;          /* what each turn of each of them adds to the position of a run
+                                       in the input, and then each run of a row */
+    int32_t length;                 /* runs in a row */
+    int32_t run;                    /* bytes that lie together in input and output */
+};
+
+HIL_INLINE void hil_take(const struct hil_take *p, const void *in, void *out) {
+    const uint8_t *source = (const uint8_t *)in;
+    uint8_t *target = (uint8_t *)out;
+    int32_t index[HIL_WALK_LOOPS] = {0};
+    for (int32_t row = 0; row < p->rows; row++) {
+        const int32_t *places = p->places;
+        int32_t start = 0;
+        for (int loop = 0; loop < HIL_WALK_LOOPS; loop++) {
+            start += places[index[loop]];
+            places += p->counts[loop];
+        }
+        for (int32_t n = 0; n < p->length; n++) {
+            if (p->run == 1) {
+                *target = source[start + places[n]];
+            } else {
+                hil_move(target, source + start + places[n], p->run);
+            }
+            target += p->run;
+        }
+        (void)hil_walk_next(index, p->counts);
+    }
+}
+
+/*@kernel
+name = "hil_pad_elements"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "none"
+code = 80
+[cost.counts]
+line = "rows"
+copied = "rows * row"
+element = "count"
+byte = "count * item"
+[cost.on.cortex-m3]
+line = 19.84
+copied = 1.313
+element = 8
+byte = 1
+@*/
+struct hil_pad_elements {
+    int32_t rows;                   /* of the input */
+    int32_t counts[HIL_WALK_LOOPS]; /* turns of the loops around a row */
+    int32_t
+        out_jumps[HIL_WALK_LOOPS]; /* bytes by which the output moves as each of them advances */
+    int32_t start;                 /* of the first row in the output */
+    int32_t row;                   /* bytes that lie together in input and output */
+    int32_t count;                 /* elements of the output */
+    int32_t item;                  /* bytes of an element */
+    const uint8_t *fill;           /* the element around the input */
+};
+
+HIL_INLINE void hil_pad_elements(const struct hil_pad_elements *p, const void *in, void *out) {
+    const uint8_t *source = (const uint8_t *)in;
+    uint8_t *target = (uint8_t *)out;
+    int32_t index[HIL_WALK_LOOPS] = {0};
+    int32_t start = p->start;
+    for (int32_t n = 0; n < p->count; n++) {
+        memcpy(target + n * p->item, p->fill, (size_t)p->item);
+    }
+    for (int32_t row = 0; row < p->rows; row++) {
+        memcpy(target + start, source, (size_t)p->row);
+        source += p->row;
+        start += p->out_jumps[hil_walk_next(index, p->counts)];
+    }
+}
+
+/*@kernel
+name = "hil_space_to_batch"
+requires = []
+inputs = ["void"]
+outputs = ["void"]
+scratch = "0"
+order = "none"
+code = 180
+[cost.counts]
+pixel = "block_h * block_w * images * out_h * out_w"
+byte = "pixel * depth"
+[cost.on.cortex-m3]
+pixel = 30
+byte = 0.9
+@*/
+struct hil_space_to_batch {
+    int32_t images;  /* of the input */
+    int32_t in_h;    /* rows of one of them */
+    int32_t in_w;    /* columns of one of them */
+    int32_t out_h;   /* rows of an output image: those of blocks */
+    int32_t out_w;   /* columns of an output image */
+    int32_t block_h; /* rows of a block */
+    int32_t block_w; /* columns of a block */
+    int32_t top;     /* rows of the first block above an input image */
+    int32_t left;    /* columns of the first block to the left of an input image */
+    int32_t depth;   /* bytes of a pixel */
+    int32_t fill;    /* the byte around the input */
+};
+
+HIL_INLINE void hil_space_to_batch(const struct hil_space_to_batch *p, const void *in, void *out) {
+    const uint8_t *source = (const uint8_t *)in;
+    uint8_t *target = (uint8_t *)out;
+    for (int32_t phase = 0; phase < p->block_h * p->block_w; phase++) {
+        for (int32_t image = 0; image < p->images; image++) {
+            int32_t y = phase / p->block_w - p->top;
+            for (int32_t row = 0; row < p->out_h; row++) {
+                int32_t x = phase % p->block_w - p->left;
+                for (int32_t column = 0; column < p->out_w; column++) {
+                    if (y >= 0 && y < p->in_h && x >= 0 && x < p->in_w) {
+                        const int32_t pixel = (image * p->in_h + y) * p->in_w + x;
+                        memcpy(target, source + pixel * p->depth, (size_t)p->depth);
+                    } else {
+                        memset(target, (int)p->fill, (size_t)p->depth);
+                    }
+                    target += p->depth;
+                    x += p->block_w;
+                }
+                y += p->block_h;
+            }
+        }
+    }
+}
+
 #endif

@@ -1,0 +1,112 @@
+"""Operators each element of whose output is a certain element of the input, whatever its value.
+
+Such an operator says where its elements come from, axis by axis (:class:`Places`); infer, reference
+and the kernels' parameters follow from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import Array, Attributes, Node, Tensor
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import operand, require_same_quantization
+from hilc.ops.traits import ascending
+
+#: Positions in elements, or in bytes.
+Table = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Positions ``0, step, 2 * step, ...`` along an axis, or those of a table."""
+
+    count: int
+    step: int = 0
+    table: Table | None = None
+
+    @staticmethod
+    def of(table: npt.ArrayLike) -> Axis:
+        """Return the axis of these positions."""
+        places = np.asarray(table, np.int64)
+        return Axis(places.size, table=places)
+
+    @property
+    def places(self) -> Table:
+        return np.arange(self.count) * self.step if self.table is None else self.table
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where each element of an output comes from: the element at ``start`` and what the output's
+    ``axes`` add to it. Several axes may stand for one of the output's ``shape``.
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[Axis, ...]
+    start: int = 0
+
+    @property
+    def all(self) -> Table:
+        """The position of every element of the output in the input."""
+        found: Table = np.array(self.start, np.int64)
+        for axis in self.axes:
+            found = np.add.outer(found, axis.places)
+        return found.reshape(self.shape)
+
+    @property
+    def as_they_are(self) -> bool:
+        """Whether the first elements of the input are the output, in order."""
+        inner, start = 1, self.start
+        for axis in reversed(self.axes):
+            if axis.count > 1 and (axis.table is not None or axis.step != inner):
+                return False
+            start += 0 if axis.table is None else int(axis.table[0])
+            inner *= axis.count
+        return start == 0
+
+
+#: Says where a node's elements come from; raises for what the operator does not take.
+Rearrange = Callable[[Node, Sequence[Tensor | None]], Places]
+
+
+def strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Elements from one to the next along each axis of a tensor."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def whole(shape: Sequence[int]) -> tuple[Axis, ...]:
+    """Return the axes of a tensor, each taken whole."""
+    return tuple(Axis(size, step) for size, step in zip(shape, strides(shape), strict=True))
+
+
+def moving(places: Rearrange, attributes: type[Attributes] = Attributes, index: int = 0) -> OpDef:
+    """Return the operator whose input ``index`` is rearranged as ``places`` says."""
+
+    def infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+        return [(places(node, ins).shape, operand(node, ins, index).dtype)]
+
+    def check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+        require_same_quantization(node, operand(node, ins, index), outs[0])
+
+    def reference(
+        node: Node,
+        ins: Sequence[Tensor | None],
+        outs: Sequence[Tensor],
+        values: Sequence[Array | None],
+    ) -> list[Array]:
+        x = values[index]
+        assert x is not None
+        return [x.reshape(-1)[places(node, ins).all]]
+
+    def passes_on(node: Node, ins: Sequence[Tensor | None]) -> bool:
+        return places(node, ins).as_they_are
+
+    return OpDef(
+        infer, reference, check, attributes=attributes, passes_on=passes_on, bounds=ascending
+    )

@@ -1,0 +1,299 @@
+"""SLICE, REVERSE_V2, TILE, MIRROR_PAD, SPACE_TO_DEPTH, DEPTH_TO_SPACE, BATCH_TO_SPACE_ND and
+SPACE_TO_BATCH_ND: elements of any type at other places.
+
+Inputs: the tensor and, constant, begin and size; the axes; how often it is repeated along each
+axis; the padding; or the block, and what is cropped or padded.
+SPACE_TO_BATCH_ND alone adds elements of its own: the real value zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from hilc.ir import Array, Attributes, Node, Numerics, Tensor
+from hilc.ops.data_movement import pad_value, paddings
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    constant_ints,
+    constant_pairs,
+    invalid,
+    operand,
+    require_counts,
+    require_same_quantization,
+    resolve_axis,
+    unsupported,
+)
+from hilc.ops.places import Axis, Places, Rearrange, moving, strides, whole
+from hilc.ops.traits import ascending
+
+
+def _values(
+    node: Node, ins: Sequence[Tensor | None], index: int, count: int, what: str
+) -> tuple[int, ...]:
+    """Return a constant list with a number for each of ``count`` axes."""
+    found = constant_ints(node, operand(node, ins, index))
+    if len(found) != count:
+        invalid(node, f"has {len(found)} {what} for {count} axes")
+    return found
+
+
+# Parts and repetitions --------------------------------------------------------------------------
+
+
+def _slice(node: Node, ins: Sequence[Tensor | None]) -> Places:
+    require_counts(node, inputs=3)
+    shape = operand(node, ins, 0).shape
+    begins = _values(node, ins, 1, len(shape), "begins")
+    sizes = _values(node, ins, 2, len(shape), "sizes")
+    counts = []
+    for axis, (own, begin, size) in enumerate(zip(shape, begins, sizes, strict=True)):
+        count = own - begin if size == -1 else size
+        if begin < 0 or count < 1 or begin + count > own:
+            invalid(node, f"takes {size} elements from {begin} on of axis {axis}, of {own}")
+        counts.append(count)
+    steps = strides(shape)
+    axes = tuple(Axis(n, step) for n, step in zip(counts, steps, strict=True))
+    start = sum(begin * step for begin, step in zip(begins, steps, strict=True))
+    return Places(tuple(counts), axes, start)
+
+
+def _reverse(node: Node, ins: Sequence[Tensor | None]) -> Places:
+    require_counts(node, inputs=2)
+    shape = operand(node, ins, 0).shape
+    given = constant_ints(node, operand(node, ins, 1))
+    reversed_axes = {resolve_axis(node, axis, len(shape)) for axis in given}
+    if len(reversed_axes) != len(given):
+        invalid(node, f"reverses the axes {list(given)}, one of them twice")
+    axes, start = list(whole(shape)), 0
+    for i in reversed_axes:
+        start += (axes[i].count - 1) * axes[i].step
+        axes[i] = Axis(axes[i].count, -axes[i].step)
+    return Places(shape, tuple(axes), start)
+
+
+def _tile(node: Node, ins: Sequence[Tensor | None]) -> Places:
+    require_counts(node, inputs=2)
+    shape = operand(node, ins, 0).shape
+    times = _values(node, ins, 1, len(shape), "repetitions")
+    if min(times, default=1) < 1:
+        invalid(node, f"repeats its axes {list(times)} times; each must be at least 1")
+    axes: list[Axis] = []
+    for own, count in zip(whole(shape), times, strict=True):
+        axes += [Axis(count, 0), own]
+    return Places(tuple(n * m for n, m in zip(shape, times, strict=True)), tuple(axes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorPadAttributes(Attributes):
+    #: Whether the elements at the borders are repeated (SYMMETRIC) or not (REFLECT).
+    mode: Literal["REFLECT", "SYMMETRIC"]
+
+
+def _mirror_pad(node: Node, ins: Sequence[Tensor | None]) -> Places:
+    require_counts(node, inputs=2)
+    shape = operand(node, ins, 0).shape
+    added = paddings(node, ins)
+    inner = MirrorPadAttributes.of(node).mode == "REFLECT"
+    axes = []
+    for axis, (own, (before, after)) in enumerate(zip(whole(shape), added.tolist(), strict=True)):
+        most = own.count - inner
+        if max(before, after) > most:
+            invalid(
+                node,
+                f"mirrors {before} and {after} elements of axis {axis}, of {own.count} "
+                f"(at most {most})",
+            )
+        places = np.arange(-before, own.count + after)
+        places = np.where(places < 0, -places - (not inner), places)
+        beyond = places >= own.count
+        places = np.where(beyond, 2 * own.count - 1 - inner - places, places)
+        axes.append(Axis.of(places * own.step))
+    return Places(tuple(axis.count for axis in axes), tuple(axes))
+
+
+# Blocks of an image's pixels, and depth ---------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockAttributes(Attributes):
+    #: Rows and columns of a block, at least 1.
+    block_size: int
+
+
+def _image_and_block(node: Node, ins: Sequence[Tensor | None]) -> tuple[tuple[int, ...], int]:
+    require_counts(node, inputs=1)
+    x, block = operand(node, ins, 0), BlockAttributes.of(node).block_size
+    if len(x.shape) != 4:
+        invalid(node, f"takes {x.name!r} with shape {list(x.shape)}, not of 4 dimensions")
+    if block < 1:
+        invalid(node, f"has blocks of {block} rows and columns")
+    return x.shape, block
+
+
+def _space_to_depth(node: Node, ins: Sequence[Tensor | None]) -> Places:
+    (n, h, w, c), block = _image_and_block(node, ins)
+    if h % block or w % block:
+        invalid(node, f"cuts images of {h} x {w} pixels into blocks of {block} x {block}")
+    split = (n, h // block, block, w // block, block, c)
+    batch, row, inner_row, column, inner_column, depth = whole(split)
+    shape = (n, h // block, w // block, c * block * block)
+    return Places(shape, (batch, row, column, inner_row, inner_column, depth))
+
+
+def _depth_to_space(node: Node, ins: Sequence[Tensor | None]) -> Places:
+    (n, h, w, c), block = _image_and_block(node, ins)
+    if c % (block * block):
+        invalid(node, f"makes blocks of {block} x {block} pixels of {c} channels")
+    split = (n, h, w, block, block, c // (block * block))
+    batch, row, column, inner_row, inner_column, depth = whole(split)
+    shape = (n, h * block, w * block, split[-1])
+    return Places(shape, (batch, row, inner_row, column, inner_column, depth))
+
+
+# Blocks of pixels, and images -------------------------------------------------------------------
+
+
+class Blocks(NamedTuple):
+    """Images of blocks' pixels: one image has the first pixel of each block, and so on.
+
+    What stands for rows and columns is 1, 0 and 0 where there are no columns.
+    """
+
+    #: Images that blocks are made of, or that are made of blocks.
+    images: int
+    #: Rows and columns of a block.
+    block: tuple[int, int]
+    #: Rows above and below, columns left and right.
+    around: tuple[tuple[int, int], tuple[int, int]]
+    #: Rows and columns of the images with whole blocks, without what is around.
+    size: tuple[int, int]
+    #: Rows and columns of the images of single pixels.
+    small: tuple[int, int]
+    #: Elements that lie together.
+    depth: int
+    #: Shape of the output.
+    shape: tuple[int, ...]
+
+
+def blocks(node: Node, ins: Sequence[Tensor | None]) -> Blocks:
+    """Return what SPACE_TO_BATCH_ND or BATCH_TO_SPACE_ND takes apart or joins."""
+    require_counts(node, inputs=3)
+    shape = operand(node, ins, 0).shape
+    if len(shape) not in (3, 4):
+        invalid(node, f"takes {len(shape)} axes, not 3 or 4")
+    # A batch, rows and perhaps columns, and depth.
+    count = len(shape) - 2
+    block = _values(node, ins, 1, count, "sizes of blocks")
+    around = constant_pairs(node, operand(node, ins, 2), count, "crops or pads").tolist()
+    if min(block) < 1:
+        invalid(node, f"has blocks of {list(block)} pixels")
+    per_image, sizes, smalls = prod(block), [], []
+    apart = node.op == "SPACE_TO_BATCH_ND"
+    for own, size, (before, after) in zip(shape[1:-1], block, around, strict=True):
+        whole_size = own + before + after if apart else own * size
+        sizes.append(own if apart else whole_size - before - after)
+        smalls.append(whole_size // size)
+        if whole_size % size:
+            invalid(node, f"cuts {whole_size} rows or columns into blocks of {size}")
+        if sizes[-1] < 1:
+            invalid(node, f"crops {before} and {after} of {whole_size} rows or columns")
+    if not apart and shape[0] % per_image:
+        invalid(node, f"makes blocks of {per_image} pixels of {shape[0]} images")
+    images = shape[0] if apart else shape[0] // per_image
+    result = (images * per_image, *smalls) if apart else (images, *sizes)
+    if count == 1:
+        block, around = (*block, 1), [*around, [0, 0]]
+        sizes, smalls = [*sizes, 1], [*smalls, 1]
+    return Blocks(
+        images,
+        (block[0], block[1]),
+        ((around[0][0], around[0][1]), (around[1][0], around[1][1])),
+        (sizes[0], sizes[1]),
+        (smalls[0], smalls[1]),
+        shape[-1],
+        (*result, shape[-1]),
+    )
+
+
+def _batch_to_space(node: Node, ins: Sequence[Tensor | None]) -> Places:
+    b = blocks(node, ins)
+    split = (*b.block, b.images, *b.small, b.depth)
+    inner_row, inner_column, image, row, column, depth = whole(split)
+    axes = [image]
+    for place, (outer, inner) in enumerate(((row, inner_row), (column, inner_column))):
+        at = np.arange(b.size[place]) + b.around[place][0]
+        size = b.block[place]
+        axes.append(Axis.of(at // size * outer.step + at % size * inner.step))
+    return Places(b.shape, (*axes, depth))
+
+
+def _infer_space_to_batch(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    return [(blocks(node, ins).shape, operand(node, ins, 0).dtype)]
+
+
+def _check_space_to_batch(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    require_same_quantization(node, operand(node, ins, 0), outs[0])
+    fill_between(node, ins, outs)
+
+
+def fill_between(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> int:
+    """Return the element that SPACE_TO_BATCH_ND adds."""
+    value = pad_value(node, outs[0])
+    if not np.any(blocks(node, ins).around):
+        return 0
+    if value and outs[0].dtype == "int8" and node.numerics is Numerics.TFLM:
+        unsupported(
+            node,
+            f"pads with the zero point {value}, for which TensorFlow Lite Micro takes memory that "
+            "it never wrote",
+            "compile with the reference litert-ref, or put a PAD in front of it",
+        )
+    return value
+
+
+def _space_to_batch(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    x, b = values[0], blocks(node, ins)
+    assert x is not None
+    images = x.reshape(b.images, *b.size, b.depth)
+    around = ((0, 0), *b.around, (0, 0))
+    padded = np.pad(images, around, constant_values=x.dtype.type(fill_between(node, ins, outs)))
+    (small_h, small_w), (block_h, block_w) = b.small, b.block
+    split = padded.reshape(b.images, small_h, block_h, small_w, block_w, b.depth)
+    return [split.transpose(2, 4, 0, 1, 3, 5).reshape(b.shape)]
+
+
+#: Operators that only move elements, by what says where these come from.
+REARRANGED: Mapping[str, Rearrange] = {
+    "SLICE": _slice,
+    "REVERSE_V2": _reverse,
+    "TILE": _tile,
+    "MIRROR_PAD": _mirror_pad,
+    "SPACE_TO_DEPTH": _space_to_depth,
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "BATCH_TO_SPACE_ND": _batch_to_space,
+}
+
+SLICE = moving(_slice)
+REVERSE_V2 = moving(_reverse)
+TILE = moving(_tile)
+MIRROR_PAD = moving(_mirror_pad, MirrorPadAttributes)
+SPACE_TO_DEPTH = moving(_space_to_depth, BlockAttributes)
+DEPTH_TO_SPACE = moving(_depth_to_space, BlockAttributes)
+BATCH_TO_SPACE_ND = moving(_batch_to_space)
+SPACE_TO_BATCH_ND = OpDef(
+    _infer_space_to_batch,
+    _space_to_batch,
+    _check_space_to_batch,
+    bounds=ascending,
+    by_numerics=fill_between,
+)
