@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from tflite_builder import ModelBuilder
 
+from hilc.frontends import load_model
+from hilc.interpreter import Interpreter
 from hilc.ir import Array, Graph, Node, Quant, State, Tensor
 from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
 from hilc.ops.concat_split import ConcatenationAttributes
 from hilc.ops.data_movement import StridedSliceAttributes
+from hilc.references.tflm import TflmModel
 
 SIZE = 4
 
@@ -131,3 +135,54 @@ def samples(graph: Graph, count: int, seed: int = 0) -> list[dict[str, Array]]:
         return rng.integers(info.min, info.max, tensor.shape, tensor.dtype, endpoint=True)
 
     return [{name: value(graph.tensors[name]) for name in graph.inputs} for _ in range(count)]
+
+
+def variable(builder: ModelBuilder, handle: str, name: str = "ring") -> None:
+    """Declare a handle of a variable, and name it."""
+    builder.tensor(handle, (1,), "resource")
+    builder.op("VAR_HANDLE", (), (handle,), container="model", shared_name=name)
+
+
+def ring_file(dtype: str = "int8", *, initialized: bool, frames: int = 6, width: int = 8) -> bytes:
+    """A TFLite file that keeps the last rows in a variable; their mean goes out."""
+    rng = np.random.default_rng(1)
+    quant = (0.05, -3) if dtype == "int8" else ()
+    b = ModelBuilder()
+    b.input("x", (1, width), dtype, *quant)
+    for name, rows in (("buffer", frames), ("rest", frames - 1), ("filled", frames)):
+        b.tensor(name, (rows, width), dtype, *quant)
+    for name, values in (("begin", [1, 0]), ("end", [frames, width]), ("strides", [1, 1])):
+        b.const(name, np.array(values, np.int32))
+    b.const("axes", np.array([0], np.int32))
+    if initialized:
+        first = rng.integers(-128, 128, (frames, width)).astype(dtype)
+        function = ModelBuilder()
+        variable(function, "h")
+        function.const("first", first, *quant)
+        function.op("ASSIGN_VARIABLE", ("h", "first"), ())
+        b.functions.append(function)
+        b.op("CALL_ONCE", (), (), subgraph=1)
+    variable(b, "handle")
+    b.op("READ_VARIABLE", ("handle",), ("buffer",))
+    b.op("STRIDED_SLICE", ("buffer", "begin", "end", "strides"), ("rest",))
+    b.op("CONCATENATION", ("rest", "x"), ("filled",), axis=0)
+    b.op("ASSIGN_VARIABLE", ("handle", "filled"), ())
+    b.output("y", (width,), dtype, *quant)
+    b.op("MEAN", ("filled", "axes"), ("y",), keep_dims=False)
+    return b.build()
+
+
+def check_steps(model: bytes, steps: int, resets: int = 2) -> None:
+    """The interpreter gives every output of TFLite Micro, which is reset in between."""
+    graph = load_model(model)
+    interpreter, reference = Interpreter(graph), TflmModel(model)
+    for turn in range(resets):
+        for step, inputs in enumerate(samples(graph, steps, turn)):
+            expected = reference.run(list(inputs.values()), outputs=len(graph.outputs))
+            got = interpreter.run(inputs)
+            for name, theirs in zip(graph.outputs, expected, strict=True):
+                np.testing.assert_array_equal(
+                    got[name], theirs.reshape(got[name].shape), f"{name} of step {step}"
+                )
+        interpreter.reset_state()
+        reference.reset()

@@ -34,6 +34,7 @@ _TYPES = {
     "uint8": tflite.TensorType.UINT8,
     "int64": tflite.TensorType.INT64,
     "bool": tflite.TensorType.BOOL,
+    "resource": tflite.TensorType.RESOURCE,
     "int16": tflite.TensorType.INT16,
     "int8": tflite.TensorType.INT8,
     "int4": tflite.TensorType.INT4,
@@ -145,6 +146,12 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
             "activation": "FusedActivationFunction",
         },
     ),
+    "VAR_HANDLE": ("VarHandleOptions", {"container": "Container", "shared_name": "SharedName"}),
+    "READ_VARIABLE": ("ReadVariableOptions", {}),
+    "ASSIGN_VARIABLE": ("AssignVariableOptions", {}),
+    "CALL_ONCE": ("CallOnceOptions", {"subgraph": "InitSubgraphIndex"}),
+    "IF": ("IfOptions", {"then": "ThenSubgraphIndex", "otherwise": "ElseSubgraphIndex"}),
+    "WHILE": ("WhileOptions", {"condition": "CondSubgraphIndex", "body": "BodySubgraphIndex"}),
     "SVDF": ("SVDFOptions", {"rank": "Rank", "activation": "FusedActivationFunction"}),
 }
 
@@ -187,6 +194,8 @@ class ModelBuilder:
     #: Copies of the subgraph that the model does not call.
     extra_subgraphs: int = 0
     metadata: Mapping[str, bytes] = field(default_factory=dict)
+    #: Subgraphs that operators call, from number 1 on.
+    functions: list[ModelBuilder] = field(default_factory=list)
     _tensors: list[_Tensor] = field(default_factory=list)
     _operators: list[_Operator] = field(default_factory=list)
     _inputs: list[int] = field(default_factory=list)
@@ -287,16 +296,21 @@ class ModelBuilder:
         would become larger than 2 GB.
         """
         fbb = flatbuffers.Builder(1024)
-        codes = list(dict.fromkeys((o.code, o.version, o.custom_code) for o in self._operators))
-        subgraph = self._write_subgraph(fbb, codes)
+        parts = [self, *self.functions]
+        operators = [operator for part in parts for operator in part._operators]
+        codes = list(dict.fromkeys((o.code, o.version, o.custom_code) for o in operators))
+        subgraph_list, first = [], 0
+        for part in parts:
+            subgraph_list.append(part._write_subgraph(fbb, codes, first))
+            first += sum(t.data is not None for t in part._tensors)
         code_vector = _table_vector(fbb, [_write_code(fbb, *code) for code in codes])
-        constants = [t.data for t in self._tensors if t.data is not None]
+        constants = [t.data for part in parts for t in part._tensors if t.data is not None]
         infos = [np.frombuffer(data, np.uint8) for data in self.metadata.values()]
         buffers = _table_vector(
             fbb, [_write_buffer(fbb, data, outside) for data in [None, *constants, *infos]]
         )
-        others = [self._write_subgraph(fbb, codes) for _ in range(self.extra_subgraphs)]
-        subgraphs = _table_vector(fbb, [subgraph, *others])
+        others = [self._write_subgraph(fbb, codes, 0) for _ in range(self.extra_subgraphs)]
+        subgraphs = _table_vector(fbb, [*subgraph_list, *others])
         metadata = _table_vector(
             fbb,
             [
@@ -333,8 +347,9 @@ class ModelBuilder:
         except KeyError:
             raise KeyError(f"no tensor {name!r} was declared") from None
 
-    def _write_subgraph(self, fbb: flatbuffers.Builder, codes: list[tuple[str, int, str]]) -> int:
-        buffer = 0
+    def _write_subgraph(
+        self, fbb: flatbuffers.Builder, codes: list[tuple[str, int, str]], buffer: int
+    ) -> int:
         tensors = []
         for tensor in self._tensors:
             buffer += tensor.data is not None
@@ -490,6 +505,8 @@ def _write_options(fbb: flatbuffers.Builder, operator: _Operator) -> tuple[int, 
             value = _PADDINGS[value]
         elif attr == "mode":
             value = _MIRRORS[value]
+        elif isinstance(value, str):
+            value = fbb.CreateString(value)
         elif isinstance(value, Sequence):
             value = _int_vector(fbb, value)
         values[fields[attr]] = value

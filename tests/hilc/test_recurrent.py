@@ -4,52 +4,21 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 from single_op import KINDS, STATEFUL, SingleOp, random_op
-from stateful import samples
+from stateful import check_steps, samples
 from tflite_builder import ModelBuilder
 
 import hilc
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
-from hilc.ir import Array
 
 KINDS_HERE = [kind for kind in KINDS if kind[0] in STATEFUL]
 #: Of a model, and between two resets.
 STEPS = 40
-
-
-def micro(model: bytes) -> Any:
-    """TFLite Micro's own interpreter."""
-    runtime = pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
-    return runtime.Interpreter.from_bytes(model)
-
-
-def outputs_of(reference: Any, inputs: dict[str, Array], count: int) -> list[Array]:
-    for index, value in enumerate(inputs.values()):
-        reference.set_input(value, index)
-    reference.invoke()
-    return [reference.get_output(index) for index in range(count)]
-
-
-def check_steps(model: bytes, steps: int, resets: int = 2) -> None:
-    """The interpreter gives every output of TFLite Micro, which is reset in between."""
-    graph = load_model(model)
-    interpreter, reference = Interpreter(graph), micro(model)
-    for turn in range(resets):
-        for step, inputs in enumerate(samples(graph, steps, turn)):
-            expected = outputs_of(reference, inputs, len(graph.outputs))
-            got = interpreter.run(inputs)
-            for name, theirs in zip(graph.outputs, expected, strict=True):
-                np.testing.assert_array_equal(
-                    got[name], theirs.reshape(got[name].shape), f"{name} of step {step}"
-                )
-        interpreter.reset_state()
-        reference.reset()
 
 
 def singles(op: str, dtype: str, count: int) -> Iterator[SingleOp]:

@@ -51,6 +51,12 @@ def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
     return graph.with_(tensors=tensors, nodes=tuple(kept))
 
 
+def constant_values(graph: Graph, open_shapes: Set[str]) -> Mapping[str, Array]:
+    """Return the tensors that depend on constants alone, by name."""
+    resolved = resolve_shapes(graph, open_shapes)
+    return {name: t.data for name, t in resolved.tensors.items() if t.data is not None}
+
+
 def _inferred(
     node: Node,
     ins: Sequence[Tensor | None],

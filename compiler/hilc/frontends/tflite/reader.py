@@ -17,14 +17,18 @@ is resolved here, where that is exact:
 What a file leaves open of its shapes is resolved by :mod:`hilc.transforms.shapes`, and outputs that
 no operator computes by :mod:`hilc.transforms.own_outputs`.
 
-Only the first subgraph is the model; others belong to control flow, which is not supported, or to
-signatures that this one does not call.
+Variables become states: those that an operator updates by itself, and resources. Reading a resource
+is a view of its value at that point; what initializes resources (CALL_ONCE) is evaluated here, its
+values are what a reset gives.
+
+Only the first subgraph is the model; others are called by it, belong to control flow, which is not
+supported, or to signatures that this one does not call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +60,8 @@ from hilc.ir import (
 from hilc.ops.cast import CastAttributes
 from hilc.ops.depthwise_conv2d import DepthwiseConv2DAttributes
 from hilc.ops.quantize import QuantizeAttributes
+from hilc.ops.views import ReshapeAttributes
+from hilc.transforms.shapes import constant_values
 
 #: Bytes 4 to 8 of every TFLite file.
 IDENTIFIER = b"TFL3"
@@ -147,11 +153,26 @@ def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
     return bytes(file), tuple(remarks)
 
 
-class _Importer:
-    """Translation of one file; tensors are translated when an operator refers to them."""
+@dataclass
+class _Variable:
+    """A variable that is a resource, as far as the operators read so far have used it."""
 
-    def __init__(self, data: bytes) -> None:
-        check(data, MODEL)
+    #: In the file.
+    name: str
+    #: Its value before a run; None before anything reads or assigns it.
+    tensor: Tensor | None = None
+    #: The tensor with its value now.
+    now: str = ""
+    #: What a reset makes of it; None for zeros.
+    reset: Array | None = None
+
+
+class _Importer:
+    """Translation of a subgraph; tensors are translated when an operator refers to them."""
+
+    def __init__(self, data: bytes, number: int = 0) -> None:
+        if number == 0:
+            check(data, MODEL)
         self.model = tflite.Model.GetRootAs(data, 0)
         if self.model.Version() != _SCHEMA_VERSION:
             raise ModelError(
@@ -159,14 +180,18 @@ class _Importer:
             )
         if self.model.SubgraphsLength() == 0:
             raise ModelError("the file has no subgraph")
-        self.subgraph = self.model.Subgraphs(0)
+        self.subgraph = self.model.Subgraphs(number)
         self.names = _unique_names(
             [self.subgraph.Tensors(i).Name() or b"" for i in range(self.subgraph.TensorsLength())]
         )
         self._data = data
+        self._number = number
         self._tensors: dict[int, Tensor] = {}
         #: The variables that operators update, by their index, and the tensor with their value now.
         self._states: dict[int, str] = {}
+        #: Variables that are resources, by their handles' tensors and by their names in the file.
+        self._handles: dict[int, _Variable] = {}
+        self._resources: dict[tuple[str, str], _Variable] = {}
         #: Names of the computed tensors whose shapes in the file are placeholders.
         self.open_shapes = frozenset(self._open_shapes())
 
@@ -182,21 +207,127 @@ class _Importer:
         nodes = []
         for i, (operator, code) in enumerate(zip(operators, codes, strict=True)):
             try:
-                nodes += self._translate(i, code, operator, tensors)
+                translate = self._on_variable if OPERATORS[code].of_variables else self._translate
+                nodes += translate(i, code, operator, tensors)
             except ModelError as error:
                 raise type(error)(f"operator {i} ({code}): {error.fact}", error.hint) from error
-        states = tuple(
+        states = [
             State(self.names[index], after, self._reset(index))
             for index, after in self._states.items()
-        )
+        ]
+        states += [
+            State(variable.tensor.name, variable.now, variable.reset)
+            for variable in self._resources.values()
+            if variable.tensor is not None
+        ]
         return Graph(
             name,
             tensors,
             tuple(nodes),
             tuple(self.names[i] for i in inputs),
             tuple(self._states.get(i, self.names[i]) for i in outputs),
-            states,
+            tuple(states),
         )
+
+    # Variables that are resources ---------------------------------------------------------------
+
+    def _on_variable(
+        self, index: int, code: str, operator: Any, tensors: dict[str, Tensor]
+    ) -> list[Node]:
+        """Return the nodes of an operator on variables: reading one is a view of its value now."""
+        row = OPERATORS[code]
+        inputs = self._indices(operator, "Inputs", "it")
+        outputs = self._indices(operator, "Outputs", "it")
+        counts = {"VAR_HANDLE": (0, 1), "READ_VARIABLE": (1, 1), "ASSIGN_VARIABLE": (2, 0)}
+        if (len(inputs), len(outputs)) != counts.get(code, (0, 0)) or -1 in (*inputs, *outputs):
+            raise ModelError(f"it has {len(inputs)} inputs and {len(outputs)} outputs")
+        match code:
+            case "VAR_HANDLE":
+                key = row.read_options(operator, lambda o: (o.Container(), o.SharedName()))
+                texts = tuple(_text(part or b"") for part in key)
+                known = self._resources.setdefault((texts[0], texts[1]), _Variable(texts[1]))
+                self._handles[outputs[0]] = known
+                return []
+            case "CALL_ONCE":
+                number = row.read_options(operator, lambda o: int(o.InitSubgraphIndex()))
+                self._initialize(number, tensors)
+                return []
+        variable = self._handles.get(inputs[0])
+        if variable is None:
+            raise ModelError(f"its input {self.names[inputs[0]]!r} is no handle of a variable")
+        if code == "ASSIGN_VARIABLE":
+            value = self.tensor(inputs[1])
+            tensors.setdefault(value.name, value)
+            self._declare(variable, value, tensors)
+            variable.now = value.name
+            return []
+        value = self.tensor(outputs[0])
+        tensors[value.name] = value
+        declared = self._declare(variable, value, tensors)
+        # A view, which the passes remove.
+        attrs = ReshapeAttributes(new_shape=declared.shape)
+        return [Node("RESHAPE", (variable.now,), (value.name,), attrs, index)]
+
+    def _declare(self, variable: _Variable, value: Tensor, tensors: dict[str, Tensor]) -> Tensor:
+        """Return the tensor of a variable, which is of the kind of its first value."""
+        if variable.tensor is None:
+            name = variable.name or "variable"
+            while name in tensors or name in self.names:
+                name += "_"
+            data = variable.reset
+            shape = value.shape if data is None else data.shape
+            variable.tensor = replace(value, name=name, shape=shape, data=None)
+            variable.now = name
+            tensors[name] = variable.tensor
+            if data is None and value.dtype == "int8" and value.quant is not None:
+                # The real value 0, as TFLite Micro has it.
+                zero = np.full(shape, value.quant.zero_point[0], np.int8)
+                variable.reset = _frozen(zero)
+        declared = variable.tensor
+        is_open = value.name in self.open_shapes
+        if value.dtype != declared.dtype or not (is_open or value.shape == declared.shape):
+            raise ModelError(
+                f"the variable {declared.name!r}, {declared.dtype}{list(declared.shape)}, has the "
+                f"value {value.name!r}, {value.dtype}{list(value.shape)}"
+            )
+        if value.quant != declared.quant:
+            raise UnsupportedError(
+                f"the variable {declared.name!r} has values of different scales or zero points: "
+                f"{declared.quant} and, of {value.name!r}, {value.quant}",
+                "quantize all values of a variable alike",
+            )
+        return declared
+
+    def _initialize(self, number: int, tensors: dict[str, Tensor]) -> None:
+        """Take the values that a subgraph assigns to variables for what a reset makes of them."""
+        if self._number:
+            raise UnsupportedError("it stands in another subgraph", "call it in the first")
+        if not 0 < number < self.model.SubgraphsLength():
+            raise ModelError(
+                f"its subgraph is number {number}; the file has {self.model.SubgraphsLength()}"
+            )
+        importer = _Importer(self._data, number)
+        graph = importer.graph(f"subgraph {number}")
+        if graph.inputs:
+            raise ModelError(f"its subgraph {number} has inputs")
+        values = constant_values(graph, importer.open_shapes)
+        for key, given in importer._resources.items():
+            if given.tensor is None:
+                continue
+            own = self._resources.setdefault(key, _Variable(key[1]))
+            if own.tensor is not None:
+                raise UnsupportedError(
+                    f"it initializes the variable {own.tensor.name!r}, which was used before",
+                    "call the initialization before anything else",
+                )
+            data = values.get(given.now)
+            if data is None:
+                raise UnsupportedError(
+                    f"its subgraph {number} does not give the variable {given.tensor.name!r} a "
+                    "value that depends on constants alone",
+                    "initialize variables with constants",
+                )
+            own.reset = data
 
     def _reset(self, index: int) -> Array | None:
         """Return what a reset makes of a variable: the real value 0, as TFLite Micro does it."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import tflite
 
@@ -256,6 +256,9 @@ def _gather(options: Any) -> GatherAttributes:
     return GatherAttributes(axis=options.Axis(), batch_dims=options.BatchDims())
 
 
+_T = TypeVar("_T")
+
+
 @dataclass(frozen=True)
 class Operator:
     """Description of how an operator is read."""
@@ -272,6 +275,8 @@ class Operator:
     read_custom: Callable[[bytes], Attributes] | None = None
     #: Supported only if every operand is a constant, or only its shape matters.
     at_compile_time: bool = False
+    #: Kind of an operator on variables, which the reader resolves: it is no node.
+    of_variables: bool = False
     #: The inputs that are variables, which it updates: for each the node has one more output, the
     #: new value.
     states: tuple[int, ...] = ()
@@ -286,8 +291,10 @@ class Operator:
         if self.read_custom is not None:
             none = operator.CustomOptionsIsNone()
             return self.read_custom(b"" if none else operator.CustomOptionsAsNumpy().tobytes())
-        if self.read is None:
-            return Attributes()
+        return Attributes() if self.read is None else self.read_options(operator, self.read)
+
+    def read_options(self, operator: Any, read: Callable[[Any], _T]) -> _T:
+        """Return what ``read`` finds in the option table of an operator of the file."""
         table = getattr(tflite, self.options)()
         union = operator.BuiltinOptions()
         if union is None:
@@ -300,7 +307,7 @@ class Operator:
         else:
             table.Init(union.Bytes, union.Pos)
         try:
-            return self.read(table)
+            return read(table)
         except (struct.error, ValueError):
             # A field of the union, which the structure check does not know, ends outside of the
             # file.
@@ -393,6 +400,10 @@ _OPERATORS: dict[str, Operator] = {
     "SPLIT_V": Operator((3, 3), "SplitVOptions", _split),
     "PACK": Operator((1, _MANY), "PackOptions", _pack),
     "UNPACK": Operator((1, 1), "UnpackOptions", _unpack),
+    "VAR_HANDLE": Operator((0, 0), "VarHandleOptions", of_variables=True),
+    "READ_VARIABLE": Operator((1, 1), of_variables=True),
+    "ASSIGN_VARIABLE": Operator((2, 2), of_variables=True),
+    "CALL_ONCE": Operator((0, 0), "CallOnceOptions", of_variables=True),
     # Evaluated by hilc.transforms.shapes.
     "SHAPE": _computed((1, 1)),
     "RANK": _computed((1, 1)),
