@@ -271,7 +271,7 @@ class _Table:
             parameters = f"const struct {kernel.name} *const parameters = &own_{index};"
         arguments = ["parameters"]
         for types, name in ((kernel.inputs, "in"), (kernel.outputs, "out")):
-            several = types[0].endswith("[]")
+            several = any(each.endswith("[]") for each in types)
             arguments += [name] if several else [f"{name}[{i}]" for i in range(len(types))]
         arguments += [] if kernel.scratch == "0" else ["scratch"]
         self._bodies.append(

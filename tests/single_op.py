@@ -10,7 +10,7 @@ import numpy as np
 from nodes import make_node
 from tflite_builder import file_of
 
-from hilc.ir import Array, Graph, Node, Numerics, Quant, State, Tensor
+from hilc.ir import Array, Graph, Node, Numerics, Quant, Rounding, State, Tensor
 from hilc.ops import OPS
 from hilc.ops.functions import DTYPES as FUNCTION_DTYPES
 from hilc.ops.operands import ARITHMETIC
@@ -70,12 +70,14 @@ class Draft:
     values: Mapping[str, Array] = field(default_factory=dict)
     #: By the position of an output the input whose next value it is, quantized alike.
     states: Mapping[int, int] = field(default_factory=dict)
+    rounding: Rounding = Rounding.DOUBLE
 
 
 def finish(rng: Random, op: str, draft: Draft, values: Sequence[Array] | None = None) -> SingleOp:
     """The operator with outputs of the inferred shapes, and random values for its inputs."""
     names = tuple(f"y{i}" for i in range(draft.outputs))
     node = make_node(op, [t.name for t in draft.ins], names, **draft.attrs)
+    node = replace(node, rounding=draft.rounding)
     signatures = OPS[op].infer(node, draft.ins)
     quants = [
         draft.ins[draft.states[i]].quant if i in draft.states else draft.quant
@@ -180,6 +182,11 @@ def activation_tensor(rng: Random, dtype: str, shape: Sequence[int], name: str =
     return Tensor(name, tuple(shape), dtype, quantized(rng, dtype))
 
 
+def summed(dtype: str) -> Rounding:
+    """How sums of products are rounded: those of 64 bits once."""
+    return Rounding.SINGLE if dtype == "int16" else Rounding.DOUBLE
+
+
 def index_tensor(values: Sequence[Any] | int, name: str) -> Tensor:
     """A constant operand of integers."""
     data = np.array(values, np.int32)
@@ -205,6 +212,65 @@ def _pool(rng: Random, dtype: str) -> Draft:
         "activation": pick(rng, *ACTIVATIONS),
     }
     return Draft([x], x.quant, attrs)
+
+
+def _transpose_conv(rng: Random, dtype: str) -> Draft:
+    """Weights and bias are constants; the output is as large as SAME or VALID lets it be."""
+    batch, in_c, out_c = pick(rng, 1, 1, 2), int(rng.integers(1, 7)), int(rng.integers(1, 7))
+    filter_h, filter_w = (int(n) for n in rng.integers(1, 5, 2))
+    strides, padding = [int(n) for n in rng.integers(1, 4, 2)], pick(rng, "SAME", "VALID")
+    sizes, out_sizes = [int(n) for n in rng.integers(1, 6, 2)], []
+    for size, taps, stride in zip(sizes, (filter_h, filter_w), strides, strict=True):
+        least = (size - 1) * stride + (1 if padding == "SAME" else taps)
+        out_sizes.append(least + int(rng.integers(stride)))
+    x = activation_tensor(rng, dtype, (batch, *sizes, in_c))
+    w_shape = (out_c, filter_h, filter_w, in_c)
+    shape = index_tensor([batch, *out_sizes, out_c], "shape")
+    bias = Tensor("b", (out_c,), next(iter(x.element.biases), "int32"))
+    if x.quant is None:
+        w = Tensor("w", w_shape, dtype, data=content(rng, Tensor("w", w_shape, dtype)))
+        bias = replace(bias, data=content(rng, bias))
+        quant = None
+    else:
+        scales = [scale_near(rng, 0.01) for _ in range(pick(rng, 1, out_c))]
+        data = content(rng, Tensor("w", w_shape, "int8", Quant((1.0,), (0,))))
+        w = Tensor("w", w_shape, "int8", Quant(tuple(scales), (0,) * len(scales)), data)
+        data = rng.integers(-9999, 9999, out_c).astype(bias.dtype)
+        scales = [float(np.float32(scale_of(x) * scale)) for scale in scales]
+        bias = replace(bias, data=data, quant=Quant(tuple(scales), (0,) * len(scales)))
+        spread = max(scales) * 100 * (filter_h * filter_w * in_c) ** 0.5
+        # Six steps of a still smaller scale, the clamp of an activation, leave 32 bits.
+        spread = max(5e-3, spread * (200 if dtype == "int16" else 1))
+        quant = quantized(rng, dtype, spread)
+    ins = [shape, w, x, bias] if rng.random() < 0.7 else [shape, w, x]
+    attrs = {"stride_h": strides[0], "stride_w": strides[1], "padding": padding}
+    attrs["activation"] = pick(rng, *ACTIVATIONS)
+    return Draft(ins, quant, attrs, rounding=summed(dtype))
+
+
+def _batch_matmul(rng: Random, dtype: str) -> Draft:
+    batch = shape_of(rng, int(rng.integers(0, 4)), 3)
+    rows, depth, columns = (int(n) for n in rng.integers(1, 9, 3))
+    own, others = (
+        tuple(1 if rng.random() < 0.3 else n for n in batch)[int(rng.integers(len(batch) + 1)) :]
+        for _ in range(2)
+    )
+    adj_x, adj_y = (bool(n) for n in rng.integers(0, 2, 2))
+    a_shape = (*own, depth, rows) if adj_x else (*own, rows, depth)
+    b_shape = (*others, columns, depth) if adj_y else (*others, depth, columns)
+    a = activation_tensor(rng, dtype, a_shape, "a")
+    b = activation_tensor(rng, dtype, b_shape, "b")
+    constant = rng.random()
+    if constant < 0.3:
+        b = replace(b, data=content(rng, b))
+    elif constant < 0.5:
+        a = replace(a, data=content(rng, a))
+    attrs = {"adj_x": adj_x, "adj_y": adj_y}
+    if a.quant is None:
+        return Draft([a, b], None, attrs)
+    steps = 100 if dtype == "int8" else 30000 * 256
+    quant = quantized(rng, dtype, scale_of(a) * scale_of(b) * steps)
+    return Draft([a, b], quant, attrs, rounding=summed(dtype))
 
 
 def _unary(rng: Random, dtype: str) -> Draft:
@@ -702,6 +768,8 @@ def _lstm(rng: Random, dtype: str) -> Draft:
 
 
 _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
+    "TRANSPOSE_CONV": _transpose_conv,
+    "BATCH_MATMUL": _batch_matmul,
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
     "SOFTMAX": _softmax,

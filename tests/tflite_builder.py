@@ -84,6 +84,11 @@ _OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
             "quantized_bias_type": "QuantizedBiasType",
         },
     ),
+    "TRANSPOSE_CONV": (
+        "TransposeConvOptions",
+        {name: _CONV[name] for name in ("stride_h", "stride_w", "padding", "activation")},
+    ),
+    "BATCH_MATMUL": ("BatchMatMulOptions", {"adj_x": "AdjX", "adj_y": "AdjY"}),
     "AVERAGE_POOL_2D": ("Pool2DOptions", _POOL),
     "MAX_POOL_2D": ("Pool2DOptions", _POOL),
     "RESHAPE": ("ReshapeOptions", {"new_shape": "NewShape"}),

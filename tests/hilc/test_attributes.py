@@ -104,6 +104,7 @@ def test_what_every_operator_accepts_can_be_checked() -> None:
         "CONV_2D",
         "DEPTHWISE_CONV_2D",
         "FULLY_CONNECTED",
+        "TRANSPOSE_CONV",
         "AVERAGE_POOL_2D",
         "MAX_POOL_2D",
         "ADD",

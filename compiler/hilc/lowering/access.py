@@ -463,6 +463,25 @@ def _take(
     return _Elements(runs.size, [_last_use(inputs[0].nbytes, places)], [written])
 
 
+def _transposed(
+    fields: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> _Elements:
+    """Return a step an output, which reads each pixel of the input whose window covers it."""
+    lasts = []
+    for name, pad in (("h", "pad_top"), ("w", "pad_left")):
+        begins = np.arange(fields[f"in_{name}"]) * fields[f"stride_{name}"] - fields[pad]
+        ends = np.minimum(begins + fields[f"filter_{name}"], fields[f"out_{name}"])
+        lasts.append(np.where(ends > np.maximum(begins, 0), ends - 1, NEVER))
+    rows, columns = lasts[0].reshape(-1, 1), lasts[1]
+    # The last channel of the last pixel.
+    last = (rows * fields["out_w"] + columns + 1) * fields["out_c"] - 1
+    images = np.arange(fields["batch"]).reshape(-1, 1, 1)
+    steps = fields["out_h"] * fields["out_w"] * fields["out_c"]
+    read = np.where((rows == NEVER) | (columns == NEVER), NEVER, last + images * steps)
+    count = fields["batch"] * steps
+    return _Elements(count, [np.repeat(read.reshape(-1), fields["in_c"])], [np.arange(count)])
+
+
 _WALKS: Mapping[str, Evaluator] = {
     "mean": _mean,
     "gather": _gather,
@@ -472,6 +491,7 @@ _WALKS: Mapping[str, Evaluator] = {
     "lstm": _lstm,
     "split_blocks": _split_blocks,
     "take": _take,
+    "transposed": _transposed,
 }
 
 #: Values of ``reads``, by ``order``.

@@ -184,6 +184,34 @@ class HilMeanRows(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmul(FieldGroup):
+    """The fields of ``HIL_BATCH_MATMUL_FIELDS``."""
+
+    #: pairs of matrices
+    batches: int
+    #: turns of the loops over the pairs
+    counts: tuple[int, ...]
+    #: by which the first matrix moves as each of them advances
+    a_jumps: tuple[int, ...]
+    #: by which the second one does
+    b_jumps: tuple[int, ...]
+    #: of the first matrix, and of the product
+    rows: int
+    #: elements of a row, products of a sum
+    depth: int
+    #: of the second matrix, and of the product
+    columns: int
+    #: from a row of the first matrix to the next
+    a_row: int
+    #: from one element of its rows to the next
+    a_step: int
+    #: from a column of the second matrix to the next
+    b_column: int
+    #: from one element of its columns to the next
+    b_step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilBinary(FieldGroup):
     """The fields of ``HIL_BINARY_FIELDS``."""
 
@@ -438,6 +466,27 @@ class HilSvdfS8(FieldGroup):
     offsets: npt.NDArray[np.int32]
     #: of units, with what zero points of features add
     bias: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTransposed(FieldGroup):
+    """The fields of ``HIL_TRANSPOSED_FIELDS``."""
+
+    images: HilImages
+    #: channels of the output
+    out_c: int
+    #: rows of the filter
+    filter_h: int
+    #: columns of the filter
+    filter_w: int
+    #: output rows from a window to the one below it
+    stride_h: int
+    #: output columns from a window to the next
+    stride_w: int
+    #: rows by which the first window reaches above the output
+    pad_top: int
+    #: columns by which the first window reaches beyond the output
+    pad_left: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -984,6 +1033,46 @@ class HilMeanRowsF32(Parameters):
     mean_rows: HilMeanRows
     #: values averaged into one output
     count: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmulS8(Parameters):
+    """The fields of ``struct hil_batch_matmul_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_batch_matmul_s8"
+
+    batch_matmul: HilBatchMatmul
+    #: what is added to each element of the first matrix
+    a_offset: int
+    #: what is added to each element of the second one
+    b_offset: int
+    output_range: HilOutputRange
+    #: in Q0.31
+    multiplier: int
+    #: of the products, to the left; below 0 to the right
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmulS16(Parameters):
+    """The fields of ``struct hil_batch_matmul_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_batch_matmul_s16"
+
+    batch_matmul: HilBatchMatmul
+    #: of 15 bits
+    multiplier: int
+    #: to the right, 8 to 46
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilBatchMatmulF32(Parameters):
+    """The fields of ``struct hil_batch_matmul_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_batch_matmul_f32"
+
+    batch_matmul: HilBatchMatmul
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -2161,6 +2250,68 @@ class HilSvdfF32(Parameters):
     moments: npt.NDArray[np.float32]
     #: of units
     bias: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTransposeConv2dS8(Parameters):
+    """The fields of ``struct hil_transpose_conv2d_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_transpose_conv2d_s8"
+
+    transposed: HilTransposed
+    #: what is added to each input: less its zero point
+    in_offset: int
+    output_range: HilOutputRange
+    #: 1: each output channel has a multiplier and a shift; 0: one for all
+    per_channel: int
+    #: of each output channel
+    bias: npt.NDArray[np.int32]
+    #: in Q0.31
+    multipliers: npt.NDArray[np.int32]
+    #: of the products, to the left; below 0 to the right
+    shifts: npt.NDArray[np.int8]
+    #: [out_c][filter_h][filter_w][in_c]
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTransposeConv2dS16(Parameters):
+    """The fields of ``struct hil_transpose_conv2d_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_transpose_conv2d_s16"
+
+    transposed: HilTransposed
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: 1: each channel has a multiplier and a shift, 0: one for all
+    per_channel: int
+    #: of each channel the lower word, then the upper one
+    bias: npt.NDArray[np.int32]
+    #: of 15 bits
+    multipliers: npt.NDArray[np.int16]
+    #: to the right, 8 to 46
+    shifts: npt.NDArray[np.int8]
+    #: [out_c][filter_h][filter_w][in_c]
+    weights: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilTransposeConv2dF32(Parameters):
+    """The fields of ``struct hil_transpose_conv2d_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_transpose_conv2d_f32"
+
+    transposed: HilTransposed
+    #: the least output
+    out_min: float
+    #: the largest output
+    out_max: float
+    #: of each output channel
+    bias: npt.NDArray[np.float32]
+    #: [out_c][filter_h][filter_w][in_c]
+    weights: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from hilc.errors import InputError
 from hilc.external import EXTERNAL
+from hilc.ops.batch_matmul import BATCH_MATMUL
 from hilc.ops.cast import CAST
 from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT, SPLIT_V, UNPACK
 from hilc.ops.conv2d import CONV_2D
@@ -37,6 +38,7 @@ from hilc.ops.rearrange import (
 )
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.svdf import SVDF
+from hilc.ops.transpose_conv import TRANSPOSE_CONV
 from hilc.ops.unary import LEAKY_RELU, RELU, RELU6, RELU_N1_TO_1, UNARY
 from hilc.ops.views import COPY, EXPAND_DIMS, RESHAPE, SQUEEZE
 
@@ -44,6 +46,8 @@ _OPS: dict[str, OpDef] = {
     "CONV_2D": CONV_2D,
     "DEPTHWISE_CONV_2D": DEPTHWISE_CONV_2D,
     "FULLY_CONNECTED": FULLY_CONNECTED,
+    "TRANSPOSE_CONV": TRANSPOSE_CONV,
+    "BATCH_MATMUL": BATCH_MATMUL,
     "AVERAGE_POOL_2D": AVERAGE_POOL_2D,
     "MAX_POOL_2D": MAX_POOL_2D,
     "SOFTMAX": SOFTMAX,

@@ -54,14 +54,27 @@ def operands(
     channel_axis: int,
     bias_types: int | None = None,
 ) -> Operands:
+    """Return the operands image, weights and bias or none, as :func:`checked` does."""
+    require_counts(node, inputs=(2, 3))
+    x, weights = operand(node, ins, 0), operand(node, ins, 1)
+    bias = ins[2] if len(ins) > 2 else None
+    return checked(node, x, weights, bias, rank, channel_axis, bias_types)
+
+
+def checked(
+    node: Node,
+    x: Tensor,
+    weights: Tensor,
+    bias: Tensor | None,
+    rank: int,
+    channel_axis: int,
+    bias_types: int | None = None,
+) -> Operands:
     """Return the operands, checked for everything but their shapes against each other.
 
     ``rank`` is that of the weights, whose output channels lie along ``channel_axis``; the operator
     takes the first ``bias_types`` of the types of a bias, None for all.
     """
-    require_counts(node, inputs=(2, 3))
-    x, weights = operand(node, ins, 0), operand(node, ins, 1)
-    bias = ins[2] if len(ins) > 2 else None
     require_dtype(node, x)
     biases = x.element.biases[:bias_types]
     if weights.dtype != x.element.weights:

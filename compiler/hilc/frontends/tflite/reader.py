@@ -78,6 +78,8 @@ _CONVERSIONS: Mapping[str, Callable[..., Attributes]] = {
     "QUANTIZE": QuantizeAttributes,
 }
 
+#: Of operators with sums of products: the positions of what is multiplied, and of the bias.
+_SUMMED = {**dict.fromkeys(_LINEAR, (0, 2)), "TRANSPOSE_CONV": (2, 3), "BATCH_MATMUL": (0, 2)}
 #: Rounding of TFLite by the type of sums, where it is not double rounding.
 _ROUNDINGS = {"int64": Rounding.SINGLE}
 
@@ -655,8 +657,10 @@ def _quantization(table: Any, name: str, dtype: str, shape: tuple[int, ...]) -> 
 
 def _rounding(code: str, ins: Sequence[Tensor | None]) -> Rounding:
     """Return the rounding of the file's operator, which follows from the type of its sums."""
-    x, bias = ins[0], ins[2] if len(ins) > 2 else None
-    if code not in _LINEAR or x is None or not x.element.biases:
+    if code not in _SUMMED:
+        return Rounding.DOUBLE
+    x, bias = (ins[place] if place < len(ins) else None for place in _SUMMED[code])
+    if x is None or not x.element.biases:
         return Rounding.DOUBLE
     return _ROUNDINGS.get(x.element.sums(bias.dtype if bias else None), Rounding.DOUBLE)
 

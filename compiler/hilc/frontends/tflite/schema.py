@@ -25,6 +25,7 @@ from hilc.ops.attributes import (
     Padding,
     ReductionAttributes,
 )
+from hilc.ops.batch_matmul import BatchMatmulAttributes
 from hilc.ops.concat_split import (
     ConcatenationAttributes,
     PackAttributes,
@@ -40,6 +41,7 @@ from hilc.ops.pooling import PoolingAttributes
 from hilc.ops.rearrange import BlockAttributes, MirrorPadAttributes
 from hilc.ops.softmax import SoftmaxAttributes
 from hilc.ops.svdf import SvdfAttributes
+from hilc.ops.transpose_conv import TransposeConvAttributes
 from hilc.ops.unary import LeakyReluAttributes
 from hilc.ops.views import ReshapeAttributes, SqueezeAttributes
 from hilc.transforms.shapes import GatherAttributes
@@ -170,6 +172,15 @@ def _conv_2d(options: Any) -> ConvolutionAttributes:
 def _depthwise_conv_2d(options: Any) -> DepthwiseConv2DAttributes:
     shared = vars(_conv_2d(options))
     return DepthwiseConv2DAttributes(**shared, depth_multiplier=options.DepthMultiplier())
+
+
+def _transpose_conv(options: Any) -> TransposeConvAttributes:
+    return TransposeConvAttributes(
+        stride_h=_positive(options, "StrideH"),
+        stride_w=_positive(options, "StrideW"),
+        padding=_padding(options),
+        activation=_activation(options),
+    )
 
 
 def _fully_connected(options: Any) -> FullyConnectedAttributes:
@@ -328,6 +339,12 @@ _OPERATORS: dict[str, Operator] = {
     "CONV_2D": Operator((2, 3), "Conv2DOptions", _conv_2d),
     "DEPTHWISE_CONV_2D": Operator((2, 3), "DepthwiseConv2DOptions", _depthwise_conv_2d),
     "FULLY_CONNECTED": Operator((2, 3), "FullyConnectedOptions", _fully_connected),
+    "TRANSPOSE_CONV": Operator((3, 4), "TransposeConvOptions", _transpose_conv),
+    "BATCH_MATMUL": Operator(
+        (2, 2),
+        "BatchMatMulOptions",
+        lambda o: BatchMatmulAttributes(adj_x=o.AdjX(), adj_y=o.AdjY()),
+    ),
     "AVERAGE_POOL_2D": _POOL,
     "MAX_POOL_2D": _POOL,
     "RESHAPE": Operator(

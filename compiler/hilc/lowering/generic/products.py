@@ -1,0 +1,158 @@
+"""TRANSPOSE_CONV and BATCH_MATMUL: sums of products with no form of :mod:`hilc.lowering.linear`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hilc.ir import Rounding, Tensor
+from hilc.lowering.generic.wide import bias_words, multipliers, right_shifts
+from hilc.lowering.kernels import KernelCall
+from hilc.lowering.linear import WideRequantization
+from hilc.lowering.parameters import (
+    HilBatchMatmul,
+    HilBatchMatmulF32,
+    HilBatchMatmulS8,
+    HilBatchMatmulS16,
+    HilImages,
+    HilOutputRange,
+    HilTransposeConv2dF32,
+    HilTransposeConv2dS8,
+    HilTransposeConv2dS16,
+    HilTransposed,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.strides import broadcast_strides, contiguous_strides, nest, walk
+from hilc.numerics.requantize import reduced_multiplier, reduced_shift
+from hilc.ops import batch_matmul, linear, transpose_conv
+from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.operands import ACTIVATION_RANGES, ARITHMETIC, quantization
+
+_BOTH = (Rounding.SINGLE, Rounding.DOUBLE)
+
+
+@lowers("TRANSPOSE_CONV", roundings=_BOTH)
+def transposed(layer: Layer) -> Iterator[KernelCall]:
+    """Return the kernel of a transposed convolution on any core."""
+    node, out = layer.node, layer.out
+    ops, window = transpose_conv.layer_operands(node, layer.ins)
+    h, w = window.h, window.w
+    shape = HilTransposed(
+        images=HilImages(
+            batch=out.shape[0],
+            in_h=h.out_size,
+            in_w=w.out_size,
+            in_c=ops.x.shape[3],
+            out_h=out.shape[1],
+            out_w=out.shape[2],
+        ),
+        out_c=out.shape[3],
+        filter_h=h.filter_size,
+        filter_w=w.filter_size,
+        stride_h=h.stride,
+        stride_w=w.stride,
+        pad_top=h.pad_before,
+        pad_left=w.pad_before,
+    )
+    macs = ops.x.size * out.shape[3] * h.filter_size * w.filter_size
+    inputs = (transpose_conv.IMAGE,)
+    weights = ops.weight_data.reshape(-1)
+    if not ops.x.element.quantized:
+        low, high = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
+        floats = HilTransposeConv2dF32(
+            transposed=shape, out_min=low, out_max=high, bias=ops.bias_data, weights=weights
+        )
+        yield KernelCall(floats, inputs, macs)
+        return
+    requant = linear.channel_requantization(node, ops, out)
+    per_channel = int(requant.multipliers.size > 1)
+    if ops.x.element.symmetric:
+        outputs = WideRequantization(requant, ops.bias_data, 0)
+        wide = HilTransposeConv2dS16(
+            transposed=shape,
+            out_min=requant.low,
+            out_max=requant.high,
+            per_channel=per_channel,
+            bias=bias_words(outputs),
+            multipliers=multipliers(outputs),
+            shifts=right_shifts(outputs),
+            weights=weights,
+        )
+        yield KernelCall(wide, inputs, macs)
+        return
+    parameters = HilTransposeConv2dS8(
+        transposed=shape,
+        in_offset=-quantization(node, ops.x)[1],
+        output_range=HilOutputRange(
+            out_zero_point=requant.zero_point, out_min=requant.low, out_max=requant.high
+        ),
+        per_channel=per_channel,
+        bias=ops.bias_data.astype(np.int32),
+        multipliers=requant.multipliers,
+        shifts=requant.shifts,
+        weights=weights,
+    )
+    yield KernelCall(parameters, inputs, macs)
+
+
+def _steps(tensor: Tensor, transposed: bool) -> tuple[int, int]:
+    """Return the elements from a row of a matrix to the next, and from a column to the next."""
+    row, column = contiguous_strides(tensor.shape)[-2:]
+    return (column, row) if transposed else (row, column)
+
+
+def _batch_strides(tensor: Tensor, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the elements from a matrix to the next along each axis of the broadcast batches."""
+    rows, columns = tensor.shape[-2:]
+    strides = broadcast_strides(tensor.shape[:-2], batch)
+    return tuple(stride * rows * columns for stride in strides)
+
+
+@lowers("BATCH_MATMUL", dtypes=ARITHMETIC, roundings=_BOTH)
+def batches(layer: Layer) -> KernelCall:
+    """Return the kernel of products of matrices on any core."""
+    node, out = layer.node, layer.out
+    a, b = layer.operand(0), layer.operand(1)
+    attributes = batch_matmul.BatchMatmulAttributes.of(node)
+    sizes = batch_matmul.product(node, layer.ins)
+    loops = nest(sizes.batch, _batch_strides(a, sizes.batch), _batch_strides(b, sizes.batch))
+    walked = walk(node, loops, 2)
+    a_row, a_step = _steps(a, attributes.adj_x)
+    b_step, b_column = _steps(b, attributes.adj_y)
+    shape = HilBatchMatmul(
+        batches=walked.rows,
+        counts=walked.counts,
+        a_jumps=walked.jumps[0],
+        b_jumps=walked.jumps[1],
+        rows=sizes.rows,
+        depth=sizes.depth,
+        columns=sizes.columns,
+        a_row=a_row,
+        a_step=a_step,
+        b_column=b_column,
+        b_step=b_step,
+    )
+    macs = out.size * sizes.depth
+    if not out.element.quantized:
+        return KernelCall(HilBatchMatmulF32(batch_matmul=shape), (0, 1), macs)
+    multiplier, shift = batch_matmul.scale(node, layer.ins, out)
+    if out.element.symmetric:
+        wide = HilBatchMatmulS16(
+            batch_matmul=shape,
+            multiplier=int(reduced_multiplier(multiplier)),
+            shift=int(reduced_shift(shift)),
+        )
+        return KernelCall(wide, (0, 1), macs)
+    low, high = out.element.bounds
+    parameters = HilBatchMatmulS8(
+        batch_matmul=shape,
+        a_offset=-quantization(node, a)[1],
+        b_offset=-quantization(node, b)[1],
+        output_range=HilOutputRange(
+            out_zero_point=quantization(node, out)[1], out_min=low, out_max=high
+        ),
+        multiplier=multiplier,
+        shift=shift,
+    )
+    return KernelCall(parameters, (0, 1), macs)
