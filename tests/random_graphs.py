@@ -42,7 +42,8 @@ class GraphBuilder:
         ins = [self.tensors[name] if name else None for name in inputs]
         for shape, dtype in OPS[op].infer(node, ins):
             # The reference fixes the softmax's output scale.
-            self._add(shape, dtype, Quant((1 / 256,), (-128,)) if op == "SOFTMAX" else QUANT)
+            quant = Quant((1 / 256,), (-128,)) if op == "SOFTMAX" else QUANT
+            self._add(shape, dtype, quant if dtype == "int8" else None)
         self.nodes.append(node)
         return names[0]
 

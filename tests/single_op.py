@@ -12,6 +12,8 @@ from tflite_builder import file_of
 
 from hilc.ir import Array, Graph, Node, Numerics, Quant, Rounding, State, Tensor
 from hilc.ops import OPS
+from hilc.ops.arithmetic import DTYPES as ARITHMETIC_DTYPES
+from hilc.ops.comparison import DTYPES as COMPARISON_DTYPES
 from hilc.ops.functions import DTYPES as FUNCTION_DTYPES
 from hilc.ops.operands import ARITHMETIC
 
@@ -413,11 +415,129 @@ def _binary(rng: Random, dtype: str) -> Draft:
     quant = quantized(rng, dtype, 0.1)
     if dtype == "int16":
         quant = Quant((scale_near(rng, 2 * max(scale_of(a), scale_of(b))),), (0,))
-    return Draft([a, b], quant, {"activation": pick(rng, *ACTIVATIONS)})
+    activation = pick(rng, *ACTIVATIONS) if dtype in ARITHMETIC else "NONE"
+    return Draft([a, b], quant, {"activation": activation})
+
+
+def _difference(rng: Random, dtype: str) -> Draft:
+    draft = _binary(rng, dtype)
+    return _activated(rng, draft) if dtype == "int32" else draft
+
+
+def _activated(rng: Random, draft: Draft) -> Draft:
+    return replace(draft, attrs={"activation": pick(rng, *ACTIVATIONS)})
+
+
+def _plain_binary(rng: Random, dtype: str) -> Draft:
+    """An operator without an activation, broadcast to the 4 dimensions of the reference at most."""
+    draft = _binary(rng, dtype)
+    while len(set(t.shape for t in draft.ins)) > 1 and max(len(t.shape) for t in draft.ins) > 4:
+        draft = _binary(rng, dtype)
+    return replace(draft, attrs={})
+
+
+def _same_scale(rng: Random, dtype: str) -> Draft:
+    """A choice between elements of one quantization."""
+    draft = _plain_binary(rng, dtype)
+    quant = draft.ins[0].quant
+    return replace(draft, ins=[replace(t, quant=quant) for t in draft.ins], quant=quant)
+
+
+def _squared_difference(rng: Random, dtype: str) -> Draft:
+    draft = _plain_binary(rng, dtype)
+    if dtype not in ("int8", "int16"):
+        return draft
+    largest = max(map(scale_of, draft.ins))
+    steps = rng.uniform(30, 300) if dtype == "int8" else rng.uniform(3e3, 3e4)
+    out = quantized(rng, dtype)
+    assert out is not None
+    return replace(draft, quant=replace(out, scale=(float(np.float32(largest**2 * steps)),)))
+
+
+def _division(rng: Random, dtype: str) -> Draft:
+    draft = _plain_binary(rng, dtype)
+    a, b = draft.ins
+    divisors = content(rng, b) if b.data is None else b.data
+    zero = b.quant.zero_point[0] if dtype == "int8" and b.quant else 0
+    one = np.array(zero + 1 if zero < 127 else zero - 1, dtype)
+    divisors = np.where(divisors == zero, one, divisors)
+    if b.data is None:
+        return replace(draft, values={b.name: divisors})
+    return replace(draft, ins=[a, replace(b, data=divisors)])
+
+
+def _floor(rng: Random, dtype: str) -> Draft:
+    """A division of integers as they are: their zero is 0."""
+    draft = _plain_binary(rng, dtype)
+    a, b = draft.ins
+    divisors = content(rng, b) if b.data is None else b.data
+    divisors = np.where(divisors == 0, np.array(3, dtype), divisors)
+    if b.data is None:
+        return replace(draft, values={b.name: divisors})
+    return replace(draft, ins=[a, replace(b, data=divisors)])
+
+
+def _quotient(rng: Random, dtype: str) -> Draft:
+    draft = _activated(rng, _division(rng, dtype))
+    if dtype == "int8":
+        a, b = draft.ins
+        # The reference's shifts are defined from here on.
+        scale = float(np.float32(scale_of(a) / scale_of(b) / rng.uniform(70, 400)))
+        return replace(draft, quant=Quant((scale,), byte_quant(rng).zero_point))
+    return draft
+
+
+def _power(rng: Random, dtype: str) -> Draft:
+    draft = _plain_binary(rng, dtype)
+    a, b = (replace(t, data=None) for t in draft.ins)
+    if dtype == "int32":
+        values = {
+            "a": rng.integers(-9, 10, a.shape, np.int32),
+            "b": rng.integers(0, 8, b.shape, np.int32),
+        }
+    else:
+        values = {"a": np.abs(content(rng, a)) + np.float32(0.1), "b": content(rng, b)}
+    return replace(draft, ins=[a, b], values=values)
+
+
+def _comparison(rng: Random, dtype: str) -> Draft:
+    draft = _plain_binary(rng, dtype)
+    a, b = draft.ins
+    if dtype == "int16":
+        b = replace(b, quant=a.quant)
+    if dtype == "int8":
+        # The reference has scales below 1.
+        a, b = (replace(t, quant=quantized(rng, dtype, 0.001)) for t in (a, b))
+    # Of few numbers, so that some are equal.
+    values = {t.name: content(rng, t) for t in (a, b) if t.data is None}
+    if rng.random() < 0.5 and dtype != "bool":
+        values = {name: (value % 3).astype(dtype) for name, value in values.items()}
+    return replace(draft, ins=[a, b], quant=None, values=values)
+
+
+def _select(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(0, 7)), 4)
+    quant = quantized(rng, dtype)
+    a, b = (Tensor(name, shape, dtype, quant) for name in "ab")
+    condition = pick(rng, shape, shape, (), shape[:1] if len(shape) > 1 else shape)
+    return Draft([Tensor("c", condition, "bool"), a, b], quant)
+
+
+def _select_v2(rng: Random, dtype: str) -> Draft:
+    shape = shape_of(rng, int(rng.integers(0, 7)), 4)
+    quant = quantized(rng, dtype)
+
+    def part() -> tuple[int, ...]:
+        if len(shape) > 4 or rng.random() < 0.5:
+            return shape
+        return tuple(1 if rng.random() < 0.5 else n for n in shape[int(rng.integers(2)) :])
+
+    a, b = (Tensor(name, part(), dtype, quant) for name in "ab")
+    return Draft([Tensor("c", part(), "bool"), a, b], quant)
 
 
 def _mul(rng: Random, dtype: str) -> Draft:
-    draft = _binary(rng, dtype)
+    draft = _difference(rng, dtype)
     if dtype == "int8":
         a, b = draft.ins
         centre = scale_of(a) * scale_of(b) * 100
@@ -774,7 +894,7 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "MAX_POOL_2D": _pool,
     "SOFTMAX": _softmax,
     "ADD": _binary,
-    "SUB": _binary,
+    "SUB": _difference,
     "MUL": _mul,
     "MEAN": _mean,
     "RELU": _rescaled,
@@ -803,6 +923,23 @@ _DRAFTS: Mapping[str, Callable[[Random, str], Draft]] = {
     "SQRT": _from_zero,
     "SQUARE": _function,
     "ZEROS_LIKE": _function,
+    "DIV": _quotient,
+    "FLOOR_DIV": _floor,
+    "FLOOR_MOD": _floor,
+    "MAXIMUM": _same_scale,
+    "MINIMUM": _same_scale,
+    "POW": _power,
+    "SQUARED_DIFFERENCE": _squared_difference,
+    "LOGICAL_AND": _plain_binary,
+    "LOGICAL_OR": _plain_binary,
+    "EQUAL": _comparison,
+    "GREATER": _comparison,
+    "GREATER_EQUAL": _comparison,
+    "LESS": _comparison,
+    "LESS_EQUAL": _comparison,
+    "NOT_EQUAL": _comparison,
+    "SELECT": _select,
+    "SELECT_V2": _select_v2,
     "QUANTIZE": _quantize,
     "DEQUANTIZE": _dequantize,
     "RESHAPE": _reshape,
@@ -838,6 +975,10 @@ KINDS: Sequence[tuple[str, str]] = [
     for op in _DRAFTS
     for dtype in {
         **FUNCTION_DTYPES,
+        **ARITHMETIC_DTYPES,
+        **COMPARISON_DTYPES,
+        **dict.fromkeys(("ADD", "SUB", "MUL"), (*ARITHMETIC, "int32", "int64")),
+        **dict.fromkeys(("SELECT", "SELECT_V2"), MOVABLE),
         "CAST": MOVABLE,
         "QUANTIZE": ("int8", "uint8", "int16", "int32", "float32"),
         "DEQUANTIZE": ("int8", "uint8", "int16"),

@@ -40,6 +40,7 @@ def each(op: str, *dtypes: str) -> set[tuple[str, str]]:
 NOT_IN_LITERT = {
     *(("CEIL", "float32"), ("ROUND", "float32"), ("ELU", "int8"), ("ELU", "float32")),
     *(("ZEROS_LIKE", dtype) for dtype in ("int8", "uint8", "int16", "bool")),
+    *(("DIV", "int8"), ("SQUARED_DIFFERENCE", "int16")),
     # It interpolates inverse roots, and does not saturate all floats.
     *(("RSQRT", "int16"), ("CAST", "float32")),
     *(
@@ -77,6 +78,13 @@ NOT_IN_TFLM = {
     *each("SPACE_TO_BATCH_ND", "uint8", "int16", "int32", "int64", "bool"),
     *each("BATCH_TO_SPACE_ND", "uint8", "int16", "int32", "int64", "bool"),
     *each("TILE", *MOVABLE),
+    *((op, "int64") for op in ("ADD", "SUB", "MUL", "FLOOR_MOD")),
+    *((op, dtype) for op in ("FLOOR_DIV", "FLOOR_MOD") for dtype in ("int8", "int16", "int32")),
+    *((op, "uint8") for op in ("MAXIMUM", "MINIMUM")),
+    *((op, "int16") for op in ("EQUAL", "LESS", "GREATER_EQUAL")),
+    *(("POW", dtype) for dtype in ("int32", "float32")),
+    *(("SELECT", dtype) for dtype in MOVABLE),
+    *(("SELECT_V2", dtype) for dtype in ("uint8", "int32", "int64", "bool")),
 }
 #: What of others it refuses, as a part of what it says.
 LIMITS_OF_TFLM = {

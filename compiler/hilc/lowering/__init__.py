@@ -6,6 +6,7 @@ which they are asked.
 
 from hilc.lowering import armv7m, dsp, helium, small
 from hilc.lowering.generic import (
+    arithmetic,
     cast,
     concat_split,
     data_movement,
@@ -31,6 +32,7 @@ __all__ = [
     "KernelCall",
     "Layer",
     "Rank",
+    "arithmetic",
     "armv7m",
     "candidates",
     "cast",

@@ -184,6 +184,26 @@ class HilMeanRows(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilBinary(FieldGroup):
+    """The fields of ``HIL_BINARY_FIELDS``."""
+
+    #: innermost loops of `length` elements
+    rows: int
+    #: turns of the loops around them
+    counts: tuple[int, ...]
+    #: by which the first operand moves as each loop advances
+    a_jumps: tuple[int, ...]
+    #: the same of the second operand
+    b_jumps: tuple[int, ...]
+    #: elements of an innermost loop
+    length: int
+    #: from one of the first operand's elements to the next; 0: one for all
+    a_step: int
+    #: the same of the second operand
+    b_step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilBatchMatmul(FieldGroup):
     """The fields of ``HIL_BATCH_MATMUL_FIELDS``."""
 
@@ -208,26 +228,6 @@ class HilBatchMatmul(FieldGroup):
     #: from a column of the second matrix to the next
     b_column: int
     #: from one element of its columns to the next
-    b_step: int
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HilBinary(FieldGroup):
-    """The fields of ``HIL_BINARY_FIELDS``."""
-
-    #: innermost loops of `length` elements
-    rows: int
-    #: turns of the loops around them
-    counts: tuple[int, ...]
-    #: by which the first operand moves as each loop advances
-    a_jumps: tuple[int, ...]
-    #: the same of the second operand
-    b_jumps: tuple[int, ...]
-    #: elements of an innermost loop
-    length: int
-    #: from one of the first operand's elements to the next; 0: one for all
-    a_step: int
-    #: the same of the second operand
     b_step: int
 
 
@@ -1033,6 +1033,328 @@ class HilMeanRowsF32(Parameters):
     mean_rows: HilMeanRows
     #: values averaged into one output
     count: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCombineS8(Parameters):
+    """The fields of ``struct hil_combine_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_combine_s8"
+
+    binary: HilBinary
+    #: of enum hil_operation
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCombineU8(Parameters):
+    """The fields of ``struct hil_combine_u8``."""
+
+    KERNEL: ClassVar[str] = "hil_combine_u8"
+
+    binary: HilBinary
+    #: of enum hil_operation
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCombineS16(Parameters):
+    """The fields of ``struct hil_combine_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_combine_s16"
+
+    binary: HilBinary
+    #: of enum hil_operation
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCombineS32(Parameters):
+    """The fields of ``struct hil_combine_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_combine_s32"
+
+    binary: HilBinary
+    #: of enum hil_operation
+    operation: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCombineS64(Parameters):
+    """The fields of ``struct hil_combine_s64``."""
+
+    KERNEL: ClassVar[str] = "hil_combine_s64"
+
+    binary: HilBinary
+    #: of enum hil_operation
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCombineF32(Parameters):
+    """The fields of ``struct hil_combine_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_combine_f32"
+
+    binary: HilBinary
+    #: of enum hil_operation: a choice or the squared difference
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDivideS8(Parameters):
+    """The fields of ``struct hil_divide_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_divide_s8"
+
+    binary: HilBinary
+    #: of enum hil_operation: a quotient or the remainder
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDivideS16(Parameters):
+    """The fields of ``struct hil_divide_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_divide_s16"
+
+    binary: HilBinary
+    #: of enum hil_operation: a quotient or the remainder
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDivideS32(Parameters):
+    """The fields of ``struct hil_divide_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_divide_s32"
+
+    binary: HilBinary
+    #: of enum hil_operation: a quotient or the remainder
+    operation: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDivideS64(Parameters):
+    """The fields of ``struct hil_divide_s64``."""
+
+    KERNEL: ClassVar[str] = "hil_divide_s64"
+
+    binary: HilBinary
+    #: of enum hil_operation: a quotient or the remainder
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDivF32(Parameters):
+    """The fields of ``struct hil_div_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_div_f32"
+
+    binary: HilBinary
+    #: the least output
+    low: float
+    #: the largest output
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFloorDivF32(Parameters):
+    """The fields of ``struct hil_floor_div_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_floor_div_f32"
+
+    binary: HilBinary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilFloorModF32(Parameters):
+    """The fields of ``struct hil_floor_mod_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_floor_mod_f32"
+
+    binary: HilBinary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPowF32(Parameters):
+    """The fields of ``struct hil_pow_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_pow_f32"
+
+    binary: HilBinary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilPowS32(Parameters):
+    """The fields of ``struct hil_pow_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_pow_s32"
+
+    binary: HilBinary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDivS8(Parameters):
+    """The fields of ``struct hil_div_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_div_s8"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of the quotient, in Q0.31, to the output's scale
+    multiplier: int
+    #: of that, to the left; 22 at most
+    shift: int
+    #: the least output
+    low: int
+    #: the largest output
+    high: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSquaredDifferenceS8(Parameters):
+    """The fields of ``struct hil_squared_difference_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_squared_difference_s8"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: of the first operand, in Q0.31, to twice the larger scale
+    a_multiplier: int
+    #: of that product, to the left; 0 or less
+    a_shift: int
+    #: of the second operand, in Q0.31
+    b_multiplier: int
+    #: of that product, to the left; 0 or less
+    b_shift: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of the square, in Q0.31
+    out_multiplier: int
+    #: of that product, to the left; 0 or less
+    out_shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSquaredDifferenceS16(Parameters):
+    """The fields of ``struct hil_squared_difference_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_squared_difference_s16"
+
+    binary: HilBinary
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: of the first operand, in Q0.31, to twice the larger scale
+    a_multiplier: int
+    #: of that product, to the left; 0 or less
+    a_shift: int
+    #: of the second operand, in Q0.31
+    b_multiplier: int
+    #: of that product, to the left; 0 or less
+    b_shift: int
+    #: the output that stands for 0.0
+    out_zero_point: int
+    #: of the square, in Q0.31
+    out_multiplier: int
+    #: of that product, to the left; 0 or less
+    out_shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompareU8(Parameters):
+    """The fields of ``struct hil_compare_u8``."""
+
+    KERNEL: ClassVar[str] = "hil_compare_u8"
+
+    binary: HilBinary
+    #: of enum hil_operation: a comparison
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompareS16(Parameters):
+    """The fields of ``struct hil_compare_s16``."""
+
+    KERNEL: ClassVar[str] = "hil_compare_s16"
+
+    binary: HilBinary
+    #: of enum hil_operation: a comparison
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompareS32(Parameters):
+    """The fields of ``struct hil_compare_s32``."""
+
+    KERNEL: ClassVar[str] = "hil_compare_s32"
+
+    binary: HilBinary
+    #: of enum hil_operation: a comparison
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompareS64(Parameters):
+    """The fields of ``struct hil_compare_s64``."""
+
+    KERNEL: ClassVar[str] = "hil_compare_s64"
+
+    binary: HilBinary
+    #: of enum hil_operation: a comparison
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompareF32(Parameters):
+    """The fields of ``struct hil_compare_f32``."""
+
+    KERNEL: ClassVar[str] = "hil_compare_f32"
+
+    binary: HilBinary
+    #: of enum hil_operation: a comparison
+    operation: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilCompareScaledS8(Parameters):
+    """The fields of ``struct hil_compare_scaled_s8``."""
+
+    KERNEL: ClassVar[str] = "hil_compare_scaled_s8"
+
+    binary: HilBinary
+    #: of enum hil_operation: a comparison
+    operation: int
+    #: the first operand's value that stands for 0.0
+    a_zero_point: int
+    #: its scale, in Q0.31
+    a_multiplier: int
+    #: of that, to the left; 0 or less
+    a_shift: int
+    #: the second operand's value that stands for 0.0
+    b_zero_point: int
+    #: its scale, in Q0.31
+    b_multiplier: int
+    #: of that, to the left; 0 or less
+    b_shift: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -2157,6 +2479,34 @@ class HilRequantizeWide(Parameters):
     high: int
     #: the output that stands for 0.0
     out_zero_point: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilSelect(Parameters):
+    """The fields of ``struct hil_select``."""
+
+    KERNEL: ClassVar[str] = "hil_select"
+
+    #: innermost loops of `length` elements
+    rows: int
+    #: turns of the loops around them
+    counts: tuple[int, ...]
+    #: by which the condition moves as each loop advances
+    c_jumps: tuple[int, ...]
+    #: the same of what is taken where it holds, in bytes
+    a_jumps: tuple[int, ...]
+    #: the same of what is taken elsewhere, in bytes
+    b_jumps: tuple[int, ...]
+    #: elements of an innermost loop
+    length: int
+    #: from one bool to the next; 0: one for all
+    c_step: int
+    #: the same of what is taken where it holds, in bytes
+    a_step: int
+    #: the same of what is taken elsewhere, in bytes
+    b_step: int
+    #: of an element
+    bytes: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

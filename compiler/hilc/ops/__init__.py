@@ -11,8 +11,10 @@ from types import MappingProxyType
 
 from hilc.errors import InputError
 from hilc.external import EXTERNAL
+from hilc.ops.arithmetic import BINARY, CHOICE, DIV
 from hilc.ops.batch_matmul import BATCH_MATMUL
 from hilc.ops.cast import CAST
+from hilc.ops.comparison import COMPARISON
 from hilc.ops.concat_split import CONCATENATION, PACK, SPLIT, SPLIT_V, UNPACK
 from hilc.ops.conv2d import CONV_2D
 from hilc.ops.data_movement import PAD, PADV2, STRIDED_SLICE, TRANSPOSE
@@ -36,6 +38,7 @@ from hilc.ops.rearrange import (
     SPACE_TO_DEPTH,
     TILE,
 )
+from hilc.ops.selection import SELECTION
 from hilc.ops.softmax import SOFTMAX
 from hilc.ops.svdf import SVDF
 from hilc.ops.transpose_conv import TRANSPOSE_CONV
@@ -81,6 +84,23 @@ _OPS: dict[str, OpDef] = {
     "SQRT": FUNCTION,
     "SQUARE": FUNCTION,
     "ZEROS_LIKE": FUNCTION,
+    "DIV": DIV,
+    "FLOOR_DIV": BINARY,
+    "FLOOR_MOD": BINARY,
+    "LOGICAL_AND": BINARY,
+    "LOGICAL_OR": BINARY,
+    "MAXIMUM": CHOICE,
+    "MINIMUM": CHOICE,
+    "POW": BINARY,
+    "SQUARED_DIFFERENCE": BINARY,
+    "EQUAL": COMPARISON,
+    "GREATER": COMPARISON,
+    "GREATER_EQUAL": COMPARISON,
+    "LESS": COMPARISON,
+    "LESS_EQUAL": COMPARISON,
+    "NOT_EQUAL": COMPARISON,
+    "SELECT": SELECTION,
+    "SELECT_V2": SELECTION,
     "QUANTIZE": QUANTIZE,
     "DEQUANTIZE": DEQUANTIZE,
     "RESHAPE": RESHAPE,

@@ -16,24 +16,24 @@ import numpy as np
 from hilc.ir import Array, Node, Numerics, Tensor
 from hilc.numerics.requantize import Multiplier, requantize
 from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
 from hilc.ops.opdef import OpDef, Signature
 from hilc.ops.operands import (
-    ACTIVATION_RANGES,
-    invalid,
+    ARITHMETIC,
     multiplier,
     operand,
     output_clamp,
+    plain_clamp,
     quantization,
     require_counts,
-    require_dtype,
     require_symmetric,
     undefined,
     unsupported,
 )
-from hilc.ops.traits import BroadcastRows, Link, ascending, corners, in_step
+from hilc.ops.traits import BroadcastRows, ascending, corners
 
-#: What the reference broadcasts at most.
-_MAX_RANK = 6
+#: The types of these operators; int32 and int64 stand for themselves, and wrap around.
+DTYPES = (*ARITHMETIC, "int32", "int64")
 
 
 class _SumScales(NamedTuple):
@@ -44,24 +44,25 @@ class _SumScales(NamedTuple):
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
     require_counts(node, inputs=2)
-    a, b = operand(node, ins, 0), operand(node, ins, 1)
-    require_dtype(node, a)
-    if a.dtype != b.dtype:
-        invalid(
-            node,
-            f"has operands of types {a.dtype} and {b.dtype}; they must be of one type",
-            "quantize the whole model, or convert one operand by QUANTIZE or DEQUANTIZE",
-        )
+    a, b = operands_of_one_type(node, ins, DTYPES)
     if a.element.quantized:
         require_symmetric(node, a)
         require_symmetric(node, b)
-    try:
-        shape = np.broadcast_shapes(a.shape, b.shape)
-    except ValueError:
-        invalid(node, f"has operands of shapes {list(a.shape)} and {list(b.shape)}")
-    if len(shape) > _MAX_RANK and a.shape != b.shape:
-        unsupported(node, f"broadcasts to {len(shape)} dimensions", f"{_MAX_RANK} are supported")
-    return [(shape, a.dtype)]
+    elif a.element.dl_kind == "kDLInt":
+        _require_no_activation(node, a)
+    return [(broadcast_shape(node, (a, b)), a.dtype)]
+
+
+def _require_no_activation(node: Node, x: Tensor) -> None:
+    """Refuse the fused activations of integers that no reference computes, or not all do."""
+    activation = ActivationAttributes.of(node).activation
+    if activation != "NONE" and (node.op == "ADD" or x.dtype != "int32"):
+        unsupported(
+            node,
+            f"has the fused activation {activation} on {x.dtype}",
+            "TensorFlow Lite Micro leaves it out: put the activation behind it as an operator of "
+            "its own",
+        )
 
 
 def _operand_scale(node: Node, real: float) -> Multiplier:
@@ -125,7 +126,7 @@ def reference(
     assert y is not None
     if not out.element.quantized:
         combine = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[node.op]
-        least, most = map(np.float32, ACTIVATION_RANGES[ActivationAttributes.of(node).activation])
+        least, most = (np.array(end, out.dtype) for end in plain_clamp(node, out))
         return [np.minimum(np.maximum(combine(x, y), least), most)]
     offset_x = x.astype(np.int64) - quantization(node, a)[1]
     offset_y = y.astype(np.int64) - quantization(node, b)[1]
@@ -139,11 +140,6 @@ def reference(
         result = requantize(total, *scales.out)
     low, high = output_clamp(node, out)
     return [np.clip(result + quantization(node, out)[1], low, high).astype(out.dtype)]
-
-
-def _links(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> list[Link]:
-    # An operand with one value for all channels goes with none of them.
-    return [in_step(t, out) for t in ins if t and t.shape[-1:] == out.shape[-1:]]
 
 
 def _by_numerics(
@@ -162,6 +158,6 @@ SUB = MUL = OpDef(
     by_numerics=_by_numerics,
     bounds=corners,
     rows=BroadcastRows(),
-    links=_links,
+    links=broadcast_links,
 )
 ADD = replace(SUB, bounds=ascending)

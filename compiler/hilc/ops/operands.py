@@ -194,6 +194,15 @@ ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
 }
 
 
+def plain_clamp(node: Node, out: Tensor) -> tuple[float, float]:
+    """Return the range of the fused activation of numbers that stand for themselves."""
+    low, high = out.element.low, out.element.high
+    if isinstance(node.attrs, ActivationAttributes) and node.attrs.activation != "NONE":
+        least, most = ACTIVATION_RANGES[node.attrs.activation]
+        low, high = max(low, least), min(high, most)
+    return low, high
+
+
 def multiplier(node: Node, real: float, most_shift: int = _MOST_SHIFT) -> Multiplier:
     """Return the fixed-point form of a factor between scales, whose shift is ``most_shift`` at
     most.

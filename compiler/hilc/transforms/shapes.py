@@ -17,7 +17,7 @@ import numpy as np
 from hilc.errors import ModelError, UnsupportedError
 from hilc.ir import Array, Attributes, Graph, Node, Tensor
 from hilc.ops import OPS
-from hilc.ops.attributes import ActivationAttributes, ReductionAttributes
+from hilc.ops.attributes import ReductionAttributes
 from hilc.ops.verify import check_attributes, check_tensor, describe, located
 from hilc.transforms.fold_constants import fold_node
 
@@ -36,7 +36,7 @@ def resolve_shapes(graph: Graph, open_shapes: Set[str]) -> Graph:
     for node in graph.nodes:
         ins = [tensors[name] if name else None for name in node.inputs]
         folded: Sequence[Tensor] | None = None
-        if node.op in CONSTANT_OPERATORS and (node.op not in OPS or _are_indices(ins)):
+        if node.op in CONSTANT_OPERATORS:
             with located(describe(node)):
                 folded = [_computed(node, ins, tensors[node.outputs[0]], open_shapes)]
         else:
@@ -74,11 +74,6 @@ def _inferred(
     for tensor in found.values():
         check_tensor(tensor)
     return found
-
-
-def _are_indices(ins: Sequence[Tensor | None]) -> bool:
-    """Return whether an operator that ``OPS`` has too is applied to constant integers."""
-    return all(t is not None and t.is_constant and t.dtype in ("int32", "int64") for t in ins)
 
 
 def _computed(
@@ -160,21 +155,7 @@ def _fill(node: Node, shape: Array, value: Array) -> Array:
     return np.full(tuple(shape.tolist()), value.item(), value.dtype)
 
 
-def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    def computed(node: Node, a: Array, b: Array) -> Array:
-        if isinstance(node.attrs, ActivationAttributes) and node.attrs.activation != "NONE":
-            raise UnsupportedError(
-                f"it has the fused activation {node.attrs.activation} on integers",
-                "arithmetic on shapes has none",
-            )
-        _require_few(np.broadcast(a, b).size)
-        with np.errstate(all="raise"):
-            return function(a, b)
-
-    return computed
-
-
-#: Operators on constants. Those that ``OPS`` has too are evaluated here for integers.
+#: Operators on constants.
 CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "SHAPE": lambda node, x: x,
     "RANK": lambda node, x: x,
@@ -182,10 +163,4 @@ CONSTANT_OPERATORS: Mapping[str, Callable[..., Array]] = {
     "REDUCE_PROD": _reduce_prod,
     "RANGE": _range,
     "FILL": _fill,
-    "ADD": _binary(np.add),
-    "SUB": _binary(np.subtract),
-    "MUL": _binary(np.multiply),
-    "FLOOR_DIV": _binary(np.floor_divide),
-    "MINIMUM": _binary(np.minimum),
-    "MAXIMUM": _binary(np.maximum),
 }

@@ -41,7 +41,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     node = layer.node
     if not layer.out.element.quantized:
         range_ = ACTIVATION_RANGES[ActivationAttributes.of(node).activation]
-        bounded = HilBinaryF32(binary=_walk(layer), low=range_[0], high=range_[1])
+        bounded = HilBinaryF32(binary=binary_walk(layer), low=range_[0], high=range_[1])
         yield KernelCall(_FLOATS[node.op](binary_f32=bounded), (0, 1))
         return
     if layer.out.element.symmetric:
@@ -54,7 +54,7 @@ def portable(layer: Layer) -> Iterator[KernelCall]:
     multiplier, shift = product_scale(node, a, b, out)
     low, high = output_clamp(node, out)
     parameters = HilMulS8(
-        binary=_walk(layer),
+        binary=binary_walk(layer),
         a_zero_point=quantization(node, a)[1],
         b_zero_point=quantization(node, b)[1],
         out_zero_point=quantization(node, out)[1],
@@ -74,11 +74,11 @@ def _symmetric(layer: Layer) -> Parameters:
     if node.op == "MUL":
         multiplier, shift = product_scale(node, a, b, out)
         return HilMulS16(
-            binary=_walk(layer), multiplier=multiplier, shift=shift, low=low, high=high
+            binary=binary_walk(layer), multiplier=multiplier, shift=shift, low=low, high=high
         )
     scales = sum_scales(node, a, b, out)
     parameters = HilSumS16(
-        binary=_walk(layer),
+        binary=binary_walk(layer),
         a_multiplier=scales.a.multiplier,
         a_shift=scales.a.shift,
         b_multiplier=scales.b.multiplier,
@@ -98,7 +98,7 @@ def sum_parameters(layer: Layer) -> HilSumS8:
     scales = sum_scales(node, layer.operand(0), layer.operand(1), out)
     low, high = output_clamp(node, out)
     return HilSumS8(
-        binary=_walk(layer),
+        binary=binary_walk(layer),
         a_zero_point=quantization(node, layer.operand(0))[1],
         a_multiplier=scales.a.multiplier,
         a_shift=scales.a.shift,
@@ -113,10 +113,12 @@ def sum_parameters(layer: Layer) -> HilSumS8:
     )
 
 
-def _walk(layer: Layer) -> HilBinary:
-    """Return how both operands are walked, one of which may be repeated."""
+def binary_walk(layer: Layer, order: tuple[int, int] = (0, 1)) -> HilBinary:
+    """Return how two operands are walked, in the order of these inputs, either of which may be
+    repeated.
+    """
     shape = layer.out.shape
-    strides = [broadcast_strides(layer.operand(i).shape, shape) for i in (0, 1)]
+    strides = [broadcast_strides(layer.operand(i).shape, shape) for i in order]
     *outer, inner = nest(shape, *strides)
     walked = walk(layer.node, outer, 2)
     return HilBinary(

@@ -1,0 +1,205 @@
+"""Arithmetic, comparisons and selections of tensors that are broadcast to one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hilc.lowering.generic.elementwise import binary_walk
+from hilc.lowering.kernels import KernelCall, Parameters
+from hilc.lowering.parameters import (
+    HilCombineF32,
+    HilCombineS8,
+    HilCombineS16,
+    HilCombineS32,
+    HilCombineS64,
+    HilCombineU8,
+    HilCompareF32,
+    HilCompareS16,
+    HilCompareS32,
+    HilCompareS64,
+    HilCompareScaledS8,
+    HilCompareU8,
+    HilDivF32,
+    HilDivideS8,
+    HilDivideS16,
+    HilDivideS32,
+    HilDivideS64,
+    HilDivS8,
+    HilFloorDivF32,
+    HilFloorModF32,
+    HilPowF32,
+    HilPowS32,
+    HilSelect,
+    HilSquaredDifferenceS8,
+    HilSquaredDifferenceS16,
+)
+from hilc.lowering.registry import Layer, lowers
+from hilc.lowering.strides import broadcast_strides, nest, walk
+from hilc.ops import arithmetic, comparison
+from hilc.ops.arithmetic import quotient_scale, square_scales
+from hilc.ops.comparison import comparison_scale
+from hilc.ops.operands import output_clamp, plain_clamp, quantization
+from hilc.ops.selection import condition_shape
+
+#: ``enum hil_operation`` of ``hil/kernels/generic/arithmetic.h``, by the operators' names.
+_OPERATIONS = (
+    *("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"),
+    *("DIV", "FLOOR_DIV", "FLOOR_MOD"),
+    *("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL"),
+)
+_DIVISIONS = ("DIV", "FLOOR_DIV", "FLOOR_MOD")
+#: Comparisons that are others with their operands exchanged.
+_EXCHANGED = {"GREATER": "LESS", "GREATER_EQUAL": "LESS_EQUAL"}
+#: The operation on bytes, of which bools are two, that computes an operator on bools.
+_OF_BOOLS = {"LOGICAL_AND": "MINIMUM", "LOGICAL_OR": "MAXIMUM"}
+
+_Kernels = Mapping[str, Callable[..., Parameters]]
+_COMBINE: _Kernels = {
+    "int8": HilCombineS8,
+    "uint8": HilCombineU8,
+    "int16": HilCombineS16,
+    "int32": HilCombineS32,
+    "int64": HilCombineS64,
+    "float32": HilCombineF32,
+    "bool": HilCombineU8,
+}
+_DIVIDE: _Kernels = {
+    "int8": HilDivideS8,
+    "int16": HilDivideS16,
+    "int32": HilDivideS32,
+    "int64": HilDivideS64,
+}
+_COMPARE: _Kernels = {
+    "int16": HilCompareS16,
+    "int32": HilCompareS32,
+    "int64": HilCompareS64,
+    "float32": HilCompareF32,
+    "bool": HilCompareU8,
+}
+_FLOATS: _Kernels = {
+    "FLOOR_DIV": HilFloorDivF32,
+    "FLOOR_MOD": HilFloorModF32,
+    "POW": HilPowF32,
+}
+
+
+@lowers(*arithmetic.DTYPES)
+def portable(layer: Layer) -> KernelCall:
+    """Return the kernel of any two tensors on any core, broadcast by its steps."""
+    node, a = layer.node, layer.operand(0)
+    if arithmetic.has_scale(node, a):
+        return KernelCall((_quotient if node.op == "DIV" else _square)(layer), (0, 1))
+    if node.op in _FLOATS and arithmetic.holds_floats(a):
+        return KernelCall(_FLOATS[node.op](binary=binary_walk(layer)), (0, 1))
+    if node.op == "POW":
+        return KernelCall(HilPowS32(binary=binary_walk(layer)), (0, 1))
+    low, high = plain_clamp(node, layer.out)
+    if node.op == "DIV" and arithmetic.holds_floats(a):
+        return KernelCall(HilDivF32(binary=binary_walk(layer), low=low, high=high), (0, 1))
+    return _plain(layer)
+
+
+@lowers("ADD", "SUB", "MUL", dtypes={"int32", "int64"})
+def integers(layer: Layer) -> KernelCall:
+    """Return the kernel of any two tensors of integers that stand for themselves."""
+    return _plain(layer)
+
+
+def _plain(layer: Layer) -> KernelCall:
+    node, dtype = layer.node, layer.dtype
+    kernel = (_DIVIDE if node.op in _DIVISIONS else _COMBINE)[dtype]
+    operation = _OPERATIONS.index(_OF_BOOLS.get(node.op, node.op))
+    clamp = {}
+    if dtype == "int32":
+        low, high = plain_clamp(node, layer.out)
+        clamp = {"low": int(low), "high": int(high)}
+    return KernelCall(kernel(binary=binary_walk(layer), operation=operation, **clamp), (0, 1))
+
+
+def _quotient(layer: Layer) -> Parameters:
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    multiplier, shift = quotient_scale(node, a, b, out)
+    low, high = output_clamp(node, out)
+    return HilDivS8(
+        binary=binary_walk(layer),
+        a_zero_point=quantization(node, a)[1],
+        b_zero_point=quantization(node, b)[1],
+        out_zero_point=quantization(node, out)[1],
+        multiplier=multiplier,
+        shift=shift,
+        low=low,
+        high=high,
+    )
+
+
+def _square(layer: Layer) -> Parameters:
+    node, a, b, out = layer.node, layer.operand(0), layer.operand(1), layer.out
+    scales = square_scales(node, a, b, out)
+    kernel = HilSquaredDifferenceS16 if out.element.symmetric else HilSquaredDifferenceS8
+    return kernel(
+        binary=binary_walk(layer),
+        a_zero_point=quantization(node, a)[1],
+        b_zero_point=quantization(node, b)[1],
+        a_multiplier=scales.a.multiplier,
+        a_shift=scales.a.shift,
+        b_multiplier=scales.b.multiplier,
+        b_shift=scales.b.shift,
+        out_zero_point=quantization(node, out)[1],
+        out_multiplier=scales.out.multiplier,
+        out_shift=scales.out.shift,
+    )
+
+
+@lowers(*comparison.DTYPES)
+def compare(layer: Layer) -> KernelCall:
+    """Return the comparison of any two tensors."""
+    node = layer.node
+    order = (1, 0) if node.op in _EXCHANGED else (0, 1)
+    operation = _OPERATIONS.index(_EXCHANGED.get(node.op, node.op))
+    walked = binary_walk(layer, order)
+    a, b = (layer.operand(index) for index in order)
+    if not a.element.tabled:
+        return KernelCall(_COMPARE[a.dtype](binary=walked, operation=operation), order)
+    a_scale, b_scale = comparison_scale(node, a), comparison_scale(node, b)
+    parameters = HilCompareScaledS8(
+        binary=walked,
+        operation=operation,
+        a_zero_point=quantization(node, a)[1],
+        a_multiplier=a_scale.multiplier,
+        a_shift=a_scale.shift,
+        b_zero_point=quantization(node, b)[1],
+        b_multiplier=b_scale.multiplier,
+        b_shift=b_scale.shift,
+    )
+    return KernelCall(parameters, order)
+
+
+@lowers("SELECT", "SELECT_V2")
+def select(layer: Layer) -> KernelCall:
+    """Return the selection by a condition, of elements of any type."""
+    out, nbytes = layer.out, layer.out.element.itemsize
+    shapes = [
+        condition_shape(layer.node, layer.ins),
+        layer.operand(1).shape,
+        layer.operand(2).shape,
+    ]
+    sizes = (1, nbytes, nbytes)
+    strides = [
+        [stride * size for stride in broadcast_strides(shape, out.shape)]
+        for shape, size in zip(shapes, sizes, strict=True)
+    ]
+    *outer, inner = nest(out.shape, *strides)
+    walked = walk(layer.node, outer, 3)
+    parameters = HilSelect(
+        rows=walked.rows,
+        counts=walked.counts,
+        c_jumps=walked.jumps[0],
+        a_jumps=walked.jumps[1],
+        b_jumps=walked.jumps[2],
+        length=inner.count,
+        c_step=inner.steps[0],
+        a_step=inner.steps[1],
+        b_step=inner.steps[2],
+        bytes=nbytes,
+    )
+    return KernelCall(parameters, (0, 1, 2))

@@ -1,0 +1,248 @@
+"""DIV, FLOOR_DIV, FLOOR_MOD, MAXIMUM, MINIMUM, POW, SQUARED_DIFFERENCE and the logic of bools, of
+two tensors that are broadcast to one shape.
+
+int8 DIV multiplies with a reciprocal in fixed point. int8 and int16 SQUARED_DIFFERENCE bring both
+operands to twice the larger input scale (int8 with 7 extra bits), and requantize the square. Other
+integers stand for themselves, whatever scale their tensors carry, and wrap around; a quotient by
+zero, at which the reference stops, is 0; one beyond the type is its largest number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hilc.ir import ELEMENT_TYPES, Array, Node, Tensor
+from hilc.numerics.fixed_point import reciprocal
+from hilc.numerics.requantize import (
+    Int64Array,
+    Multiplier,
+    doubling_high_mul,
+    requantize,
+    rounding_divide_by_pot,
+)
+from hilc.ops.attributes import ActivationAttributes
+from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    invalid,
+    multiplier,
+    operand,
+    output_clamp,
+    plain_clamp,
+    quantization,
+    require_counts,
+    require_same_quantization,
+    require_symmetric,
+    undefined,
+)
+from hilc.ops.traits import BroadcastRows, ascending
+
+#: The types that an operator takes.
+DTYPES: Mapping[str, tuple[str, ...]] = {
+    "DIV": ("int8", "int32", "float32"),
+    "FLOOR_DIV": ("int8", "int16", "int32", "float32"),
+    "FLOOR_MOD": ("int8", "int16", "int32", "int64", "float32"),
+    "MAXIMUM": ("int8", "uint8", "int16", "int32", "int64", "float32"),
+    "MINIMUM": ("int8", "uint8", "int16", "int32", "int64", "float32"),
+    "POW": ("int32", "float32"),
+    "SQUARED_DIFFERENCE": ("int8", "int16", "int32", "float32"),
+    "LOGICAL_AND": ("bool",),
+    "LOGICAL_OR": ("bool",),
+}
+#: Operators that compute on the real numbers that integers stand for.
+_OF_SCALES = ("DIV", "SQUARED_DIFFERENCE")
+#: Operators whose outputs are elements of their inputs.
+_CHOICES = ("MAXIMUM", "MINIMUM")
+_DIVISIONS = ("DIV", "FLOOR_DIV", "FLOOR_MOD")
+
+#: The shift of an int8 quotient: the numerators are raised by 30 bits at most, and the reciprocals
+#: of 8 bits; below, a quotient would be shifted by less than no bits.
+_MOST_QUOTIENT_SHIFT = 22
+#: Bits by which the operands of a squared difference are raised before they are brought to one
+#: scale.
+SQUARE_HEADROOM_BITS: Mapping[str, int] = {"int8": 7, "int16": 0}
+
+
+class SquareScales(NamedTuple):
+    """Factors of a squared difference."""
+
+    a: Multiplier
+    b: Multiplier
+    out: Multiplier
+
+
+def holds_floats(x: Tensor) -> bool:
+    """Return whether the elements are floats."""
+    return x.element.dl_kind == "kDLFloat"
+
+
+def has_scale(node: Node, x: Tensor) -> bool:
+    """Return whether the operator computes on real numbers that integers stand for."""
+    return x.element.quantized and node.op in _OF_SCALES
+
+
+def quotient_scale(node: Node, a: Tensor, b: Tensor, out: Tensor) -> Multiplier:
+    """Return the factor of an int8 quotient."""
+    a_scale, b_scale, out_scale = (quantization(node, t)[0] for t in (a, b, out))
+    scale = multiplier(node, a_scale / (b_scale * out_scale))
+    if scale.shift > _MOST_QUOTIENT_SHIFT:
+        undefined(
+            node, f"has output scale {out_scale}, more than 2^22 times finer than its quotient's"
+        )
+    return scale
+
+
+def square_scales(node: Node, a: Tensor, b: Tensor, out: Tensor) -> SquareScales:
+    """Return the factors of a squared difference of integers."""
+    a_scale, b_scale, out_scale = (quantization(node, t)[0] for t in (a, b, out))
+    common = 2 * max(a_scale, b_scale)
+    raised = 1 << 2 * SQUARE_HEADROOM_BITS[out.dtype]
+    scales = SquareScales(
+        multiplier(node, a_scale / common),
+        multiplier(node, b_scale / common),
+        multiplier(node, common * common / (raised * out_scale)),
+    )
+    # A square has 30 bits.
+    if scales.out.shift > 0:
+        undefined(node, f"has output scale {out_scale}, too fine for the square of its inputs'")
+    return scales
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=2)
+    a, b = operands_of_one_type(node, ins, DTYPES[node.op])
+    if has_scale(node, a):
+        require_symmetric(node, a)
+        require_symmetric(node, b)
+    return [(broadcast_shape(node, (a, b)), a.dtype)]
+
+
+def _check(node: Node, ins: Sequence[Tensor | None], outs: Sequence[Tensor]) -> None:
+    a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
+    if has_scale(node, a):
+        require_symmetric(node, out)
+        if node.op == "DIV":
+            output_clamp(node, out)
+            quotient_scale(node, a, b, out)
+        else:
+            square_scales(node, a, b, out)
+    elif node.op in _CHOICES:
+        require_same_quantization(node, a, out)
+        require_same_quantization(node, b, out)
+    if node.op in _DIVISIONS and b.data is not None and not holds_floats(b):
+        zero = quantization(node, b)[1] if has_scale(node, b) else 0
+        if (b.data == zero).any():
+            invalid(node, f"divides by the constant {b.name!r}, which holds a zero")
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    a, b, out = operand(node, ins, 0), operand(node, ins, 1), outs[0]
+    x, y = values
+    assert x is not None
+    assert y is not None
+    if not has_scale(node, a):
+        with np.errstate(all="ignore"):
+            result = np.asarray(_PLAIN[node.op](x, y)).astype(out.dtype)
+            if issubclass(type(node.attrs), ActivationAttributes):
+                least, most = (np.array(end, out.dtype) for end in plain_clamp(node, out))
+                result = np.minimum(np.maximum(result, least), most)
+        return [result]
+    steps_x = x.astype(np.int64) - quantization(node, a)[1]
+    steps_y = y.astype(np.int64) - quantization(node, b)[1]
+    low, high = out.element.bounds
+    if node.op == "DIV":
+        low, high = output_clamp(node, out)
+        scaled = _quotient(steps_x, steps_y, quotient_scale(node, a, b, out))
+    else:
+        scales, raised = square_scales(node, a, b, out), SQUARE_HEADROOM_BITS[out.dtype]
+        scaled_x = requantize(steps_x << raised, *scales.a)
+        scaled_y = requantize(steps_y << raised, *scales.b)
+        scaled = requantize((scaled_x - scaled_y) ** 2, *scales.out)
+    return [np.clip(scaled + quantization(node, out)[1], low, high).astype(out.dtype)]
+
+
+def _bits(x: Int64Array) -> Int64Array:
+    """Return how many bits a number takes, from 0 on."""
+    return np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+def _quotient(x: Int64Array, y: Int64Array, scale: Multiplier) -> Int64Array:
+    """Return x / y in steps of the output; 0 where y is 0.
+
+    Where the quotient is less than 2^-31 of a step, the reference shifts by more than C defines;
+    here it is 0.
+    """
+    x, y = np.broadcast_arrays(np.where(y < 0, -x, x), np.abs(y))
+    divisor = np.maximum(y, 1)
+    bits = _bits(divisor)
+    inverse = reciprocal((divisor << (32 - bits)) - (1 << 31))
+    headroom = 31 - np.where(x < 0, _bits(2 * np.abs(x) - 1), _bits(x))
+    raised = doubling_high_mul(x << headroom, inverse)
+    right = bits - 1 + headroom - scale.shift
+    quotient = doubling_high_mul(raised, scale.multiplier)
+    result = rounding_divide_by_pot(quotient, np.clip(right, 0, 31))
+    return np.where((right > 31) | (y == 0), 0, result)
+
+
+def _divided(x: Array, y: Array) -> Array:
+    """Return the quotient, of integers truncated towards zero, and 0 where they divide by 0."""
+    if x.dtype == np.float32:
+        return x / y
+    wide_x, wide_y = x.astype(np.int64), y.astype(np.int64)
+    quotient = np.abs(wide_x) // np.maximum(np.abs(wide_y), 1)
+    signed = np.where((wide_x < 0) != (wide_y < 0), -quotient, quotient)
+    # The least number divided by -1 is one more than the largest.
+    return np.where(wide_y == 0, 0, np.minimum(signed, _largest(x)))
+
+
+def _largest(x: Array) -> int:
+    return ELEMENT_TYPES[x.dtype.name].bounds[1]
+
+
+def _floor_divided(x: Array, y: Array) -> Array:
+    if x.dtype == np.float32:
+        return np.floor(x / y)
+    return np.minimum(x.astype(np.int64) // y, _largest(x))
+
+
+def _floor_mod(x: Array, y: Array) -> Array:
+    if x.dtype != np.float32:
+        return np.mod(x, y)
+    remainder = np.fmod(x, y)
+    other_sign = (remainder != 0) & ((y < 0) != (remainder < 0))
+    return np.where(other_sign, remainder + y, remainder)
+
+
+def _power(x: Array, y: Array) -> Array:
+    """Return x to the power of y; of integers 0 where y is below 0, at which the reference
+    stops.
+    """
+    if x.dtype == np.float32:
+        return np.power(x.astype(np.float64), y)
+    return np.where(y < 0, 0, np.power(x, np.maximum(y, 0)))
+
+
+_PLAIN: Mapping[str, Callable[[Array, Array], Array]] = {
+    "DIV": _divided,
+    "FLOOR_DIV": _floor_divided,
+    "FLOOR_MOD": _floor_mod,
+    "MAXIMUM": lambda x, y: np.where(x > y, x, y),
+    "MINIMUM": lambda x, y: np.where(x < y, x, y),
+    "POW": _power,
+    "SQUARED_DIFFERENCE": lambda x, y: (x - y) * (x - y),
+    "LOGICAL_AND": np.logical_and,
+    "LOGICAL_OR": np.logical_or,
+}
+
+BINARY = OpDef(_infer, _reference, _check, rows=BroadcastRows(), links=broadcast_links)
+CHOICE = replace(BINARY, bounds=ascending)
+DIV = replace(BINARY, attributes=ActivationAttributes)

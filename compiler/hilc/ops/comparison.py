@@ -1,0 +1,90 @@
+"""EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER and GREATER_EQUAL of two tensors, of which one may be
+broadcast to the other's shape.
+
+int8 operands are brought to one scale first, raised by 8 bits: what differs by less than the
+rounding is equal. int16 compares as it is, for operands of one quantization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from hilc.ir import Array, Node, Tensor
+from hilc.numerics.requantize import Multiplier, requantize
+from hilc.ops.broadcast import broadcast_links, broadcast_shape, operands_of_one_type
+from hilc.ops.opdef import OpDef, Signature
+from hilc.ops.operands import (
+    multiplier,
+    operand,
+    quantization,
+    require_counts,
+    require_same_quantization,
+    unsupported,
+)
+from hilc.ops.traits import BroadcastRows
+
+_ORDERED = ("int8", "int32", "int64", "float32")
+#: The types that an operator takes.
+DTYPES: Mapping[str, tuple[str, ...]] = {
+    "EQUAL": (*_ORDERED, "int16", "bool"),
+    "NOT_EQUAL": (*_ORDERED, "bool"),
+    "LESS": (*_ORDERED, "int16"),
+    "LESS_EQUAL": _ORDERED,
+    "GREATER": _ORDERED,
+    "GREATER_EQUAL": (*_ORDERED, "int16"),
+}
+_COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "EQUAL": np.equal,
+    "NOT_EQUAL": np.not_equal,
+    "LESS": np.less,
+    "LESS_EQUAL": np.less_equal,
+    "GREATER": np.greater,
+    "GREATER_EQUAL": np.greater_equal,
+}
+#: Bits by which int8 operands are raised before they are brought to one scale.
+HEADROOM_BITS = 8
+
+
+def comparison_scale(node: Node, x: Tensor) -> Multiplier:
+    """Return the factor of an int8 operand: its scale, which must be below 1."""
+    scale = quantization(node, x)[0]
+    if scale >= 1:
+        unsupported(
+            node,
+            f"takes {x.name!r} with scale {scale}; it must be less than 1",
+            "TensorFlow Lite Micro stops at such a model: scale its inputs down",
+        )
+    return multiplier(node, scale)
+
+
+def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
+    require_counts(node, inputs=2)
+    a, b = operands_of_one_type(node, ins, DTYPES[node.op])
+    if a.element.tabled:
+        comparison_scale(node, a)
+        comparison_scale(node, b)
+    elif a.element.quantized:
+        require_same_quantization(node, a, b)
+    return [(broadcast_shape(node, (a, b)), "bool")]
+
+
+def _reference(
+    node: Node,
+    ins: Sequence[Tensor | None],
+    outs: Sequence[Tensor],
+    values: Sequence[Array | None],
+) -> list[Array]:
+    def scaled(index: int) -> Array:
+        tensor, x = operand(node, ins, index), values[index]
+        assert x is not None
+        if not tensor.element.tabled:
+            return x
+        raised = (x.astype(np.int64) - quantization(node, tensor)[1]) << HEADROOM_BITS
+        return requantize(raised, *comparison_scale(node, tensor))
+
+    return [_COMPARISONS[node.op](scaled(0), scaled(1))]
+
+
+COMPARISON = OpDef(_infer, _reference, rows=BroadcastRows(), links=broadcast_links)
