@@ -186,3 +186,70 @@ def check_steps(model: bytes, steps: int, resets: int = 2) -> None:
                 )
         interpreter.reset_state()
         reference.reset()
+
+
+def _weights(
+    b: ModelBuilder, name: str, shape: tuple[int, ...], scale: float, limit: int = 127
+) -> None:
+    rng = np.random.default_rng([*name.encode()])
+    dtype = "int8" if limit == 127 else "int16" if limit < 3000 else "int32"
+    b.const(name, rng.integers(-limit, limit + 1, shape).astype(dtype), scale)
+
+
+def _classes(b: ModelBuilder, features: str, count: int, scale: float) -> None:
+    """A fully connected layer of four classes, and their probabilities."""
+    _weights(b, "w", (4, count), 0.01)
+    _weights(b, "b", (4,), scale * 0.01, 4000)
+    b.tensor("logits", (1, 4), "int8", 0.1, 3)
+    b.op("FULLY_CONNECTED", (features, "w", "b"), ("logits",))
+    b.output("y", (1, 4), "int8", 1 / 256, -128)
+    b.op("SOFTMAX", ("logits",), ("y",), beta=1.0)
+
+
+def keyword_file() -> bytes:
+    """Two SVDF layers over a stream of frames, then the classes: int8 with a state of int16."""
+    b = ModelBuilder()
+    b.input("x", (1, 20), "int8", 0.05, 4)
+    before, depth, scale = "x", 20, 0.05
+    for layer, units in (("one", 12), ("two", 8)):
+        _weights(b, f"{layer}_features", (2 * units, depth), 0.01)
+        _weights(b, f"{layer}_moments", (2 * units, 8), 0.0005, 2000)
+        _weights(b, f"{layer}_bias", (units,), 0.0005 * 0.002, 4000)
+        b.tensor(f"{layer}_state", (1, 16 * units), "int16", 0.002, 0, variable=True)
+        b.tensor(layer, (1, units), "int8", 0.05, -128)
+        operands = [before, *(f"{layer}_{part}" for part in ("features", "moments", "bias"))]
+        b.op("SVDF", [*operands, f"{layer}_state"], (layer,), rank=2, activation="RELU")
+        before, depth, scale = layer, units, 0.05
+    _classes(b, before, depth, scale)
+    return b.build()
+
+
+def lstm_file() -> bytes:
+    """An LSTM layer that takes a frame in each run, then the classes: int8."""
+    depth, units = 12, 10
+    b = ModelBuilder()
+    b.input("x", (1, 1, depth), "int8", 0.03, 4)
+    gates = []
+    for part, shape in (("w", (units, depth)), ("r", (units, units)), ("b", (units,))):
+        for gate in "ifco":
+            name = f"{part}{gate}"
+            is_bias = part == "b"
+            _weights(b, name, shape, 0.0003 if is_bias else 0.01, 4000 if is_bias else 127)
+            gates.append(name)
+    b.tensor("h", (1, units), "int8", 1 / 128, 2, variable=True)
+    b.tensor("c", (1, units), "int16", 2.0**-12, 0, variable=True)
+    b.tensor("sequence", (1, 1, units), "int8", 1 / 128, 2)
+    b.tensor("last", (1, units), "int8", 1 / 128, 2)
+    operands = ["x", *gates[:8], "", "", "", *gates[8:], "", "", "h", "c", *[""] * 4]
+    b.op("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, ("sequence",), activation="TANH")
+    b.op("RESHAPE", ("sequence",), ("last",), new_shape=(1, units))
+    _classes(b, "last", units, 1 / 128)
+    return b.build()
+
+
+#: Models of streams.
+STREAMS = {
+    "keyword": keyword_file(),
+    "lstm": lstm_file(),
+    "ring": ring_file(initialized=True),
+}

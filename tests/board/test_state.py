@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stateful import GRAPHS, ring_buffer, samples
+from stateful import GRAPHS, STREAMS, ring_buffer, samples
+from tflm import needs_tflm
 
 import hil
 import hilc
@@ -21,8 +22,10 @@ from hil.link.codec import Frame
 from hil.link.protocol import Command, Kind
 from hil.verify import Oracle, verify
 from hilc.artifact.library import ModelLibrary
+from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
 from hilc.ir import Graph
+from hilc.references.tflm import TflmModel
 
 RING = ring_buffer()
 SWAP, _ = GRAPHS["states_swap"]
@@ -76,6 +79,25 @@ def test_every_interface_keeps_states(options: dict[str, str]) -> None:
 def test_a_microcontroller_keeps_states() -> None:
     with hil.open("mps2-an386", library("mps2-an386", RING)) as device:
         check_sequence(device, RING)
+
+
+@needs_tflm
+def test_a_hundred_frames_of_streams_on_a_microcontroller() -> None:
+    """All models in one image, frame by frame in turn: none touches the states of another."""
+    board = "mps2-an386"
+    cpu = load_board(board).cpu.name
+    libraries = [hilc.compile(model, cpu=cpu, name=name) for name, model in STREAMS.items()]
+    references = {name: TflmModel(model) for name, model in STREAMS.items()}
+    frames = {name: samples(load_model(model), 100) for name, model in STREAMS.items()}
+    with hil.open(board, *libraries) as device:
+        for frame in range(100):
+            for name, reference in references.items():
+                x = frames[name][frame]["x"]
+                (theirs,) = reference.run([x], outputs=1)
+                model = device[name]
+                model.set_input(0, x)
+                model.run()
+                np.testing.assert_array_equal(model.get_output(0), theirs, f"{name} {frame}")
 
 
 @pytest.fixture(scope="module")

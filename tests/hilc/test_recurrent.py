@@ -8,13 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from single_op import KINDS, STATEFUL, SingleOp, random_op
-from stateful import check_steps, samples
+from stateful import STREAMS, check_steps, samples
 from tflite_builder import ModelBuilder
+from tflm import needs_tflm
 
 import hilc
 from hilc.errors import ModelError, UnsupportedError
 from hilc.frontends import load_model
 from hilc.interpreter import Interpreter
+from hilc.references.tflm import TflmModel
 
 KINDS_HERE = [kind for kind in KINDS if kind[0] in STATEFUL]
 #: Of a model, and between two resets.
@@ -36,6 +38,26 @@ def test_steps_equal_tflite_micro(op: str, dtype: str) -> None:
 def test_a_thousand_steps_equal_tflite_micro(op: str, dtype: str) -> None:
     for single in singles(op, dtype, 2):
         check_steps(single.tflite(), 1000, 1)
+
+
+@needs_tflm
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_thousand_frames_of_a_stream(name: str) -> None:
+    """The interpreter against TFLite Micro, and the code for this machine against both."""
+    model = STREAMS[name]
+    graph, reference = load_model(model), TflmModel(model)
+    interpreter = Interpreter(graph)
+    results = set()
+    with hilc.host.load(hilc.compile(model, cpu="host", name=name)) as code:
+        for frame, inputs in enumerate(samples(graph, 1000)):
+            (theirs,) = reference.run(list(inputs.values()), outputs=1)
+            code.set_input(0, inputs["x"])
+            code.run()
+            for ours in (code.get_output(0), interpreter.run(inputs)["y"]):
+                np.testing.assert_array_equal(ours, theirs, f"frame {frame}")
+            results.add(theirs.tobytes())
+    # The stream says something.
+    assert len(results) > 200
 
 
 @pytest.mark.parametrize(("op", "dtype"), KINDS_HERE)

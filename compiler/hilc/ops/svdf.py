@@ -8,8 +8,8 @@ Inputs: the input ``[batch, depth]``, the weights of features ``[filters, depth]
 moments ``[filters, memory]``, the bias ``[units]`` (optional for float32), the state
 ``[batch, filters * memory]``. Outputs: ``[batch, units]``, and the new state.
 
-The arithmetic of int8 is TensorFlow Lite Micro's: the scales' quotients in single precision, a
-fused activation that says nothing beyond the output's type, a state of int16 or int8.
+The arithmetic of int8 is TensorFlow Lite Micro's: a fused activation that says nothing beyond the
+output's type, a state of int16 or int8.
 """
 
 from __future__ import annotations
@@ -76,15 +76,10 @@ class Scaling:
 
 
 def scaling(node: Node, ins: Sequence[Tensor | None], out: Tensor) -> Scaling:
-    """Return the factors of an int8 node, whose quotients the reference takes in float32."""
+    """Return the factors of an int8 node."""
     operands = [operand(node, ins, index) for index in (0, 1, 2, 4)]
-    x, features, moments, state, y = (
-        np.float32(quantization(node, tensor)[0]) for tensor in (*operands, out)
-    )
-    return Scaling(
-        multiplier(node, float(x * features / state)),
-        multiplier(node, float(state * moments / y)),
-    )
+    x, features, moments, state, y = (quantization(node, tensor)[0] for tensor in (*operands, out))
+    return Scaling(multiplier(node, x * features / state), multiplier(node, state * moments / y))
 
 
 def _infer(node: Node, ins: Sequence[Tensor | None]) -> list[Signature]:
