@@ -521,6 +521,22 @@ class HilMvePixels(FieldGroup):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilMveColumnsS16(FieldGroup):
+    """The fields of ``HIL_MVE_COLUMNS_S16_FIELDS``."""
+
+    #: of eight weights, a column's depth rounded up
+    chunks: int
+    #: of the weights
+    columns: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: blocks_s16.h draws it
+    stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilMveColumns(FieldGroup):
     """The fields of ``HIL_MVE_COLUMNS_FIELDS``."""
 
@@ -2907,6 +2923,17 @@ class HilConv2dRgbS8Mve(Parameters):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class HilConv2dS16Mve(Parameters):
+    """The fields of ``struct hil_conv2d_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_conv2d_s16_mve"
+
+    images: HilImages
+    window: HilWindow
+    mve_columns_s16: HilMveColumnsS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HilConv2dS8Mve(Parameters):
     """The fields of ``struct hil_conv2d_s8_mve``."""
 
@@ -2920,6 +2947,37 @@ class HilConv2dS8Mve(Parameters):
     #: as there are, or, without dilation, whole chunks
     run_step: int
     mve_columns: HilMveColumns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilDepthwise3x3S16Mve(Parameters):
+    """The fields of ``struct hil_depthwise_3x3_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_depthwise_3x3_s16_mve"
+
+    images: HilImages
+    #: 1 or 2, along both axes
+    stride: int
+    #: rows by which the first window reaches above the image
+    pad_top: int
+    #: columns by which it reaches to its left
+    pad_left: int
+    #: of outputs at a time
+    rows: int
+    #: 1: lines are columns, 0: they are rows
+    upright: int
+    #: elements of a line of the plane
+    line: int
+    #: of the plane, those of a missing second line of outputs too
+    lines: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: [in_c][9]: line by line
+    weights: npt.NDArray[np.int8]
+    #: of each channel: bias, multiplier
+    scales: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -2973,6 +3031,41 @@ class HilDepthwiseConv2dS8Mve(Parameters):
     #: places of their outputs; of a last column int32 places of four tiles, and uint16 places
     table: npt.NDArray[np.int8]
     #: the head draws it
+    stream: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilMatmulS16Mve(Parameters):
+    """The fields of ``struct hil_matmul_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_matmul_s16_mve"
+
+    #: of the input
+    rows: int
+    #: elements of a row
+    depth: int
+    mve_columns_s16: HilMveColumnsS16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HilVectorS16Mve(Parameters):
+    """The fields of ``struct hil_vector_s16_mve``."""
+
+    KERNEL: ClassVar[str] = "hil_vector_s16_mve"
+
+    #: of the input
+    rows: int
+    #: elements of a row
+    depth: int
+    #: of sixteen weights, the depth rounded up
+    chunks: int
+    #: of the weights
+    columns: int
+    #: the least output
+    out_min: int
+    #: the largest output
+    out_max: int
+    #: blocks_s16.h draws it
     stream: npt.NDArray[np.int8]
 
 

@@ -1,14 +1,12 @@
 """Linear layers of 16-bit activations: sums that fit 32 bits, requantized by one multiplication.
 
-A sum of 64 bits is rounded once with a multiplier of 15 bits and a shift to the right. Where no
-input makes a sum leave 32 bits, and every shift is 16 to 32, that is the upper word of the product
-with the multiplier, shifted to the left and rounded: :func:`narrow_sums` proves it for a layer.
+Where no input makes a sum leave 32 bits, and every shift is 16 to 32, requantization is one
+multiplication: :mod:`hilc.lowering.narrow`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +24,7 @@ from hilc.lowering.linear import (
     MatrixProduct,
     linear_calls,
 )
+from hilc.lowering.narrow import NarrowSums, narrow_sums
 from hilc.lowering.parameters import (
     HilDspColumnsS16,
     HilDspConv2dS16,
@@ -34,12 +33,7 @@ from hilc.lowering.parameters import (
     HilDspMatvecS16,
 )
 from hilc.lowering.registry import Layer, lowers
-from hilc.numerics.requantize import reduced_multiplier, reduced_shift
 
-#: The largest magnitude of an input.
-_MOST = -int(ELEMENT_TYPES["int16"].low)
-#: Shifts to the right that become one to the left of the multiplier.
-_LEAST_SHIFT, _MOST_SHIFT = 16, 32
 #: Whether weights have 16 bits, and the rows at a time: more take more scratch, fewer widen weights
 #: of 8 bits more often.
 _GROUPS = ((1, 24), (0, 24), (1, 8), (0, 8), (0, 2))
@@ -47,39 +41,10 @@ _GROUPS = ((1, 24), (0, 24), (1, 8), (0, 8), (0, 2))
 _WHOLE_FOURS = 8
 
 
-@lowers(*LINEAR, dtypes={"int16"}, requires={"dsp"}, roundings={Rounding.SINGLE})
+@lowers(*LINEAR, dtypes={"int16"}, requires={"dsp"}, lacks={"mve"}, roundings={Rounding.SINGLE})
 def linear(layer: Layer) -> Iterator[KernelCall]:
     """Return the family's kernels for a linear layer of 16-bit activations."""
     return linear_calls(layer, rows=_rows, convolution=_conv2d, depthwise=wide_depthwise)
-
-
-@dataclass(frozen=True)
-class NarrowSums:
-    """What makes outputs of sums of 32 bits, one value a channel."""
-
-    bias: npt.NDArray[np.int64]
-    #: The multiplier of a sum, of whose product the upper word is the output.
-    multipliers: npt.NDArray[np.int64]
-    low: int
-    high: int
-
-
-def narrow_sums(form: LinearForm) -> NarrowSums | None:
-    """Return how sums become outputs; None where they or their shifts leave the range."""
-    outputs = form.wide
-    requant = outputs.requant
-    if requant.sums != "int64" or outputs.bound >= 2**31:
-        return None
-    bias = outputs.bias.astype(np.int64)
-    multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), bias.shape)
-    shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), bias.shape)
-    # A channel that is nearly dead: no sum reaches half a step.
-    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
-    dead = most * multipliers < np.int64(1) << (shifts - 1)
-    if not (dead | ((shifts >= _LEAST_SHIFT) & (shifts <= _MOST_SHIFT))).all():
-        return None
-    left = np.clip(_MOST_SHIFT - shifts, 0, _MOST_SHIFT - _LEAST_SHIFT)
-    return NarrowSums(bias, np.where(dead, 0, multipliers << left), requant.low, requant.high)
 
 
 def _units(form: LinearForm) -> int:

@@ -1,0 +1,51 @@
+"""Sums of products with 16-bit activations that fit 32 bits.
+
+A sum of 64 bits is rounded once with a multiplier of 15 bits and a shift to the right. Where no
+input makes a sum leave 32 bits, and every shift is 16 to 32, that is the upper word of the product
+with the multiplier, shifted to the left and rounded: :func:`narrow_sums` proves it for a layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hilc.ir import ELEMENT_TYPES
+from hilc.lowering.linear import LinearForm
+from hilc.numerics.requantize import reduced_multiplier, reduced_shift
+
+#: The largest magnitude of an input.
+_MOST = -int(ELEMENT_TYPES["int16"].low)
+#: Shifts to the right that become one to the left of the multiplier.
+_LEAST_SHIFT, _MOST_SHIFT = 16, 32
+
+
+@dataclass(frozen=True)
+class NarrowSums:
+    """What makes outputs of sums of 32 bits, one value a channel."""
+
+    bias: npt.NDArray[np.int64]
+    #: The multiplier of a sum, of whose product the upper word is the output.
+    multipliers: npt.NDArray[np.int64]
+    low: int
+    high: int
+
+
+def narrow_sums(form: LinearForm) -> NarrowSums | None:
+    """Return how sums become outputs; None where they or their shifts leave the range."""
+    outputs = form.wide
+    requant = outputs.requant
+    if requant.sums != "int64" or outputs.bound >= 2**31:
+        return None
+    bias = outputs.bias.astype(np.int64)
+    multipliers = np.broadcast_to(reduced_multiplier(requant.multipliers), bias.shape)
+    shifts = np.broadcast_to(reduced_shift(requant.shifts.astype(np.int64)), bias.shape)
+    # A channel that is nearly dead: no sum reaches half a step.
+    most = np.abs(bias) + _MOST * np.abs(form.weights.astype(np.int64)).sum(axis=1)
+    dead = most * multipliers < np.int64(1) << (shifts - 1)
+    if not (dead | ((shifts >= _LEAST_SHIFT) & (shifts <= _MOST_SHIFT))).all():
+        return None
+    left = np.clip(_MOST_SHIFT - shifts, 0, _MOST_SHIFT - _LEAST_SHIFT)
+    return NarrowSums(bias, np.where(dead, 0, multipliers << left), requant.low, requant.high)
