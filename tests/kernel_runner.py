@@ -306,7 +306,7 @@ class _Record:
         self.pieces: list[str] = []
         self._data: list[bytes] = []
         self._arrays: dict[str, int] = {}
-        self._add_tensors()
+        self._add_tensors(blocks_max)
         if case.call.kernel.scratch != "0":
             self._add_alone("scratch", case.call.scratch_bytes, _ALIGNMENT, _SCRATCH)
         self._add_constants(position, blocks_max)
@@ -327,8 +327,12 @@ class _Record:
         data = b"".join(parts)
         return struct.pack("<I", len(data)) + data
 
-    def _add_tensors(self) -> None:
+    def _add_tensors(self, blocks_max: int) -> None:
+        """Each tensor in a block, but for a layer of so many that inputs have to share one."""
         case = self._case
+        others = (case.call.kernel.scratch != "0") + bool(self._constants())
+        alone = len(case.inputs) + len(case.outputs) + others <= blocks_max
+        together = -1
         results = [(_size(out), np.dtype(out[1]).itemsize) for out in case.outputs]
         below = max(0, -case.difference)
         shared = -1
@@ -340,6 +344,11 @@ class _Record:
                 both = below + max(x.nbytes, case.difference + results[0][0])
                 self._blocks.append((both, max(x.itemsize, results[0][1])))
                 self._add_piece(name, shared, below, x.nbytes, _GIVEN_AND_CHANGED)
+            elif not alone and x.nbytes:
+                if together < 0:
+                    together = len(self._blocks)
+                    self._blocks.append((0, _ALIGNMENT))
+                self._append_piece(name, together, x.nbytes)
             else:
                 self._add_alone(name, x.nbytes, x.itemsize, _GIVEN)
         for i, (size, itemsize) in enumerate(results):
@@ -356,32 +365,40 @@ class _Record:
         self.pieces.append(name)
         self._pieces.append((block, offset, size, role))
 
-    def _add_constants(self, turn: int, blocks_max: int) -> None:
-        """Each array of the parameters in a block, as far as there are enough, the others in one;
-        which, changes from case to case."""
-        constants = [
+    def _constants(self) -> list[tuple[str, Array]]:
+        return [
             (name, value)
             for name, value in self._case.call.fields.items()
             if isinstance(value, np.ndarray) and name in self._fields
         ]
+
+    def _append_piece(self, name: str, block: int, size: int) -> None:
+        """Add a piece that is given to a block of several."""
+        end = self._blocks[block][0]
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT + (_GAP if end else 0)
+        self._add_piece(name, block, start, size, _GIVEN)
+        self._blocks[block] = (start + size, _ALIGNMENT)
+
+    def _add_constants(self, turn: int, blocks_max: int) -> None:
+        """Each array of the parameters in a block, as far as there are enough, the others in one;
+        which, changes from case to case."""
+        constants = self._constants()
         turn %= max(len(constants), 1)
-        end = 0
+        shared = False
         for name, value in constants[turn:] + constants[:turn]:
             self._arrays[name] = len(self._pieces)
             self._data.append(value.tobytes())
             if (
                 len(self._blocks) + 1 < blocks_max
                 or len(constants) == len(self._arrays)
-                and not end
+                and not shared
             ):
                 self._add_alone(name, value.nbytes, _ALIGNMENT, _GIVEN)
                 continue
-            if not end:
+            if not shared:
+                shared = True
                 self._blocks.append((0, _ALIGNMENT))
-            start = -(-end // _ALIGNMENT) * _ALIGNMENT + (_GAP if end else 0)
-            end = start + value.nbytes
-            self._add_piece(name, len(self._blocks) - 1, start, value.nbytes, _GIVEN)
-            self._blocks[-1] = (end, _ALIGNMENT)
+            self._append_piece(name, len(self._blocks) - 1, value.nbytes)
 
     def _field_values(self) -> Iterator[bytes]:
         fields = self._case.call.fields

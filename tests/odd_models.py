@@ -281,3 +281,13 @@ ODD_MODELS: Mapping[str, Callable[[], bytes]] = {
     "shared_and_unused": shared_and_unused,
     "empty_parts": empty_parts,
 }
+
+#: Those that TensorFlow Lite Micro refuses: float16, REDUCE_PROD, a new axis in STRIDED_SLICE, and
+#: float32 to uint8. TFLite's reference kernels compute them, and nothing in them is defined in two
+#: ways.
+REFUSED_BY_TFLM = frozenset({"other_outputs", "open_batch", "new_axes", "conversions"})
+
+
+def reference_name(model: str) -> str:
+    """Return the reference that an odd model is compared with."""
+    return "litert-ref" if model in REFUSED_BY_TFLM else "tflm"

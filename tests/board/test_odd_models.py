@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tflm
-from odd_models import ODD_MODELS
+from odd_models import ODD_MODELS, reference_name
 
 import hil
 import hilc
@@ -28,7 +28,7 @@ def test_on_a_board():
             report = verify(
                 device[module.name],
                 [random_sample(module.inputs, 2, index) for index in range(2)],
-                reference_of(library, module, "tflm"),
+                reference_of(library, module, reference_name(module.name)),
                 board=board.name,
                 per_layer=True,
             )

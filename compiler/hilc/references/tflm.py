@@ -31,7 +31,7 @@ from typing import IO, Any
 import numpy as np
 
 from hilc.errors import InputError, ModelError
-from hilc.frontends.tflite.reader import resource_variables
+from hilc.frontends.tflite.reader import has_data_outside, resource_variables
 from hilc.ir import Array
 from hilc.references.tflm_child import HEAD, write_message
 from hilc.support.process import kill_group, start
@@ -76,6 +76,9 @@ class TflmModel:
     """
 
     def __init__(self, model: bytes, *, recording: bool = False) -> None:
+        if has_data_outside(model):
+            # It would take such constants for memory that nobody has written.
+            raise _refusal("it reads no data behind the FlatBuffers part of a file")
         self._model = model
         self._recording = recording
         self._variables = resource_variables(model)

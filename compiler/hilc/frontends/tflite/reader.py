@@ -114,6 +114,18 @@ def resource_variables(data: bytes) -> int:
     )
 
 
+def has_data_outside(data: bytes) -> bool:
+    """Return whether a file has data behind its FlatBuffers part, as large files have."""
+    model = _Importer(data).model
+    buffers = (model.Buffers(i) for i in range(model.BuffersLength()))
+    return any(_is_outside(buffer) for buffer in buffers)
+
+
+def _is_outside(buffer: Any) -> bool:
+    """Return whether a buffer's data lie behind the FlatBuffers part; 0 and 1 mean that none do."""
+    return not buffer.DataLength() and buffer.Offset() > 1 and buffer.Size() > 1
+
+
 def for_reference(data: bytes) -> tuple[bytes, tuple[str, ...]]:
     """Return the file in a form that TFLite's run time takes, and what had to be changed for that.
 
@@ -611,11 +623,9 @@ class _Importer:
         if number and buffer.DataLength():
             values: Array = buffer.DataAsNumpy()
             return values
-        # Large files have their data behind the FlatBuffers part; 0 and 1 mean that this file has
-        # not.
-        start, size = buffer.Offset(), buffer.Size()
-        if start <= 1 or size <= 1:
+        if not _is_outside(buffer):
             return None
+        start, size = buffer.Offset(), buffer.Size()
         if start + size > len(self._data):
             raise ModelError(
                 f"the data of {name!r}, {size} bytes at {start}, exceed the file's "
